@@ -188,9 +188,14 @@ def place(inst: Installation, options: argparse.Namespace, knobs: KnobFile) -> P
 
 def pingpong_for(inst: Installation, folder: Path) -> Path:
     """bench/pingpong.c, compiled by this MPI's C compiler."""
+    return program_for(inst, "pingpong", folder)
+
+
+def program_for(inst: Installation, name: str, folder: Path) -> Path:
+    """Returns bench/NAME.c, compiled by this MPI's C compiler into the folder."""
     compiler = inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc").replace("mpic++", "mpicc"))
-    source = Path(__file__).parents[1] / "pingpong.c"
-    return compile_c(source, folder / f"pingpong.{inst.name}", [str(compiler)], inst.env)
+    source = Path(__file__).parents[1] / f"{name}.c"
+    return compile_c(source, folder / f"{name}.{inst.name}", [str(compiler)], inst.env)
 
 
 def compile_c(source: Path, program: Path, compiler: list[str], env: Mapping[str, str] | None = None) -> Path:

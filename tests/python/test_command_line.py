@@ -16,7 +16,7 @@ RULES = Path(__file__).parents[1] / "data" / "rules" / "openmpi-5.0.11.toml"
 HEAVY = ("polars", "plotly", "optuna", "nearfield.measure", "nearfield.report", "typer")
 # Packages that only the first of several runs needs.
 FOUND_OUT = ("pydantic", "nearfield.mpi", "nearfield._native", "subprocess", "dataclasses")
-NAMES = ("argv", "rules", "verbose", "force", "mpi_name", "explain")  # of at_once.start
+NAMES = ("argv", "rules", "verbose", "force", "mpi_name", "explain", "log", "no_forecast")  # of at_once.start
 # Instead of becoming the program, what has been imported by then.
 IMPORTED = f"""
 import os, sys
@@ -51,6 +51,7 @@ def test_run_imports_no_more_than_it_needs(tmp_path: Path) -> None:
         "-v --rules R -- mpirun -n 2 a",
         "--rules=R --force mpirun -n 2 -v a",
         "--mpi M --explain --verbose -- a -- b",
+        "--explain --no-forecast --log L a",
         "a",
     ],
 )

@@ -114,13 +114,15 @@ def stock(installations: list[Installation], tmp_path: Path) -> list[str]:
 
 
 def test_the_command_is_its_own(stock: list[str]) -> None:
-    """Are standard streams and exit codes the command's, as a shell has them for one that a signal ends, with one line
-    on standard error about a heap that is off?"""
+    """Are standard streams and exit codes the command's, as a shell has them for one that a signal ends, with two lines
+    on standard error: about a share of MPI that nobody can know here, and about a heap that is off?"""
     one = subprocess.run(
         [*stock, "read l; echo got $l; exit 7"], input="it\n", capture_output=True, text=True, timeout=30
     )
     assert (one.returncode, one.stdout) == (7, "got it\n")
-    assert one.stderr.splitlines() == [f"nearfield: {explain._OFF}"]
+    unknown, off = one.stderr.splitlines()
+    assert unknown.startswith("nearfield: how much of this run is MPI is not known: neither the launcher nor")
+    assert off == f"nearfield: {explain._OFF}"
     assert subprocess.run([*stock, "kill -SEGV $$"], capture_output=True, timeout=30).returncode == 128 + signal.SIGSEGV
     piped = subprocess.run([*stock, "yes | head -n 1"], capture_output=True, text=True, timeout=30)
     assert piped.stdout == "y\n" and "roken pipe" not in piped.stderr
@@ -160,4 +162,5 @@ def test_a_program_is_explained(installations: list[Installation], programs: Pat
     (rank_0,) = [line for line in done.err.splitlines() if line.startswith("0 ")]
     assert " 3 (3 MiB) " in rank_0 and "(1 MiB)" in rank_0
     assert "came from memory outside the heap" in done.err
+    assert done.err.index("nearfield: MPI took ") < done.err.index("came from memory"), "the ceiling comes first"
     assert not list((tmp_path / "scratch").glob("nearfield-*"))

@@ -32,7 +32,7 @@ def in_process(*arguments: object) -> Ended:
     """Does the same in this process: where most of the time would go into starting Python and importing data frames."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     code = 0
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     words = ["-c", *map(str, arguments)]
     try:
         with redirect_stdout(out), redirect_stderr(err), mock.patch.object(sys, "argv", words):
@@ -40,7 +40,8 @@ def in_process(*arguments: object) -> Ended:
     except SystemExit as end:
         code = int(end.code or 0)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return Ended(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
 
 

@@ -23,6 +23,7 @@ VERBS = (
     "tune",
     "run",
     "compare",
+    "forecast",
     "export",
     "plan",
     "simulate",
@@ -54,7 +55,9 @@ def main() -> None:
     """Runs the command line; every error a user can act on ends here, as one line and an exit code."""
     from nearfield.cli import at_once
 
-    signal.signal(signal.SIGTERM, _end)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _end)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
@@ -77,7 +80,7 @@ def main() -> None:
 
 
 def _end(number: int, frame: Any) -> None:
-    """Ends the command on SIGTERM as Ctrl-C does, by an exception, so that its ranks and compilers end with it."""
+    """Ends the command on a signal as Ctrl-C does, by an exception, so that its ranks and compilers end with it."""
     sys.exit(128 + number)
 
 

@@ -15,8 +15,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMPILERS = ("cc", "cxx", "fc")
-_FLAGS = {"--verbose": "verbose", "-v": "verbose", "--force": "force", "--explain": "explain"}
-_VALUES = {"--rules": "rules", "--mpi": "mpi_name"}
+_FLAGS = {
+    "--verbose": "verbose",
+    "-v": "verbose",
+    "--force": "force",
+    "--explain": "explain",
+    "--no-forecast": "no_forecast",
+}
+_VALUES = {"--rules": "rules", "--mpi": "mpi_name", "--log": "log"}
+_LOG = "NEARFIELD_LOG"
 
 
 def run(words: Sequence[str]) -> bool:
@@ -37,7 +44,10 @@ def understood(words: Sequence[str]) -> dict[str, Any] | None:
     """Returns the options of `nearfield run` and the command; None for anything else."""
     if not words or words[0] != "run":
         return None
-    options: dict[str, Any] = {"rules": None, "mpi_name": None, "verbose": False, "force": False, "explain": False}
+    options: dict[str, Any] = {
+        "rules": None, "mpi_name": None, "log": "", "verbose": False, "force": False, "explain": False,
+        "no_forecast": False,
+    }  # fmt: skip
     rest = list(words[1:])
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)
@@ -53,22 +63,31 @@ def understood(words: Sequence[str]) -> dict[str, Any] | None:
     return {**options, "argv": rest} if rest else None
 
 
-def start(argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_name: str | None, explain: bool) -> None:
-    """Becomes the command, with the variables of the rules; with `explain` it runs it, says how its messages were
-    copied, and ends with its exit code."""
+def start(
+    argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_name: str | None, explain: bool,
+    log: str = "", no_forecast: bool = False,
+) -> None:  # fmt: skip
+    """Becomes the command, with the variables of the rules. With `explain` or a log it runs it under the thin layer,
+    says how its messages were copied or adds a line to the log, and ends with its exit code."""
     from nearfield.tune.prepared import prepared
 
     made = prepared(argv, rules, force, mpi_name)
     environment = {**os.environ, **made.environment}
     for note in [*made.warnings, *(made.notes if verbose else [])]:
         print(f"nearfield: {note}", file=sys.stderr)
+    log = log or os.environ.get(_LOG, "")
     if verbose or explain:
         from nearfield.tune import explain as explaining
 
         if verbose and (sentence := explaining.settings_sentence(environment)):
             print(f"nearfield: {sentence}", file=sys.stderr)
-        if explain:
+        if explain and no_forecast and not log:
             sys.exit(explaining.run(argv, environment))
+    if explain or log:
+        from nearfield.forecast.watching import run_watched
+
+        says = explain and not no_forecast
+        sys.exit(run_watched(argv, environment, mpi_name=mpi_name, rules=rules, log=log, explains=explain, says=says))
     become(argv, environment)
 
 

@@ -6,22 +6,59 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from nearfield import _native, itself
+from nearfield.busy import BUSY_SHARE, busy_shares
 from nearfield.cli.run import CONTEXT as CONTEXT
-from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, RulesOption
-from nearfield.errors import MeasurementError, UsageError
+from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, NoForecastOption, RulesOption
+from nearfield.errors import NOT_DECIDED, MeasurementError, MpiError, UsageError
+from nearfield.forecast.recording import Recording
+from nearfield.forecast.run import Run
+from nearfield.forecast.saying import WORTH, ceiling_sentence, summary
+from nearfield.forecast.watching import if_possible, prices_if_any, tell
+from nearfield.mpi.process import run_command
 from nearfield.terminal import err
 from nearfield.tune.prepared import prepared
+from nearfield.units import parse_share
 
 FEWEST = 6  # runs of each; fewer have no interval
 SAME = 0.01  # smaller differences do not count
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How many times as fast as stock the tuned runs were: the median of the pairs, with its interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def verdict(self) -> str:
+        """Returns the verdict in one line."""
+        interval = f"{self.value:.3f}x of stock ({self.low:.3f} to {self.high:.3f}, n = {self.n})"
+        if self.n < FEWEST:
+            return f"tuned: {interval}; too few runs for a verdict"
+        if self.low > 1 + SAME:
+            return f"tuned is faster: {interval}"
+        if self.high < 1 - SAME:
+            return f"tuned is slower: {interval}"
+        return f"no difference that these runs can show: {interval}"
+
+    def exit_code(self, most_slower: float) -> int:
+        """Returns 0 if tuned is surely not slower by more than this share, 1 if it surely is, and else NOT_DECIDED."""
+        least = 1 - most_slower
+        if self.n < FEWEST:
+            return NOT_DECIDED
+        return 0 if self.low >= least else 1 if self.high < least else NOT_DECIDED
 
 
 def command(
@@ -32,87 +69,152 @@ def command(
         typer.Option(metavar="REGEX", help="A number that the program prints, instead of wall time: the first group."),
     ] = "",
     higher: Annotated[bool, typer.Option("--higher-is-better", help="The metric is a rate, not a time.")] = False,
+    fail_if_slower: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE", help="Exit code 1 if tuned is surely slower by more than this (5%), 6 if it may be."
+        ),
+    ] = "",
     rules: RulesOption = None,
+    no_forecast: NoForecastOption = False,
     force: ForceOption = False,
     mpi_name: MpiOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Run a program with stock and with tuned MPI, in turn, and say what tuning is worth to it.
 
-    A first run of each does not count. Then they alternate; each pair gives a ratio, and the verdict is the median of
-    the ratios with its 95 % interval.
+    A first run of each does not count; the first one of stock says how much of it is MPI, and so the most that tuning
+    can gain. Then they alternate; each pair gives a ratio, and the verdict is the median of the ratios with its 95 %
+    interval.
 
     Examples:
 
       nearfield compare -- mpirun -n 2 ./app
 
       nearfield compare -n 20 --metric 'GFLOPS: ([0-9.]+)' --higher-is-better -- mpirun -n 2 ./app
+
+      nearfield compare --fail-if-slower 2% -- mpirun -n 2 ./app
     """
     pattern = _pattern(metric)
+    most_slower = parse_share(fail_if_slower) if fail_if_slower else None
     made = prepared(argv, rules, force, mpi_name)
     for warning in made.warnings:
         err.print(f"nearfield: {escape(warning)}")
     if not made.environment:
         raise UsageError("the rules set nothing: stock and tuned are the same", "; ".join(made.notes + made.warnings))
-    environments = {"stock": dict(os.environ), "tuned": {**os.environ, **made.environment}}
-    for name, environment in environments.items():
-        measured(argv, environment, pattern, name)
-    values: dict[str, list[float]] = {"stock": [], "tuned": []}
-    for number in range(runs):
-        for name in ("stock", "tuned") if number % 2 == 0 else ("tuned", "stock"):
-            values[name].append(measured(argv, environments[name], pattern, name))
-        if not as_json:
-            pair = f"stock {values['stock'][-1]:.4g}, tuned {values['tuned'][-1]:.4g}"
-            err.print(f"[dim]{number + 1} of {runs}: {pair}[/dim]")
+    busy = _busy()
+    stock = dict(os.environ)
+    program = Program(argv, pattern, {"stock": stock, "tuned": {**stock, **made.environment}})
+    forecast = None if no_forecast else _forecast(program, mpi_name, prices_of=rules)
+    if not forecast:
+        program.measure("stock")
+    program.measure("tuned")
+    values = program.pairs(runs, tells=not as_json)
     slow, fast = ("tuned", "stock") if higher else ("stock", "tuned")
     ratio = _native.paired_ratio(values[fast], values[slow])
-    gain = {"value": ratio.value, "low": ratio.low, "high": ratio.high, "n": ratio.n}
+    gain = Gain(ratio.value, ratio.low, ratio.high, ratio.n)
     if as_json:
-        print(json.dumps({"gain": gain, "metric": metric or "wall time", **values}, indent=1))
+        told = {"gain": vars(gain), "metric": metric or "wall time", "busy_share": busy}
+        print(json.dumps({**told, "forecast": summary(forecast) if forecast else None, **values}, indent=1))
     else:
-        print(verdict(ratio.value, ratio.low, ratio.high, ratio.n))
+        print(gain.verdict)
+        print(_next(argv, gain, forecast, busy))
+    raise typer.Exit(0 if most_slower is None else gain.exit_code(most_slower))
 
 
-def verdict(value: float, low: float, high: float, n: int) -> str:
-    """Returns the verdict in one line; `value` is how many times as fast as stock it is."""
-    interval = f"{value:.3f}x of stock ({low:.3f} to {high:.3f}, n = {n})"
-    if n < FEWEST:
-        return f"tuned: {interval}; too few runs for a verdict"
-    if low > 1 + SAME:
-        return f"tuned is faster: {interval}"
-    if high < 1 - SAME:
-        return f"tuned is slower: {interval}"
-    return f"no difference that these runs can show: {interval}"
+class Program:
+    """The program that is compared, and the environments of both ways to run it."""
+
+    def __init__(
+        self, argv: Sequence[str], pattern: re.Pattern[str] | None, environments: Mapping[str, dict[str, str]]
+    ) -> None:
+        self.argv, self.pattern, self.environments = argv, pattern, environments
+
+    def measure(self, name: str, record: Recording | None = None) -> float:
+        """Runs it, under the thin layer if there is a recording, and returns the seconds of the run or the number that
+        it printed."""
+        environment, folders = (record.environment, record.scratch) if record else (self.environments[name], ())
+        lines: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        try:
+            done = run_command(self.argv, environment, lambda stream, line: lines[stream].append(line), folders)
+        except MpiError as error:
+            raise UsageError(error.message) from error
+        out, said = "\n".join(lines["stdout"]), [*lines["stderr"], *lines["stdout"]]
+        if done.exit_code:
+            raise _failed(self.argv, name, done.exit_code, said)
+        if self.pattern is None:
+            return done.seconds
+        return _number(self.pattern.findall("\n".join([out, *lines["stderr"]])), self.pattern.pattern, name, out)
+
+    def pairs(self, runs: int, tells: bool) -> dict[str, list[float]]:
+        """Runs both ways in turn, and returns the values of each. `tells`: says each pair on standard error."""
+        values: dict[str, list[float]] = {"stock": [], "tuned": []}
+        for number in range(runs):
+            for name in ("stock", "tuned") if number % 2 == 0 else ("tuned", "stock"):
+                values[name].append(self.measure(name))
+            if tells:
+                pair = f"stock {values['stock'][-1]:.4g}, tuned {values['tuned'][-1]:.4g}"
+                err.print(f"[dim]{number + 1} of {runs}: {pair}[/dim]")
+        return values
 
 
-def measured(argv: list[str], environment: dict[str, str], pattern: re.Pattern[str] | None, name: str) -> float:
-    """Returns the seconds of a run, or the number that it printed."""
-    start = time.monotonic()
-    try:
-        done = subprocess.run(
-            argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
-        )
-    except OSError as error:
-        raise UsageError(f"cannot start {argv[0]}: {error.strerror}") from error
-    seconds = time.monotonic() - start
-    if done.returncode:
-        words = [line for line in (done.stderr + done.stdout).splitlines() if line.strip(" -=")]
-        said = f": {words[0]}" if words else " and printed nothing"
-        by_hand = shlex.join(argv) if name == "stock" else itself.command("run", "--", *argv)
-        raise MeasurementError(
-            f"the {name} run ended with exit code {done.returncode}{said}", f"see it by hand: {by_hand}"
-        )
-    if pattern is None:
-        return seconds
-    found = pattern.findall(done.stdout + done.stderr)
+def _failed(argv: Sequence[str], name: str, code: int, said: list[str]) -> MeasurementError:
+    words = [line for line in said if line.strip(" -=")]
+    told = f": {words[0]}" if words else " and printed nothing"
+    by_hand = shlex.join(argv) if name == "stock" else itself.command("run", "--", *argv)
+    return MeasurementError(f"the {name} run ended with exit code {code}{told}", f"see it by hand: {by_hand}")
+
+
+def _number(found: list[str], pattern: str, name: str, out: str) -> float:
     if not found:
-        raise MeasurementError(
-            f"the {name} run printed nothing that fits '{pattern.pattern}'", f"it printed: {done.stdout[-300:]}"
-        )
+        raise MeasurementError(f"the {name} run printed nothing that fits '{pattern}'", f"it printed: {out[-300:]}")
     try:
         return float(found[-1])
     except ValueError as error:
         raise UsageError(f"'{found[-1]}' is no number", "put the number into the first group of --metric") from error
+
+
+def _busy() -> float:
+    """Returns the share of the cores' time that other programs take, and says it if it disturbs."""
+    shares = busy_shares()
+    mine = [shares[cpu] for cpu in os.sched_getaffinity(0) if cpu in shares]
+    busy = sum(sum(pair) for pair in mine) / len(mine) if mine else 0.0
+    if busy > BUSY_SHARE:
+        err.print(f"nearfield: other programs take {busy:.0%} of these cores' time: the runs will differ much")
+    return busy
+
+
+def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) -> Run | None:
+    """Makes stock's first run under the thin layer, says the ceiling, and returns the run; None if it fails there."""
+    with if_possible(program.argv, program.environments["stock"], mpi_name) as record:
+        if not record:
+            return None
+        try:
+            program.measure("stock", record)
+        except MeasurementError as error:
+            tell(f"how much of this run is MPI is not known: {error.message}")
+            return None
+        run = record.run(prices_if_any(prices_of))
+    if sentence := ceiling_sentence(run):
+        err.print(f"nearfield: {escape(sentence)}")
+    if crowded := run.more_ranks_than_cores:
+        err.print(f"nearfield: {crowded[0]} ranks share {crowded[1]} cores: what one waits, another one loses")
+    return run
+
+
+def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) -> str:
+    """Returns what to do next, in one line."""
+    undecided = gain.n < FEWEST or gain.low <= 1 + SAME and gain.high >= 1 - SAME
+    rules = forecast.rules if forecast and not forecast.undecided() else None
+    if rules and rules.at_most and rules.at_most < WORTH:
+        return f"next: nothing by tuning, which can make this program {rules.at_most_text} as fast at most"
+    if undecided and busy > BUSY_SHARE:
+        return "next: again while no other programs run, since they decide how long a run takes"
+    if undecided and gain.n < 2 * FEWEST:
+        return f"next: {itself.command('compare', '-n', 30, '--', *argv)}"
+    if gain.low > 1 + SAME:
+        return f"next: {itself.command('run', '--', *argv)}"
+    return f"next: {itself.command('forecast', '--', *argv)}"
 
 
 def _pattern(metric: str) -> re.Pattern[str] | None:

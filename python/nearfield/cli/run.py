@@ -27,6 +27,9 @@ MpiOption = Annotated[
         autocompletion=complete.mpis,
     ),
 ]
+NoForecastOption = Annotated[
+    bool, typer.Option("--no-forecast", help="Do not say how much of the run MPI takes, and so the most to gain.")
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Use rules of another MPI or machine, too.")]
 CommandArgument = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command as without nearfield.")]
 
@@ -38,14 +41,19 @@ def command(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say at the end how the messages inside this node were copied, and why.")
     ] = False,
+    log: Annotated[
+        str, typer.Option("--log", metavar="FILE", help="Add a JSON line about this job. Default: $NEARFIELD_LOG.")
+    ] = "",
+    no_forecast: NoForecastOption = False,
     force: ForceOption = False,
     mpi_name: MpiOption = None,
 ) -> None:
     """Run an unmodified program under the rules that `nearfield tune` found.
 
     The command becomes this process: its output, its exit code and signals to it are its own. With --explain it is run
-    as a child, to which signals are passed on, and a table on standard error says at its end how many messages each
-    rank copied in user space, how many the kernel copied for it, and why.
+    as a child, to which signals are passed on. Standard error says at its end how much of the run was MPI, and a table
+    there how many messages each rank copied in user space, how many the kernel copied for it, and why. With --log it is
+    a child, too, and a line of JSON is added to a file: date, command, ranks, the share of MPI and the most to gain.
 
     Examples:
 
@@ -55,4 +63,5 @@ def command(
 
       nearfield run --explain -- mpirun -n 4 ./app
     """
-    start(argv, rules, verbose, force, mpi_name, explain)  # cli/at_once.py reads the same options without typer
+    # cli/at_once.py reads the same options without typer
+    start(argv, rules, verbose, force, mpi_name, explain, log, no_forecast)

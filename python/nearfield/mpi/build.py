@@ -30,12 +30,14 @@ COMPONENT = "mca_btl_nearfield.so"
 SHIM = "libnearfield_mpich.so"
 LAYER = "libnearfield_observe_mpi.so"
 HALO = "libnearfield_halo.so"
+FORECAST = "libnearfield_forecast.so"
 _WORDS = {
     ENGINE: "the measuring engine",
     COMPONENT: "the Open MPI component",
     SHIM: "the MPICH shim",
     LAYER: "the profiling layer",
     HALO: "the halo library",
+    FORECAST: "the thin profiling layer",
 }
 _SOURCES = {  # folders that a target is made of; other targets use all folders
     ENGINE: ("src/base", "src/scenario", "src/probe"),
@@ -43,6 +45,7 @@ _SOURCES = {  # folders that a target is made of; other targets use all folders
     SHIM: ("src/base", "src/tune/mpich"),
     LAYER: ("src/base", "src/stream", "src/observe"),
     HALO: ("src/base", "src/plan", "src/halo", "include"),
+    FORECAST: ("src/base", "src/forecast"),
 }
 EVERY_S = 5.0  # between two lines of progress
 Progress = Callable[[str], None]

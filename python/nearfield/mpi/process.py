@@ -1,4 +1,4 @@
-"""Runs one launch, and leaves nothing behind however it ends.
+"""Runs one launch, or a user's own command, and leaves nothing behind however it ends.
 
 The launcher gets a session of its own, and a mark in its environment, which every process that it starts
 inherits. Ranks may join other process groups and outlive a killed launcher, but the mark still finds them.
@@ -16,18 +16,18 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from nearfield import itself
 from nearfield.errors import MpiError
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.guard import Guard
 from nearfield.mpi.installation import Hosts, Installation
-from nearfield.mpi.launch import launch_command
+from nearfield.mpi.launch import in_allocation, launch_command
 from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
 
 MARK = "NEARFIELD_LAUNCH"
@@ -83,21 +83,83 @@ def run(
     command, environment = launch_command(
         inst, argv, ranks, hosts=hosts, launcher=launcher, oversubscribe=oversubscribe
     )
+    variables = () if hosts else FAMILIES[inst.family].scratch_variables
+    with session({**environment, **(env or {})}, variables) as its:
+        return _run(command, its, timeout_s, on_line, cwd, on_start)
+
+
+def run_command(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    on_line: OnLine | None = None,
+    folders: Iterable[Path] = (),
+) -> Finished:
+    """Runs a user's command that starts ranks, as `run` does a program of ours, without standard input. `folders` are
+    removed if nearfield is killed meanwhile. Raises MpiError if the command cannot be started."""
+    with session(environment, scratch_variables(argv), folders) as its:
+        return _run(list(argv), its, None, on_line)
+
+
+# Words of a command line after which ranks may start on other hosts, where a folder of this one is of no use.
+_NAME_HOSTS = (
+    "-H", "-host", "--host", "-hosts", "-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f", "-configfile",
+)  # fmt: skip
+
+
+def scratch_variables(argv: Sequence[str]) -> list[str]:
+    """Returns the variables of all families that say where a launcher keeps its files; none if the command may start
+    ranks on other hosts."""
+    if in_allocation() or any(word in _NAME_HOSTS for word in argv):
+        return []
+    return [name for family in FAMILIES.values() for name in family.scratch_variables]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What belongs to one launch: its mark, the environment to start it with, its guard, and what /dev/shm held."""
+
+    mark: str
+    environment: Mapping[str, str]
+    guard: Guard
+    before: set[str]
+
+    def end(self, process: subprocess.Popen[Any]) -> None:
+        """Ends the launcher and all that it has started, and removes what they leave in /dev/shm."""
+        end_all(self.mark, process)
+        remove_stale_shm(self.before)
+
+
+@contextmanager
+def session(
+    environment: Mapping[str, str], variables: Iterable[str], folders: Iterable[Path] = ()
+) -> Iterator[Session]:
+    """A context in which one launch runs. Its session files go to a folder of its own, which is removed at the end;
+    `variables` name it to the launcher. `folders` are the caller's, and are removed only if nearfield is killed."""
     mark = uuid.uuid4().hex
-    with _scratch(inst, environment, hosts) as scratch:
-        environment = {**environment, **scratch, **(env or {}), MARK: mark}
+    with _scratch(environment, list(variables)) as scratch:
         before = snapshot_shm()
-        with Guard(mark=mark, scratch=sorted(set(scratch.values())), shm=sorted(before)) as guard:
-            process = _start(command, environment, cwd)
-            guard.tell(launcher=process.pid)
-            return _watch(process, tuple(command), mark, before, timeout_s, on_line, on_start)
+        removed = sorted({*scratch.values(), *map(str, folders)})
+        with Guard(mark=mark, scratch=removed, shm=sorted(before)) as guard:
+            yield Session(mark, {**environment, **scratch, MARK: mark}, guard, before)
+
+
+def _run(
+    command: list[str],
+    its: Session,
+    timeout_s: float | None,
+    on_line: OnLine | None,
+    cwd: Path | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> Finished:
+    process = _start(command, its.environment, cwd)
+    its.guard.tell(launcher=process.pid)
+    return _watch(process, tuple(command), its, timeout_s, on_line, on_start)
 
 
 def _watch(
     process: subprocess.Popen[str],
     argv: tuple[str, ...],
-    mark: str,
-    before: set[str],
+    its: Session,
     timeout_s: float | None,
     on_line: OnLine | None,
     on_start: Callable[[int], None] | None,
@@ -112,26 +174,24 @@ def _watch(
     except subprocess.TimeoutExpired:
         timed_out = True
     finally:
-        end_all(mark, process)
+        its.end(process)
         stdout, stderr = (reader.finish() for reader in readers)
-        remove_stale_shm(before)
     seconds = time.monotonic() - start
     return Finished(argv, process.returncode, seconds, timed_out, stdout, stderr)
 
 
 @contextmanager
-def _scratch(inst: Installation, environment: dict[str, str], hosts: Hosts | None) -> Iterator[dict[str, str]]:
+def _scratch(environment: Mapping[str, str], variables: list[str]) -> Iterator[dict[str, str]]:
     """Yields variables that name a folder for this launch's session files, which is removed even if the launcher was
-    killed. Yields none with hosts, or if the user has set such a variable."""
-    variables = FAMILIES[inst.family].scratch_variables
-    if hosts or not variables or any(name in environment for name in variables):
+    killed. Yields none if there are none, or if the user has set such a variable."""
+    if not variables or any(name in environment for name in variables):
         yield {}
         return
     with tempfile.TemporaryDirectory(prefix="nearfield-", ignore_cleanup_errors=True) as folder:
         yield dict.fromkeys(variables, folder)
 
 
-def _start(command: list[str], env: dict[str, str], cwd: Path | None) -> subprocess.Popen[str]:
+def _start(command: list[str], env: Mapping[str, str], cwd: Path | None) -> subprocess.Popen[str]:
     try:
         return subprocess.Popen(
             command,
@@ -172,7 +232,7 @@ class _Reader:
         return "".join(self._tail)
 
 
-def end_all(mark: str, process: subprocess.Popen[str]) -> None:
+def end_all(mark: str, process: subprocess.Popen[Any]) -> None:
     """Ends the launcher and every process that carries the mark, by SIGTERM and later by SIGKILL."""
     if process.poll() is None:
         _signal([process.pid], signal.SIGTERM)  # the launcher first: it also ends ranks on other hosts

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -25,7 +25,7 @@ from nearfield.observe.trace import Trace, TraceFile
 from nearfield.observe.valgrind import under_valgrind
 from nearfield.tune.apply import installation_of
 from nearfield.tune.child import run_as_child
-from nearfield.tune.recognise import of_launcher, recognise
+from nearfield.tune.recognise import Recognised, of_launcher, recognise
 
 FOLDER, REGION = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/observe
 ASK, CLOCK = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
@@ -53,16 +53,26 @@ class Prepared:
     def environment(self, where: str, *, asks: bool = False, clock: bool = False) -> dict[str, str]:
         """Returns the command's environment. `where` its streams go: a folder, or the address of a simulation, which
         decides what MPI leaves to time if it `asks`, and with `clock` MPI_Wtime as well."""
-        before = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
         added = {
-            "LD_PRELOAD": " ".join([*map(str, self.libraries), *before]),
             FOLDER: where,
             **({REGION: self.region} if self.region else {}),
             **({ASK: "1"} if asks else {}),
             **({CLOCK: "1"} if clock else {}),
         }
-        forwarded = ";".join([*filter(None, [os.environ.get(_FORWARD)]), *added])
-        return {**os.environ, **added, _FORWARD: forwarded}
+        return preloading(os.environ, self.libraries, added, self.words)
+
+
+def preloading(
+    environment: Mapping[str, str], libraries: Iterable[Path], added: Mapping[str, str], argv: Sequence[str]
+) -> dict[str, str]:
+    """Returns the environment in which the command gets the libraries, before those that it has, and more variables;
+    also on other nodes, unless it names variables for these itself."""
+    before = environment.get("LD_PRELOAD", "").replace(":", " ").split()
+    added = {"LD_PRELOAD": " ".join([*map(str, libraries), *before]), **added}
+    if "-x" in argv:  # Open MPI takes only one of the two ways
+        return {**environment, **added}
+    forwarded = ";".join([*filter(None, [environment.get(_FORWARD)]), *added])
+    return {**environment, **added, _FORWARD: forwarded}
 
 
 def prepare(
@@ -107,6 +117,11 @@ def _mpi_of(argv: Sequence[str], mpi_name: str | None) -> mpi.Installation | Non
         if mpi_name or of_launcher(argv) or len(argv) > 1 and any(shutil.which(word) for word in argv[1:]):
             raise
         return None
+    return buildable(found)
+
+
+def buildable(found: Recognised) -> mpi.Installation:
+    """Returns the installation of the recognised MPI. Raises MpiError if it has no compiler here."""
     inst = installation_of(found)
     if not inst:
         raise MpiError(

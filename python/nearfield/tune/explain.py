@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,17 +65,23 @@ class Report:
         return f"rank {self.rank}" if self.is_rank else f"process {self.pid}"
 
 
-def run(argv: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Runs the command, then prints on standard error how its messages were copied. Returns its exit code."""
+def run(
+    argv: Sequence[str], environment: Mapping[str, str], at_end: Callable[[], None] = lambda: None,
+    folders: Sequence[Path] = (),
+) -> int:  # fmt: skip
+    """Runs the command, then calls `at_end`, and prints on standard error how its messages were copied. Returns its
+    exit code. `folders` are removed if nearfield is killed meanwhile."""
     if not is_on(environment):
-        code = run_as_child(argv, environment)
+        code = run_as_child(argv, environment, folders)
+        at_end()
         _print([_OFF])
         return code
     with tempfile.TemporaryDirectory(prefix="nearfield-", dir=_place(), ignore_cleanup_errors=True) as folder:
         settings = ",".join(filter(None, [environment.get(shared_heap.VARIABLE), f"report={folder}"]))
         environment = {**environment, shared_heap.VARIABLE: settings}
-        code = run_as_child(argv, environment)
+        code = run_as_child(argv, environment, [*folders, Path(folder)])
         reports = read_reports(Path(folder))
+    at_end()
     _print(sentences(reports, environment, code), with_traffic(reports))
     return code
 

@@ -1,47 +1,9 @@
-// Fortran's names of the functions that are recorded. In all MPIs, Fortran's bindings are libraries of their own, which
-// call the C functions under MPI_ or PMPI_ names, and so the wrappers. These here only note the place in the program
-// from which the call came, where the wrappers would see a place in that library.
-//
-// `mpi_send_` is called with `use mpi` and with mpif.h, where compilers append one underscore; mpi_f08 calls
-// `mpi_send_f08_` in Open MPI, and in MPICH and its relatives `mpi_send_f08ts_` if there is a buffer among the
-// arguments. All arguments are addresses, or lengths of texts: they are passed on as they are, up to 15, some more than
-// there are.
-#include <cstdint>
-
-#include "base/mpi_library.hpp"
+// Fortran's names of the functions that are recorded.
+#include "base/fortran_names.hpp"
 #include "observe/mpi/call.hpp"
 
-namespace {
-
-using Word = std::intptr_t;
-
-class From {
- public:
-  explicit From(const void* site) : is_outermost_(!nearfield::observe::detail::fortran_site) {
-    if (is_outermost_) nearfield::observe::detail::fortran_site = site;
-  }
-  ~From() {
-    if (is_outermost_) nearfield::observe::detail::fortran_site = nullptr;
-  }
-  From(const From&) = delete;
-
- private:
-  const bool is_outermost_;
-};
-
-}  // namespace
-
-#define NOTES(name)                                                                                                   \
-  extern "C" __attribute__((visibility("default"))) void name(Word a, Word b, Word c, Word d, Word e, Word f, Word g, \
-                                                              Word h, Word i, Word j, Word k, Word l, Word m, Word n, \
-                                                              Word o) {                                               \
-    static const auto own = reinterpret_cast<decltype(&name)>(nearfield::next_or_abort(#name, "p" #name));            \
-    const From from(__builtin_return_address(0));                                                                     \
-    own(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);                                                                 \
-  }
-
-#define PLAIN(name) NOTES(mpi_##name##_) NOTES(mpi_##name##_f08_)
-#define WITH_BUFFER(name) PLAIN(name) NOTES(mpi_##name##_f08ts_)
+#define PLAIN(name) NEARFIELD_NOTES_PLAIN(name, nearfield::observe::detail::fortran_site)
+#define WITH_BUFFER(name) NEARFIELD_NOTES_WITH_BUFFER(name, nearfield::observe::detail::fortran_site)
 #define BOTH_PLAIN(name) PLAIN(name) PLAIN(i##name)
 #define BOTH(name) WITH_BUFFER(name) WITH_BUFFER(i##name)
 

@@ -15,13 +15,7 @@ namespace {
 
 // The form of handles and of constants must be that of the MPI library that is loaded.
 void insist_on_fitting_library() {
-#ifdef OPEN_MPI
-  constexpr bool built_for_openmpi = true;
-#else
-  constexpr bool built_for_openmpi = false;
-#endif
-  const bool has_standard_abi = std::strstr(library_of(find_mpi_function("PMPI_Init")), "libmpi_abi");
-  if ((find_mpi_variable("ompi_mpi_comm_world") != nullptr) == built_for_openmpi && !has_standard_abi) return;
+  if (is_built_for_the_library()) return;
   std::fprintf(stderr, "nearfield: this program's MPI is another one than the profiling layer was built for\n");
   std::exit(1);
 }

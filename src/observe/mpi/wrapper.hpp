@@ -11,27 +11,8 @@
 // which are libraries of their own, call one or the other.
 #pragma once
 
-#include <mpi.h>
-
-#include "base/mpi_library.hpp"
+#include "base/mpi_handles.hpp"
 #include "observe/mpi/call.hpp"
-
-// Open MPI's predefined handles are addresses of variables in its library, which is not there when this one is loaded.
-#ifdef OPEN_MPI
-#undef OMPI_PREDEFINED_GLOBAL
-#define OMPI_PREDEFINED_GLOBAL(type, name)                            \
-  ([]() -> type {                                                     \
-    static void* const found = ::nearfield::find_mpi_variable(#name); \
-    return static_cast<type>(found);                                  \
-  }())
-#endif
-
-// The MPI library's own function, which is looked up once.
-#define PMPI(name)                                                                                               \
-  ([]() -> decltype(&name) {                                                                                     \
-    static const auto own = reinterpret_cast<decltype(&name)>(::nearfield::next_or_abort("P" #name, "P" #name)); \
-    return own;                                                                                                  \
-  }())
 
 #define WRAPPED(name, parameters, arguments)                                              \
   namespace {                                                                             \

@@ -1,0 +1,71 @@
+"""`nearfield forecast`: says what there is to gain in a program, before any tuning."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from nearfield.cli.run import CONTEXT as CONTEXT
+from nearfield.cli.run import CommandArgument, MpiOption
+from nearfield.errors import NOT_DECIDED
+from nearfield.forecast import saying
+from nearfield.forecast.recording import recording
+from nearfield.forecast.sources import prices_for
+from nearfield.terminal import Terminal, err
+from nearfield.tune.child import run_as_child
+
+
+def command(
+    argv: CommandArgument,
+    rules: Annotated[
+        Path | None,
+        typer.Option("--rules", metavar="FILE", help="Rules whose measured times tell transfer from waiting."),
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option("--profile", "-p", metavar="PROFILE", help="A profile whose measured times do, if no rules do."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Keep what each rank recorded there.")
+    ] = None,
+    mpi_name: MpiOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else after the program.")] = False,
+) -> None:
+    """Run a program once, with its MPI as it ships, and say how much of its time MPI takes, where, and the most that
+    rules, direct collectives or the halo library could gain.
+
+    A thin layer counts the calls: two reads of the processor's counter for each. "At most" counts the whole time of the
+    calls that would become faster, with the waiting in it; "likely" counts only what the messages themselves take, by
+    the times in the rules or the profile.
+
+    The exit code is the program's own if it fails, and 6 if the run cannot tell: too short, too disturbed by other
+    programs, or not recorded on all ranks.
+
+    Examples:
+
+      nearfield forecast -- mpirun -n 4 ./app
+
+      nearfield forecast --rules demo-profile/rules.toml -- mpirun -n 4 ./app
+
+      nearfield forecast --json -p demo-profile -- srun -n 64 ./app input
+    """
+    prices = prices_for(rules, profile)
+    with recording(
+        argv, os.environ, mpi_name=mpi_name, out=out, progress=lambda line: err.print(f"nearfield: {line}")
+    ) as record:
+        code = run_as_child(argv, record.environment, record.scratch)
+        run = record.run(prices)
+    if as_json:
+        print(json.dumps(saying.plain(run), indent=1))
+    elif code and not run.ranks:
+        err.print(f"nearfield: the command ended with exit code {code} before any rank called MPI")
+    else:
+        console = Terminal()
+        for line in (*saying.lines(run), *saying.next_commands(run, argv)):
+            console.print(escape(line) if isinstance(line, str) else line)
+    raise typer.Exit(code or (NOT_DECIDED if run.undecided() else 0))

@@ -1,0 +1,144 @@
+"""The most that a run can gain, and what it is likely to gain.
+
+The bounds must never be below a gain that is then measured, so they count whatever may become shorter:
+
+- No run is shorter than what one of its ranks does outside MPI. Of that time, page faults may become fewer (the shared
+  heap keeps freed memory), and a rank that was ready to run may get a core sooner if others wait less.
+- A run becomes shorter by no more than the time that its ranks spend, together, in the calls that become faster: at any
+  moment its end depends on one of them, and where that one is not in such a call nothing changes.
+
+The likely gain counts the transfer alone: nobody waits less for a peer that comes late for reasons of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from nearfield.forecast.prices import Prices
+from nearfield.forecast.ranks import Calls, Category, Place, Rank
+
+_PAGE_KIB = 4
+_ALL_OF_IT = 0.99  # a larger share of the run has no bound
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What one of nearfield's means can make of a run: ratios of its time now to its time then."""
+
+    means: str
+    likely: float | None  # None: there are no measured times of messages
+    at_most: float | None  # None: no bound, since all of the run may depend on it
+    share: float  # of the ranks' time, in the calls that it touches
+
+    @property
+    def at_most_text(self) -> str:
+        """Returns '1.06x', rounded up, or 'no bound'."""
+        return f"{_rounded_up(self.at_most):.2f}x" if self.at_most else "no bound"
+
+
+def _rounded_up(ratio: float) -> float:
+    return -int(-ratio * 100 // 1) / 100
+
+
+def is_touched_by_rules(calls: Calls) -> bool:
+    """Returns whether rules or the shared heap may shorten these calls: all that may move data inside a node."""
+    return calls.place is not Place.OTHERS
+
+
+def is_collective_here(calls: Calls) -> bool:
+    """Returns whether direct collectives inside a node may shorten these calls."""
+    return calls.place is not Place.OTHERS and calls.category in (Category.COLLECTIVE, Category.COMPLETION)
+
+
+def is_exchange(calls: Calls) -> bool:
+    """Returns whether the halo library may do the work of these calls."""
+    kinds = (Category.POINT_TO_POINT, Category.NEIGHBOURS, Category.ONE_SIDED, Category.COMPLETION)
+    return calls.place is not Place.OTHERS and calls.category in kinds
+
+
+def ceilings(ranks: list[Rank], prices: Prices | None) -> list[Ceiling]:
+    """Returns the ceilings of rules with the shared heap, of direct collectives, and of the halo library."""
+    return [
+        _ceiling("rules and shared heap", ranks, prices, is_touched_by_rules, heap=True),
+        _ceiling("direct collectives", ranks, prices, is_collective_here),
+        _ceiling("halo library", ranks, prices, is_exchange),
+    ]
+
+
+def _ceiling(
+    means: str, ranks: list[Rank], prices: Prices | None, touches: Callable[[Calls], bool], heap: bool = False
+) -> Ceiling:
+    run = max(rank.seconds for rank in ranks)
+    touched = [sum(one.seconds + one.between_seconds for one in rank.calls if touches(one)) for rank in ranks]
+    faults = [fault_seconds(rank) if heap else 0.0 for rank in ranks]
+    remains = max(_remains(rank, fault) for rank, fault in zip(ranks, faults, strict=True))
+    shorter = min(run - remains, sum(touched) + sum(faults)) if any(touched) or heap else 0.0
+    at_most = run / (run - shorter) if shorter < _ALL_OF_IT * run else None
+    likely = _likely(ranks, prices, touches, heap) if prices else None
+    if likely and at_most:
+        likely = min(likely, at_most)
+    share = sum(touched) / sum(rank.seconds for rank in ranks)
+    return Ceiling(means, likely, at_most, min(1.0, share))
+
+
+def _remains(rank: Rank, faults: float) -> float:
+    """Returns the seconds of the rank's run that no mean can shorten; 0 if the rank was killed, since then nobody knows
+    how long it had no core."""
+    if rank.end is None:
+        return 0.0
+    in_mpi = rank.in_mpi + sum(one.between_seconds for one in rank.calls)
+    return max(0.0, rank.seconds - in_mpi - delay_seconds(rank) - faults)
+
+
+def delay_seconds(rank: Rank) -> float:
+    """Returns how long the rank's threads were ready to run, and had no core. Where the kernel does not tell it,
+    that is all the time in which the rank did not run."""
+    if rank.end is None:
+        return 0.0
+    if rank.end.has_delay:
+        return (rank.end.delay_ns - rank.begin.delay_ns) / 1e9
+    return max(0.0, rank.seconds - processor_seconds(rank))
+
+
+def processor_seconds(rank: Rank) -> float:
+    """Returns the processor time of the rank's threads; 0 if the rank was killed."""
+    if rank.end is None:
+        return 0.0
+    return (rank.end.user_ns + rank.end.system_ns - rank.begin.user_ns - rank.begin.system_ns) / 1e9
+
+
+def fault_seconds(rank: Rank) -> float:
+    """Returns the most that page faults of the run took: the kernel's part of the processor time, since huge pages are
+    made in it, or what so many faults cost if that is more. That is all of the run if the rank was killed."""
+    if rank.end is None:
+        return rank.seconds
+    system = (rank.end.system_ns - rank.begin.system_ns) / 1e9
+    return max(system, (rank.end.minor_faults - rank.begin.minor_faults) * rank.fault_ns / 1e9)
+
+
+def refault_seconds(rank: Rank) -> float:
+    """Returns what the faults took of memory that was freed and came back: those beyond the pages that were added."""
+    if rank.end is None:
+        return 0.0
+    added = (rank.end.resident_kib - rank.begin.resident_kib) // _PAGE_KIB
+    return max(0, rank.end.minor_faults - rank.begin.minor_faults - added) * rank.fault_ns / 1e9
+
+
+def _likely(ranks: list[Rank], prices: Prices, touches: Callable[[Calls], bool], heap: bool) -> float:
+    """Returns the ratio if only the transfer becomes shorter: as the rules were measured, or else to nothing."""
+    saved = sum(_saved(rank, prices, touches, heap) for rank in ranks)
+    return 1 / (1 - min(_ALL_OF_IT, saved / sum(rank.seconds for rank in ranks)))
+
+
+def _saved(rank: Rank, prices: Prices, touches: Callable[[Calls], bool], heap: bool) -> float:
+    touched = [one for one in rank.calls if touches(one)]
+    if heap and prices.has_rules:
+        saved = sum(prices.saved(one, rank.ranks) for one in touched)
+        return saved + (refault_seconds(rank) if prices.shares_heap else 0.0)
+    return transfer_seconds(touched, prices, rank.ranks) + (refault_seconds(rank) if heap else 0.0)
+
+
+def transfer_seconds(calls: Iterable[Calls], prices: Prices, ranks: int) -> float:
+    """Returns the seconds of the transfer in these calls."""
+    return sum(prices.transfer(one, ranks) or 0.0 for one in calls)

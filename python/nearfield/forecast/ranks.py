@@ -1,0 +1,190 @@
+"""What the layer has recorded of each rank: reads the files that src/forecast/format.hpp describes."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple
+
+VERSION = 1
+_MAGIC = b"nfcast\n\0"
+_HEAD = struct.Struct("<8sII4iII2Q")
+_USAGE = struct.Struct("<13Q")
+_COSTS = struct.Struct("<2d16Q128s128s2I")
+_OBJECT = struct.Struct("<Q248s")
+_TABLE = struct.Struct("<II3Q32x")
+_ROW = struct.Struct("<QII5Q")
+_OBJECTS, _NAMES_BYTES, _TABLES, _ROWS = 64, 48 << 10, 64, 1024
+_PAGE = 4096
+
+
+class State(IntEnum):
+    """How a rank's recording ended."""
+
+    RUNNING = 0  # it was killed
+    FINALIZED = 1
+    EXITED = 2  # without MPI_Finalize
+
+
+class Category(IntEnum):
+    """What a call is about."""
+
+    OTHER = 0
+    POINT_TO_POINT = 1
+    COLLECTIVE = 2
+    NEIGHBOURS = 3
+    ONE_SIDED = 4
+    COMPLETION = 5  # of requests of several kinds, or of unknown ones
+    FILE = 6
+
+
+class Place(IntEnum):
+    """Where a call's partners are."""
+
+    NODE = 0
+    OTHERS = 1
+    BOTH = 2
+
+
+class Usage(NamedTuple):
+    """What the system said of a process and of its node, as in format.hpp."""
+
+    ticks: int
+    wall_ns: int
+    user_ns: int
+    system_ns: int
+    minor_faults: int
+    resident_kib: int
+    voluntary: int
+    involuntary: int
+    delay_ns: int
+    has_delay: int
+    busy: int
+    idle: int
+    stolen: int
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls of one function from one place, with messages of one class of sizes."""
+
+    name: str
+    category: Category
+    place: Place
+    size_class: int
+    site: tuple[str, int] | None  # an object and an offset in it
+    calls: int
+    messages: int
+    bytes: int
+    seconds: float
+    between_seconds: float  # from one poll to the next
+
+    @property
+    def mean_bytes(self) -> float:
+        """Returns the bytes of a message."""
+        return self.bytes / self.messages if self.messages else 0.0
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One rank from the end of MPI_Init to the beginning of MPI_Finalize."""
+
+    number: int
+    ranks: int
+    node_ranks: int
+    host: str
+    library: str
+    state: State
+    is_spawned: bool
+    seconds: float
+    in_mpi: float  # seconds, of all threads together
+    threads: int  # that called MPI
+    lost_threads: int
+    begin: Usage
+    end: Usage | None  # None if the rank was killed
+    fault_ns: float
+    call_ns: float
+    cores: frozenset[int]
+    sent_to_node: int
+    sent_to_others: int
+    calls: tuple[Calls, ...]
+
+
+def read_ranks(folder: Path) -> list[Rank]:
+    """Returns the ranks that were recorded in a folder, in their order. Files of processes that did not get through
+    MPI_Init are left out, and so are damaged ones."""
+    found = (read_rank(file.read_bytes()) for file in folder.glob("*.rank"))
+    return sorted((one for one in found if one), key=lambda one: (one.is_spawned, one.number))
+
+
+def read_rank(data: bytes) -> Rank | None:
+    """Returns the rank of a file's content; None if it holds none."""
+    try:
+        return _read(data)
+    except (struct.error, ValueError, IndexError, ZeroDivisionError):
+        return None
+
+
+def _read(data: bytes) -> Rank | None:
+    magic, version, state, _, number, ranks, node_ranks, spawned, lost, ticks0, ns0 = _HEAD.unpack_from(data)
+    if magic != _MAGIC or version != VERSION:
+        return None
+    at = _HEAD.size
+    begin, end = (Usage(*_USAGE.unpack_from(data, at + i * _USAGE.size)) for i in (0, 1))
+    at += 2 * _USAGE.size
+    fault_ns, call_ns, *rest = _COSTS.unpack_from(data, at)
+    masks, (host, library, names_used, objects_used) = rest[:16], rest[16:]
+    at += _COSTS.size
+    objects = [_OBJECT.unpack_from(data, at + i * _OBJECT.size) for i in range(min(objects_used, _OBJECTS))]
+    names = data[at + _OBJECTS * _OBJECT.size :][: min(names_used, _NAMES_BYTES)]
+    whole = State(state) != State.RUNNING
+    last = end if whole else begin
+    seconds_per_tick = (last.wall_ns - ns0) / (last.ticks - ticks0) / 1e9
+    tables = list(_tables(data))
+    calls = tuple(_calls(row, names, objects, seconds_per_tick) for _, rows in tables for row in rows)
+    ended = end.ticks if whole else max((table[2] for table, _ in tables), default=begin.ticks)
+    return Rank(
+        number=number, ranks=ranks, node_ranks=node_ranks, host=_text(host), library=_text(library),
+        state=State(state), is_spawned=bool(spawned), seconds=(ended - begin.ticks) * seconds_per_tick,
+        in_mpi=sum(one.seconds for one in calls), threads=sum(1 for _, rows in tables if rows), lost_threads=lost,
+        begin=begin, end=end if whole else None, fault_ns=fault_ns, call_ns=call_ns,
+        cores=frozenset(64 * i + bit for i, mask in enumerate(masks) for bit in range(64) if mask >> bit & 1),
+        sent_to_node=sum(table[3] for table, _ in tables), sent_to_others=sum(table[4] for table, _ in tables),
+        calls=calls,
+    )  # fmt: skip
+
+
+_Row = tuple[int, ...]
+
+
+def _tables(data: bytes) -> list[tuple[tuple[int, ...], list[_Row]]]:
+    """Returns the tables that a thread has used, each with its rows."""
+    header_bytes = _HEAD.size + 2 * _USAGE.size + _COSTS.size + _OBJECTS * _OBJECT.size + _NAMES_BYTES
+    first = -(-header_bytes // _PAGE) * _PAGE
+    table_bytes = -(-(_TABLE.size + _ROWS * _ROW.size) // _PAGE) * _PAGE
+    found = []
+    for at in range(first, first + _TABLES * table_bytes, table_bytes):
+        table = _TABLE.unpack_from(data, at)
+        if table[2]:
+            rows = _ROW.iter_unpack(data[at + _TABLE.size : at + _TABLE.size + _ROWS * _ROW.size])
+            found.append((table, [row for row in rows if row[3]]))
+    return found
+
+
+def _calls(row: _Row, names: bytes, objects: list[tuple[int, bytes]], seconds_per_tick: float) -> Calls:
+    site, key, number, calls, messages, size_bytes, ticks, between = row
+    place = None
+    if 1 <= number <= len(objects):
+        base, path = objects[number - 1]
+        place = _text(path), site - base
+    name = _text(names[key >> 16 :])
+    return Calls(
+        name, Category(key >> 12 & 15), Place(key >> 8 & 15), key & 255, place, calls, messages, size_bytes,
+        ticks * seconds_per_tick, between * seconds_per_tick,
+    )  # fmt: skip
+
+
+def _text(data: bytes) -> str:
+    return data.partition(b"\0")[0].decode(errors="replace")

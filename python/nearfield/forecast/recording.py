@@ -1,0 +1,70 @@
+"""Runs a command under the thin profiling layer, and keeps what its ranks leave behind."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearfield import mpi
+from nearfield.errors import UsageError
+from nearfield.forecast.prices import Prices
+from nearfield.forecast.ranks import read_ranks
+from nearfield.forecast.run import Run
+from nearfield.mpi.launch import in_allocation
+from nearfield.observe.observing import buildable, preloading
+from nearfield.tune.recognise import recognise
+
+FOLDER = "NEARFIELD_FORECAST"  # read by src/forecast
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A command that is about to run under the layer: the environment to start it with, where its ranks write, and the
+    folders that must not stay if nearfield is killed."""
+
+    environment: dict[str, str]
+    folder: Path
+    scratch: tuple[Path, ...] = ()
+
+    def run(self, prices: Prices | None) -> Run:
+        """Returns the run, once the command has ended."""
+        return Run(read_ranks(self.folder), prices)
+
+
+def layer(argv: Sequence[str], mpi_name: str | None, progress: Progress) -> Path:
+    """Returns the layer for the command's MPI, which the first call builds. Raises UsageError or MpiError."""
+    return mpi.program(buildable(recognise(argv, mpi_name)), mpi.FORECAST, progress)
+
+
+@contextmanager
+def recording(
+    argv: Sequence[str], environment: Mapping[str, str], *, mpi_name: str | None = None, out: Path | None = None,
+    progress: Progress = lambda line: None,
+) -> Iterator[Recording]:  # fmt: skip
+    """A context in which the command may run under the layer. Its record is kept in `out`, and else nowhere. Raises
+    UsageError or MpiError before anything runs."""
+    library = layer(argv, mpi_name, progress)
+    if out:
+        _new_folder(out)
+        yield Recording(preloading(environment, [library], {FOLDER: str(out.resolve())}, argv), out)
+        return
+    here = Path.cwd() if in_allocation() else None  # other nodes see this folder, and not their /tmp
+    folder = Path(tempfile.mkdtemp(prefix=".nearfield-forecast-" if here else "nearfield-", dir=here))
+    try:
+        yield Recording(preloading(environment, [library], {FOLDER: str(folder)}, argv), folder, (folder,))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _new_folder(out: Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"'{out}' holds something already", "name another folder with --out")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make '{out}': {error.strerror}", "name another folder with --out") from error

@@ -1,0 +1,187 @@
+"""A recorded run as a whole, and whether it says anything."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from nearfield.base.words import listed
+from nearfield.busy import BUSY_SHARE
+from nearfield.forecast.ceiling import Ceiling, ceilings, delay_seconds, processor_seconds, transfer_seconds
+from nearfield.forecast.prices import Prices
+from nearfield.forecast.ranks import Calls, Rank, State
+from nearfield.observe import places
+from nearfield.observe.places import UNKNOWN, Place
+from nearfield.units import counted
+
+SHORTEST_S = 0.2  # clock ticks of the system are a hundredth of a second
+MOST_PLACES = 64  # whose names are looked up
+LOUD = 0.01  # a larger share of the run in the layer itself is told
+
+
+@dataclass(frozen=True)
+class Run:
+    """The ranks of a run, and the prices of its messages if there are any."""
+
+    ranks: list[Rank]
+    prices: Prices | None = None
+
+    @cached_property
+    def seconds(self) -> float:
+        """Returns the time from MPI_Init to MPI_Finalize, of the slowest rank."""
+        return max((rank.seconds for rank in self.ranks), default=0.0)
+
+    @cached_property
+    def shares(self) -> list[float]:
+        """Returns the share of MPI in each rank's time."""
+        return [min(1.0, rank.in_mpi / max(1, rank.threads) / max(rank.seconds, 1e-9)) for rank in self.ranks]
+
+    @property
+    def share(self) -> float:
+        """Returns the share of MPI in the ranks' time."""
+        return sum(self.shares) / len(self.shares) if self.shares else 0.0
+
+    @cached_property
+    def transfer_share(self) -> float | None:
+        """Returns the share of the transfer in the ranks' time; None without prices."""
+        if not self.prices or not self.ranks:
+            return None
+        moved = sum(transfer_seconds(rank.calls, self.prices, rank.ranks) for rank in self.ranks)
+        return min(self.share, moved / sum(max(rank.seconds, 1e-9) for rank in self.ranks))
+
+    @cached_property
+    def ceilings(self) -> list[Ceiling]:
+        return ceilings(self.ranks, self.prices) if self.seconds > 0 else []
+
+    @property
+    def rules(self) -> Ceiling | None:
+        """Returns the ceiling of rules with the shared heap; None if no rank was recorded."""
+        return self.ceilings[0] if self.ceilings else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Returns whether all ranks told at their end what the system says of them; those that are killed do not."""
+        return all(rank.end for rank in self.ranks)
+
+    @cached_property
+    def delayed(self) -> float:
+        """Returns the share of the time in which the ranks could have run in which they had no core."""
+        delay, ran = (sum(map(what, self.ranks)) for what in (delay_seconds, processor_seconds))
+        return delay / (delay + ran) if delay + ran > 0 else 0.0
+
+    @property
+    def more_ranks_than_cores(self) -> tuple[int, int] | None:
+        """Returns the ranks and the cores of a node that has more ranks than cores for them; None if no node has."""
+        for host in {rank.host for rank in self.ranks}:
+            there = [rank for rank in self.ranks if rank.host == host]
+            cores = len(frozenset.union(*(rank.cores for rank in there)))
+            if len(there) > cores > 0:
+                return len(there), cores
+        return None
+
+    @cached_property
+    def others(self) -> float:
+        """Returns how many cores of a node other programs and a virtual machine's host took, on the busiest node."""
+        return max((self._others(host) for host in {rank.host for rank in self.ranks}), default=0.0)
+
+    def _others(self, host: str) -> float:
+        there = [rank for rank in self.ranks if rank.host == host and rank.end]
+        if not there:
+            return 0.0
+        one = there[0]
+        assert one.end
+        spent = one.end.busy + one.end.stolen - one.begin.busy - one.begin.stolen
+        all_of_it = spent + one.end.idle - one.begin.idle
+        if all_of_it <= 0:
+            return 0.0
+        cores = all_of_it / 100 / max(one.seconds, 1e-9)  # the system counts hundredths of a second
+        return max(0.0, cores * spent / all_of_it - sum(map(processor_seconds, there)) / max(one.seconds, 1e-9))
+
+    @property
+    def layer_share(self) -> float:
+        """Returns the share of the run that the layer itself took, on the rank with the most calls."""
+        spent = [(sum(one.calls for one in rank.calls) * rank.call_ns / 1e9, rank.seconds) for rank in self.ranks]
+        return max((layer / seconds for layer, seconds in spent if seconds > 0), default=0.0)
+
+    def undecided(self) -> list[str]:
+        """Returns the reasons why this run says nothing for sure; none if it does."""
+        if not self.ranks:
+            return ["no process called MPI_Init under the layer (it may be linked statically, or use MPI sessions)"]
+        return [*self._incomplete(), *self._disturbed()]
+
+    def _incomplete(self) -> list[str]:
+        found = []
+        world = [rank for rank in self.ranks if not rank.is_spawned]
+        expected = max((rank.ranks for rank in world), default=0)
+        if 0 < len(world) < expected:
+            found.append(f"{len(world)} of {expected} ranks were recorded (other nodes must see the folder: --out)")
+        if len(world) > expected == 1:
+            found.append(f"each of {len(world)} processes was alone in MPI_COMM_WORLD: the launcher is another MPI's")
+        if dead := [f"rank {rank.number}" for rank in self.ranks if rank.state is not State.FINALIZED]:
+            found.append(f"{listed(dead[:8])} ended without MPI_Finalize")
+        if lost := sum(rank.lost_threads for rank in self.ranks):
+            found.append(f"{counted(lost, 'thread')} called MPI beyond those that are recorded")
+        if not any(rank.calls for rank in self.ranks):
+            found.append("no rank called MPI between MPI_Init and MPI_Finalize")
+        if self.seconds < SHORTEST_S:
+            found.append(f"the run took {self.seconds:.2f} s, which is too short")
+        return found
+
+    def _disturbed(self) -> list[str]:
+        if self.delayed <= BUSY_SHARE:
+            return []
+        share = f"{self.delayed:.0%} of the time in which the ranks could run they had no core"
+        if crowded := self.more_ranks_than_cores:
+            return [f"{share}: {crowded[0]} ranks share {crowded[1]} cores"]
+        return [f"{share}: other programs ran there"]
+
+    def by_call(self) -> list[Line]:
+        """Returns the calls of all ranks together by function, size class and place, most time first."""
+        return self._lines
+
+    @cached_property
+    def _lines(self) -> list[Line]:
+        groups: dict[tuple[str, int, str], list[tuple[Calls, int]]] = defaultdict(list)
+        for rank in self.ranks:
+            for one in rank.calls:
+                groups[one.name, one.size_class, self._place_text(one.site)].append((one, rank.ranks))
+        lines = [Line(members, self.prices, where) for (_, _, where), members in groups.items()]
+        return sorted(lines, key=lambda line: -line.seconds)
+
+    def _place_text(self, site: Place | None) -> str:
+        """Returns 'file.c:12 (function)', or the object and the offset where no line is known."""
+        if not site:
+            return "-"
+        text = str(self._names.get(site, UNKNOWN))
+        return text if not text.startswith(UNKNOWN) else f"{Path(site[0]).name}+{site[1]:#x}"
+
+    @cached_property
+    def _names(self) -> dict[Place, places.Line]:
+        """Returns the lines of the places that take most time; looking up all of them may take long."""
+        seconds: dict[Place, float] = defaultdict(float)
+        for rank in self.ranks:
+            for one in rank.calls:
+                if one.site:
+                    seconds[one.site] += one.seconds
+        return places.lines_of(sorted(seconds, key=lambda site: -seconds[site])[:MOST_PLACES])
+
+
+class Line:
+    """The calls of one function with one class of sizes from one place, of all ranks together."""
+
+    def __init__(self, members: Sequence[tuple[Calls, int]], prices: Prices | None, where: str) -> None:
+        self.name, self.where = members[0][0].name, where
+        self.calls = sum(one.calls for one, _ in members)
+        self.messages = sum(one.messages for one, _ in members)
+        self.bytes = sum(one.bytes for one, _ in members)
+        self.seconds = sum(one.seconds for one, _ in members)
+        moved = [prices.transfer(one, ranks) if prices else None for one, ranks in members]
+        known = [one for one in moved if one is not None]
+        self.waiting: float | None = self.seconds - sum(known) if len(known) == len(moved) else None
+
+    @property
+    def mean_bytes(self) -> float:
+        return self.bytes / self.messages if self.messages else 0.0

@@ -1,0 +1,198 @@
+"""Says what a run was, where its time in MPI went, and what could gain: in lines for people, and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from nearfield import itself
+from nearfield.base.words import capital
+from nearfield.forecast.ceiling import Ceiling, delay_seconds, processor_seconds
+from nearfield.forecast.ranks import Rank
+from nearfield.forecast.run import LOUD, Line, Run
+from nearfield.terminal import Column, Table
+from nearfield.units import counted, format_bytes, format_rounded
+
+MOST_CALLS = 6  # lines of the table
+WORTH = 1.02  # a smaller gain is none
+_SINGLE = 0.5  # from this share on, one call is named in the sentence about the ceiling
+
+
+def run_sentences(run: Run) -> Iterator[str]:
+    """Yields what the run was, a disturbed host first."""
+    if reasons := run.undecided():
+        yield f"cannot tell: {'; '.join(reasons)}"
+    if not run.ranks:
+        return
+    one = run.ranks[0]
+    library = one.library.partition(",")[0] or "an unknown MPI"
+    nodes = len({rank.host for rank in run.ranks})
+    ranks = f"run: {counted(len(run.ranks), 'rank')} on {counted(nodes, 'node')}, {library}"
+    if not run.is_whole:
+        yield f"{ranks}; {run.seconds:.3g} s from MPI_Init to the last call; how busy the host was is not known"
+        return
+    processor = sum(map(processor_seconds, run.ranks)) / len(run.ranks)
+    yield f"{ranks}; {run.seconds:.3g} s from MPI_Init to MPI_Finalize, {processor:.3g} s of processor time a rank"
+    if crowded := run.more_ranks_than_cores:
+        yield f"{crowded[0]} ranks share {crowded[1]} cores: whoever waits takes time from whoever computes"
+    yield (
+        f"the ranks had no core in {run.delayed:.0%} of the time in which they could run; other programs took "
+        f"{run.others:.1f} cores of a node"
+    )
+    if run.layer_share > LOUD:
+        yield f"the layer itself took about {run.layer_share:.1%} of the run, since it makes so many short calls"
+
+
+def share_sentence(run: Run) -> str:
+    """Returns how much of the run is MPI, and what part of that moves data."""
+    lowest, highest = min(run.shares), max(run.shares)
+    spread = f" ({lowest:.1%} to {highest:.1%} by rank)" if highest - lowest > 0.01 else ""
+    text = f"MPI took {run.share:.1%} of this run{spread}"
+    moved = run.transfer_share
+    if moved is None:
+        return f"{text}; how much of it is waiting is not known without measured times (--rules or -p)"
+    assert run.prices
+    parts = f"{moved:.1%} moves data, {run.share - moved:.1%} waits for others"
+    return f"{text}: {parts} (by the times of {run.prices.source})"
+
+
+def ceiling_sentence(run: Run, under_rules: bool = False) -> str:
+    """Returns one sentence with the ceiling of rules and the call that takes most of MPI's time; empty if no rank was
+    recorded. `under_rules`: the run had rules already."""
+    rules = run.rules
+    if not rules:
+        return ""
+    means = "better rules could" if under_rules else "rules can"
+    text = f"MPI took {run.share:.1%} of this run, so {means} make it at most {rules.at_most_text} as fast"
+    if not rules.at_most:
+        text = f"MPI took {run.share:.1%} of this run, and how much {means} gain has no bound that it shows"
+    lines = run.by_call()
+    total = sum(line.seconds for line in lines)
+    if total > 0 and lines[0].seconds >= _SINGLE * total:
+        text += f"; {lines[0].seconds / total:.0%} of MPI's time is in {_call(lines[0])}"
+    if run.undecided():
+        text += f". But this cannot be told for sure: {'; '.join(run.undecided())}"
+    return text
+
+
+def _call(line: Line) -> str:
+    return f"{line.name} of {_mean_size(line)}" if line.bytes else line.name
+
+
+def _mean_size(line: Line) -> str:
+    return format_bytes(round(line.mean_bytes)) if line.mean_bytes < 1024 else format_bytes(line.mean_bytes, digits=3)
+
+
+def calls_table(run: Run) -> Table:
+    """Returns the calls that take most time: their line, size, number, time and waiting."""
+    right = ("size", "calls", "time", "share", "waiting")
+    table = Table(Column("call", key=True), *(Column(name, right=True) for name in right), Column("at"))
+    lines = run.by_call()[:MOST_CALLS]
+    all_of_it = sum(rank.seconds for rank in run.ranks)
+    for line in lines:
+        table.add_row(
+            line.name, _mean_size(line) if line.messages else "-", format_rounded(line.calls), f"{line.seconds:.3g} s",
+            f"{line.seconds / all_of_it:.1%}", "-" if line.waiting is None else f"{line.waiting:.3g} s",
+            line.where,
+        )  # fmt: skip
+    return table
+
+
+def ceilings_table(run: Run) -> Table:
+    """Returns what each of nearfield's means can make of the run."""
+    table = Table(Column("what could gain", key=True), Column("likely", right=True), Column("at most", right=True),
+                  Column("since", prose=True))  # fmt: skip
+    for one in run.ceilings:
+        likely = f"{one.likely:.2f}x" if one.likely else "not known"
+        table.add_row(one.means, likely, one.at_most_text, f"{one.share:.1%} of the ranks' time is in its calls")
+    return table
+
+
+def next_commands(run: Run, argv: Sequence[str]) -> list[str]:
+    """Returns up to three commands to type next, or a sentence if there is nothing to gain."""
+    if not run.ranks:
+        return []
+    if not run.undecided() and max(map(_most, run.ceilings)) < WORTH:
+        return ["nothing to gain by nearfield: this program's time is not in MPI inside a node"]
+    has_rules = bool(run.prices and run.prices.has_rules)
+    commands = [itself.command("compare", "--", *argv) if has_rules else itself.command("tune")]
+    waits = run.transfer_share is not None and run.transfer_share < run.share / 2
+    if waits:
+        commands.append(itself.command("observe", "--", *argv) + "   (who comes late: then advise trace)")
+    if _most(run.ceilings[2]) >= WORTH:
+        commands.append(itself.command("rewrite", "--help") + "   (or docs/halo.md)")
+    return [f"next: {command}" for command in commands[:3]]
+
+
+def _most(one: Ceiling) -> float:
+    return one.at_most or float("inf")
+
+
+def plain(run: Run) -> dict[str, Any]:
+    """Returns the run as data for JSON."""
+    return {
+        **summary(run),
+        "undecided": run.undecided(),
+        "others_cores": run.others if run.is_whole else None,
+        "layer_share": run.layer_share,
+        "prices": run.prices.source if run.prices else None,
+        "transfer_share": run.transfer_share,
+        "per_rank": [_rank(rank) for rank in run.ranks],
+        "calls": [
+            {
+                "name": line.name, "at": line.where, "mean_bytes": line.mean_bytes,
+                "calls": line.calls, "messages": line.messages, "bytes": line.bytes, "seconds": line.seconds,
+                "waiting_seconds": line.waiting,
+            }
+            for line in run.by_call()
+        ],
+    }  # fmt: skip
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """Returns the few numbers of a run that a log of many runs keeps."""
+    return {
+        "decided": not run.undecided(),
+        "ranks": len(run.ranks),
+        "seconds": run.seconds,
+        "mpi_share": run.share,
+        "no_core_share": run.delayed if run.is_whole else None,
+        "ceilings": [{"means": c.means, "likely": c.likely, "at_most": c.at_most} for c in run.ceilings],
+    }
+
+
+def _rank(rank: Rank) -> dict[str, Any]:
+    return {
+        "rank": rank.number, "host": rank.host, "state": rank.state.name.lower(), "seconds": rank.seconds,
+        "processor_seconds": processor_seconds(rank) if rank.end else None,
+        "no_core_seconds": delay_seconds(rank) if rank.end else None,
+        "in_mpi_seconds": rank.in_mpi, "threads": rank.threads, "sent_to_node_bytes": rank.sent_to_node,
+        "sent_to_others_bytes": rank.sent_to_others,
+        "involuntary_switches": rank.end.involuntary - rank.begin.involuntary if rank.end else None,
+        "minor_faults": rank.end.minor_faults - rank.begin.minor_faults if rank.end else None,
+        "fault_ns": rank.fault_ns, "call_ns": rank.call_ns,
+    }  # fmt: skip
+
+
+def traffic_sentence(run: Run) -> str:
+    """Returns how many bytes the ranks sent to their own node and to others by messages."""
+    here, there = sum(r.sent_to_node for r in run.ranks), sum(r.sent_to_others for r in run.ranks)
+    if not here + there:
+        return "no messages between two ranks were sent"
+    return f"messages between two ranks: {format_bytes(here, digits=3)} inside nodes, " + (
+        f"{format_bytes(there, digits=3)} to others" if there else "none to others"
+    )
+
+
+def lines(run: Run) -> Iterator[str | Table]:
+    """Yields all three parts, in the order of reading."""
+    for sentence in run_sentences(run):
+        yield capital(sentence)
+    if not run.ceilings:
+        return
+    yield ""
+    yield share_sentence(run)
+    yield capital(traffic_sentence(run))
+    yield calls_table(run)
+    yield ""
+    yield ceilings_table(run)

@@ -1,0 +1,31 @@
+"""Finds the measured times for a forecast: in the rules or the profile that a person names, or in the rules that lie
+here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nearfield.errors import UsageError
+from nearfield.forecast.prices import Prices, prices_of_profile, prices_of_rules
+from nearfield.tune.places import default_rules
+
+
+def prices_for(rules: Path | None, profile: Path | None) -> Prices | None:
+    """Returns the times of the rules, else of the profile, else of the rules that `nearfield run` would take; None if
+    there are none. Raises UsageError if a file that was named holds none, and the errors of reading it."""
+    path = rules or (None if profile else default_rules())
+    if path and (rules or path.is_file()):
+        from nearfield.tune.rules import load_rules
+
+        found = prices_of_rules(load_rules(path), str(path))
+        if found or not rules:
+            return found
+        raise UsageError(f"{path} has no times of messages", "name a profile with -p, or tune anew")
+    if not profile:
+        return None
+    from nearfield.profile import load
+
+    found = prices_of_profile(load(profile), str(profile))
+    if not found:
+        raise UsageError(f"{profile} has no stable times of messages", "probe again on a quiet machine")
+    return found

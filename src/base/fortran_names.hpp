@@ -1,0 +1,47 @@
+// Fortran's names of MPI functions. In all MPIs, Fortran's bindings are libraries of their own, which call the C functions
+// under MPI_ or PMPI_ names, and so their wrappers. Those defined here only note the place in the program from which the
+// call came, where the wrappers would see a place in that library.
+//
+// `mpi_send_` is called with `use mpi` and with mpif.h, where compilers append one underscore; mpi_f08 calls
+// `mpi_send_f08_` in Open MPI, and in MPICH and its relatives `mpi_send_f08ts_` if there is a buffer among the
+// arguments. All arguments are addresses, or lengths of texts: they are passed on as they are, up to 15, some more than
+// there are.
+#pragma once
+
+#include <cstdint>
+
+#include "base/mpi_library.hpp"
+
+namespace nearfield {
+
+// Lives as long as the program is in a Fortran function. `slot` is of the thread; null: no such function is running.
+class CalledFrom {
+ public:
+  CalledFrom(const void*& slot, const void* site) : slot_(slot), is_outermost_(!slot) {
+    if (is_outermost_) slot_ = site;
+  }
+  ~CalledFrom() {
+    if (is_outermost_) slot_ = nullptr;
+  }
+  CalledFrom(const CalledFrom&) = delete;
+
+ private:
+  const void*& slot_;
+  const bool is_outermost_;
+};
+
+}  // namespace nearfield
+
+#define NEARFIELD_NOTES(name, slot)                                                                         \
+  extern "C" __attribute__((visibility("default"))) void name(                                              \
+      std::intptr_t a, std::intptr_t b, std::intptr_t c, std::intptr_t d, std::intptr_t e, std::intptr_t f, \
+      std::intptr_t g, std::intptr_t h, std::intptr_t i, std::intptr_t j, std::intptr_t k, std::intptr_t l, \
+      std::intptr_t m, std::intptr_t n, std::intptr_t o) {                                                  \
+    static const auto own = reinterpret_cast<decltype(&name)>(nearfield::next_or_abort(#name, "p" #name));  \
+    const nearfield::CalledFrom from(slot, __builtin_return_address(0));                                    \
+    own(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);                                                       \
+  }
+
+#define NEARFIELD_NOTES_PLAIN(name, slot) NEARFIELD_NOTES(mpi_##name##_, slot) NEARFIELD_NOTES(mpi_##name##_f08_, slot)
+#define NEARFIELD_NOTES_WITH_BUFFER(name, slot) \
+  NEARFIELD_NOTES_PLAIN(name, slot) NEARFIELD_NOTES(mpi_##name##_f08ts_, slot)

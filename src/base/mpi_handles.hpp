@@ -1,0 +1,39 @@
+// For libraries that are preloaded before the MPI library is there: its functions and its predefined handles, found when
+// they are first needed.
+#pragma once
+
+#include <mpi.h>
+
+#include "base/mpi_library.hpp"
+
+// Open MPI's predefined handles are addresses of variables in its library, which is not there when this one is loaded.
+#ifdef OPEN_MPI
+#undef OMPI_PREDEFINED_GLOBAL
+#define OMPI_PREDEFINED_GLOBAL(type, name)                            \
+  ([]() -> type {                                                     \
+    static void* const found = ::nearfield::find_mpi_variable(#name); \
+    return static_cast<type>(found);                                  \
+  }())
+#endif
+
+// The MPI library's own function, which is looked up once.
+#define PMPI(name)                                                                                               \
+  ([]() -> decltype(&name) {                                                                                     \
+    static const auto own = reinterpret_cast<decltype(&name)>(::nearfield::next_or_abort("P" #name, "P" #name)); \
+    return own;                                                                                                  \
+  }())
+
+namespace nearfield {
+
+// Returns whether handles and constants have the form that they have in the MPI library which is loaded.
+inline bool is_built_for_the_library() {
+#ifdef OPEN_MPI
+  constexpr bool built_for_openmpi = true;
+#else
+  constexpr bool built_for_openmpi = false;
+#endif
+  if (__builtin_strstr(library_of(find_mpi_function("PMPI_Init")), "libmpi_abi")) return false;
+  return (find_mpi_variable("ompi_mpi_comm_world") != nullptr) == built_for_openmpi;
+}
+
+}  // namespace nearfield

@@ -1,0 +1,121 @@
+// Where the arguments of an MPI function are, so that one wrapper serves all functions (calls.def). Positions count from
+// 0; -1: there is none.
+#pragma once
+
+#include <cstdint>
+
+#include "forecast/format.hpp"
+
+namespace nearfield::forecast {
+
+enum class Does : std::uint8_t {
+  other,     // its time counts, and it moves no data that is known
+  send,      // to `peer`
+  receive,   // from `peer`, as much as `status` says
+  move,      // a collective or one-sided operation; its own data are `count` of `type`
+  complete,  // requests
+  start,     // persistent requests
+  poll,      // asks, and comes back at once
+  free,      // ends a communicator
+};
+
+// How many of its requests a completing call has completed.
+enum class Completes : std::uint8_t { all, one, told_by_flag, told_by_count };
+
+struct Shape {
+  Does does = Does::other;
+  Category category = Category::other;
+  std::int8_t count = -1, type = -1, peer = -1, comm = -1, status = -1;
+  std::int8_t request = -1;  // that it makes
+  std::int8_t instead = -1;  // where `count` is if the first one is void: MPI_IN_PLACE, MPI_PROC_NULL
+  bool is_list = false, is_persistent = false;  // `count` is a list, one number for each rank
+  bool of_neighbours = false;
+  std::int8_t requests = -1, how_many = -1, told = -1;  // of a completing call
+  Completes completes = Completes::all;
+  bool is_large = false;  // counts are MPI_Count
+
+  constexpr Shape begins(std::int8_t where) const {
+    return with([&](Shape& s) { s.request = where; });
+  }
+  constexpr Shape persists(std::int8_t where) const {
+    return with([&](Shape& s) { s.request = where, s.is_persistent = true; });
+  }
+  constexpr Shape large() const {
+    return with([](Shape& s) { s.is_large = true; });
+  }
+  constexpr Shape polls() const {
+    return with([](Shape& s) { s.does = Does::poll; });
+  }
+  constexpr Shape neighbours() const {
+    return with([](Shape& s) { s.category = Category::neighbours, s.of_neighbours = true; });
+  }
+
+  template <class Change>
+  constexpr Shape with(Change change) const {
+    Shape changed = *this;
+    change(changed);
+    return changed;
+  }
+};
+
+namespace shapes {
+
+using Position = std::int8_t;
+
+constexpr Shape plain(Category category = Category::other) {
+  Shape s;
+  s.category = category;
+  return s;
+}
+constexpr Shape send(Position peer = 3, Position comm = 5) {
+  Shape s{Does::send, Category::point_to_point};
+  s.count = 1, s.type = 2, s.peer = peer, s.comm = comm;
+  return s;
+}
+// A send and a receive; `receives`: where the count of the latter is, which counts if there is nobody to send to.
+constexpr Shape exchange(Position comm, Position receives = -1) {
+  return send(3, comm).with([&](Shape& s) { s.instead = receives; });
+}
+constexpr Shape receive(Position comm = 5, Position status = -1) {
+  Shape s{Does::receive, Category::point_to_point};
+  s.count = 1, s.type = 2, s.comm = comm, s.status = status;
+  s.peer = comm < 0 ? Position(-1) : Position(3);
+  return s;
+}
+// A message that somebody waits for without receiving it.
+constexpr Shape probe(Position comm = 2) {
+  Shape s{Does::other, Category::point_to_point};
+  s.comm = comm;
+  return s;
+}
+constexpr Shape collective(Position count, Position type, Position comm, Position instead = -1) {
+  Shape s{Does::move, Category::collective};
+  s.count = count, s.type = type, s.comm = comm, s.instead = instead;
+  return s;
+}
+constexpr Shape listed(Position count, Position type, Position comm, Position instead = -1) {
+  return collective(count, type, comm, instead).with([](Shape& s) { s.is_list = true; });
+}
+constexpr Shape one_sided() { return plain(Category::one_sided); }
+constexpr Shape moves(Position count = 1, Position type = 2) {
+  Shape s{Does::move, Category::one_sided};
+  s.count = count, s.type = type;
+  return s;
+}
+constexpr Shape completes(Position requests, Position how_many = -1, Completes what = Completes::all,
+                          Position told = -1) {
+  Shape s{Does::complete, Category::completion};
+  s.requests = requests, s.how_many = how_many, s.completes = what, s.told = told;
+  return s;
+}
+constexpr Shape starts(Position requests, Position how_many = -1) {
+  return completes(requests, how_many).with([](Shape& s) { s.does = Does::start; });
+}
+constexpr Shape frees() {
+  Shape s{Does::free, Category::other};
+  s.comm = 0;
+  return s;
+}
+
+}  // namespace shapes
+}  // namespace nearfield::forecast

@@ -1,0 +1,70 @@
+// MPI_Init and MPI_Finalize: from the end of the one to the beginning of the other is what a forecast calls the run.
+// Left out: programs that start MPI by MPI_Session_init alone; they are not recorded.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "base/mpi_handles.hpp"
+#include "forecast/communicators.hpp"
+#include "forecast/record.hpp"
+
+using namespace nearfield::forecast;
+
+namespace {
+
+void say_who(Header& head) {
+  PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &head.rank);
+  PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &head.ranks);
+  MPI_Comm parent = MPI_COMM_NULL;
+  PMPI(MPI_Comm_get_parent)(&parent);
+  head.is_spawned = parent != MPI_COMM_NULL;
+  char library[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
+  int length = 0;
+  PMPI(MPI_Get_library_version)(library, &length);
+  std::snprintf(head.library, sizeof head.library, "%.*s", static_cast<int>(std::strcspn(library, "\r\n")), library);
+}
+
+// `initialise` calls the MPI library's own function.
+template <class Initialise>
+int start(Initialise initialise) {
+  if (thread.depth || !open_file()) return initialise();
+  ++thread.depth;
+  const int result = initialise();
+  if (result == MPI_SUCCESS && nearfield::is_built_for_the_library()) {
+    say_who(header());
+    header().node_ranks = begin_communicators();
+    begin();
+  }
+  --thread.depth;
+  return result;
+}
+
+}  // namespace
+
+// A function goes on to the next library's one of the same name, as in calls.cpp.
+#define ENTRY(symbol, id, parameters)                                                                   \
+  extern "C" __attribute__((visibility("default"))) int id parameters asm(symbol);                      \
+  static int(*next_##id()) parameters {                                                                 \
+    static const auto found = nearfield::next_or_abort(symbol, symbol[0] == 'P' ? symbol : "P" symbol); \
+    return reinterpret_cast<int(*) parameters>(found);                                                  \
+  }                                                                                                     \
+  extern "C" int id parameters
+
+#define STARTS(symbol, id, parameters, arguments)        \
+  ENTRY(symbol, id, parameters) {                        \
+    return start([&] { return next_##id() arguments; }); \
+  }
+
+STARTS("MPI_Init", init, (int* argc, char*** argv), (argc, argv))
+STARTS("PMPI_Init", init_p, (int* argc, char*** argv), (argc, argv))
+STARTS("MPI_Init_thread", init_thread, (int* argc, char*** argv, int need, int* got), (argc, argv, need, got))
+STARTS("PMPI_Init_thread", init_thread_p, (int* argc, char*** argv, int need, int* got), (argc, argv, need, got))
+
+ENTRY("MPI_Finalize", finalize, ()) {
+  end(State::finalized);
+  return next_finalize()();
+}
+ENTRY("PMPI_Finalize", finalize_p, ()) {
+  end(State::finalized);
+  return next_finalize_p()();
+}

@@ -1,0 +1,243 @@
+"""Is what a forecast says never below a gain that is possible, and does it say when a run cannot tell?"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nearfield.forecast import saying
+from nearfield.forecast.ceiling import ceilings, refault_seconds
+from nearfield.forecast.prices import Prices, interpolated, pattern_of, prices_of_rules
+from nearfield.forecast.ranks import Calls, Category, Place, Rank, State, Usage
+from nearfield.forecast.run import Run
+from nearfield.terminal import Table
+from nearfield.tune.rules import load_rules
+
+RULES = Path(__file__).parents[1] / "data/rules/openmpi-5.0.11.toml"
+NONE = Usage(*[0] * len(Usage._fields))
+
+
+def made_calls(seconds: float, name: str = "MPI_Sendrecv", **more: Any) -> Calls:
+    values: dict[str, Any] = {
+        "category": Category.POINT_TO_POINT, "place": Place.NODE, "size_class": 9, "site": None, "calls": 10,
+        "messages": 10, "bytes": 655360, "between_seconds": 0.0,
+    }  # fmt: skip
+    return Calls(name=name, seconds=seconds, **{**values, **more})
+
+
+def made_rank(number: int, seconds: float, *calls: Calls, ranks: int = 2, **more: Any) -> Rank:
+    """Returns a rank that had a core all the time and no page faults."""
+    ran = NONE._replace(user_ns=int(seconds * 1e9), has_delay=1, idle=100)
+    values: dict[str, Any] = {
+        "node_ranks": ranks, "host": "a", "library": "MPI 1.0", "state": State.FINALIZED, "is_spawned": False,
+        "threads": 1, "lost_threads": 0, "begin": NONE, "end": ran, "fault_ns": 500.0, "call_ns": 20.0,
+        "cores": frozenset({0, 1}), "sent_to_node": 0, "sent_to_others": 0,
+    }  # fmt: skip
+    in_mpi = sum(one.seconds for one in calls)
+    return Rank(number=number, ranks=ranks, seconds=seconds, in_mpi=in_mpi, calls=calls, **{**values, **more})
+
+
+def pair(*calls: Calls, seconds: float = 10.0, **more: Any) -> list[Rank]:
+    return [made_rank(number, seconds, *calls, **more) for number in (0, 1)]
+
+
+# ---- ceilings
+
+
+def test_only_what_a_means_touches_counts() -> None:
+    """Do the ceilings of rules, collectives and the halo library come from their own calls, inside a node?"""
+    ranks = pair(
+        made_calls(1.0),
+        made_calls(2.0, "MPI_Allreduce", category=Category.COLLECTIVE),
+        made_calls(3.0, "MPI_Bcast", category=Category.COLLECTIVE, place=Place.OTHERS),
+        made_calls(1.0, "MPI_File_write", category=Category.FILE),
+    )
+    rules, collectives, halo = ceilings(ranks, None)
+    assert rules.share == pytest.approx(
+        0.4
+    )  # what opens and reads files moves data, too, inside collectives' libraries
+    assert collectives.share == pytest.approx(0.2) and halo.share == pytest.approx(0.1)
+    assert collectives.at_most == pytest.approx(10 / 6) and halo.at_most == pytest.approx(10 / 8)  # two ranks' time
+    assert rules.at_most and rules.at_most >= collectives.at_most and rules.likely is None
+
+
+def test_page_faults_are_the_heaps_gain() -> None:
+    """Does a program without messages that faults memory in again and again have a ceiling, and one only for the
+    shared heap?"""
+    faulting = NONE._replace(user_ns=6 * 10**9, system_ns=4 * 10**9, minor_faults=4 * 10**6, has_delay=1)
+    ranks = [replace(rank, end=faulting) for rank in pair(made_calls(0.1))]
+    rules, collectives, halo = ceilings(ranks, None)
+    assert rules.at_most and rules.at_most > 10 / 6
+    assert collectives.at_most == 1.0 and halo.at_most and halo.at_most < 1.03
+    assert refault_seconds(ranks[0]) == pytest.approx(2.0)
+    kept = faulting._replace(resident_kib=4 * 4 * 10**6)
+    assert refault_seconds(replace(ranks[0], end=kept)) == 0.0, "memory that stays is faulted in once"
+
+
+def test_a_run_in_mpi_alone_has_no_bound() -> None:
+    (rules, *_) = ceilings(pair(made_calls(9.9999)), None)
+    assert rules.at_most is None and rules.at_most_text == "no bound"
+
+
+def test_of_a_rank_that_was_killed_little_is_known() -> None:
+    """Where nobody can tell page faults and processor time, is there no bound that rests on them, and no number?"""
+    run = Run([replace(rank, end=None, state=State.RUNNING) for rank in pair(made_calls(1.0))])
+    rules, collectives, halo = run.ceilings
+    assert rules.at_most is None and collectives.at_most == 1.0 and halo.at_most == pytest.approx(10 / 8)
+    assert "how busy the host was is not known" in " ".join(saying.run_sentences(run))
+    told = saying.plain(run)
+    assert told["no_core_share"] is None and told["per_rank"][0]["processor_seconds"] is None
+
+
+class Modelled:
+    """A program of several ranks that compute and exchange messages with random partners, as far as time goes: an
+    exchange begins when both are there, and takes its transfer."""
+
+    def __init__(self, seed: int) -> None:
+        its = random.Random(seed)
+        self.ranks = its.randint(2, 5)
+        late = its.choice([0.1, 1.0, 5.0])
+        self.steps = [
+            ([its.uniform(0, late) for _ in range(self.ranks)], its.sample(range(self.ranks), 2), its.uniform(0, 2))
+            for _ in range(its.randint(1, 30))
+        ]
+
+    def times(self, faster: float) -> tuple[list[float], list[float]]:
+        """Returns each rank's time, and of it the time in MPI, where transfers take `faster` of what they take."""
+        now, in_mpi = [0.0] * self.ranks, [0.0] * self.ranks
+        for compute, (a, b), transfer in self.steps:
+            now = [time + its for time, its in zip(now, compute, strict=True)]
+            end = max(now[a], now[b]) + faster * transfer
+            for rank in (a, b):
+                in_mpi[rank] += end - now[rank]
+                now[rank] = end
+        return [max(now)] * self.ranks, [its + max(now) - time for its, time in zip(in_mpi, now, strict=True)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_gain_is_above_the_ceiling(seed: int) -> None:
+    """Whatever waits for whatever: if all transfers become shorter, or take no time, is the gain within the ceiling?"""
+    program = Modelled(seed)
+    seconds, in_mpi = program.times(1.0)
+    ranks = [
+        made_rank(number, whole, made_calls(its), ranks=program.ranks)
+        for number, (whole, its) in enumerate(zip(seconds, in_mpi, strict=True))
+    ]
+    at_most = ceilings(ranks, None)[0].at_most
+    for faster in (0.0, 0.3, 0.9):
+        gain = seconds[0] / max(1e-12, program.times(faster)[0][0])
+        assert at_most is None or gain <= at_most * (1 + 1e-9)
+
+
+# ---- prices
+
+
+def test_transfer_is_priced_and_the_rest_is_waiting() -> None:
+    """Is the transfer what a message of this size was measured to take, at most the time of the call, and less under
+    the rules?"""
+    prices = Prices("x", {"pingpong": {1024: 1e6, 65536: 64e6}}, {"pingpong": {1024: 1e6, 65536: 32e6}}, has_rules=True)
+    long = made_calls(2.0, "MPI_Send")
+    assert prices.transfer(long, 2) == pytest.approx(0.64) and prices.saved(long, 2) == pytest.approx(0.32)
+    assert prices.transfer(replace(long, seconds=0.1), 2) == 0.1
+    run = Run(pair(long), prices)
+    assert run.transfer_share == pytest.approx(0.064)
+    assert run.by_call()[0].waiting == pytest.approx(2 * (2.0 - 0.64))
+    (rules, _, halo) = run.ceilings
+    assert rules.likely == pytest.approx(1 / (1 - 0.032)) and halo.likely == pytest.approx(1 / (1 - 0.064))
+
+
+@pytest.mark.parametrize(
+    ("name", "category", "pattern"),
+    [
+        ("MPI_Isend", Category.POINT_TO_POINT, "pingpong"),
+        ("MPI_Sendrecv_c", Category.POINT_TO_POINT, "exchange"),
+        ("MPI_Ibcast", Category.COLLECTIVE, "bcast"),
+        ("MPI_Allgatherv_init", Category.COLLECTIVE, "allgather"),
+        ("MPI_Allreduce", Category.COLLECTIVE, "allreduce"),
+        ("MPI_Waitall", Category.COLLECTIVE, "allreduce"),
+        ("MPI_Win_fence", Category.ONE_SIDED, "pingpong"),
+        ("MPI_Comm_dup", Category.OTHER, ""),
+    ],
+)
+def test_each_call_is_priced_by_the_pattern_most_like_it(name: str, category: Category, pattern: str) -> None:
+    assert pattern_of(made_calls(1.0, name, category=category)) == pattern
+
+
+def test_times_between_two_sizes_lie_between() -> None:
+    curve = {1024: 1000.0, 4096: 4000.0}
+    assert interpolated(curve, 1) == 1000.0 and interpolated(curve, 1 << 20) == pytest.approx(1024000.0)
+    assert interpolated(curve, 2048) == pytest.approx(2000.0)
+
+
+def test_rules_have_prices() -> None:
+    """Do the rules that tune writes tell the times of stock and of tuned messages?"""
+    prices = prices_of_rules(load_rules(RULES), "here")
+    assert prices and prices.has_rules and set(prices.baseline) == set(prices.tuned)
+    assert all(time > 0 for curve in prices.baseline.values() for time in curve.values())
+
+
+# ---- what cannot be told, and words
+
+
+def reasons(*ranks: Rank) -> str:
+    return "; ".join(Run(list(ranks)).undecided())
+
+
+def test_what_a_run_cannot_tell_is_said() -> None:
+    """Does each way in which a run says nothing for sure have its reason, and a good run none?"""
+    good = pair(made_calls(1.0))
+    assert reasons(*good) == ""
+    assert "no process called MPI_Init" in reasons()
+    assert "1 of 2 ranks were recorded" in reasons(good[0])
+    assert "the launcher is another MPI's" in reasons(*(replace(rank, ranks=1) for rank in good))
+    assert "rank 1 ended without MPI_Finalize" in reasons(good[0], replace(good[1], state=State.EXITED))
+    assert "3 threads called MPI beyond" in reasons(good[0], replace(good[1], lost_threads=3))
+    assert "no rank called MPI between" in reasons(*pair())
+    assert "0.05 s, which is too short" in reasons(*pair(made_calls(0.01), seconds=0.05))
+    waited = good[0].end._replace(delay_ns=9 * 10**9) if good[0].end else None
+    disturbed = [replace(rank, end=waited) for rank in good]
+    assert "47% of the time in which the ranks could run they had no core: other programs" in reasons(*disturbed)
+    crowded = [replace(rank, cores=frozenset({0})) for rank in disturbed]
+    assert "2 ranks share 1 cores" in reasons(*crowded)
+
+
+def test_a_whole_forecast_fits_a_screen() -> None:
+    """With more calls than are shown: are there at most 25 lines, in three parts, and a doubt comes first?"""
+    many = [made_calls(0.1, f"MPI_{number}") for number in range(30)]
+    run = Run([replace(rank, state=State.EXITED) for rank in pair(*many)], prices_of_rules(load_rules(RULES), "here"))
+    said = [*saying.lines(run), *saying.next_commands(run, ["mpirun", "./a"])]
+    height = sum(len(one.rows) + 1 if isinstance(one, Table) else 1 for one in said)
+    assert height <= 25 and said.count("") == 2
+    assert isinstance(said[0], str) and said[0].startswith("Cannot tell: rank 0 and rank 1 ended without")
+
+
+def test_the_next_step_follows_from_the_ceiling() -> None:
+    """Is a program whose time is not in MPI told that there is nothing to gain, and another one what to do?"""
+    idle = Run(pair(made_calls(0.01)))
+    assert saying.next_commands(idle, ["a"]) == [
+        "nothing to gain by nearfield: this program's time is not in MPI inside a node"
+    ]
+    worth = saying.next_commands(Run(pair(made_calls(5.0)), prices_of_rules(load_rules(RULES), "here")), ["a"])
+    assert len(worth) <= 3 and "compare -- a" in worth[0] and "observe -- a" in worth[1]
+    assert "tune" in saying.next_commands(Run(pair(made_calls(5.0))), ["a"])[0]
+
+
+def test_the_sentence_of_the_ceiling_names_the_call() -> None:
+    ranks = pair(made_calls(0.6), made_calls(0.1, "MPI_Bcast", category=Category.COLLECTIVE))
+    text = saying.ceiling_sentence(Run(ranks))
+    assert text.startswith("MPI took 7.0% of this run, so rules can make it at most 1.08x as fast")
+    assert "86% of MPI's time is in MPI_Sendrecv of 64 KiB" in text
+    assert "better rules could make it at most 1.08x" in saying.ceiling_sentence(Run(ranks), under_rules=True)
+
+
+def test_calls_of_one_place_and_size_are_one_line() -> None:
+    ranks = pair(made_calls(1.0), made_calls(2.0, size_class=3))
+    counted: dict[str, float] = defaultdict(float)
+    for line in Run(ranks).by_call():
+        counted[line.name] += line.seconds
+    assert [line.seconds for line in Run(ranks).by_call()] == [4.0, 2.0] and counted == {"MPI_Sendrecv": 6.0}
