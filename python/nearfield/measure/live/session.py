@@ -18,10 +18,11 @@ from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.measure.live.collect import collect, finished_scenarios, to_rows
 from nearfield.measure.live.describe import Facts, circumstances
 from nearfield.measure.live.facts import capture_machine
-from nearfield.measure.live.launch import Ending, Job, OnProgress, describe_scenarios, plan_text, run_job
+from nearfield.measure.live.launch import Ending, Job, describe_scenarios, plan_text, run_job
 from nearfield.measure.live.layout import Group, plan_groups, read_hostfile
 from nearfield.measure.live.limit import TimeLimit
 from nearfield.measure.live.lines import damaged_line
+from nearfield.measure.live.watcher import OnProgress
 from nearfield.measure.request import Request
 from nearfield.measure.row import run_of
 from nearfield.measure.stop import Stop
