@@ -6,7 +6,7 @@ from nearfield.mpi.discover import LOOKED_AT, discover, survey
 from nearfield.mpi.installation import Installation, Unusable
 from nearfield.mpi.launch import launch_command
 from nearfield.mpi.process import Finished, run
-from nearfield.mpi.selection import choose
+from nearfield.mpi.selection import Choice, choose, default
 from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
 from nearfield.mpi.transports import transport_or_reason
 
@@ -16,12 +16,14 @@ __all__ = [
     "LOOKED_AT",
     "LAYER",
     "SHIM",
+    "Choice",
     "Finished",
     "Installation",
     "Unusable",
     "cache_root",
     "contents",
     "choose",
+    "default",
     "discover",
     "is_built",
     "launch_command",

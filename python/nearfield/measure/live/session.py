@@ -71,7 +71,8 @@ class Session:
         self.out, self.work, self.listener, self.limit = out, work, listener, limit
         self.tier = request.thoroughness
         self.topology = Topology.live()
-        self.inst = mpi.choose(request.mpi)
+        self.default = None if request.mpi else mpi.default()
+        self.inst = self.default.installation if self.default else mpi.choose(request.mpi)
         self.request = replace(request, mpi=request.mpi or self.inst.name)  # --resume uses the same launcher
         self.launches: list[schema.Launch] = []
         self.spent: dict[str, float] = {}
@@ -80,6 +81,8 @@ class Session:
 
     def prepare(self) -> None:
         """Builds the engine if needed and plans the jobs. Raises MeasurementError if nothing can be measured."""
+        if self.default:
+            self.listener.say(f"MPI: {self.default.why}")
         self.engine = mpi.program(self.inst, progress=self.listener.say)
         self.scenarios = describe_scenarios(self.inst, self.engine)
         self.kind_of: dict[str, str] = {s.name: s.ranks for s in self.scenarios}
