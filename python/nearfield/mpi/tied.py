@@ -20,9 +20,10 @@ from nearfield.mpi.process import MARK, end_all
 
 @contextmanager
 def tied(
-    command: Sequence[str], env: Mapping[str, str], output: IO[str], cwd: Path | None = None
+    command: Sequence[str], env: Mapping[str, str], output: IO[str] | None, cwd: Path | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Starts a command that writes both of its streams to `output`, and yields it. Raises OSError if it cannot be
+    """Starts a command that writes both of its streams to `output`, or to those of this process if that is None, and
+    yields it. Raises OSError if it cannot be
     started. A command that has ended well may leave processes behind, such as the server of a compiler cache."""
     mark = uuid.uuid4().hex
     with Guard(mark=mark) as guard:
