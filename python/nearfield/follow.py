@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-SILENT_S = 10.0  # after so many seconds without a line something is said
+SILENT_S = 8.0  # after so many seconds without a line something is said
 NEWS_S = 5.0  # between two lines about how far set-up is
+POLL_S = 1.0  # between two looks whether something is to be said
 LAST_LINES = 30  # of a log, shown if set-up fails
 
 
@@ -77,7 +78,7 @@ def set_up(
         ) as process,
     ):  # fmt: skip
         assert process.stdout
-        for line in lines_or_silence(process.stdout, SILENT_S / 2):
+        for line in lines_or_silence(process.stdout, POLL_S):
             if line is not None:
                 kept.write(line + "\n")
                 now = doing(line) or now

@@ -37,6 +37,7 @@ VERBS = (
     "halo",
     "machine",
     "mpi",
+    "build",
     "topology",
     "doctor",
 )

@@ -1,7 +1,7 @@
 """Finds MPIs on this machine, chooses one, builds for it, launches programs and cleans up after them."""
 
 from nearfield.answers import cache_root
-from nearfield.mpi.build import COMPONENT, HALO, LAYER, SHIM, contents, is_built, native_source, program
+from nearfield.mpi.build import COMPONENT, ENGINE, HALO, LAYER, SHIM, contents, is_built, native_source, program
 from nearfield.mpi.discover import LOOKED_AT, discover, survey
 from nearfield.mpi.installation import Installation, Unusable
 from nearfield.mpi.launch import launch_command
@@ -12,6 +12,7 @@ from nearfield.mpi.transports import transport_or_reason
 
 __all__ = [
     "COMPONENT",
+    "ENGINE",
     "HALO",
     "LOOKED_AT",
     "LAYER",
