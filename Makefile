@@ -1,16 +1,17 @@
-# make demo   set everything up, measure this machine, tune its MPI (two and a half minutes together), write a report
+# make demo   set everything up, measure this machine, tune its MPI, write a report; again: go on where it stopped
 # make test   everything that CI runs
 PYTHON ?= python3
 VENV   := .venv
 NF     := $(VENV)/bin/nearfield
+SOURCE := python/nearfield
+# Runs a command, says every few seconds how far it is, and keeps what it writes in a log.
+FOLLOW := $(PYTHON) -I $(SOURCE)/follow.py build/set-up.log
 # What the extension module and the shared heap are made of; the engine is built by `nearfield` itself, once per MPI.
 NATIVE := $(shell find src/advise src/base src/heap src/machine src/observe src/plan src/scenario src/sim src/stream src/topology src/trace src/python -type f) src/variants.cmake CMakeLists.txt
 
 .PHONY: demo test bench lint stubs clean
 demo: $(VENV)/.installed
-	$(NF) probe --quick --out demo-profile --overwrite
-	$(NF) tune --budget 45 --overwrite --out demo-profile/rules.toml
-	$(NF) report demo-profile
+	@$(NF) demo
 
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest
@@ -31,13 +32,15 @@ stubs: $(VENV)/.test
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "error: $(PYTHON) is older than 3.10; set PYTHON=..."; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "error: '$(PYTHON) -m venv' failed; install Python 3.10+ with venv (Debian: apt install python3-venv)"; exit 1; }
+	@$(PYTHON) -I $(SOURCE)/busy.py
+	@echo "making $(VENV)"
+	@$(FOLLOW) $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "error: '$(PYTHON) -m venv' failed; install Python 3.10+ with venv (Debian: apt install python3-venv)"; exit 1; }
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(NATIVE)
 	@$(VENV)/bin/python -c "import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_path('include') + '/Python.h'))" || { echo "error: Python's headers are missing; install them (Debian: apt install python3-dev)"; exit 1; }
 	@command -v $${CXX:-c++} >/dev/null || { echo "error: no C++ compiler; install one (Debian: apt install g++) or set CXX"; exit 1; }
-	@echo "setting up: an MPI, CMake, hwloc and Python packages into $(VENV) (one to three minutes)"
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e .
+	@echo "setting up: an MPI, CMake, hwloc and Python packages into $(VENV) (one to three minutes if nothing else runs)"
+	@$(FOLLOW) $(VENV)/bin/python -m pip install --verbose --disable-pip-version-check --no-compile -e .
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed

@@ -38,8 +38,8 @@ NATIVE = {
 
 # Modules of the package itself that everything may use, and that use nothing but each other and the extension.
 _BASE = {
-    "_native", "answers", "base", "busy", "errors", "itself", "notes", "sides", "terminal", "topology", "topology_view",
-    "units",
+    "_native", "answers", "base", "busy", "errors", "follow", "itself", "notes", "sides", "terminal", "topology",
+    "topology_view", "units",
 }  # fmt: skip
 _RECORDS = _BASE | {"profile"}
 _MACHINES = _RECORDS | {"machine"}

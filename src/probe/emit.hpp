@@ -19,6 +19,9 @@ class Emitter {
   /// Writes a line. Ends the launch if it cannot be written whole (disk full, quota).
   void line(const JsonObject& object);
 
+  /// Writes what the launch is about to do before it measures. Whoever waits for it sees that it is alive.
+  void phase(const std::string& what) { line(JsonObject().add("type", "phase").add("what", what)); }
+
  private:
   std::string path_;
   int fd_ = -1;

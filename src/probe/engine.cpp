@@ -63,6 +63,8 @@ class Run {
   Counters counters_;
   bool has_states_ = false;
   bool cut_ = false;  // rank 0: ended before its time
+  double share_ = 0;  // of the time, as it was last shown
+  Ticks shown_ = 0;
   const Ticks begin_ = now();
   Seconds limit_ = 0;  // the time since then after which nothing more is begun; only rank 0 has it
 
@@ -115,6 +117,7 @@ class Run {
       const CaseData& data = data_[static_cast<std::size_t>(i)];
       if (data.samples[0].empty() || is_over(limit_, each(i))) continue;
       const bool slow = data.spent > 0.01 * static_cast<double>(data.samples[0].size());
+      show_life();
       if (has_states_) command({Task::sample_state, i, slow ? 1 : 8});
       command({Task::count_events, i, slow ? 1 : 3});
     }
@@ -171,7 +174,14 @@ class Run {
     return samples;
   }
 
+  // Whoever watches the launch takes it for dead if it is silent for long.
+  void show_life() {
+    if (ctx_.world_rank == 0 && seconds(now() - shown_) > 1.0) progress(share_);
+  }
+
   void progress(double share) {
+    share_ = share;
+    shown_ = now();
     emit_.line(JsonObject().add("type", "progress").add("scenario", spec_.info.name).add("share", share));
   }
 
@@ -250,6 +260,7 @@ class Run {
       int skip = !wanted_[i] || data_[i].sanity > slow || (ctx_.world_rank == 0 && is_over(limit, 0));
       MPI_Bcast(&skip, 1, MPI_INT, 0, ctx_.world);
       if (skip) continue;
+      show_life();
       const Ticks begin = now();
       scenario_->select(i);
       has_states_ = has_states_ || !scenario_->stated().empty();

@@ -173,6 +173,7 @@ void measure(const Plan& plan, int world_rank, Emitter& emit) {
   if (static_cast<int>(plan.ranks.size()) != ctx.world_size)
     throw Failure("plan", "the plan places " + std::to_string(plan.ranks.size()) + " ranks but " +
                               std::to_string(ctx.world_size) + " were started");
+  emit.phase("examining the clock");
   const Clock clock = examine_clock();
   ctx.ticks_per_ns = clock.ticks_per_ns;
   ctx.resolution_ticks = clock.resolution_ns * clock.ticks_per_ns;
@@ -180,13 +181,15 @@ void measure(const Plan& plan, int world_rank, Emitter& emit) {
   if (ctx.timed != MPI_COMM_NULL) {
     MPI_Comm_rank(ctx.timed, &ctx.rank);
     MPI_Comm_size(ctx.timed, &ctx.size);
+    emit.phase("comparing the clocks of the ranks");
     start_line = std::make_unique<StartLine>(ctx.timed, plan.oversubscribed, ctx.ticks_per_ns);
     ctx.start_line = start_line.get();
   }
   if (!plan.turns.empty()) return take_turns(ctx, find_scenario(plan.scenarios.at(0).name), emit);
   if (ctx.timed != MPI_COMM_NULL) {
+    emit.phase("timing the caches");
     ctx.latencies = calibrate(plan.cache_bytes, ctx.line_bytes());
-    if (ctx.size == 2) ctx.switches = find_switches(ctx);
+    if (ctx.size == 2) ctx.switches = find_switches(ctx, emit);
   }
   if (world_rank == 0) {
     emit_header(ctx, clock, emit);

@@ -67,10 +67,11 @@ Behaviour observe(Context& ctx, std::span<std::byte> send, std::span<std::byte> 
   return seen;
 }
 
-std::vector<Switch> find_switches(Context& ctx) {
+std::vector<Switch> find_switches(Context& ctx, Emitter& emit) {
   Buffer send(largest), receive(largest);
   const auto at = [&](std::int64_t size) {
     const auto bytes = static_cast<std::size_t>(size);
+    emit.phase("finding where the MPI changes its protocol: " + std::to_string(size) + " B");
     return observe(ctx, send.first(bytes), receive.first(bytes));
   };
   std::vector<Switch> found;

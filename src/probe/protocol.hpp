@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "probe/context.hpp"
+#include "probe/emit.hpp"
 
 namespace nearfield::probe {
 
@@ -19,7 +20,8 @@ struct Behaviour {
 /// both ranks. Buffers hold `size_bytes`.
 Behaviour observe(Context& ctx, std::span<std::byte> send, std::span<std::byte> receive);
 
-/// Returns the sizes of 1 B to 8 MiB at which behaviour changes, to the byte, ascending. Collective over ctx.timed.
-std::vector<Switch> find_switches(Context& ctx);
+/// Returns the sizes of 1 B to 8 MiB at which behaviour changes, to the byte, ascending. Collective over ctx.timed. Says
+/// at each size that the launch is alive.
+std::vector<Switch> find_switches(Context& ctx, Emitter& emit);
 
 }  // namespace nearfield::probe

@@ -1,6 +1,8 @@
 #include "probe/start_line.hpp"
 
 #include <sched.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -43,6 +45,9 @@ StartLine::StartLine(MPI_Comm comm, bool yield, double ticks_per_ns) : comm_(com
   MPI_Barrier(comm);
   measure_offsets();
   margin_ = static_cast<Ticks>(4 * flag_ticks_ + 200 * ticks_per_ns);
+  crowded_ticks_ = static_cast<Ticks>(0.5e9 * ticks_per_ns);
+  is_crowded();
+  crowded_until_ = 0;
 }
 
 StartLine::~StartLine() {
@@ -59,6 +64,26 @@ void StartLine::relax(unsigned& spins) const {
     sched_yield();
   else
     cpu_pause();
+}
+
+// Returns whether another program has lately taken this rank's core, by counting how often that happened.
+bool StartLine::is_crowded() {
+  struct rusage used{};
+  getrusage(RUSAGE_THREAD, &used);
+  if (used.ru_nivcsw > preempted_) {
+    preempted_ = used.ru_nivcsw;
+    crowded_until_ = now() + crowded_ticks_;
+  }
+  return now() < crowded_until_;
+}
+
+// A rank that spins while its peer has no core uses up its share of its own core, and is without one when the peer
+// arrives: beside other programs, two such ranks hardly ever run together. A rank that sleeps keeps its share.
+void StartLine::relax_long(unsigned& spins) {
+  relax(spins);
+  if (spins % 8192 != 0 || !is_crowded()) return;
+  const struct timespec pause{0, 50'000};
+  nanosleep(&pause, nullptr);
 }
 
 // The round trip of a flag to a peer: rank 0's time, and how far the peer's clock was ahead in the middle of it.
@@ -113,22 +138,31 @@ double StartLine::flag_ticks_now() {
   return rank_ == 0 ? fastest.ticks / 2 : 0.0;
 }
 
-Ticks StartLine::wait() {
-  if (!lines_) {
-    MPI_Barrier(comm_);
-    return now();
-  }
+// Returns when all ranks have come. Rank 0 calls `release` just before it lets the others go.
+template <class Relax, class Release>
+void StartLine::gather(Relax relax_once, Release release) {
   const std::uint64_t epoch = ++epoch_;
   unsigned spins = 0;
   lines_[1 + rank_].epoch.store(epoch, std::memory_order_release);
   if (rank_ == 0) {
     for (int peer = 1; peer < size_; ++peer)
-      while (lines_[1 + peer].epoch.load(std::memory_order_acquire) < epoch) relax(spins);
-    lines_[0].time.store(now() + margin_, std::memory_order_relaxed);
+      while (lines_[1 + peer].epoch.load(std::memory_order_acquire) < epoch) relax_once(spins);
+    release();
     lines_[0].epoch.store(epoch, std::memory_order_release);
   } else {
-    while (lines_[0].epoch.load(std::memory_order_acquire) < epoch) relax(spins);
+    while (lines_[0].epoch.load(std::memory_order_acquire) < epoch) relax_once(spins);
   }
+}
+
+Ticks StartLine::wait() {
+  if (!lines_) {
+    MPI_Barrier(comm_);
+    return now();
+  }
+  // Ranks that come early may sleep; then all gather again, which is quick, so that none is asleep at the start.
+  gather([this](unsigned& spins) { relax_long(spins); }, [] {});
+  gather([this](unsigned& spins) { relax(spins); },
+         [this] { lines_[0].time.store(now() + margin_, std::memory_order_relaxed); });
   const Ticks start = lines_[0].time.load(std::memory_order_relaxed) + static_cast<Ticks>(offset_);
   Ticks left = now();
   while (left < start) left = now();

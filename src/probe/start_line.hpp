@@ -36,6 +36,10 @@ class StartLine {
   Exchange fastest_exchange(int peer, int tries);
   void measure_offsets();
   void relax(unsigned& spins) const;
+  void relax_long(unsigned& spins);
+  bool is_crowded();
+  template <class Relax, class Release>
+  void gather(Relax relax_once, Release release);
 
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
@@ -46,6 +50,8 @@ class StartLine {
   std::int64_t offset_ = 0;
   double flag_ticks_ = 0.0;
   Ticks margin_ = 0;
+  long preempted_ = 0;                           // how often other programs took this rank's core
+  Ticks crowded_until_ = 0, crowded_ticks_ = 0;  // after each time, that is taken to go on for so long
 };
 
 }  // namespace nearfield::probe

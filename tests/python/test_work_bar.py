@@ -10,7 +10,7 @@ from rich.console import Console
 
 from nearfield.cli import probe
 from nearfield.cli.case_bar import CaseBar
-from nearfield.cli.work_bar import Standing, WorkBar, left_text
+from nearfield.cli.work_bar import LONGER, Guesses, Standing, WorkBar, left_text
 
 WHAT = "12 of 891 cases, now pingpong, same-package [shared by 52 cores]"
 
@@ -80,15 +80,32 @@ def test_time_left_in_words(seconds: float | None, text: str) -> None:
     assert left_text(seconds) == text
 
 
+def test_the_first_moments_foretell_nothing() -> None:
+    """Is no time told while less than a twentieth of the work is done, whatever its pace would say?"""
+    told = [Guesses().left(Standing("", share, 23_580.0)) for share in (0.0, 0.01, 0.049)]
+    assert told == ["time left not known yet"] * 3
+    assert Guesses().left(Standing("", 0.05, 58.0)) == "about 58 s left"
+
+
+def test_the_time_left_does_not_grow_for_ever() -> None:
+    """If the end moves away again and again, is that said instead of ever longer times? Do other work's guesses count
+    anew?"""
+    guesses = Guesses()
+    told = [guesses.left(Standing("", share, left_s)) for share, left_s in ((0.1, 60), (0.2, 100), (0.3, 200))]
+    assert told == ["about 60 s left", "about 2 min left", LONGER]
+    assert guesses.left(Standing("", 0.5, 90)) == "about 90 s left"
+    assert guesses.left(Standing("the next", 0.1, 600)) == "about 10 min left"
+
+
 def test_a_pipe_gets_whole_lines() -> None:
     """Are they never wrapped, without a control character, and does none come after the end?"""
     out = io.StringIO()
-    with WorkBar(Console(file=out, width=40), lambda: Standing(WHAT, 0.03, 840.0), every_s=0.01) as bar:
+    with WorkBar(Console(file=out, width=40), lambda: Standing(WHAT, 0.23, 840.0), every_s=0.01) as bar:
         bar.start()
         while "\n" not in out.getvalue():
             time.sleep(0.01)
     lines = out.getvalue().splitlines()
-    assert set(lines) == {f"{WHAT}: 3 % done, about 14 min left"}
+    assert set(lines) == {f"{WHAT}: 23 % done, about 14 min left"}
     time.sleep(0.05)
     assert out.getvalue().splitlines() == lines
 
@@ -96,11 +113,11 @@ def test_a_pipe_gets_whole_lines() -> None:
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_a_terminal_gets_one_line_that_fits(columns: int) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=columns)
-    bar = WorkBar(console, lambda: Standing(WHAT, 0.03, 840.0))
+    bar = WorkBar(console, lambda: Standing(WHAT, 0.23, 840.0))
     assert bar._bar
     (line,) = console.render_lines(bar._bar.get_renderable(), pad=False)
     text = "".join(segment.text for segment in line)
-    assert len(text) <= columns and "about 14 min left" in text and "3 %" in text
+    assert len(text) <= columns and "about 14 min left" in text and "23 %" in text
 
 
 def test_nothing_is_told_while_nothing_is_under_way() -> None:

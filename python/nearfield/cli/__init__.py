@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 NOWHERE = "No usable temporary directory"  # words of Python's tempfile, which raises FileNotFoundError for it
 VERBS = (
+    "demo",
     "probe",
     "show",
     "diff",
@@ -37,6 +38,7 @@ VERBS = (
     "halo",
     "machine",
     "mpi",
+    "build",
     "topology",
     "doctor",
 )

@@ -51,12 +51,12 @@ def command(
 ) -> None:
     """List the MPIs on this machine: version, launcher, and what carries messages inside a node."""
     found = mpi.survey()
-    default = found.usable[0].name if found.usable else None
+    default = mpi.default() if found.usable else None
     chosen = [mpi.choose(name)] if name else list(found.usable)
     console = Console(stderr=True)
     rows, failures = [], []
     for inst in chosen:
-        row, error = _row(inst, inst.name == default, build, console)
+        row, error = _row(inst, default is not None and inst == default.installation, build, console)
         rows.append(row)
         failures += [error] if error else []
     unusable = () if name else found.unusable
@@ -67,7 +67,7 @@ def command(
         }
         print(json.dumps(shown, indent=2))
     else:
-        _print(rows, unusable)
+        _print(rows, unusable, default.why if default else "")
     if failures:
         raise failures[0]
     if not found.usable and not name:
@@ -91,12 +91,12 @@ def _row(inst: Installation, default: bool, build: bool, console: Console) -> tu
     return _Row(inst, default, built, carrier, reason), error
 
 
-def _print(rows: list[_Row], unusable: tuple[Unusable, ...]) -> None:
+def _print(rows: list[_Row], unusable: tuple[Unusable, ...], why: str) -> None:
     console = Terminal()
     if rows:
         console.print(_table(rows))
     if any(row.default for row in rows):
-        console.print("[dim]* used when --mpi does not say otherwise[/dim]")
+        console.print(f"[dim]* used when --mpi does not say otherwise: {escape(why)}[/dim]")
     for reason, names in _unknown(rows).items():
         console.print(f"[dim]? {', '.join(names)}: {reason}[/dim]")
     for bad in unusable:

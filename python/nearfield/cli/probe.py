@@ -13,7 +13,7 @@ from rich.markup import escape
 from nearfield import itself, mpi
 from nearfield.cli import complete, probe_on
 from nearfield.cli.axes import parse_counts, parse_factors, parse_policies
-from nearfield.cli.work_bar import Standing, WorkBar
+from nearfield.cli.work_bar import KNOWN_FROM, Standing, WorkBar
 from nearfield.errors import UsageError
 from nearfield.machine import machine_files
 from nearfield.measure import TIERS, Request
@@ -25,8 +25,6 @@ from nearfield.measure.sim.pool import cores
 from nearfield.measure.work import Outcome
 from nearfield.terminal import Terminal, err
 from nearfield.units import counted, parse_bytes
-
-TELLING = 0.02  # share of the work that must be done before its pace tells when the rest will be
 
 
 def command(
@@ -272,7 +270,7 @@ class _Display(Listener):
         """Returns the seconds that are left. Where something else uses the cores, cases take longer than planned."""
         now, done_s = time.monotonic(), self._done_s + self._now_s
         measured_s = self._measuring_s + (now - self._measures if self._now_s else 0.0)
-        pace = max(1.0, measured_s / done_s) if done_s > TELLING * self._total_s else 1.0
+        pace = max(1.0, measured_s / done_s) if done_s > KNOWN_FROM * self._total_s else 1.0
         left_s = pace * (self._total_s - done_s) + self._to_start * self._starting_s
         if self._limit_s is None or self._first is None:
             return left_s

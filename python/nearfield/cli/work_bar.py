@@ -3,6 +3,7 @@ seconds in a pipe or a log."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from threading import Event, Thread
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 EVERY_S = 5.0  # between two lines
+KNOWN_FROM = 0.05  # share of the work that must be done before its pace tells when the rest will be
+SHORT_S = 10.0  # guesses that are shorter than this may double
+LONGER = "longer than was planned"
 
 
 @dataclass(frozen=True)
@@ -28,9 +32,30 @@ class Standing:
     left_s: float | None  # seconds until the end; None if not known yet; negative if the end is overdue
 
     def __str__(self) -> str:
-        if self.share is None:
-            return self.what
-        return f"{self.what}: {100 * self.share:.0f} % done, {left_text(self.left_s)}"
+        return Guesses().line(self)
+
+
+class Guesses:
+    """Decides which guesses of the time left are told. Those of the first moments mean nothing, and if the end moves
+    away again and again, nobody knows when it will be."""
+
+    def __init__(self) -> None:
+        self._share, self._least_s = 0.0, math.inf
+
+    def line(self, now: Standing) -> str:
+        """Returns what is being done, how far it is, and the time left."""
+        return now.what if now.share is None else f"{now.what}: {100 * now.share:.0f} % done, {self.left(now)}"
+
+    def left(self, now: Standing) -> str:
+        """Returns the time left in words, or why it is not told."""
+        share = now.share or 0.0
+        if share < self._share:  # other work has begun
+            self._least_s = math.inf
+        self._share = share
+        if now.left_s is None or share < KNOWN_FROM:
+            return left_text(None)
+        self._least_s = min(self._least_s, max(now.left_s, SHORT_S))
+        return LONGER if now.left_s > 2 * self._least_s else left_text(now.left_s)
 
 
 class WorkBar:
@@ -40,7 +65,8 @@ class WorkBar:
     def __init__(self, console: Console, standing: Callable[[], Standing | None], every_s: float = EVERY_S) -> None:
         self._console, self._standing, self._every_s = console, standing, every_s
         self._ended = Event()
-        self._bar = _Bar(console, standing) if console.is_terminal else None
+        self._guesses = Guesses()
+        self._bar = _Bar(console, standing, self._guesses) if console.is_terminal else None
         self._lines = Thread(target=self._print_lines, daemon=True)
 
     def __enter__(self) -> Self:
@@ -66,7 +92,7 @@ class WorkBar:
     def _print_lines(self) -> None:
         while not self._ended.wait(self._every_s):
             if now := self._standing():
-                self._console.print(escape(str(now)), soft_wrap=True)
+                self._console.print(escape(self._guesses.line(now)), soft_wrap=True)
 
 
 def left_text(seconds: float | None) -> str:
@@ -74,7 +100,7 @@ def left_text(seconds: float | None) -> str:
     if seconds is None:
         return "time left not known yet"
     if seconds < 0:
-        return "longer than was planned"
+        return LONGER
     if seconds < 100:
         return f"about {max(1, round(seconds))} s left"
     minutes = round(seconds / 60)
@@ -84,8 +110,8 @@ def left_text(seconds: float | None) -> str:
 class _Bar(Progress):
     """A bar of one line, which asks for the standing before it is drawn."""
 
-    def __init__(self, console: Console, standing: Callable[[], Standing | None]) -> None:
-        self._standing = standing
+    def __init__(self, console: Console, standing: Callable[[], Standing | None], guesses: Guesses) -> None:
+        self._standing, self._guesses = standing, guesses
         what = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
         left = TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True))
         columns: list[Any] = [what, BarColumn(bar_width=16), TextColumn("{task.fields[percent]}")]
@@ -99,7 +125,7 @@ class _Bar(Progress):
         if now.share is None:
             self.update(self._task, total=None, description=escape(now.what), left="", percent="")
         else:
-            percent, left = f"{100 * now.share:3.0f} %", left_text(now.left_s)
+            percent, left = f"{100 * now.share:3.0f} %", self._guesses.left(now)
             what = escape(now.what)
             self.update(self._task, total=1.0, completed=now.share, description=what, left=left, percent=percent)
         return super().get_renderables()

@@ -1,28 +1,42 @@
 """Finds MPIs on this machine, chooses one, builds for it, launches programs and cleans up after them."""
 
 from nearfield.answers import cache_root
-from nearfield.mpi.build import COMPONENT, FORECAST, HALO, LAYER, SHIM, contents, is_built, native_source, program
+from nearfield.mpi.build import (
+    COMPONENT,
+    ENGINE,
+    FORECAST,
+    HALO,
+    LAYER,
+    SHIM,
+    contents,
+    is_built,
+    native_source,
+    program,
+)
 from nearfield.mpi.discover import LOOKED_AT, discover, survey
 from nearfield.mpi.installation import Installation, Unusable
 from nearfield.mpi.launch import launch_command
 from nearfield.mpi.process import Finished, run
-from nearfield.mpi.selection import choose
+from nearfield.mpi.selection import Choice, choose, default
 from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
 from nearfield.mpi.transports import transport_or_reason
 
 __all__ = [
     "COMPONENT",
+    "ENGINE",
     "FORECAST",
     "HALO",
     "LOOKED_AT",
     "LAYER",
     "SHIM",
+    "Choice",
     "Finished",
     "Installation",
     "Unusable",
     "cache_root",
     "contents",
     "choose",
+    "default",
     "discover",
     "is_built",
     "launch_command",

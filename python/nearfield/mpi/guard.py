@@ -1,9 +1,10 @@
-"""A process that outlives nearfield: if nearfield is killed during a launch, it ends the ranks and removes their files.
-Nothing else would: ranks know nothing of nearfield, and some launchers start them in sessions of their own.
+"""A process that outlives nearfield: if nearfield is killed during a launch, it ends the ranks and removes their files,
+and if it is killed during a build, it ends the compilers. Nothing else would: ranks and compilers know nothing of
+nearfield, and some launchers start ranks in sessions of their own.
 
 It is started by path, without the package, because it should cost the machine nothing while ranks measure: it waits
 for the end of its standard input, which is nearfield's own end unless nearfield has ended the guard before. Each line
-there is a JSON object; together they say {path, mark, scratch, shm, launcher}.
+there is a JSON object; together they give `path`, which is sys.path, and the arguments of `clean_up_after_death`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any
 
 
 class Guard:
-    """A context around a launch. `tell` adds to what the guard knows. If an exception leaves the context, the guard
-    first looks for processes that must be ended, since a signal may come just after the launcher started and before
-    anybody knows of it."""
+    """A context around a launch or a build. `tell` adds to what the guard knows. If an exception leaves it, the
+    guard first looks for processes that must be ended, since a signal may come just after the launcher started and
+    before anybody knows of it."""
 
     def __init__(self, **facts: Any) -> None:
         self._process = subprocess.Popen(
@@ -48,7 +49,7 @@ class Guard:
 
 
 def main() -> None:
-    """Ends the ranks when the process that started them is gone."""
+    """Ends the marked processes when the process that started them is gone."""
     facts: dict[str, Any] = {}
     with suppress(json.JSONDecodeError):  # a line that was cut short
         for line in sys.stdin:
@@ -57,7 +58,8 @@ def main() -> None:
         sys.path[:] = facts["path"]
         from nearfield.mpi.process import clean_up_after_death
 
-        clean_up_after_death(facts["mark"], facts.get("launcher"), facts["scratch"], set(facts["shm"]))
+        del facts["path"]
+        clean_up_after_death(**facts)
 
 
 if __name__ == "__main__":

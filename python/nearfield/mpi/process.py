@@ -32,6 +32,7 @@ from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
 
 MARK = "NEARFIELD_LAUNCH"
 GRACE_S = 3.0
+LOOK_EVERY_S = 1.0  # between two looks whether a launch is dead
 _TAIL_LINES = 200
 OnLine = Callable[[str, str], None]
 
@@ -72,20 +73,22 @@ def run(
     launcher: str | None = None,
     oversubscribe: bool = False,
     timeout_s: float | None = None,
+    is_dead: Callable[[], bool] | None = None,
     on_line: OnLine | None = None,
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> Finished:
-    """Launches argv, waits, and returns how it ended. `on_line(stream, line)` gets every line of "stdout" and "stderr"
-    at once, on one thread per stream; `on_start` gets the launcher's process id; `env` overrides the environment. A
-    KeyboardInterrupt ends the ranks and is raised again."""
+    """Launches argv, waits, and returns how it ended. The launch is ended after `timeout_s` seconds, or as soon as
+    `is_dead`, which is called about once a second, returns True. `on_line(stream, line)` gets every line of "stdout"
+    and "stderr" at once, on one thread per stream; `on_start` gets the launcher's process id; `env` overrides the
+    environment. A KeyboardInterrupt ends the ranks and is raised again."""
     command, environment = launch_command(
         inst, argv, ranks, hosts=hosts, launcher=launcher, oversubscribe=oversubscribe
     )
     variables = () if hosts else FAMILIES[inst.family].scratch_variables
     with session({**environment, **(env or {})}, variables) as its:
-        return _run(command, its, timeout_s, on_line, cwd, on_start)
+        return _run(command, its, _Limit(timeout_s, is_dead), on_line, cwd, on_start)
 
 
 def run_command(
@@ -97,7 +100,7 @@ def run_command(
     """Runs a user's command that starts ranks, as `run` does a program of ours, without standard input. `folders` are
     removed if nearfield is killed meanwhile. Raises MpiError if the command cannot be started."""
     with session(environment, scratch_variables(argv), folders) as its:
-        return _run(list(argv), its, None, on_line)
+        return _run(list(argv), its, _Limit(None, None), on_line)
 
 
 # Words of a command line after which ranks may start on other hosts, where a folder of this one is of no use.
@@ -143,24 +146,51 @@ def session(
             yield Session(mark, {**environment, **scratch, MARK: mark}, guard, before)
 
 
+class _Limit:
+    """Says when a launch is to be ended: after some time, or when its caller finds that it is dead."""
+
+    def __init__(self, timeout_s: float | None, is_dead: Callable[[], bool] | None) -> None:
+        self._ends = None if timeout_s is None else time.monotonic() + timeout_s
+        self._is_dead = is_dead
+
+    def wait(self, process: subprocess.Popen[str]) -> bool:
+        """Returns True when the process has ended, or False when it is to be ended."""
+        while True:
+            try:
+                process.wait(self._patience_s())
+                return True
+            except subprocess.TimeoutExpired:
+                if self._is_over() or (self._is_dead and self._is_dead()):
+                    return False
+
+    def _patience_s(self) -> float | None:
+        """Returns for how many seconds to wait before the next look; None if nothing but the end is waited for."""
+        looks = [] if self._is_dead is None else [LOOK_EVERY_S]
+        limits = [] if self._ends is None else [max(0.0, self._ends - time.monotonic())]
+        return min([*looks, *limits], default=None)
+
+    def _is_over(self) -> bool:
+        return self._ends is not None and time.monotonic() >= self._ends
+
+
 def _run(
     command: list[str],
     its: Session,
-    timeout_s: float | None,
+    limit: _Limit,
     on_line: OnLine | None,
     cwd: Path | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> Finished:
     process = _start(command, its.environment, cwd)
     its.guard.tell(launcher=process.pid)
-    return _watch(process, tuple(command), its, timeout_s, on_line, on_start)
+    return _watch(process, tuple(command), its, limit, on_line, on_start)
 
 
 def _watch(
     process: subprocess.Popen[str],
     argv: tuple[str, ...],
     its: Session,
-    timeout_s: float | None,
+    limit: _Limit,
     on_line: OnLine | None,
     on_start: Callable[[int], None] | None,
 ) -> Finished:
@@ -170,9 +200,7 @@ def _watch(
     try:
         if on_start:
             on_start(process.pid)
-        process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        timed_out = True
+        timed_out = not limit.wait(process)
     finally:
         its.end(process)
         stdout, stderr = (reader.finish() for reader in readers)
@@ -242,14 +270,18 @@ def end_all(mark: str, process: subprocess.Popen[Any]) -> None:
     process.wait()
 
 
-def clean_up_after_death(mark: str, launcher: int | None, scratch: list[str], before: set[str]) -> None:
-    """Cleans up as `run` does at its end; the guard calls it if nearfield was killed."""
+def clean_up_after_death(
+    mark: str, launcher: int | None = None, scratch: Sequence[str] = (), shm: Sequence[str] | None = None
+) -> None:
+    """Cleans up as `run` does at its end; the guard calls it if nearfield was killed. `shm` are the names that were in
+    /dev/shm before the launch; None if the command was no launch."""
     deadline = time.monotonic() + GRACE_S / 2
     _signal([pid for pid in marked(mark) if pid == launcher], signal.SIGTERM)
     while any(pid == launcher for pid in marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
     _end_marked(mark)
-    remove_stale_shm(before)
+    if shm is not None:
+        remove_stale_shm(set(shm))
     for folder in scratch:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -271,13 +303,16 @@ def marked(mark: str) -> Iterator[int]:
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             with suppress(OSError):
-                if wanted in (process / "environ").read_bytes().split(b"\0") and not _is_dead(process):
+                if wanted in (process / "environ").read_bytes().split(b"\0") and not is_dead_process(process.name):
                     yield int(process.name)
 
 
-def _is_dead(process: Path) -> bool:
-    """Returns whether the process is a zombie, which only its parent can remove."""
-    return (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] in "ZX"
+def is_dead_process(pid: int | str) -> bool:
+    """Returns whether a process has ended. It may still be a zombie, which only its parent can remove."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
 
 
 def _signal(pids: Iterator[int] | list[int], number: signal.Signals) -> None:

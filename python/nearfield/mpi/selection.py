@@ -1,24 +1,36 @@
-"""Chooses an MPI by the user's words."""
+"""Chooses an MPI by the user's words, or by what the user's programs are linked with."""
 
 import difflib
+import os
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
-from nearfield import itself
+from nearfield import answers, itself
 from nearfield.errors import MpiError
 from nearfield.mpi.candidates import wrappers_at
-from nearfield.mpi.discover import Survey, all_packages, gather, identity, survey
+from nearfield.mpi.discover import Survey, all_packages, gather, identity, is_own_wheel, library_of_mpicc, survey
 from nearfield.mpi.installation import Installation
+from nearfield.mpi.process import run
 from nearfield.mpi.toolchain import WRAPPERS
+
+START_LIMIT_S = 60.0  # for two ranks that do nothing; on a busy machine, too
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An MPI that was taken without being named."""
+
+    installation: Installation
+    why: str  # its name, and why it was taken
 
 
 def choose(name_or_path: str | None = None) -> Installation:
-    """Returns the MPI of this name, beginning of a name, or path to a prefix, bin, mpirun or mpicxx. None chooses the
-    Open MPI wheel beside this Python if there is one, else the first found."""
+    """Returns the MPI of this name, beginning of a name, or path to a prefix, bin, mpirun or mpicxx. None chooses as
+    `default` does."""
     found = survey()
     if name_or_path is None:
-        if not found.usable:
-            raise _none_found(found)
-        return found.usable[0]
+        return default().installation
     by_name = [i for i in found.usable if i.name == name_or_path]
     by_name = by_name or [i for i in found.usable if i.name.startswith(name_or_path)]
     if len(by_name) == 1:
@@ -28,6 +40,48 @@ def choose(name_or_path: str | None = None) -> Installation:
     if "/" in name_or_path or Path(name_or_path).exists():
         return _at(Path(name_or_path).expanduser(), found)
     raise _unknown(name_or_path, found)
+
+
+def default() -> Choice:
+    """Returns the first MPI that starts two ranks: the one to which `mpicc` on PATH belongs, else the Open MPI wheel
+    beside this Python, else any other. Raises MpiError if there is no MPI. That an MPI starts ranks is remembered."""
+    found = survey()
+    if not found.usable:
+        raise _none_found(found)
+    refused: list[str] = []
+    for inst in found.usable:
+        problem = "" if inst == found.usable[-1] else _start_problem(inst)
+        if not problem:
+            return Choice(inst, _why(inst, refused))
+        refused.append(f"{inst.name} does not start 2 ranks ({problem})")
+    raise AssertionError("the last MPI is taken without a try")
+
+
+def _start_problem(inst: Installation) -> str:
+    """Returns why this MPI does not start two ranks here; empty if it does."""
+    question = [str(inst.launcher), str(inst.library), os.uname().nodename, os.geteuid()]
+    if answers.recall("starts", question):
+        return ""
+    done = run(inst, ["true"], 2, oversubscribe=len(os.sched_getaffinity(0)) < 2, timeout_s=START_LIMIT_S)
+    if done.ok:
+        answers.remember("starts", question, True, [inst.launcher, *filter(None, [inst.library])])
+        return ""
+    if done.timed_out:
+        return f"not within {START_LIMIT_S:.0f} s"
+    return next(iter(done.words), f"exit code {done.exit_code}")
+
+
+def _why(inst: Installation, refused: list[str]) -> str:
+    mpicc = shutil.which("mpicc")
+    if mpicc and inst.library == library_of_mpicc():
+        why = f"to which mpicc on PATH belongs ({mpicc})"
+    else:
+        why = "the wheel beside this Python" if is_own_wheel(inst) else "the first that was found"
+        if refused:
+            why += f", since {'; '.join(refused)}"
+        else:
+            why += f", since that of {mpicc} is not usable" if mpicc else ", since there is no mpicc on PATH"
+    return f"{inst.name}, {why}"
 
 
 def _none_found(found: Survey) -> MpiError:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from nearfield import itself, mpi
 from nearfield.answers import cache_root
 from nearfield.errors import MpiError, UsageError
 from nearfield.mpi.compiler import first_error
+from nearfield.mpi.tied import run_tied
 from nearfield.tune.prepared import which
 from nearfield.tune.recognise import program_at
 
@@ -84,9 +84,8 @@ def under_valgrind(argv: Sequence[str], progress: Callable[[str], None] = lambda
 
 def tool(valgrind: Valgrind, progress: Callable[[str], None] = lambda line: None) -> Path:
     """Returns the folder in which Valgrind finds the tool, which the first call builds. Raises MpiError."""
-    source = mpi.native_source()
-    folder = cache_root() / "builds" / f"valgrind-{_fingerprint(valgrind, source)}"
-    if not folder.is_dir():
+    source, folder = mpi.native_source(), _folder(valgrind)
+    if not is_built(valgrind):
         progress("building the tool for valgrind (once)")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder.parent, prefix="valgrind-new-") as fresh:
@@ -95,6 +94,15 @@ def tool(valgrind: Valgrind, progress: Callable[[str], None] = lambda line: None
                 Path(fresh).rename(folder)
                 Path(fresh).mkdir()
     return folder
+
+
+def is_built(valgrind: Valgrind) -> bool:
+    """Returns whether `tool` would return at once."""
+    return _folder(valgrind).is_dir()
+
+
+def _folder(valgrind: Valgrind) -> Path:
+    return cache_root() / "builds" / f"valgrind-{_fingerprint(valgrind, mpi.native_source())}"
 
 
 def _fingerprint(valgrind: Valgrind, source: Path) -> str:
@@ -127,7 +135,7 @@ def _build(valgrind: Valgrind, source: Path, folder: Path) -> None:
 def _run(folder: Path, words: list[str]) -> None:
     if not shutil.which(words[0]):
         raise MpiError(f"there is no {words[0]} to build the tool for valgrind", "install gcc and g++")
-    environment = {**os.environ, "LC_ALL": "C"}
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, errors="replace")
-    if done.returncode:
-        raise MpiError(f"the tool for valgrind cannot be built: {first_error(done.stderr)}", " ".join(words))
+    log = folder / "build.log"
+    if run_tied(words, folder, log):
+        error = first_error(log.read_text(encoding="utf-8", errors="replace"))
+        raise MpiError(f"the tool for valgrind cannot be built: {error}", " ".join(words))

@@ -260,20 +260,28 @@ class Verifier:
 def layer(inst: Installation) -> list[str]:
     """Returns what to give to the linker of a program: src/rewrite/verify as objects, which the first call for an MPI
     compiles and keeps in the cache folder."""
-    sources = sorted((mpi.native_source() / "src/rewrite/verify").glob("*.[ch]"))
-    wrapper = str(c_wrapper(inst))
-    content = b"\0".join([wrapper.encode(), inst.version.encode(), *(source.read_bytes() for source in sources)])
-    kept = mpi.cache_root() / "rewrite" / hashlib.sha256(content).hexdigest()[:20]
+    kept = layer_folder(inst)
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent, ignore_cleanup_errors=True) as folder:
-            files = [str(source) for source in sources if source.suffix == ".c"]
+            files = [str(source) for source in _layer_sources() if source.suffix == ".c"]
             made = Path(folder) / "made"
             made.mkdir()
-            compiled([wrapper, "-std=gnu11", "-O2", "-fPIC", "-c", *files], made, inst)
+            compiled([str(c_wrapper(inst)), "-std=gnu11", "-O2", "-fPIC", "-c", *files], made, inst)
             with suppress(OSError):  # another process was first
                 made.rename(kept)
     return [*map(str, sorted(kept.glob("*.o"))), *(f"-Wl,--wrap={name}" for name in _WRAPPED)]
+
+
+def layer_folder(inst: Installation) -> Path:
+    """Returns where `layer` keeps its objects for this MPI; the folder exists once they are compiled."""
+    contents = (source.read_bytes() for source in _layer_sources())
+    content = b"\0".join([str(c_wrapper(inst)).encode(), inst.version.encode(), *contents])
+    return mpi.cache_root() / "rewrite" / hashlib.sha256(content).hexdigest()[:20]
+
+
+def _layer_sources() -> list[Path]:
+    return sorted((mpi.native_source() / "src/rewrite/verify").glob("*.[ch]"))
 
 
 def _name(ranks: int, arguments: tuple[str, ...]) -> str:

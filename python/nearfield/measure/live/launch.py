@@ -6,13 +6,10 @@ import os
 import re
 import socket
 import subprocess
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
-from threading import Event, Thread
 from typing import NoReturn
 
 from nearfield import itself, mpi
@@ -23,19 +20,16 @@ from nearfield.measure.live.lines import (
     DescribedScenario,
     EndLine,
     ErrorLine,
-    ProgressLine,
     ScenarioEndLine,
-    parse_line,
     parse_scenarios,
     read_lines,
 )
+from nearfield.measure.live.watcher import OnProgress, Watcher
 from nearfield.measure.request import Request
 from nearfield.mpi import Installation
 from nearfield.profile.schema import LaunchState
 from nearfield.topology import Topology
 from nearfield.units import counted
-
-OnProgress = Callable[[str, float], None]  # scenario, share of its time that is spent
 
 
 @dataclass(frozen=True)
@@ -118,7 +112,8 @@ def run_job(
     """Runs the launch to its end and returns how it ended. The lines are in the folder.
 
     Raises MeasurementError if any other launch would fail alike: a failed sanity check, a wrong binding, an output that
-    cannot be written, hosts without a rank that starts. If a rank died or the time was over, the Ending says so.
+    cannot be written, hosts without a rank that starts. If a rank died, or the launch gave no sign of life for a long
+    time, the Ending says so.
     """
     attempt = len(job.attempts(folder))
     output, plan_file = job.file(folder, attempt, ".jsonl"), job.file(folder, attempt, ".plan")
@@ -127,8 +122,7 @@ def run_job(
         for file, text in ((plan_file, plan(output)), (output, "")):
             with file.open("x", encoding="utf-8") as new:  # "x" does not follow links
                 new.write(text)
-    timeout_s = 60 + 4 * sum(job.budgets.values()) + (240 if job.group.oversubscribed else 0)
-    with _Watcher(output, on_progress):
+    with Watcher(output, job.budgets, on_progress) as watcher:
         finished = mpi.run(
             inst,
             [str(engine), str(plan_file)],
@@ -136,12 +130,13 @@ def run_job(
             hosts=job.group.hosts,
             launcher=launcher,
             oversubscribe=job.group.oversubscribed,
-            timeout_s=timeout_s,
+            is_dead=watcher.is_dead,
         )
-    return _ending(job, output, finished)
+    return _ending(job, output, finished, watcher.silence())
 
 
-def _ending(job: Job, output: Path, finished: mpi.Finished) -> Ending:
+def _ending(job: Job, output: Path, finished: mpi.Finished, silence: str = "") -> Ending:
+    """Returns how the launch ended; `silence` says for how long it had given no sign of life."""
     missed, line = 0, None
     for line in read_lines(output):
         if isinstance(line, ScenarioEndLine):
@@ -154,12 +149,11 @@ def _ending(job: Job, output: Path, finished: mpi.Finished) -> Ending:
             return Ending(state, reason, finished.seconds, line.measuring_s, missed)
     if job.group.hosts and not line and not finished.timed_out and not _rank_error(finished):
         _raise_unreached([host for host, _ in job.group.hosts], finished)
-    return Ending("failed", _why_failed(finished), finished.seconds)
+    reason = silence if finished.timed_out else _why_failed(finished)
+    return Ending("failed", reason, finished.seconds)
 
 
 def _why_failed(finished: mpi.Finished) -> str:
-    if finished.timed_out:
-        return f"no end after {finished.seconds:.0f} s"
     said = _rank_error(finished)
     if said and said[1] in _REMEDIES:
         _raise_error(said[1], said[2])
@@ -218,36 +212,3 @@ def _last_words(finished: mpi.Finished) -> str:
         if found:
             return found[0]
     return lines[-1] if lines else ""
-
-
-# Lines of progress begin like this. Others can be long and are not parsed while the engine measures.
-_OF_PROGRESS = ('{"type":"progress"', '{"type":"scenario_end"')
-
-
-class _Watcher:
-    """Follows the growing output and passes progress on."""
-
-    def __init__(self, path: Path, on_progress: OnProgress) -> None:
-        self._path, self._on_progress = path, on_progress
-        self._done = Event()
-        self._thread = Thread(target=self._follow, daemon=True)
-
-    def __enter__(self) -> _Watcher:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _follow(self) -> None:
-        with suppress(OSError), self._path.open(encoding="utf-8", errors="replace") as file:
-            rest = ""
-            while not self._done.is_set():
-                rest += file.read()
-                *whole, rest = rest.split("\n")
-                for text in whole:
-                    line = parse_line(text) if text.startswith(_OF_PROGRESS) else None
-                    if isinstance(line, (ProgressLine, ScenarioEndLine)):
-                        self._on_progress(line.scenario, line.share if isinstance(line, ProgressLine) else 1.0)
-                time.sleep(0.1)  # seldom: the measuring cores are this machine's only ones

@@ -49,7 +49,7 @@ class _Line(BaseModel):
 
 
 class LaunchLine(Calibration):
-    """The first line: what the launch found out before it measured."""
+    """What the launch found out before it measured."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
     type: Literal["launch"]
@@ -59,6 +59,13 @@ class LaunchLine(Calibration):
     clock_overhead_ns: Annotated[float, Field(ge=0)]
     ticks_per_ns: Annotated[float, Field(gt=0)]
     variables: dict[str, Whole]
+
+
+class PhaseLine(_Line):
+    """What the launch does before it measures. Nothing is made of it: it shows that the launch is alive."""
+
+    type: Literal["phase"]
+    what: str
 
 
 class SwitchLine(_Line):
@@ -151,8 +158,8 @@ class EndLine(_Line):
 
 
 Line = (
-    LaunchLine | SwitchLine | SkippedLine | ProgressLine | ScenarioEndLine | SamplesLine | StateLine | MissingLine
-    | ErrorLine | EndLine
+    LaunchLine | PhaseLine | SwitchLine | SkippedLine | ProgressLine | ScenarioEndLine | SamplesLine | StateLine
+    | MissingLine | ErrorLine | EndLine
 )  # fmt: skip
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 _SCENARIOS = TypeAdapter(list[DescribedScenario])

@@ -18,10 +18,11 @@ from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.measure.live.collect import collect, finished_scenarios, to_rows
 from nearfield.measure.live.describe import Facts, circumstances
 from nearfield.measure.live.facts import capture_machine
-from nearfield.measure.live.launch import Ending, Job, OnProgress, describe_scenarios, plan_text, run_job
+from nearfield.measure.live.launch import Ending, Job, describe_scenarios, plan_text, run_job
 from nearfield.measure.live.layout import Group, plan_groups, read_hostfile
 from nearfield.measure.live.limit import TimeLimit
 from nearfield.measure.live.lines import damaged_line
+from nearfield.measure.live.watcher import OnProgress
 from nearfield.measure.request import Request
 from nearfield.measure.row import run_of
 from nearfield.measure.stop import Stop
@@ -70,7 +71,8 @@ class Session:
         self.out, self.work, self.listener, self.limit = out, work, listener, limit
         self.tier = request.thoroughness
         self.topology = Topology.live()
-        self.inst = mpi.choose(request.mpi)
+        self.default = None if request.mpi else mpi.default()
+        self.inst = self.default.installation if self.default else mpi.choose(request.mpi)
         self.request = replace(request, mpi=request.mpi or self.inst.name)  # --resume uses the same launcher
         self.launches: list[schema.Launch] = []
         self.spent: dict[str, float] = {}
@@ -79,6 +81,8 @@ class Session:
 
     def prepare(self) -> None:
         """Builds the engine if needed and plans the jobs. Raises MeasurementError if nothing can be measured."""
+        if self.default:
+            self.listener.say(f"MPI: {self.default.why}")
         self.engine = mpi.program(self.inst, progress=self.listener.say)
         self.scenarios = describe_scenarios(self.inst, self.engine)
         self.kind_of: dict[str, str] = {s.name: s.ranks for s in self.scenarios}

@@ -1,0 +1,147 @@
+"""`nearfield build`: builds at once all that is otherwise built when it is first needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.markup import escape
+
+from nearfield import mpi
+from nearfield.cli import complete
+from nearfield.errors import MpiError, NearfieldError, UsageError
+from nearfield.mpi import Installation
+from nearfield.observe import hooks, valgrind
+from nearfield.rewrite import verify
+from nearfield.terminal import Terminal, err
+from nearfield.tune.knobs import find_knobs
+
+Progress = Callable[[str], None]
+State = Literal["built", "there already", "not possible", "failed"]
+OF_EACH_MPI = {mpi.ENGINE: "measuring engine", mpi.HALO: "halo library", mpi.LAYER: "profiling layer of observe"}
+PER_PAIR = {
+    "component": (mpi.COMPONENT, "component for settings per pair of ranks"),
+    "shim": (mpi.SHIM, "shim for settings per pair of ranks"),
+}
+
+
+@dataclass(frozen=True)
+class Product:
+    """Something that is built for this machine: `make` builds it and returns where it is, or raises NearfieldError."""
+
+    name: str
+    mpi: str | None  # for which it is; None: for no MPI
+    is_there: Callable[[], bool]
+    make: Callable[[Progress], Path]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a product."""
+
+    product: str
+    mpi: str | None
+    state: State
+    path: str | None = None  # where it is, if it is there
+    reason: str | None = None  # why it is not
+
+    def __str__(self) -> str:
+        whose = f" for {self.mpi}" if self.mpi else ""
+        return f"{self.product}{whose}: {self.state}" + (f" here, because {self.reason}" if self.reason else "")
+
+
+def command(
+    name: Annotated[
+        str | None,
+        typer.Option("--mpi", help="for this MPI: a name of `nearfield mpi`, or a path", autocompletion=complete.mpis),
+    ] = None,
+    all_mpis: Annotated[bool, typer.Option("--all-mpis", help="for every MPI that is found")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else on standard output")] = False,
+) -> None:
+    """Build everything that is otherwise built when it is first needed, for example on a login node.
+
+    These are, for an MPI: the measuring engine, the halo library, the layer with which `nearfield observe` sees
+    messages, what lets each pair of ranks have settings of its own, and the checks of `nearfield rewrite`; and for no
+    MPI in particular the hooks of `nearfield cc` and the tool for Valgrind. There is one line for each.
+
+    The exit code is 3 if a build failed. What cannot be built here because something optional is missing, such as
+    Valgrind, is told and does no harm.
+
+    Examples:
+
+      nearfield build
+
+      nearfield build --all-mpis --json
+    """
+    if name and all_mpis:
+        raise UsageError("--mpi and --all-mpis exclude each other", "leave one of them out")
+    installations = list(mpi.discover()) if all_mpis else [mpi.choose(name)]
+    if not installations:
+        mpi.choose(None)  # raises the error that says what to install
+    results = []
+    for product in products(installations):
+        results.append(result := _built(product))
+        if not as_json:
+            Terminal().print(escape(str(result)))
+    if as_json:
+        print(json.dumps([asdict(result) for result in results], indent=1))
+    if any(result.state == "failed" for result in results):
+        raise typer.Exit(MpiError.exit_code)
+
+
+def products(installations: list[Installation]) -> Iterator[Product]:
+    """Yields what is to be built. What an MPI takes per pair of ranks is known once its engine is built."""
+    for inst in installations:
+        for target, name in OF_EACH_MPI.items():
+            yield _target(inst, target, name)
+        if per_pair := _per_pair(inst):
+            yield _target(inst, *per_pair)
+        yield _rewrite_checks(inst)
+    yield Product("hooks of observe", None, lambda: hooks.library().exists(), lambda say: hooks.library())
+    yield Product(
+        "tool for valgrind",
+        None,
+        lambda: valgrind.is_built(valgrind.found()),
+        lambda say: valgrind.tool(valgrind.found(), say),
+    )
+
+
+def _target(inst: Installation, target: str, name: str) -> Product:
+    return Product(
+        name, inst.name, lambda: mpi.is_built(inst, target), lambda say: mpi.program(inst, target, progress=say)
+    )
+
+
+def _rewrite_checks(inst: Installation) -> Product:
+    def make(say: Progress) -> Path:
+        verify.layer(inst)
+        return verify.layer_folder(inst)
+
+    return Product("checks of rewrite", inst.name, lambda: verify.layer_folder(inst).exists(), make)
+
+
+def _per_pair(inst: Installation) -> tuple[str, str] | None:
+    """Returns the target with which this MPI takes settings per pair of ranks, and its name; None if there is none."""
+    if not mpi.is_built(inst):
+        return None
+    try:
+        knobs = find_knobs(inst.family, inst.version, mpi.transport_or_reason(inst)[0])
+    except NearfieldError:  # nearfield cannot tune it
+        return None
+    return PER_PAIR.get(knobs.per_pair or "")
+
+
+def _built(product: Product) -> Result:
+    """Builds a product unless it is there, and returns what became of it."""
+    try:
+        state: State = "there already" if product.is_there() else "built"
+        path = product.make(lambda text: err.print(escape(text)))
+        return Result(product.name, product.mpi, state, str(path))
+    except UsageError as error:  # it needs something that is not installed
+        return Result(product.name, product.mpi, "not possible", reason=str(error))
+    except NearfieldError as error:
+        return Result(product.name, product.mpi, "failed", reason=str(error))

@@ -1,0 +1,131 @@
+"""The steps of `nearfield demo`: how far each has come, running one as a process of its own, and what came of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from enum import Enum
+from pathlib import Path
+from types import FrameType
+
+import typer
+
+from nearfield import itself
+from nearfield.errors import NOT_DECIDED, NearfieldError
+from nearfield.follow import lines_or_silence
+from nearfield.measure.work import Work
+from nearfield.mpi.tied import tied
+from nearfield.profile import load
+from nearfield.terminal import err
+from nearfield.tune.rules import load_rules
+from nearfield.tune.unfinished import SUFFIX
+from nearfield.units import counted
+
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+MOSTLY_UNSTABLE = 0.3  # share of stable numbers below which a profile tells little
+
+
+class Standing(Enum):
+    """How far a step has come in earlier demos."""
+
+    ABSENT = "absent"
+    UNFINISHED = "unfinished"
+    COMPLETE = "complete"
+
+
+def probe_standing(out: Path) -> Standing:
+    """Returns how far the profile is."""
+    if (Work(out.resolve()).folder / "request.json").exists():
+        return Standing.UNFINISHED
+    try:
+        return Standing.COMPLETE if load(out).run.complete else Standing.ABSENT
+    except NearfieldError:
+        return Standing.ABSENT
+
+
+def tune_standing(out: Path) -> Standing:
+    """Returns how far the rules in the profile's folder are."""
+    rules = out / "rules.toml"
+    if rules.with_name(rules.name + SUFFIX).exists():
+        return Standing.UNFINISHED
+    return Standing.COMPLETE if rules.exists() else Standing.ABSENT
+
+
+def run_step(name: str, words: list[str]) -> int:
+    """Runs a verb of nearfield to its end and returns its exit code. Passes on the signals that ask for the end, and
+    then ends this process, too, when the verb has saved what it has."""
+    asked: list[int] = []
+    err.print(f"[bold]{name}[/bold]")
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "nearfield", *words]
+    reader, writer = os.pipe()
+    with (
+        os.fdopen(reader, errors="replace") as lines,
+        os.fdopen(writer, "w") as output,
+        tied(command, env, None if err.is_terminal else output) as process,
+    ):
+        output.close()
+        old = {number: signal.signal(number, _passing_on(process, asked)) for number in _ENDING}
+        try:
+            _print_lines(name, lines)
+            code = process.wait()
+        finally:
+            for number, handler in old.items():
+                signal.signal(number, handler)
+    if asked:
+        err.print(f"stopped; to go on: {itself.command('demo', *sys.argv[2:])}", markup=False)
+        raise typer.Exit(128 + asked[0])
+    return code
+
+
+def _passing_on(process: subprocess.Popen[bytes], asked: list[int]) -> Callable[[int, FrameType | None], None]:
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+        if process.poll() is None:
+            process.send_signal(number)
+
+    return pass_on
+
+
+def _print_lines(name: str, lines: Iterable[str]) -> None:
+    """Prints the lines of a step, and one now and then while it writes none."""
+    begun = time.monotonic()
+    for line in lines_or_silence(lines):
+        told = f"{name}: still at work after {time.monotonic() - begun:.0f} s" if line is None else line
+        err.print(told, markup=False)
+
+
+def said_of_profile(out: Path) -> str:
+    """Returns in words what was measured, and how much of it can be used."""
+    try:
+        profile = load(out)
+    except NearfieldError as error:
+        return f"nothing: {error.message}"
+    measured = f"{counted(profile.records.height, 'number')} of {profile.run.mpi.family} {profile.run.mpi.version}"
+    told = [measured]
+    if profile.records.height:
+        stable = int(profile.records["stable"].sum()) / profile.records.height
+        told[0] += f", {stable:.0%} of them stable"
+        if stable < MOSTLY_UNSTABLE:
+            told.append("so much moved meanwhile that hardly any number can be relied on")
+    if failed := sum(launch.state == "failed" for launch in profile.run.launch):
+        told.append(f"{counted(failed, 'launch', 'launches')} failed, so some numbers are missing")
+    return "; ".join(told)
+
+
+def said_of_rules(rules: Path, code: int) -> str:
+    """Returns in words what tuning found, given its exit code."""
+    if code == NOT_DECIDED:
+        return "not decided: the measurements do not carry a conclusion"
+    try:
+        found = load_rules(rules)
+    except NearfieldError as error:
+        return f"nothing: {error.message}"
+    gains = [f"{rule.distance} {rule.gain.value:.2f}x" for rule in found.rule if rule.parameters and rule.gain]
+    if gains:
+        return f"messages become faster: {', '.join(gains)} ({rules})"
+    return f"no settings that are surely better than the MPI's own ({rules})"

@@ -1,0 +1,100 @@
+"""Follows the output of a command that takes long, so that whoever waits hears of it at least every few seconds.
+
+Run as a program, `follow.py LOG COMMAND...` runs a command of set-up: it says in short lines what pip and the compilers
+do, and keeps all that they write in the file LOG. It needs nothing but Python, since the Makefile sets nearfield up
+with it.
+"""
+
+from __future__ import annotations
+
+import queue
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+SILENT_S = 8.0  # after so many seconds without a line something is said
+NEWS_S = 5.0  # between two lines about how far set-up is
+POLL_S = 1.0  # between two looks whether something is to be said
+LAST_LINES = 30  # of a log, shown if set-up fails
+
+
+def lines_or_silence(stream: Iterable[str], silent_s: float = SILENT_S) -> Iterator[str | None]:
+    """Yields each line of the stream as soon as it is there, and None whenever none came for so many seconds. Ends with
+    the stream."""
+    lines: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        for line in stream:
+            lines.put(line.rstrip("\n"))
+        lines.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            line = lines.get(timeout=silent_s)
+        except queue.Empty:
+            yield None
+            continue
+        if line is None:
+            return
+        yield line
+
+
+# Patterns of the lines that pip, CMake and Ninja write -> what they are doing.
+_DOING = (
+    (r"^\s*\[(\d+)/(\d+)\]", "compiling {} of {}"),
+    (r"^\s*Collecting ([\w.-]+)", "looking for {}"),
+    (r"^\s*Downloading (?:\S*/)?([\w.]+-[\w.]+)\S* \(([^)]*)\)", "downloading {} ({})"),
+    (r"^\s*Installing build dependencies", "installing what the build needs"),
+    (r"^\s*Installing collected packages: (.{1,40})", "installing {} ..."),
+    (r"^\s*(?:Building|Preparing)\b.*\b(?:editable|metadata)", "preparing the build"),
+    (r"^-- (?:The|Detecting|Check)", "CMake looks at the compiler"),
+)
+
+
+def doing(line: str) -> str:
+    """Returns what a line of pip, CMake or Ninja says that is being done; empty if it says nothing of the kind."""
+    found = ((re.search(pattern, line), text) for pattern, text in _DOING)
+    return next((text.format(*match.groups()) for match, text in found if match), "")
+
+
+def set_up(
+    command: list[str], log: Path, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+) -> int:
+    """Runs the command, says every few seconds what it does, and returns its exit code. If that is not 0, it says the
+    last lines that the command wrote."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    begun = told_at = clock()
+    now = told = "starting"
+    with (
+        log.open("w", encoding="utf-8") as kept,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace",
+        ) as process,
+    ):  # fmt: skip
+        assert process.stdout
+        for line in lines_or_silence(process.stdout, POLL_S):
+            if line is not None:
+                kept.write(line + "\n")
+                now = doing(line) or now
+            if clock() - told_at >= (NEWS_S if now != told else SILENT_S):
+                say(f"  {now} ({clock() - begun:.0f} s)")
+                told, told_at = now, clock()
+    if process.returncode:
+        last = log.read_text(encoding="utf-8").splitlines()[-LAST_LINES:]
+        say(
+            "\n".join([*last, f"error: set-up failed with exit code {process.returncode}; all that was written: {log}"])
+        )
+    return process.returncode
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(set_up(sys.argv[2:], Path(sys.argv[1]), lambda text: print(text, flush=True)))
+    except KeyboardInterrupt:
+        sys.exit(130)

