@@ -4,7 +4,6 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 
 #include "advise/analysis.hpp"
 #include "python/members.hpp"
+#include "python/text.hpp"
 #include "stream/reader.hpp"
 
 namespace nb = nanobind;
