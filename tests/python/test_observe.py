@@ -163,14 +163,58 @@ def test_other_compilers_are_refused(tmp_path, monkeypatch):
         assert done.returncode == code and "NEARFIELD_CC=" in done.stderr
 
 
+def compiled_with_mpi(inst: Installation, source: str, program: Path) -> Path:
+    """Compiles a program of MPI's with hooks."""
+    compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
+    return compiled(source, program, "-O2", NEARFIELD_CC=compiler, **{**inst.env, **compiler_environment(inst)})
+
+
+def observe_ranks(inst: Installation, folder: Path, ranks: int, *words: object) -> Any:
+    command, environment = mpi.launch_command(inst, list(map(str, words)), ranks, oversubscribe=True)
+    return observe(folder, "--mpi", inst.name, "--", *command, environment=environment)
+
+
 def observe_ring(inst: Installation, folder: Path, programs: Path, ranks: int) -> Any:
     program = programs / f"ring-{inst.name.replace('/', '-')}"
     if not program.exists():
-        compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
-        environment = {**inst.env, **compiler_environment(inst)}
-        compiled("observed_ring.c", program, "-O2", NEARFIELD_CC=compiler, **environment)
-    command, environment = mpi.launch_command(inst, [str(program)], ranks, oversubscribe=True)
-    return observe(folder, "--mpi", inst.name, "--", *command, environment=environment)
+        compiled_with_mpi(inst, "observed_ring.c", program)
+    return observe_ranks(inst, folder, ranks, program)
+
+
+SHARED_CORE = """
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(atoi(argv[1]), &one);
+  if (sched_setaffinity(0, sizeof one, &one)) return 1;
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (const clock_t begun = clock(); clock() - begun < CLOCKS_PER_SEC / 5;) continue;
+  MPI_Barrier(MPI_COMM_WORLD);
+  return MPI_Finalize();
+}
+"""
+
+
+@pytest.mark.mpi
+def test_time_without_a_core_is_recorded(installation: Installation, tmp_path, programs):
+    """Does a trace tell that two ranks which compute on the same core had to wait for it?"""
+    counted = Path("/proc/thread-self/schedstat")
+    if not counted.exists() or counted.read_text().split()[2] == "0":
+        pytest.skip("this system does not count it")
+    source = tmp_path / "shared_core.c"
+    source.write_text(SHARED_CORE)
+    program = compiled_with_mpi(installation, str(source), programs / "shared_core")
+    observe_ranks(installation, tmp_path, 2, program, min(os.sched_getaffinity(0)))
+    delays = [rank["delayed_seconds"] for rank in show(tmp_path)]
+    assert sum(delays) > 0.1  # each of them needs the core for 0.2 s, at the same time
+    shown = CliRunner().invoke(app, ["observe", "show", str(tmp_path / "trace")]).output
+    assert "no core" in shown
 
 
 @pytest.mark.mpi

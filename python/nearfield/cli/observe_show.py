@@ -26,7 +26,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
     """Show what is in a trace: what each rank did, which lines of the source access memory most, and what each MPI call
-    sent and took.
+    sent and took. "no core" is how long a rank was ready to run while other processes had its core.
 
     Times are of the observed run, in which accesses take longer than in an unobserved one; calls of MPI do not.
     """
@@ -64,7 +64,9 @@ def _plain(summaries: list[RankSummary]) -> list[dict[str, object]]:
 
 
 def _ranks(summaries: list[RankSummary]) -> Table:
-    right = ("loads", "stores", "accessed", "MPI calls", "in MPI", "sent", "on disk", "byte/access")
+    told = any(one.delayed_seconds is not None for one in summaries)
+    right = ["loads", "stores", "accessed", "MPI calls", "in MPI", "sent"]
+    right += [*(["no core"] if told else []), "on disk", "byte/access"]
     table = Table(Column("rank", key=True), Column("host"), *(Column(name, right=True) for name in right))
     for one in summaries:
         accesses = one.loads + one.stores
@@ -72,10 +74,15 @@ def _ranks(summaries: list[RankSummary]) -> Table:
             str(one.rank), one.host or "-", format_rounded(one.loads), format_rounded(one.stores),
             format_bytes(one.accessed_bytes), str(sum(calls.calls for calls in one.calls)),
             f"{sum(calls.seconds for calls in one.calls):.3f} s",
-            format_bytes(sum(calls.sent_bytes for calls in one.calls)), format_bytes(one.stream_bytes),
+            format_bytes(sum(calls.sent_bytes for calls in one.calls)), *([_delayed(one)] if told else []),
+            format_bytes(one.stream_bytes),
             f"{one.stream_bytes / accesses:.3f}" if accesses else "-",
         )  # fmt: skip
     return table
+
+
+def _delayed(summary: RankSummary) -> str:
+    return "-" if summary.delayed_seconds is None else f"{summary.delayed_seconds:.3f} s"
 
 
 def _lines(summaries: list[RankSummary], every: bool) -> Table:

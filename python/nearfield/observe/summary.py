@@ -38,6 +38,7 @@ class RankSummary:
     stores: int = 0
     accessed_bytes: int = 0
     stream_bytes: int = 0
+    delayed_seconds: float | None = None  # ready to run but without a core; None if the system did not tell
     calls: list[Calls] = field(default_factory=list)
     lines: Counter[Line] = field(default_factory=Counter)  # accesses
     flops: dict[Line, float] = field(default_factory=lambda: defaultdict(float))  # arithmetic.py
@@ -135,8 +136,9 @@ class _Summing:
 
     # ---- events, by their names in src/stream/events.hpp
 
-    def _rank_is(self, host: str, **_: Any) -> None:
+    def _rank_is(self, host: str, delays: bool, **_: Any) -> None:
         self.summary.host = host
+        self.summary.delayed_seconds = 0.0 if delays else None
 
     def _text(self, text: int, **fields: str) -> None:
         self.texts[text] = fields["is"]
@@ -152,7 +154,8 @@ class _Summing:
     def _layout(self, layout: int, size_bytes: int, **_: Any) -> None:
         self.sizes[layout] = size_bytes
 
-    def _enter(self, name: int, call_site: int, **_: Any) -> None:
+    def _enter(self, name: int, call_site: int, delayed_ns: int, **_: Any) -> None:
+        self._delayed(delayed_ns)
         called = self.texts.get(name, "?")
         key = name, line_of_call(self.lines, called, self.sites.get(call_site, [("", 0)]))
         if key not in self.by_call:
@@ -160,7 +163,12 @@ class _Summing:
         self.now = self.by_call[key]
         self.now.calls += 1
 
-    def _leave(self, since_ns: int) -> None:
+    def _delayed(self, delayed_ns: int) -> None:
+        if self.summary.delayed_seconds is not None:
+            self.summary.delayed_seconds += delayed_ns / 1e9
+
+    def _leave(self, since_ns: int, delayed_ns: int) -> None:
+        self._delayed(delayed_ns)
         if self.now:
             self.now.seconds += since_ns / 1e9
         self.now = None
