@@ -226,7 +226,7 @@ def test_calls_and_lines_of_an_mpi_program(installation: Installation, tmp_path,
     def line_of(text: str) -> dict[str, object]:
         source = PROGRAMS / "observed_ring.c"
         number = next(i for i, line in enumerate(source.read_text().splitlines(), 1) if text in line)
-        return {"file": str(source), "number": number, "function": "main"}
+        return {"file": str(source), "number": number, "function": "main", "object": "", "offset": 0}
 
     done = observe_ring(installation, tmp_path, programs, ranks)
     assert f"sum {ranks * (4095 * 2048 + (ranks - 1) * 2048):.17g}" in done.stdout, done.stderr

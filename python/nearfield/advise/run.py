@@ -13,7 +13,7 @@ from nearfield.advise.costs import Costs
 from nearfield.errors import UsageError
 from nearfield.notes import Place
 from nearfield.observe.observing import events
-from nearfield.observe.places import NOWHERE, UNKNOWN, Line, line_of_call
+from nearfield.observe.places import UNKNOWN, Line, in_utf8, line_of, line_of_call
 from nearfield.observe.summary import read_lines
 from nearfield.observe.trace import Trace, broken_streams
 from nearfield.profile import Profile
@@ -167,13 +167,13 @@ def _host(hosts: Sequence[str], rank: int) -> str:
 
 
 def _site(call: native.Call, lines: dict[tuple[str, int], Line]) -> Site:
-    return Site(call.name, _place(call.frames[0][0], line_of_call(lines, call.name, call.frames)))
+    return Site(call.name, _place(line_of_call(lines, call.name, call.frames)))
 
 
-def _place(path: str, line: Line) -> Place:
-    """Returns the line of source, or the program itself if it was compiled without -g."""
+def _place(line: Line) -> Place:
+    """Returns the line of source, or the offset in the program if it was compiled without -g."""
     function = "" if line.function == UNKNOWN else line.function
-    return Place(line.file if line.number else path, line.number, function=function)
+    return Place(line.file if line.number else in_utf8(line.object), line.number, function=function, offset=line.offset)
 
 
 def _places(rank: native.Rank, found: native.Messages, lines: dict[tuple[str, int], Line]) -> Counter[Place]:
@@ -181,9 +181,9 @@ def _places(rank: native.Rank, found: native.Messages, lines: dict[tuple[str, in
     for site, count in found.sites.items():
         number, offset = rank.sites[site]
         path = rank.found.objects[number]
-        line = lines.get((path, offset), NOWHERE)
+        line = line_of(lines, (path, offset))
         if line.number:
-            places[_place(path, line)] += count
+            places[_place(line)] += count
     return places
 
 

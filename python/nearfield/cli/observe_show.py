@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
-from nearfield.base.words import listed
+from nearfield.base.words import listed, sentence
 from nearfield.observe.places import Line
-from nearfield.observe.summary import Calls, RankSummary, of_all_ranks, summarize
+from nearfield.observe.summary import Calls, RankSummary, of_all_ranks, summarize, what_names_lack
 from nearfield.observe.trace import Trace
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_bytes, format_rounded
@@ -38,12 +39,15 @@ def command(
     out = Terminal()
     about = trace.about
     where = f" under {about.mpi}" if about.mpi else ""
-    out.print(f"{about.command}{where}: {about.seconds:.1f} s observed, exit code {about.exit_code}")
+    out.print(f"{escape(about.command)}{where}: {about.seconds:.1f} s observed, exit code {about.exit_code}")
     out.print(_ranks(summaries))
     for table in (_lines(summaries, every), _calls(summaries, every)):
         if table.rows:
             out.print()
             out.print(table)
+    shown = [calls.line for summary in summaries for calls in summary.calls]
+    if lack := what_names_lack([*shown, *(line for summary in summaries for line in summary.lines)]):
+        out.print(f"\n[dim]{escape(sentence(lack))}[/dim]")
     for summary in summaries:
         for reason in dict.fromkeys(summary.refused):
             out.print(f"rank {summary.rank} cannot be simulated: {reason}")

@@ -29,6 +29,7 @@ from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.sim.axes import check_axes, chosen_policies
 from nearfield.measure.sim.cases import BASE
+from nearfield.observe.summary import what_names_lack
 from nearfield.observe.trace import Trace
 from nearfield.simulate.program import save
 from nearfield.simulate.replay import Cluster
@@ -187,6 +188,8 @@ def _tell(asked: _Asked, done: Simulated) -> None:
         print(json.dumps(as_dict(done.found), indent=1))
     else:
         show(done.found, done.command, done.seconds, decided=done.decided)
+    if lack := what_names_lack(done.told):
+        err.print(f"nearfield: {escape(lack)}")
     if out := asked.out:
         save(out, done.found, itself.typed(), done.seconds)
         err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(itself.command('report', out))}")

@@ -19,7 +19,7 @@ from nearfield.base.files import writing
 from nearfield.errors import MeasurementError, MpiError, UsageError
 from nearfield.observe import hooks, trace
 from nearfield.observe.arithmetic import flops_of, flops_of_hooks
-from nearfield.observe.places import lines_of
+from nearfield.observe.places import in_utf8, lines_of
 from nearfield.observe.region import region_of
 from nearfield.observe.trace import Trace, TraceFile
 from nearfield.observe.valgrind import under_valgrind
@@ -75,7 +75,7 @@ def prepare(
     cut = region_of(argv, region) if region else ""
     preloaded = [hooks.library(), *([mpi.program(inst, mpi.LAYER, progress)] if inst else [])]
     about = TraceFile(
-        nearfield=nearfield.__version__, created=datetime.now(timezone.utc), command=shlex.join(argv),
+        nearfield=nearfield.__version__, created=datetime.now(timezone.utc), command=in_utf8(shlex.join(argv)),
         mpi=inst.name if inst else "", region=region, recorder="valgrind" if valgrind else "hooks",
     )  # fmt: skip
     return Prepared(about, under_valgrind(argv, progress) if valgrind else list(argv), preloaded, cut)
@@ -177,15 +177,16 @@ def _write_places(folder: Path, places: set[tuple[str, int]], recorder: str) -> 
     found = sorted(lines_of(places).items())
     flops = flops_of(places) if recorder == "valgrind" else _flops_of_hooks(places)
     columns = {
-        "object": [path for (path, _), _ in found],
+        "object": [os.fsencode(path) for (path, _), _ in found],
         "offset": [offset for (_, offset), _ in found],
         "file": [line.file for _, line in found],
         "line": [line.number for _, line in found],
         "function": [line.function for _, line in found],
         "flops": [flops.get(place, 0.0) for place, _ in found],
     }
-    with writing(folder / trace.PLACES, "Give another folder with --out, on a disk with room."):
-        pl.DataFrame(columns).write_parquet(folder / trace.PLACES)
+    where = folder / trace.PLACES
+    with writing(where, "Give another folder with --out, on a disk with room."), where.open("wb") as file:
+        pl.DataFrame(columns, schema=trace.PLACE_COLUMNS).write_parquet(file)
 
 
 def _flops_of_hooks(places: set[tuple[str, int]]) -> dict[tuple[str, int], float]:

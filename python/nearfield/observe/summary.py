@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from nearfield._native import stream
 from nearfield.observe import trace as traces
-from nearfield.observe.places import NOWHERE, Line, Place, line_of_call
-from nearfield.observe.trace import Trace, broken_streams
+from nearfield.observe.places import NOWHERE, UNKNOWN, Line, Place, line_of, line_of_call
+from nearfield.observe.symbols import how_to_name
+from nearfield.observe.trace import BrokenTraceError, Trace, broken_streams
 
 
 @dataclass
@@ -56,15 +58,23 @@ def summarize(trace: Trace) -> list[RankSummary]:
         try:
             with broken_streams():
                 _Summing(summary, lines, flops).read(stream.Reader(str(file)))
-        except traces.BrokenTraceError as error:
+        except BrokenTraceError as error:
             summary.problem = error.message
         summaries.append(summary)
     return summaries
 
 
 def read_lines(trace: Trace) -> dict[tuple[str, int], Line]:
-    """Returns the lines of source behind places: pairs of a path and an offset."""
-    return {(path, offset): Line(file, number, function) for path, offset, file, number, function, _ in _places(trace)}
+    """Returns the lines of source behind places: pairs of a path and an offset. Raises BrokenTraceError."""
+    return {
+        (path, offset): Line(file, number, function) if number else Line(UNKNOWN, 0, function, path, offset)
+        for path, offset, file, number, function, _ in _places(trace)
+    }
+
+
+def what_names_lack(lines: Iterable[Line]) -> str:
+    """Returns a sentence on what would give names to functions that have none; "" if all have one."""
+    return how_to_name(line.object for line in lines if not line.is_named)
 
 
 def read_flops(trace: Trace) -> dict[str, dict[int, float]]:
@@ -85,10 +95,17 @@ def flops_of_objects(trace: Trace) -> Callable[[str], Mapping[int, float]] | Non
 def _places(trace: Trace) -> list[tuple[Any, ...]]:
     import polars as pl  # not before a program is observed (observing.py)
 
+    file = trace.folder / traces.PLACES
     try:
-        return pl.read_parquet(trace.folder / traces.PLACES).select(traces.PLACE_COLUMNS).rows()
-    except (OSError, pl.exceptions.PolarsError):
-        return []
+        found = pl.read_parquet(file.read_bytes()).select(list(traces.PLACE_COLUMNS))
+    except OSError:
+        return []  # the observation did not come to its end
+    except pl.exceptions.PolarsError as error:
+        raise BrokenTraceError(f"{file} cannot be read: {str(error).splitlines()[0]}", traces.REMEDY) from error
+    for name, kind in traces.PLACE_COLUMNS.items():
+        if found[name].dtype.to_python() is not kind or found[name].null_count():
+            raise BrokenTraceError(f"the column '{name}' of {file} does not consist of {kind.__name__}", traces.REMEDY)
+    return [(os.fsdecode(path), *others) for path, *others in found.rows()]
 
 
 class _Summing:
@@ -126,13 +143,10 @@ class _Summing:
 
     def _count_lines(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
         for site, accesses in zip(reader.sites, counts.accesses, strict=False):
-            line = self._line(site.object, site.offset)
+            line = line_of(self.lines, (self.objects.get(site.object, ""), site.offset)).of_function()
             self.summary.lines[line] += accesses
             if flops := self.flops.get(self.objects.get(site.object, ""), {}).get(site.offset):
                 self.summary.flops[line] += flops * accesses
-
-    def _line(self, number: int, offset: int) -> Line:
-        return self.lines.get((self.objects.get(number, ""), offset), NOWHERE)
 
     # ---- events, by their names in src/stream/events.hpp
 

@@ -22,8 +22,9 @@ from nearfield.errors import NearfieldError, ProfileError, UsageError
 
 FILE = "trace.toml"
 PLACES = "places.parquet"
-PLACE_COLUMNS = ("object", "offset", "file", "line", "function", "flops")
-_REMEDY = "observe the program again"
+PLACE_COLUMNS = {"object": bytes, "offset": int, "file": str, "line": int, "function": str, "flops": float}
+REMEDY = "observe the program again"
+STREAM_HEADER_BYTES = 16  # src/stream/format.hpp: of a stream without a chunk
 _NO_ROOM = "Give another folder with --out, on a disk with room."
 
 
@@ -62,7 +63,7 @@ class Trace:
         except OSError as error:
             remedy = f"name a folder that {itself.command('observe')} made"
             raise ProfileError(f"there is no trace in {folder}: {error.strerror}", remedy) from error
-        self.about = parse_toml(TraceFile, content, folder / FILE, _REMEDY)
+        self.about = parse_toml(TraceFile, content, folder / FILE, REMEDY)
 
     def streams(self) -> list[Path]:
         """Returns the streams in the order of the ranks. Raises BrokenTraceError if one is missing."""
@@ -70,7 +71,7 @@ class Trace:
         missing = [rank for rank in range(max(self.about.ranks, len(found))) if rank not in found]
         if missing or not found:
             which = f"of rank {missing[0]}" if missing else "of any rank"
-            raise BrokenTraceError(f"there is no stream {which} in {self.folder}", _REMEDY)
+            raise BrokenTraceError(f"there is no stream {which} in {self.folder}", REMEDY)
         return [found[rank] for rank in sorted(found)]
 
     def reader(self, file: Path) -> stream.Reader:
@@ -87,7 +88,7 @@ class broken_streams:  # noqa: N801  # read as a word: with broken_streams()
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, stream.BrokenStream):
-            raise BrokenTraceError(str(error), _REMEDY) from error
+            raise BrokenTraceError(str(error), REMEDY) from error
 
 
 def stream_files(folder: Path) -> dict[int, Path]:
