@@ -12,9 +12,9 @@ import typer
 from rich.markup import escape
 
 from nearfield.base.words import listed, sentence
+from nearfield.cli.traced import trace_here
 from nearfield.observe.places import Line
 from nearfield.observe.summary import Calls, RankSummary, of_all_ranks, summarize, what_names_lack
-from nearfield.observe.trace import Trace
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_bytes, format_rounded
 
@@ -22,7 +22,10 @@ MOST_LINES = 12
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="TRACE", help="a folder that observe made")] = Path("trace"),
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="TRACE", help="a folder that observe made (default: the newest one here)"),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="every call and line, not only those with most")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
@@ -31,7 +34,7 @@ def command(
 
     Times are of the observed run, in which accesses take longer than in an unobserved one; calls of MPI do not.
     """
-    trace = Trace(folder)
+    trace = trace_here(folder)
     summaries = summarize(trace)
     if as_json:
         print(json.dumps({"trace": json.loads(trace.about.model_dump_json()), "ranks": _plain(summaries)}, indent=1))

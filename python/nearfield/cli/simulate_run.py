@@ -40,9 +40,13 @@ from nearfield.units import counted
 
 def command(
     what: Annotated[
-        list[str],
-        typer.Argument(metavar="TRACE | -- COMMAND...", help="a folder that observe made, or a command"),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="TRACE | -- COMMAND...",
+            help="a folder that observe made (default: the newest one here), or a command",
+            show_default=False,
+        ),
+    ] = None,
     on: SimulatedMachine = "power5-redstorm",
     nodes: Annotated[
         int | None, typer.Option(min=1, help="nodes, of equally many ranks (default: as many as ranks)")
@@ -105,6 +109,7 @@ def command(
       mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
     """
     asked = _Asked(on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, apart, out, as_json)
+    what = what or []
     course = Course(asks=not as_observed, clock=wtime)
     live = is_command(what) and not (valgrind or mpi)
     if wtime and (as_observed or not live):
@@ -153,7 +158,7 @@ def _on_shards(asked: _Asked, what: list[str], valgrind: bool) -> None:
 
 def _trace_of(what: list[str], valgrind: bool) -> Trace:
     """Returns the trace that all processes of an MPI job read. Raises UsageError for a command to observe."""
-    if len(what) != 1 or not Path(what[0]).is_dir():
+    if what and (len(what) != 1 or not Path(what[0]).is_dir()):
         observe = itself.command("observe", "-o", "trace", "--", "COMMAND")
         raise UsageError(f"--mpi takes a trace that is there, not {' '.join(what)}", f"first: {observe}")
     with traced(what, None, valgrind=valgrind) as trace:

@@ -21,7 +21,7 @@ from nearfield.observe.live import Code, Running
 from nearfield.observe.observing import prepare
 from nearfield.observe.places import Line, line_of_call
 from nearfield.observe.summary import flops_of_objects, read_lines
-from nearfield.observe.trace import Trace, broken_streams
+from nearfield.observe.trace import Trace, broken_streams, check_folder
 from nearfield.simulate.replay import Cluster, Replay, run
 from nearfield.simulate.shards import Alone
 from nearfield.terminal import err
@@ -59,7 +59,7 @@ class Course:
 
 def is_command(what: list[str]) -> bool:
     """Returns whether this is a command and not a trace."""
-    return bool(shutil.which(what[0])) and not (len(what) == 1 and Path(what[0]).is_dir())
+    return bool(what) and bool(shutil.which(what[0])) and not (len(what) == 1 and Path(what[0]).is_dir())
 
 
 def simulate_trace(trace: Trace, chosen: Chosen, shards: Alone) -> Simulated:
@@ -105,6 +105,8 @@ def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Co
     def say(line: str) -> None:
         err.print(f"nearfield: {line}")
 
+    if keep:
+        check_folder(keep, force=False)  # before anything is built
     prepared, begun = prepare(argv, progress=say), time.monotonic()
     with Stop() as stop:
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -102,13 +103,33 @@ def unnamed_streams(folder: Path) -> Iterator[Path]:
     yield from folder.glob("process-*.nfs")
 
 
-def new_folder(folder: Path, about: TraceFile, force: bool) -> None:
-    """Makes the folder of a trace. Raises UsageError if it holds something else, or a trace and not `force`."""
+def newest(here: Path) -> tuple[Trace, list[Path]]:
+    """Returns the trace in this folder's folders that was observed last, and all that there are. Raises UsageError if
+    there is none."""
+    found = []
+    for file in sorted(here.glob(f"*/{FILE}")):
+        with suppress(NearfieldError):
+            found.append(Trace(file.parent))
+    if not found:
+        remedy = f"Name one, or observe a program: {itself.command('observe', '--', 'COMMAND')}"
+        raise UsageError("There is no trace in this folder", remedy)
+    return max(found, key=lambda one: one.about.created), [one.folder for one in found]
+
+
+def check_folder(folder: Path, force: bool) -> None:
+    """Raises UsageError if a new trace must not go into this folder: it holds something else, or a trace and not
+    `force`."""
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         if not (folder / FILE).is_file():
             raise UsageError(f"{folder} is no trace, and not empty", "give another folder with --out")
         if not force:
             raise UsageError(f"{folder} holds a trace already", "give another one with --out, or --force to replace it")
+
+
+def new_folder(folder: Path, about: TraceFile, force: bool) -> None:
+    """Makes the folder of a trace, and removes a trace that it holds. Raises UsageError as check_folder does."""
+    check_folder(folder, force)
+    if (folder / FILE).is_file():
         shutil.rmtree(folder)
     with writing(folder, _NO_ROOM):
         folder.mkdir(parents=True, exist_ok=True)
