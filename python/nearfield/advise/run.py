@@ -36,7 +36,7 @@ class Messages:
 
     rank: int
     site: Site
-    costs: Costs
+    costs: Costs  # which note what they could not answer about these messages
     found: native.Messages
     places: Counter[Place] = field(hash=False)  # who wrote, or read first, the lines that had left the nearest cache
 
@@ -95,6 +95,16 @@ class Run:
         return self.clock or self
 
     @property
+    def tells_delays(self) -> bool:
+        """Returns whether the run that gives the times tells how long its ranks had no core."""
+        return all(rank.found.delays for rank in self.timing.ranks)
+
+    def delayed_ns(self, rank: int) -> int:
+        """Returns how long a rank was ready to run and had no core, in the run that gives the times."""
+        found = self.timing.ranks[rank].found
+        return found.delayed_between_ns + sum(call.delayed_ns for call in found.calls)
+
+    @property
     def timed(self) -> bool:
         """Returns whether times are those of the program: it ran without hooks."""
         return not (self.timing.accesses or self.elsewhere)
@@ -136,7 +146,8 @@ def read_run(
     sites = [[_site(call, lines) for call in rank.found.calls] for rank in found]
     messages = [
         Messages(
-            number, sites[number][one.call], inside if _host(hosts, one.world_peer) == hosts[number] else across, one,
+            number, sites[number][one.call],
+            (inside if _host(hosts, one.world_peer) == hosts[number] else across).for_itself(), one,
             _places(rank, one, lines),
         )
         for number, rank in enumerate(found)
