@@ -346,6 +346,7 @@ class Analysis {
     found_.rank = event.rank;
     found_.ranks = event.ranks;
     found_.host = event.host;
+    found_.delays = event.delays;
   }
   void on(const Text& event) { texts_[event.text] = event.is; }
   void on(const Object& event) {
@@ -356,6 +357,7 @@ class Analysis {
   void on(const CallSite& event) { call_sites_[event.call_site] = event; }
   void on(const Enter& event) {
     found_.between_calls_ns += event.since_ns;
+    found_.delayed_between_ns += event.delayed_ns;
     if (!accessed_ && event.since_ns > long_ns) ++phase_;
     const auto [at, is_new] = call_numbers_.try_emplace({event.name, event.call_site}, found_.calls.size());
     if (is_new) {
@@ -370,7 +372,10 @@ class Analysis {
     ++found_.calls[call_].calls;
   }
   void on(const Leave& event) {
-    if (!found_.calls.empty()) found_.calls[call_].time_ns += event.since_ns;
+    if (!found_.calls.empty()) {
+      found_.calls[call_].time_ns += event.since_ns;
+      found_.calls[call_].delayed_ns += event.delayed_ns;
+    }
     if (!synchronised_) return;
     synchronised_->calls.push_back(call_);
     synchronised_->times_ns.push_back(waits_for_all_ ? event.since_ns : 0);

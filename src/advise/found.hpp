@@ -24,7 +24,7 @@ struct Call {
   std::string name;
   // The place of the call, and those where the functions around it were called: paths of objects, and offsets.
   std::vector<std::pair<std::string, std::uint64_t>> frames;
-  std::uint64_t calls = 0, time_ns = 0;
+  std::uint64_t calls = 0, time_ns = 0, delayed_ns = 0;  // delayed: of the time, without a core though ready to run
 };
 
 // Messages of one kind: from the same call (that which posted them), with the same peer, size and layout.
@@ -88,7 +88,8 @@ struct Topology {
 struct Found {
   std::uint64_t rank = 0, ranks = 0;
   std::string host;
-  std::uint64_t accesses = 0, between_calls_ns = 0;
+  bool delays = false;  // the system told delays; else they are 0
+  std::uint64_t accesses = 0, between_calls_ns = 0, delayed_between_ns = 0;
   double sampled = 1;  // share of lines in the footprint's sample
   bool ended = false;  // the stream has its end
   std::vector<Call> calls;

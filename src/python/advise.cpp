@@ -4,7 +4,6 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 
 #include "advise/analysis.hpp"
 #include "python/members.hpp"
+#include "python/text.hpp"
 #include "stream/reader.hpp"
 
 namespace nb = nanobind;
@@ -115,7 +115,8 @@ void bind_parts(nb::module_& module) {
   readable(nb::class_<Reach>(module, "Reach", "Lines of messages by the smallest cache that would still have them."),
            field("lines", &Reach::lines), field("bytes", &Reach::bytes));
   readable(nb::class_<Call>(module, "Call", "An MPI function, called from one place."), field("name", &Call::name),
-           field("frames", &Call::frames), field("calls", &Call::calls), field("time_ns", &Call::time_ns));
+           field("frames", &Call::frames), field("calls", &Call::calls), field("time_ns", &Call::time_ns),
+           field("delayed_ns", &Call::delayed_ns));
   readable(nb::class_<Messages>(module, "Messages", "Messages from one call with the same peer, size and layout."),
            field("call", &Messages::call), field("sends", &Messages::sends), field("context", &Messages::context),
            field("rank", &Messages::rank), field("peer", &Messages::peer), field("world_peer", &Messages::world_peer),
@@ -150,7 +151,8 @@ void bind_advise(nb::module_& parent) {
   bind_parts(module);
   readable(nb::class_<Found>(module, "Found", "Sums over one rank's stream."), field("rank", &Found::rank),
            field("ranks", &Found::ranks), field("host", &Found::host), field("accesses", &Found::accesses),
-           field("between_calls_ns", &Found::between_calls_ns), field("sampled", &Found::sampled),
+           field("delays", &Found::delays), field("between_calls_ns", &Found::between_calls_ns),
+           field("delayed_between_ns", &Found::delayed_between_ns), field("sampled", &Found::sampled),
            field("ended", &Found::ended), field("calls", &Found::calls), field("messages", &Found::messages),
            field("ended_in", &Found::ended_in), field("bursts", &Found::bursts),
            field("collectives", &Found::collectives), field("synchronisations", &Found::synchronisations),

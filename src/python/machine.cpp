@@ -4,10 +4,10 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "python/members.hpp"
+#include "python/text.hpp"
 
 namespace nb = nanobind;
 using namespace nearfield;

@@ -6,11 +6,11 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "plan/costs_file.hpp"
 #include "python/members.hpp"
+#include "python/text.hpp"
 
 namespace nb = nanobind;
 using namespace nearfield::planning;

@@ -4,7 +4,6 @@
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
@@ -16,6 +15,7 @@
 #include <variant>
 
 #include "python/members.hpp"
+#include "python/text.hpp"
 #include "sim/replay/apart.hpp"
 #include "stream/live.hpp"
 #include "stream/reader.hpp"

@@ -3,11 +3,11 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include "python/members.hpp"
+#include "python/text.hpp"
 #include "scenario/stencil.hpp"
 #include "sim/app/application.hpp"
 #include "sim/collective.hpp"

@@ -1,12 +1,13 @@
 // nearfield._native.stream: reading the streams of observed programs.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <array>
+#include <exception>
 
 #include "python/members.hpp"
+#include "python/text.hpp"
 #include "stream/live.hpp"
 #include "stream/reader.hpp"
 
@@ -24,7 +25,7 @@ nb::object as_python(const Value& value) {
   } else if constexpr (std::is_integral_v<Value>) {
     return nb::int_(value);
   } else if constexpr (std::is_same_v<Value, std::string>) {
-    return nb::str(value.c_str(), value.size());
+    return nb::cast(value);
   } else if constexpr (requires { value.size(); }) {
     nb::list list;
     for (const auto& one : value) list.append(as_python(one));
@@ -95,6 +96,15 @@ Passed pass(Reader& reader, SiteCounts* counts) {
   return passed;
 }
 
+// The message may have the name of a file, which need not be UTF-8.
+void raise_broken_stream(const std::exception_ptr& thrown, void* type) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const BrokenStream& broken) {
+    PyErr_SetObject(static_cast<PyObject*>(type), nb::cast(std::string(broken.what())).ptr());
+  }
+}
+
 nb::object next_event(Reader& reader) {
   const Event* const event = reader.event();
   return event ? described(*event) : nb::none();
@@ -104,7 +114,8 @@ nb::object next_event(Reader& reader) {
 
 void bind_streams(nb::module_& module) {
   auto inner = module.def_submodule("stream", "Reading the streams of observed programs.");
-  nb::exception<BrokenStream>(inner, "BrokenStream", PyExc_RuntimeError);
+  const nb::exception<BrokenStream> broken(inner, "BrokenStream", PyExc_RuntimeError);
+  nb::register_exception_translator(raise_broken_stream, broken.ptr());
   readable(nb::class_<ChunkHeader>(inner, "Chunk"), field("flags", &ChunkHeader::flags),
            field("raw_bytes", &ChunkHeader::raw_bytes), field("stored_bytes", &ChunkHeader::stored_bytes),
            field("accesses", &ChunkHeader::accesses));

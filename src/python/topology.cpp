@@ -4,12 +4,12 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <string>
 
+#include "python/text.hpp"
 #include "topology/distance.hpp"
 #include "topology/flag.hpp"
 

@@ -3,11 +3,11 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "base/registry.hpp"
 #include "python/members.hpp"
+#include "python/text.hpp"
 #include "trace/reader.hpp"
 
 namespace nb = nanobind;

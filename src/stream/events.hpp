@@ -34,9 +34,10 @@ struct RankIs {
   std::string host;
   std::string library;  // first line of MPI_Get_library_version
   bool asks = false;    // a simulation decides what MPI leaves to time: there are Waits and Ask events
+  bool delays = false;  // the system tells `delayed_ns` (Enter, Leave); else they are 0
   static void fields(auto& e, auto visit) {
     visit("rank", e.rank), visit("ranks", e.ranks), visit("host", e.host), visit("library", e.library);
-    visit("asks", e.asks);
+    visit("asks", e.asks), visit("delays", e.delays);
   }
 };
 
@@ -69,18 +70,20 @@ struct CallSite {
   }
 };
 
-// The program calls the MPI function that `name` is the text of; what it does follows until `leave`.
+// The program calls the MPI function that `name` is the text of; what it does follows until `leave`. `delayed_ns` is the
+// part of `since_ns` in which the rank was ready to run and had no core, because something else ran there.
 struct Enter {
   static constexpr const char* called = "enter";
-  Number name = 0, call_site = 0, since_ns = 0;
+  Number name = 0, call_site = 0, since_ns = 0, delayed_ns = 0;
   static void fields(auto& e, auto visit) {
     visit("name", e.name), visit("call_site", e.call_site), visit("since_ns", e.since_ns);
+    visit("delayed_ns", e.delayed_ns);
   }
 };
 struct Leave {
   static constexpr const char* called = "leave";
-  Number since_ns = 0;
-  static void fields(auto& e, auto visit) { visit("since_ns", e.since_ns); }
+  Number since_ns = 0, delayed_ns = 0;
+  static void fields(auto& e, auto visit) { visit("since_ns", e.since_ns), visit("delayed_ns", e.delayed_ns); }
 };
 
 // A communicator that the rank is a member of: MPI_COMM_WORLD and MPI_COMM_SELF too. `context` is the same number on all

@@ -3,13 +3,16 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from mpi_program import PROGRAMS
 from typer.testing import CliRunner
@@ -17,10 +20,13 @@ from typer.testing import CliRunner
 from nearfield import mpi
 from nearfield._native import stream
 from nearfield.cli import app
+from nearfield.cli.traced import trace_here
 from nearfield.errors import ProfileError, UsageError
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
-from nearfield.observe import hooks
+from nearfield.observe import hooks, observing
+from nearfield.observe import trace as traces
+from nearfield.observe.trace import TraceFile
 from nearfield.profile import load, where
 from nearfield.report.page import render
 
@@ -144,6 +150,119 @@ def test_mistakes_are_refused_before_the_program_runs(tmp_path, accesses):
     assert observe(tmp_path, "--force", "--", "no-such-program").returncode == 2
 
 
+WAITING = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static int numbers[1 << 16];
+int main(int argc, char **argv) {
+  unsigned at = 1;
+  for (long left = atol(argv[1]); left > 0; --left) at = at * 1664525 + 1013904223, numbers[at >> 16] += 1;
+  puts("ready");
+  fflush(stdout);
+  for (;;) pause();
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def waiting(programs: Path) -> Path:
+    """A program that touches memory in no order, says so and waits forever."""
+    source = programs / "waiting.c"
+    source.write_text(WAITING)
+    return compiled(str(source), programs / "waiting", "-O1")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("accesses", [0, 3_000_000])
+def test_a_signal_is_told_and_leaves_nothing(tmp_path, waiting, number, accesses):
+    """Does an observation that a signal ends say so, blame nobody, keep what there is, and leave no process?"""
+    command = [sys.executable, "-m", "nearfield", "observe", "-o", str(tmp_path / "trace"), "--", str(waiting)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, str(accesses)], **pipes) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        said = process.communicate(timeout=100)[1]
+    assert process.returncode == 128 + number and f"{number.name} ended" in said
+    assert "compile" not in said and "Traceback" not in said
+    assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if str(waiting).encode() in content(one)]
+    assert (tmp_path / "trace").exists() == bool(accesses)
+    if accesses:
+        assert show(tmp_path)[0]["lines"][0]["function"] == "main"
+
+
+def content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_trace_that_is_there_is_noticed_before_anything_is_built(tmp_path, monkeypatch):
+    """Does nothing start to build for a folder that cannot be used?"""
+    traces.new_folder(tmp_path / "heat.trace", about("heat"), force=False)
+    monkeypatch.setattr(observing, "prepare", lambda *_, **__: pytest.fail("it builds"))
+    with pytest.raises(UsageError, match="holds a trace already"):
+        observing.observe(["true"], tmp_path / "heat.trace")
+
+
+def about(command: str, day: int = 1) -> TraceFile:
+    return TraceFile(nearfield="0", created=datetime(2026, 1, day, tzinfo=timezone.utc), command=command)
+
+
+def test_traces_are_named_after_their_programs_and_found(tmp_path, monkeypatch, capsys):
+    """Is the newest trace of a folder taken if none is named, with a line on the others?"""
+    assert observing.folder_for(["mpirun", "-n", "2", "cat"]) == Path("cat.trace")
+    assert observing.folder_for(["mpirun", "-n", "2", sys.executable, "heat.py", "9"]) == Path("heat.trace")
+    assert observing.folder_for(["./cg.W.2"]) == Path("cg.W.2.trace")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="no trace in this folder"):
+        trace_here()
+    traces.new_folder(Path("old.trace"), about("old", day=1), force=False)
+    assert trace_here().folder == Path("old.trace") and not capsys.readouterr().err
+    traces.new_folder(Path("a.trace"), about("new", day=2), force=False)
+    assert trace_here().about.command == "new"
+    assert "a.trace, the newest trace here; there is also old.trace" in capsys.readouterr().err
+    assert trace_here(Path("old.trace")).about.command == "old"
+
+
+def test_names_need_not_be_utf8(tmp_path, accesses):
+    """Are programs and traces observed, shown and simulated whose names are bytes that no text has?"""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xe9"))
+    folder.mkdir()
+    program = Path(shutil.copy(accesses, folder / "program"))
+    done = observe(folder, "--", program)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert by_function(show(folder)[0])["add"] == 3 * 3 * N
+    shown = CliRunner().invoke(app, ["observe", "show", str(folder / "trace")])
+    assert shown.exit_code == 0 and "observed_accesses.c" in shown.output
+    words = ["simulate", "run", str(folder / "trace"), "--policy", "memory", "--json"]
+    assert json.loads(CliRunner().invoke(app, words).stdout)["accesses"] > 3 * 3 * N
+    (folder / "trace/rank-0.nfs").write_bytes(b"none")
+    broken = CliRunner().invoke(app, ["simulate", "run", str(folder / "trace")])
+    assert isinstance(broken.exception, traces.BrokenTraceError)
+
+
+def test_places_of_other_types_are_refused(tmp_path, accesses):
+    """Is a damaged table of places an error that names the file, and a missing one none?"""
+    observe(tmp_path, "--", accesses)
+    file = tmp_path / "trace/places.parquet"
+    whole = pl.read_parquet(file)
+    damaged = [
+        whole.with_columns(pl.lit("x").alias("offset")), whole.with_columns(pl.lit(None).alias("function")),
+        whole.with_columns(object=pl.lit(3)), whole.with_columns(flops=pl.lit([1])), whole.drop("line"),
+    ]  # fmt: skip
+    for table in damaged:
+        table.write_parquet(file)
+        done = CliRunner().invoke(app, ["observe", "show", str(tmp_path / "trace")])
+        assert isinstance(done.exception, traces.BrokenTraceError) and "places.parquet" in str(done.exception)
+    file.write_bytes(b"PAR1 nonsense PAR1")
+    done = CliRunner().invoke(app, ["observe", "show", str(tmp_path / "trace")])
+    assert isinstance(done.exception, traces.BrokenTraceError)
+    file.unlink()
+    assert CliRunner().invoke(app, ["observe", "show", str(tmp_path / "trace")]).exit_code == 0
+
+
 def test_a_full_disk_ends_the_recording_and_not_the_program(tmp_path, accesses):
     """Does the program give its result when its stream cannot be written?"""
     limited = ["bash", "-c", f"ulimit -f 0; trap '' XFSZ; exec {accesses}"]
@@ -163,14 +282,58 @@ def test_other_compilers_are_refused(tmp_path, monkeypatch):
         assert done.returncode == code and "NEARFIELD_CC=" in done.stderr
 
 
+def compiled_with_mpi(inst: Installation, source: str, program: Path) -> Path:
+    """Compiles a program of MPI's with hooks."""
+    compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
+    return compiled(source, program, "-O2", NEARFIELD_CC=compiler, **{**inst.env, **compiler_environment(inst)})
+
+
+def observe_ranks(inst: Installation, folder: Path, ranks: int, *words: object) -> Any:
+    command, environment = mpi.launch_command(inst, list(map(str, words)), ranks, oversubscribe=True)
+    return observe(folder, "--mpi", inst.name, "--", *command, environment=environment)
+
+
 def observe_ring(inst: Installation, folder: Path, programs: Path, ranks: int) -> Any:
     program = programs / f"ring-{inst.name.replace('/', '-')}"
     if not program.exists():
-        compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
-        environment = {**inst.env, **compiler_environment(inst)}
-        compiled("observed_ring.c", program, "-O2", NEARFIELD_CC=compiler, **environment)
-    command, environment = mpi.launch_command(inst, [str(program)], ranks, oversubscribe=True)
-    return observe(folder, "--mpi", inst.name, "--", *command, environment=environment)
+        compiled_with_mpi(inst, "observed_ring.c", program)
+    return observe_ranks(inst, folder, ranks, program)
+
+
+SHARED_CORE = """
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(atoi(argv[1]), &one);
+  if (sched_setaffinity(0, sizeof one, &one)) return 1;
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (const clock_t begun = clock(); clock() - begun < CLOCKS_PER_SEC / 5;) continue;
+  MPI_Barrier(MPI_COMM_WORLD);
+  return MPI_Finalize();
+}
+"""
+
+
+@pytest.mark.mpi
+def test_time_without_a_core_is_recorded(installation: Installation, tmp_path, programs):
+    """Does a trace tell that two ranks which compute on the same core had to wait for it?"""
+    counted = Path("/proc/thread-self/schedstat")
+    if not counted.exists() or counted.read_text().split()[2] == "0":
+        pytest.skip("this system does not count it")
+    source = tmp_path / "shared_core.c"
+    source.write_text(SHARED_CORE)
+    program = compiled_with_mpi(installation, str(source), programs / "shared_core")
+    observe_ranks(installation, tmp_path, 2, program, min(os.sched_getaffinity(0)))
+    delays = [rank["delayed_seconds"] for rank in show(tmp_path)]
+    assert sum(delays) > 0.1  # each of them needs the core for 0.2 s, at the same time
+    shown = CliRunner().invoke(app, ["observe", "show", str(tmp_path / "trace")]).output
+    assert "no core" in shown
 
 
 @pytest.mark.mpi
@@ -182,7 +345,7 @@ def test_calls_and_lines_of_an_mpi_program(installation: Installation, tmp_path,
     def line_of(text: str) -> dict[str, object]:
         source = PROGRAMS / "observed_ring.c"
         number = next(i for i, line in enumerate(source.read_text().splitlines(), 1) if text in line)
-        return {"file": str(source), "number": number, "function": "main"}
+        return {"file": str(source), "number": number, "function": "main", "object": "", "offset": 0}
 
     done = observe_ring(installation, tmp_path, programs, ranks)
     assert f"sum {ranks * (4095 * 2048 + (ranks - 1) * 2048):.17g}" in done.stdout, done.stderr

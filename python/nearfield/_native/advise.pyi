@@ -27,6 +27,9 @@ class Call:
     @property
     def time_ns(self) -> int: ...
 
+    @property
+    def delayed_ns(self) -> int: ...
+
 class Messages:
     """Messages from one call with the same peer, size and layout."""
 
@@ -177,7 +180,13 @@ class Found:
     def accesses(self) -> int: ...
 
     @property
+    def delays(self) -> bool: ...
+
+    @property
     def between_calls_ns(self) -> int: ...
+
+    @property
+    def delayed_between_ns(self) -> int: ...
 
     @property
     def sampled(self) -> float: ...

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nearfield import itself
-from nearfield.advise.rule import RuleSpec
+from nearfield.advise.judged import Judged, judged_calls
+from nearfield.advise.rule import RuleSpec, has_delay
 from nearfield.advise.rules import all_rules
 from nearfield.advise.run import SLOWER, Run
-from nearfield.base.words import listed
-from nearfield.notes import Note, ranked
+from nearfield.notes import Note, Place, ranked
+from nearfield.observe.symbols import how_to_name
 from nearfield.units import counted, format_ns, format_rounded
 
+_NO_ACCESSES = "loads and stores were not recorded"
+_MUCH = 0.05  # of the run without a core: no quiet machine has that
 LEAST = 0.01  # of the run's time: the smallest loss that is worth a note, unless somebody says otherwise
+RECORDERS = {"hooks": "hooks", "valgrind": "Valgrind"}  # in sentences
 
 
 @dataclass(frozen=True)
@@ -20,56 +24,120 @@ class Advice:
     """Notes, most lost time first, and sentences on what they rest on."""
 
     run: Run
+    least: float  # the share of the run's time from which on a loss is a note
     notes: list[Note]
-    smaller: int  # notes that lose less than was asked for
+    below: list[Note]  # losses smaller than that, most first
+    undecided: list[Note]  # waits that may come from a lack of cores
     rules: list[RuleSpec]  # that could be judged
+    judged: Judged
+    warnings: list[str]  # what makes all losses doubtful
     remarks: list[str]
+
+    @property
+    def headline(self) -> str:
+        """Returns what is said first: for which calls nothing can be told, or that there is nothing to gain; "" if
+        there are notes and all calls were judged."""
+        return self.judged.headline(self.least, bool(self.notes))
+
+    @property
+    def is_decided(self) -> bool:
+        """Returns whether anything could be told of any call."""
+        return bool(self.notes) or not self.judged.nothing
 
 
 def advise(run: Run, least: float = LEAST) -> Advice:
     """Returns the notes that lose at least this share of the run's time."""
-    judged = [spec for spec in all_rules() if not _why_not(run, spec)]
-    found = ranked(note for spec in judged for note in spec.find(run))
-    worth = [note for note in found if note.loss and note.loss.seconds > 0 and (note.loss.share or 0.0) >= least]
-    return Advice(run, worth, len(found) - len(worth), judged, _remarks(run))
+    rules = [spec for spec in all_rules() if not _why_not(run, spec)]
+    found = ranked(note for spec in rules for note in spec.find(run))
+    lost = [note for note in found if note.loss and note.loss.seconds > 0]
+    notes = [note for note in lost if _share(note) >= least]
+    undecided = [note for note in found if note not in notes and _may_be_worth(note, run, least)]
+    judged = judged_calls(run, rules, undecided)
+    below = [note for note in lost if note not in notes and note not in undecided]
+    return Advice(run, least, notes, below, undecided, rules, judged, _warnings(run), _remarks(run))
+
+
+def _share(note: Note) -> float:
+    return (note.loss.share or 0.0) if note.loss else 0.0
+
+
+def _may_be_worth(note: Note, run: Run, least: float) -> bool:
+    """Returns whether a wait is worth a note if none of it comes from a lack of cores."""
+    return bool(note.loss and has_delay(note) and 0 < note.loss.high >= least * run.seconds)
 
 
 def _why_not(run: Run, spec: RuleSpec) -> str:
     """Returns why a rule cannot be judged; empty if it can."""
     measured = set(run.profile.records["scenario"].unique())
     if spec.needs_accesses and not run.accesses:
-        return "loads and stores were not recorded"
+        return _NO_ACCESSES
     if spec.needs_times and run.elsewhere:
         return "nobody waited on a machine that is not here"
     if spec.needs_times and not run.timed:
-        return "times are those of a run with hooks"
+        return f"times are those of a run with {RECORDERS[run.timing.trace.about.recorder]}"
     if spec.scenarios and not measured & set(spec.scenarios):
         return f"the profile has no records of {' or '.join(spec.scenarios)}"
     return ""
 
 
+def _warnings(run: Run) -> list[str]:
+    warnings = []
+    its, observed = run.profile.run.mpi, run.trace.about.mpi
+    if run.profile.run.backend != "sim" and observed not in (its.name, f"{its.family}-{its.version}"):
+        warnings.append(
+            f"the profile was measured with {its.name}, but the program ran under {observed}: its calls may cost "
+            f"something else. Measure a profile with that MPI: {itself.command('probe', '--quick', '--mpi', observed)}"
+        )
+    if run.timed and not run.tells_delays:
+        warnings.append(
+            "this system does not tell how long ranks had no core: waiting may come from other programs on these cores"
+        )
+    if run.timed and (told := _without_core(run)):
+        warnings.append(told)
+    return warnings
+
+
+def _without_core(run: Run) -> str:
+    """Returns a sentence on the rank that had no core for the longest time; "" if that is a small part of the run."""
+    rank = max(range(len(run.timing.ranks)), key=run.delayed_ns)
+    share = run.delayed_ns(rank) / 1e9 / run.seconds if run.seconds else 0.0
+    if share < _MUCH:
+        return ""
+    return (
+        f"rank {rank} was ready to run but had no core for {share * 100:.0f} % of the run, because other processes ran "
+        "there: its times, and those of ranks that wait for it, are not the program's own"
+    )
+
+
 def _remarks(run: Run) -> list[str]:
     remarks = [_examined(run), _compared(run)]
+    measured = set(run.profile.records["scenario"].unique())
     reasons: dict[str, list[str]] = {}
     for spec in all_rules():
         if why := _why_not(run, spec):
             reasons.setdefault(why, []).append(spec.rule.id)
-    remedies = {
-        "loads and stores were not recorded": f"compile with {itself.command('cc')}, cxx or fc, or use --valgrind",
-        "times are those of a run with hooks": "--times takes a trace of the program compiled without them",
-    }
     for why, rules in reasons.items():
-        remedy = f"; {remedies[why]}" if why in remedies else ""
-        remarks.append(f"not judged: {', '.join(rules)}, because {why}{remedy}")
-    measured = set(run.profile.records["scenario"].unique())
-    if lacks := sorted((run.inside.unanswered | run.across.unanswered) & measured):
-        remarks.append(
-            f"the profile has no stable records of {listed(lacks)} for some messages, which were not judged by them: "
-            "measure again when the machine is quiet"
-        )
+        remarks.append(f"not judged: {', '.join(rules)}, because {why}{_remedy(why)}")
+    if any(one.costs.unanswered & measured for one in run.messages):
+        remarks.append("to judge more calls, measure the profile again when the machine is quiet")
     if not run.trace.about.complete:
         remarks.append("the observed program did not end well: this is about what it did before")
+    if lack := how_to_name(site.place.file for its in run.sites for site in its if not is_named(site.place)):
+        remarks.append(lack)
     return remarks
+
+
+def _remedy(why: str) -> str:
+    if why == _NO_ACCESSES:
+        return f"; compile with {itself.command('cc')}, cxx or fc, or use --valgrind"
+    if why.startswith("times are"):
+        return "; --times takes a trace of the program that was recorded without them"
+    return ""
+
+
+def is_named(place: Place) -> bool:
+    """Returns whether a line or a function is known."""
+    return bool(place.line or place.function)
 
 
 def _examined(run: Run) -> str:
@@ -94,7 +162,7 @@ def _compared(run: Run) -> str:
         text += f"the run took {took}"
     else:
         recorder = run.trace.about.recorder
-        text += f"the run takes about {took} without {recorder}, by which computation takes about "
+        text += f"the run takes about {took} without {RECORDERS[recorder]}, by which computation takes about "
         text += f"{SLOWER[recorder]:.0f} times as long"
     here = profile.run.host.name
     if profile.run.backend != "sim" and here not in hosts:

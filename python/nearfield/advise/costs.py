@@ -6,10 +6,12 @@ is None if the profile has no stable records for it: then there is no note."""
 from __future__ import annotations
 
 import bisect
+import copy
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
+
+import polars as pl
 
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
@@ -34,10 +36,18 @@ class Costs:
     def __init__(self, profile: Profile, *, network: bool = False) -> None:
         """A node's pair is the farthest one that was measured there, since the slowest neighbour decides."""
         self.profile = one_machine(profile)
+        self.network = network
         found = [p for p in one_per_distance(self.profile.records, "pingpong") if is_network(p.distance) == network]
         self.place: Place | None = found[-1] if found else None
         self._curves: dict[tuple[Any, ...], Points] = {}
+        self._strides_by_method: dict[str, list[int]] = _strides(self.profile.records)
         self.unanswered: set[str] = set()  # scenarios without stable records for something that was asked
+
+    def for_itself(self) -> Costs:
+        """Returns costs with the same answers, which note for themselves what was not answered."""
+        mine = copy.copy(self)
+        mine.unanswered = set()
+        return mine
 
     @property
     def source(self) -> str:
@@ -67,7 +77,7 @@ class Costs:
     def strided(self, size_bytes: int, doubles: int, method: str) -> Estimate | None:
         """Returns the time of a message of doubles so far apart: sent as a datatype, packed by hand, or contiguous. The
         nearest stride with stable records counts, but none beyond twice or half as many doubles."""
-        near = sorted(self._strides(method), key=lambda one: (abs(math.log(one / doubles)), -one))
+        near = sorted(self._strides_by_method.get(method, []), key=lambda one: (abs(math.log(one / doubles)), -one))
         for stride in (one for one in near if doubles <= 2 * one and one <= 2 * doubles):
             found = self.ask(size_bytes, "stride", "half_round_trip", method=method, mode="standard", stride=stride)
             if found:
@@ -154,19 +164,16 @@ class Costs:
         factor = size_bytes / nearest
         return scaled(times[0].estimate, factor), scaled(times[best].estimate, factor), best
 
-    def _strides(self, method: str) -> list[int]:
-        return self._all_strides.get(method, [])
 
-    @cached_property
-    def _all_strides(self) -> dict[str, list[int]]:
-        records = self.profile.records
-        if "stride" not in records.columns:
-            return {}
-        rows = records.filter(records["scenario"] == "stride").select("method", "stride").drop_nulls().unique()
-        found: dict[str, list[int]] = {}
-        for method, stride in rows.iter_rows():
-            found.setdefault(method, []).append(stride)
-        return found
+def _strides(records: pl.DataFrame) -> dict[str, list[int]]:
+    """Returns the strides that were measured, by method."""
+    if "stride" not in records.columns:
+        return {}
+    rows = records.filter(records["scenario"] == "stride").select("method", "stride").drop_nulls().unique()
+    found: dict[str, list[int]] = {}
+    for method, stride in rows.iter_rows():
+        found.setdefault(method, []).append(stride)
+    return found
 
 
 # ---- arithmetic with intervals

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from nearfield.advise.costs import Costs, scaled, total
-from nearfield.advise.run import Messages, Run
+from nearfield.advise.run import Messages, Run, Site
 from nearfield.notes import Evidence, Loss, Note, Place, Related, Rule
 from nearfield.notes.text import place_text
 from nearfield.profile.compare import Estimate
 from nearfield.units import format_bytes, format_ns
+
+_WITHOUT_CORE = "without a core"  # how the name of that evidence begins
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,12 @@ class Lost:
         """Returns what that rank loses, in ns."""
         return total(self._parts[self.worst])
 
-    def loss(self, run: Run) -> Loss:
-        """Returns its loss as that of the run: other ranks wait for it, or lose at the same time."""
-        lost = scaled(self.sum(), 1e-9)
+    def loss(self, run: Run, but_ns: float = 0.0) -> Loss:
+        """Returns its loss as that of the run: other ranks wait for it, or lose at the same time. `but_ns`: so much of
+        it may have another cause, and does not count; its upper end is the whole."""
+        whole = scaled(self.sum(), 1e-9)
+        but = but_ns / 1e9
+        lost = Estimate(max(0.0, whole.value - but), max(0.0, whole.low - but), whole.high)
         share = lost.value / run.seconds if run.seconds else None
         return Loss(lost.value, lost.low, lost.high, share)
 
@@ -68,6 +73,30 @@ class Lost:
             f"{format_ns(self.sum().value / calls)} of {format_ns(self._spent[rank] / calls)} per call, "
             f"{self.calls[rank]} calls of rank {rank}"
         )
+
+
+def without_core_ns(run: Run, waiting: int, site: Site, waited_for: Iterable[int]) -> int:
+    """Returns how much of what a rank waits at a line may come from a lack of cores, in ns: it had no core itself in
+    these calls, or the ranks that it waits for had none, anywhere in the run. 0 if the system does not tell."""
+    mine = zip(run.ranks[waiting].found.calls, run.sites[waiting], strict=False)
+    return sum(call.delayed_ns for call, its in mine if its == site) + sum(map(run.delayed_ns, waited_for))
+
+
+def delay_evidence(whose: str, delay_ns: float) -> Evidence:
+    """Returns the result of without_core_ns() as evidence; `whose` says which ranks and calls it is of."""
+    return Evidence(f"{_WITHOUT_CORE}: {whose}", delay_ns, "ns", "observed")
+
+
+def has_delay(note: Note) -> bool:
+    """Returns whether some of what this note is about may come from a lack of cores."""
+    return any(one.name.startswith(_WITHOUT_CORE) and one.value > 0 for one in note.evidence)
+
+
+def delay_text(delay_ns: float, whole_ns: float) -> str:
+    """Returns '; up to 3 ms of that because ranks had no core', if it is a hundredth of the wait or more."""
+    if delay_ns < 0.01 * whole_ns:
+        return ""
+    return f"; up to {format_ns(min(delay_ns, whole_ns))} of that in all because ranks had no core"
 
 
 def number(name: str, value: Estimate, costs: Costs) -> Evidence:

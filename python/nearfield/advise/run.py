@@ -13,7 +13,7 @@ from nearfield.advise.costs import Costs
 from nearfield.errors import UsageError
 from nearfield.notes import Place
 from nearfield.observe.observing import events
-from nearfield.observe.places import NOWHERE, UNKNOWN, Line, line_of_call
+from nearfield.observe.places import UNKNOWN, Line, in_utf8, line_of, line_of_call
 from nearfield.observe.summary import read_lines
 from nearfield.observe.trace import Trace, broken_streams
 from nearfield.profile import Profile
@@ -36,7 +36,7 @@ class Messages:
 
     rank: int
     site: Site
-    costs: Costs
+    costs: Costs  # which note what they could not answer about these messages
     found: native.Messages
     places: Counter[Place] = field(hash=False)  # who wrote, or read first, the lines that had left the nearest cache
 
@@ -95,6 +95,16 @@ class Run:
         return self.clock or self
 
     @property
+    def tells_delays(self) -> bool:
+        """Returns whether the run that gives the times tells how long its ranks had no core."""
+        return all(rank.found.delays for rank in self.timing.ranks)
+
+    def delayed_ns(self, rank: int) -> int:
+        """Returns how long a rank was ready to run and had no core, in the run that gives the times."""
+        found = self.timing.ranks[rank].found
+        return found.delayed_between_ns + sum(call.delayed_ns for call in found.calls)
+
+    @property
     def timed(self) -> bool:
         """Returns whether times are those of the program: it ran without hooks."""
         return not (self.timing.accesses or self.elsewhere)
@@ -136,7 +146,8 @@ def read_run(
     sites = [[_site(call, lines) for call in rank.found.calls] for rank in found]
     messages = [
         Messages(
-            number, sites[number][one.call], inside if _host(hosts, one.world_peer) == hosts[number] else across, one,
+            number, sites[number][one.call],
+            (inside if _host(hosts, one.world_peer) == hosts[number] else across).for_itself(), one,
             _places(rank, one, lines),
         )
         for number, rank in enumerate(found)
@@ -167,13 +178,13 @@ def _host(hosts: Sequence[str], rank: int) -> str:
 
 
 def _site(call: native.Call, lines: dict[tuple[str, int], Line]) -> Site:
-    return Site(call.name, _place(call.frames[0][0], line_of_call(lines, call.name, call.frames)))
+    return Site(call.name, _place(line_of_call(lines, call.name, call.frames)))
 
 
-def _place(path: str, line: Line) -> Place:
-    """Returns the line of source, or the program itself if it was compiled without -g."""
+def _place(line: Line) -> Place:
+    """Returns the line of source, or the offset in the program if it was compiled without -g."""
     function = "" if line.function == UNKNOWN else line.function
-    return Place(line.file if line.number else path, line.number, function=function)
+    return Place(line.file if line.number else in_utf8(line.object), line.number, function=function, offset=line.offset)
 
 
 def _places(rank: native.Rank, found: native.Messages, lines: dict[tuple[str, int], Line]) -> Counter[Place]:
@@ -181,9 +192,9 @@ def _places(rank: native.Rank, found: native.Messages, lines: dict[tuple[str, in
     for site, count in found.sites.items():
         number, offset = rank.sites[site]
         path = rank.found.objects[number]
-        line = lines.get((path, offset), NOWHERE)
+        line = line_of(lines, (path, offset))
         if line.number:
-            places[_place(path, line)] += count
+            places[_place(line)] += count
     return places
 
 

@@ -16,21 +16,28 @@ from nearfield.base.files import write_whole
 from nearfield.cli import complete
 from nearfield.cli.advise_on import elsewhere, profile_of
 from nearfield.cli.traced import AccessBar, Valgrind, traced
-from nearfield.errors import UsageError
+from nearfield.errors import NOT_DECIDED, UsageError
 from nearfield.machine import load_machine
 from nearfield.measure.stop import Stop
-from nearfield.notes import as_dict, as_sarif, as_text
+from nearfield.notes import Note, as_dict, as_sarif, as_text
+from nearfield.notes.text import place_text
 from nearfield.observe.trace import Trace
 from nearfield.profile import find_profile, load
 from nearfield.terminal import Terminal
 from nearfield.units import counted, parse_share
 
+_LARGEST = 3  # losses that are shown if none is large enough for a note
+
 
 def command(
     what: Annotated[
-        list[str],
-        typer.Argument(metavar="TRACE | -- COMMAND...", help="a folder that observe made, or a command"),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="TRACE | -- COMMAND...",
+            help="a folder that observe made (default: the newest one here), or a command",
+            show_default=False,
+        ),
+    ] = None,
     profile: Annotated[
         Path | None, typer.Option("--profile", "-p", metavar="FOLDER", help="the profile with what calls cost")
     ] = None,
@@ -67,7 +74,8 @@ def command(
 
     A program that was compiled with `nearfield cc`, `cxx` or `fc`, or that Valgrind runs (--valgrind), is judged by all
     rules but those of waiting; of any other one only MPI calls are known, which is enough for those and some others.
-    The last lines say what was examined, what was compared with what, and what could not be judged.
+    The first lines say for which calls nothing can be told, the last ones what was examined, what was compared with
+    what, and which rules could not be judged. The exit code is 6 if nothing can be told for any call.
 
     The profile is ./nearfield-profile, or the only one in this folder; `nearfield probe --quick` measures one. With
     --on MACHINE, losses are those of a machine that is described, not present: what calls cost there is simulated once
@@ -79,11 +87,11 @@ def command(
 
       nearfield advise --valgrind -- mpirun -n 4 ./app-of-somebody-else
 
-      nearfield observe -o trace -- mpirun -n 4 ./app
+      nearfield observe -- mpirun -n 4 ./app
 
-      nearfield advise trace --least 5% --sarif notes.sarif
+      nearfield advise app.trace --least 5% --sarif notes.sarif
 
-      nearfield advise trace --on leo3 --nodes 2
+      nearfield advise app.trace --on leo3 --nodes 2
     """
     share = parse_share(least)
     if on and (profile or times):
@@ -92,7 +100,7 @@ def command(
         raise UsageError("--nodes is for --on", "add --on MACHINE, or leave it out")
     machine = load_machine(on) if on else None
     known = load(profile_of(machine, on) if machine and on else _profile(profile))
-    with traced(what, out, valgrind=valgrind) as trace:
+    with traced(what or [], out, valgrind=valgrind) as trace:
         there = elsewhere(trace, machine, nodes) if machine else None
         found = _advice(trace, known, Trace(times) if times else None, there, share)
     if sarif:
@@ -101,7 +109,9 @@ def command(
     if as_json:
         print(json.dumps(_plain(found), indent=1))
     else:
-        _show(found, least)
+        _show(found)
+    if not found.is_decided:
+        raise typer.Exit(NOT_DECIDED)
 
 
 def _profile(given: Path | None) -> Path:
@@ -122,16 +132,29 @@ def _advice(trace: Trace, known: Any, times: Trace | None, there: Elsewhere | No
             raise typer.Exit(stop.exit_code) from None
 
 
-def _show(found: Advice, least: str) -> None:
+def _show(found: Advice) -> None:
     terminal = Terminal()
+    for warning in found.warnings:
+        terminal.print(f"[bold yellow]warning:[/bold yellow] {escape(warning)}")
+    if found.headline:
+        terminal.print(escape(found.headline))
     if found.notes:
         print(as_text(found.notes))
-    else:
-        terminal.print(f"nothing to gain: no rule finds a loss of {least} of the run's time or more")
-    if found.smaller:
-        terminal.print(f"[dim]{counted(found.smaller, 'smaller loss', 'smaller losses')} not shown: --least 0[/dim]")
+    for note in found.undecided:
+        terminal.print(f"[dim]cannot tell: {escape(place_text(note.place))}: {escape(note.message)}[/dim]")
+    shown = [] if found.notes else found.below[:_LARGEST]
+    for note in shown:
+        terminal.print(f"[dim]largest: {escape(_in_short(note))}[/dim]")
+    if more := len(found.below) - len(shown):
+        terminal.print(f"[dim]{counted(more, 'smaller loss', 'smaller losses')} not shown: --least 0[/dim]")
     for remark in found.remarks:
         terminal.print(f"[dim]{escape(remark)}[/dim]")
+
+
+def _in_short(note: Note) -> str:
+    """Returns '0.42 % of the run at a.c:32 (cold-send)'."""
+    share = (note.loss.share or 0.0) if note.loss else 0.0
+    return f"{share * 100:.2g} % of the run at {place_text(note.place)} ({note.rule.id})"
 
 
 def _plain(found: Advice) -> dict[str, Any]:
@@ -143,8 +166,15 @@ def _plain(found: Advice) -> dict[str, Any]:
         "seconds_are": "simulated" if run.elsewhere else "observed" if run.timed else "estimated",
         "accesses": run.accesses,
         "ranks": len(run.ranks),
+        "headline": found.headline,
+        "decided": found.is_decided,
+        "calls": found.judged.calls,
+        "calls_not_judged": found.judged.unjudged,
+        "warnings": found.warnings,
         "notes": as_dict(found.notes),
-        "smaller_losses": found.smaller,
+        "undecided": as_dict(found.undecided),
+        "smaller_losses": len(found.below),
+        "largest_smaller": as_dict(found.below[:_LARGEST]),
         "rules": [spec.rule.id for spec in found.rules],
         "remarks": found.remarks,
     }

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from nearfield import itself
 from nearfield.cli import complete
-from nearfield.observe.observing import observe
+from nearfield.observe.ending import signal_name
+from nearfield.observe.observing import folder_for, observe
 from nearfield.terminal import err
 from nearfield.units import counted, format_bytes, format_rounded
 
@@ -19,7 +21,10 @@ FURTHER = {"show": "observe_show"}
 
 def command(
     argv: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="the command as without nearfield")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="where the trace goes")] = Path("trace"),
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="where the trace goes (default: PROGRAM.trace)"),
+    ] = None,
     region: Annotated[
         str,
         typer.Option(
@@ -56,22 +61,34 @@ def command(
 
       nearfield observe --valgrind -- mpirun -n 4 ./app-of-somebody-else
 
-      nearfield observe show trace
+      nearfield observe show app.trace
     """
+    out = out or folder_for(argv)
     done = observe(
         argv, out, region=region, valgrind=valgrind, force=force, mpi_name=mpi_name,
         progress=lambda line: err.print(f"nearfield: {line}"),
     )  # fmt: skip
     about = done.trace.about
+    if done.ended_by:
+        err.print(f"nearfield: {signal_name(done.ended_by)} ended the program; this is what it did until then")
     err.print(
-        f"nearfield: {out} holds {counted(about.ranks, 'stream')} with {format_rounded(about.accesses)} accesses in "
-        f"{format_bytes(about.stream_bytes)}: {itself.command('observe', 'show', out)}"
+        f"nearfield: {escape(str(out))} holds {counted(about.ranks, 'stream')} with {format_rounded(about.accesses)} "
+        f"accesses in {format_bytes(about.stream_bytes)}: {escape(itself.command('observe', 'show', out))}"
     )
+    if done.ended_by:
+        raise typer.Exit(128 + done.ended_by)
     if not about.accesses:
-        err.print(
-            f"nearfield: only MPI calls were recorded: the program was not compiled by {itself.command('cc')}, cxx or "
-            "fc; --valgrind records the accesses of such a program"
-        )
+        err.print(f"nearfield: {_why_no_accesses(valgrind)}")
     if done.problem:
-        err.print(f"nearfield: the trace is not whole: {done.problem}")
+        err.print(f"nearfield: the trace is not whole: {escape(done.problem)}")
     raise typer.Exit(about.exit_code or (1 if done.problem else 0))
+
+
+def _why_no_accesses(valgrind: bool) -> str:
+    """Returns why a trace has MPI calls only."""
+    if valgrind:
+        return "only MPI calls were recorded: the program made no accesses that Valgrind saw"
+    return (
+        f"only MPI calls were recorded: the program was not compiled by {itself.command('cc')}, cxx or fc; --valgrind "
+        "records the accesses of such a program"
+    )

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
-from nearfield.base.words import listed
+from nearfield.base.words import listed, sentence
+from nearfield.cli.traced import trace_here
 from nearfield.observe.places import Line
-from nearfield.observe.summary import Calls, RankSummary, of_all_ranks, summarize
-from nearfield.observe.trace import Trace
+from nearfield.observe.summary import Calls, RankSummary, of_all_ranks, summarize, what_names_lack
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_bytes, format_rounded
 
@@ -21,16 +22,19 @@ MOST_LINES = 12
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="TRACE", help="a folder that observe made")] = Path("trace"),
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="TRACE", help="a folder that observe made (default: the newest one here)"),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="every call and line, not only those with most")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
     """Show what is in a trace: what each rank did, which lines of the source access memory most, and what each MPI call
-    sent and took.
+    sent and took. "no core" is how long a rank was ready to run while other processes had its core.
 
     Times are of the observed run, in which accesses take longer than in an unobserved one; calls of MPI do not.
     """
-    trace = Trace(folder)
+    trace = trace_here(folder)
     summaries = summarize(trace)
     if as_json:
         print(json.dumps({"trace": json.loads(trace.about.model_dump_json()), "ranks": _plain(summaries)}, indent=1))
@@ -38,12 +42,15 @@ def command(
     out = Terminal()
     about = trace.about
     where = f" under {about.mpi}" if about.mpi else ""
-    out.print(f"{about.command}{where}: {about.seconds:.1f} s observed, exit code {about.exit_code}")
+    out.print(f"{escape(about.command)}{where}: {about.seconds:.1f} s observed, exit code {about.exit_code}")
     out.print(_ranks(summaries))
     for table in (_lines(summaries, every), _calls(summaries, every)):
         if table.rows:
             out.print()
             out.print(table)
+    shown = [calls.line for summary in summaries for calls in summary.calls]
+    if lack := what_names_lack([*shown, *(line for summary in summaries for line in summary.lines)]):
+        out.print(f"\n[dim]{escape(sentence(lack))}[/dim]")
     for summary in summaries:
         for reason in dict.fromkeys(summary.refused):
             out.print(f"rank {summary.rank} cannot be simulated: {reason}")
@@ -64,7 +71,9 @@ def _plain(summaries: list[RankSummary]) -> list[dict[str, object]]:
 
 
 def _ranks(summaries: list[RankSummary]) -> Table:
-    right = ("loads", "stores", "accessed", "MPI calls", "in MPI", "sent", "on disk", "byte/access")
+    told = any(one.delayed_seconds is not None for one in summaries)
+    right = ["loads", "stores", "accessed", "MPI calls", "in MPI", "sent"]
+    right += [*(["no core"] if told else []), "on disk", "byte/access"]
     table = Table(Column("rank", key=True), Column("host"), *(Column(name, right=True) for name in right))
     for one in summaries:
         accesses = one.loads + one.stores
@@ -72,10 +81,15 @@ def _ranks(summaries: list[RankSummary]) -> Table:
             str(one.rank), one.host or "-", format_rounded(one.loads), format_rounded(one.stores),
             format_bytes(one.accessed_bytes), str(sum(calls.calls for calls in one.calls)),
             f"{sum(calls.seconds for calls in one.calls):.3f} s",
-            format_bytes(sum(calls.sent_bytes for calls in one.calls)), format_bytes(one.stream_bytes),
+            format_bytes(sum(calls.sent_bytes for calls in one.calls)), *([_delayed(one)] if told else []),
+            format_bytes(one.stream_bytes),
             f"{one.stream_bytes / accesses:.3f}" if accesses else "-",
         )  # fmt: skip
     return table
+
+
+def _delayed(summary: RankSummary) -> str:
+    return "-" if summary.delayed_seconds is None else f"{summary.delayed_seconds:.3f} s"
 
 
 def _lines(summaries: list[RankSummary], every: bool) -> Table:

@@ -134,7 +134,7 @@ def _advised(profile: Profile, trace: Path | None) -> Advised | None:
         return None
     observed = Trace(trace)
     found = advise(read_run(observed, profile), LEAST)
-    return Advised(observed.about.command, found.notes, found.remarks)
+    return Advised(observed.about.command, found.headline, found.warnings, found.notes, found.remarks)
 
 
 def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None, trace: Path | None) -> None:

@@ -29,6 +29,7 @@ from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.sim.axes import check_axes, chosen_policies
 from nearfield.measure.sim.cases import BASE
+from nearfield.observe.summary import what_names_lack
 from nearfield.observe.trace import Trace
 from nearfield.simulate.program import save
 from nearfield.simulate.replay import Cluster
@@ -39,9 +40,13 @@ from nearfield.units import counted
 
 def command(
     what: Annotated[
-        list[str],
-        typer.Argument(metavar="TRACE | -- COMMAND...", help="a folder that observe made, or a command"),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="TRACE | -- COMMAND...",
+            help="a folder that observe made (default: the newest one here), or a command",
+            show_default=False,
+        ),
+    ] = None,
     on: SimulatedMachine = "power5-redstorm",
     nodes: Annotated[
         int | None, typer.Option(min=1, help="nodes, of equally many ranks (default: as many as ranks)")
@@ -104,6 +109,7 @@ def command(
       mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
     """
     asked = _Asked(on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, apart, out, as_json)
+    what = what or []
     course = Course(asks=not as_observed, clock=wtime)
     live = is_command(what) and not (valgrind or mpi)
     if wtime and (as_observed or not live):
@@ -152,7 +158,7 @@ def _on_shards(asked: _Asked, what: list[str], valgrind: bool) -> None:
 
 def _trace_of(what: list[str], valgrind: bool) -> Trace:
     """Returns the trace that all processes of an MPI job read. Raises UsageError for a command to observe."""
-    if len(what) != 1 or not Path(what[0]).is_dir():
+    if what and (len(what) != 1 or not Path(what[0]).is_dir()):
         observe = itself.command("observe", "-o", "trace", "--", "COMMAND")
         raise UsageError(f"--mpi takes a trace that is there, not {' '.join(what)}", f"first: {observe}")
     with traced(what, None, valgrind=valgrind) as trace:
@@ -187,6 +193,8 @@ def _tell(asked: _Asked, done: Simulated) -> None:
         print(json.dumps(as_dict(done.found), indent=1))
     else:
         show(done.found, done.command, done.seconds, decided=done.decided)
+    if lack := what_names_lack(done.told):
+        err.print(f"nearfield: {escape(lack)}")
     if out := asked.out:
         save(out, done.found, itself.typed(), done.seconds)
         err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(itself.command('report', out))}")

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import typer
@@ -19,9 +19,9 @@ from nearfield.errors import MeasurementError, NearfieldError
 from nearfield.measure.stop import Stop
 from nearfield.observe.live import Code, Running
 from nearfield.observe.observing import prepare
-from nearfield.observe.places import line_of_call
+from nearfield.observe.places import Line, line_of_call
 from nearfield.observe.summary import flops_of_objects, read_lines
-from nearfield.observe.trace import Trace, broken_streams
+from nearfield.observe.trace import Trace, broken_streams, check_folder
 from nearfield.simulate.replay import Cluster, Replay, run
 from nearfield.simulate.shards import Alone
 from nearfield.terminal import err
@@ -46,6 +46,7 @@ class Simulated:
     command: str
     seconds: float
     decided: bool = False  # by the simulation, what MPI leaves to time
+    told: list[Line] = field(default_factory=list)  # lines of a trace that `found` was asked for until now
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Course:
 
 def is_command(what: list[str]) -> bool:
     """Returns whether this is a command and not a trace."""
-    return bool(shutil.which(what[0])) and not (len(what) == 1 and Path(what[0]).is_dir())
+    return bool(what) and bool(shutil.which(what[0])) and not (len(what) == 1 and Path(what[0]).is_dir())
 
 
 def simulate_trace(trace: Trace, chosen: Chosen, shards: Alone) -> Simulated:
@@ -67,8 +68,11 @@ def simulate_trace(trace: Trace, chosen: Chosen, shards: Alone) -> Simulated:
     lines = shards.together(lambda: {} if shards.number else read_lines(trace))
     cluster = shards.together(lambda: chosen.cluster_of(len(streams)))
 
+    told: list[Line] = []
+
     def line_of(called: str, frames: list[tuple[str, int]]) -> str:
-        return str(line_of_call(lines, called, frames))
+        told.append(line_of_call(lines, called, frames))
+        return str(told[-1])
 
     def simulated() -> Replay:
         with broken_streams():
@@ -92,7 +96,7 @@ def simulate_trace(trace: Trace, chosen: Chosen, shards: Alone) -> Simulated:
             found = shards.together(lambda: stop.run(simulated))
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code if stop.asked else 128 + signal.SIGINT) from None
-    return Simulated(found, trace.about.command, time.monotonic() - begun)
+    return Simulated(found, trace.about.command, time.monotonic() - begun, told=told)
 
 
 def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Course) -> Simulated:
@@ -101,6 +105,8 @@ def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Co
     def say(line: str) -> None:
         err.print(f"nearfield: {line}")
 
+    if keep:
+        check_folder(keep, force=False)  # before anything is built
     prepared, begun = prepare(argv, progress=say), time.monotonic()
     with Stop() as stop:
         try:

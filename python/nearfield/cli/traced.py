@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
+from nearfield.base.words import listed
 from nearfield.cli.work_bar import Standing, WorkBar
 from nearfield.errors import MeasurementError, UsageError
+from nearfield.observe.ending import EndedBySignal
 from nearfield.observe.observing import observe
-from nearfield.observe.trace import Trace
+from nearfield.observe.trace import Trace, newest
 from nearfield.terminal import err
 from nearfield.units import format_rounded
 
@@ -24,14 +27,27 @@ Valgrind = Annotated[
 ]
 
 
+def trace_here(given: Path | None = None) -> Trace:
+    """Returns the given trace, or else the newest one in this folder, with a line that says which one that is if there
+    are several. Raises ProfileError or UsageError."""
+    if given:
+        return Trace(given)
+    found, every = newest(Path())
+    if others := [str(folder) for folder in every if folder != found.folder]:
+        also = "there is also" if len(others) == 1 else "there are also"
+        err.print(f"nearfield: this is {escape(f'{found.folder}, the newest trace here; {also} {listed(others)}')}")
+    return found
+
+
 @contextmanager
 def traced(what: list[str], keep: Path | None, *, valgrind: bool = False) -> Iterator[Trace]:
-    """Provides the trace that a folder holds or that the command leaves; `valgrind` is observe()'s. Raises
-    MeasurementError if it is not whole."""
-    if len(what) == 1 and Path(what[0]).is_dir():
+    """Provides the trace that a folder holds or that the command leaves, or the newest one in this folder if there is
+    nothing given; `valgrind` is observe()'s. Raises MeasurementError if it is not whole, and EndedBySignal."""
+    if not what or len(what) == 1 and Path(what[0]).is_dir():
+        found = trace_here(Path(what[0]) if what else None)
         if valgrind:
-            raise UsageError(f"{what[0]} was observed already", "--valgrind is for a command: -- COMMAND")
-        yield Trace(Path(what[0]))
+            raise UsageError(f"{found.folder} was observed already", "--valgrind is for a command: -- COMMAND")
+        yield found
         return
     if len(what) == 1 and not shutil.which(what[0]):
         raise UsageError(f"{what[0]} is neither a trace nor a command", "name a folder that observe made")
@@ -40,6 +56,8 @@ def traced(what: list[str], keep: Path | None, *, valgrind: bool = False) -> Ite
             what, keep or Path(folder) / "trace", valgrind=valgrind,
             progress=lambda line: err.print(f"nearfield: {line}"),
         )  # fmt: skip
+        if done.ended_by:
+            raise EndedBySignal(done.ended_by, "while the program ran")
         if done.problem:
             raise MeasurementError(f"the program was not observed to its end: {done.problem}")
         yield done.trace

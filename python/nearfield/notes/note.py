@@ -22,12 +22,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Place:
-    """A line of source. The file is a path as the debugging information or the user gave it."""
+    """A line of source, or a place in a program without lines. The file is a path as the debugging information or the
+    user gave it, or that of the program."""
 
     file: str
-    line: int  # from 1; 0: the file as a whole
+    line: int  # from 1; 0: the file as a whole, or the offset
     column: int = 0  # from 1; 0: the whole line
     function: str = ""
+    offset: int = 0  # in a program or library whose lines are not known; 0: there is none
 
 
 @dataclass(frozen=True)

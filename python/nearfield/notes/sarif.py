@@ -77,6 +77,8 @@ def _location(place: Place, base: Path) -> dict[str, Any]:
     if place.line:
         column = {"startColumn": place.column} if place.column else {}
         physical["region"] = {"startLine": place.line, **column}
+    elif place.offset:
+        physical["address"] = {"relativeAddress": place.offset, "kind": "instruction"}
     location: dict[str, Any] = {"physicalLocation": physical}
     if place.function:
         location["logicalLocations"] = [{"name": place.function, "kind": "function"}]
@@ -110,6 +112,6 @@ def _artifact(file: str, base: Path) -> dict[str, str]:
     if not path.is_absolute():
         path = base / path
     try:
-        return {"uri": quote(path.relative_to(base).as_posix()), "uriBaseId": _ROOT}
+        return {"uri": quote(os.fsencode(path.relative_to(base).as_posix())), "uriBaseId": _ROOT}
     except ValueError:
         return {"uri": path.as_uri()}

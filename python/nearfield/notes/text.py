@@ -29,7 +29,10 @@ def note_text(note: Note) -> str:
 
 
 def place_text(place: Place) -> str:
-    """Returns 'src/a.c:12:3', with a path from the current folder if the file lies below it."""
+    """Returns 'src/a.c:12:3', with a path from the current folder if the file lies below it; without a line it is
+    '/lib/libsolver.so.3+0x7bc163 (solve)'."""
+    if place.offset and not place.line:
+        return f"{shown(place.file)}+{place.offset:#x}" + (f" ({place.function})" if place.function else "")
     numbers = [str(number) for number in (place.line, place.column) if number]
     return ":".join([shown(place.file), *numbers])
 

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,13 +20,14 @@ from nearfield.base.files import writing
 from nearfield.errors import MeasurementError, MpiError, UsageError
 from nearfield.observe import hooks, trace
 from nearfield.observe.arithmetic import flops_of, flops_of_hooks
-from nearfield.observe.places import lines_of
+from nearfield.observe.ending import EndedBySignal, Ending, signal_name, told_if_ended
+from nearfield.observe.places import in_utf8, lines_of
 from nearfield.observe.region import region_of
 from nearfield.observe.trace import Trace, TraceFile
 from nearfield.observe.valgrind import under_valgrind
 from nearfield.tune.apply import installation_of
 from nearfield.tune.child import run_as_child
-from nearfield.tune.recognise import Recognised, of_launcher, recognise
+from nearfield.tune.recognise import Recognised, of_launcher, program_at, recognise
 
 FOLDER, REGION = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/observe
 ASK, CLOCK = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
@@ -39,6 +41,7 @@ class Observed:
 
     trace: Trace
     problem: str = ""  # why the trace is not whole; empty if it is
+    ended_by: int = 0  # the signal that ended nearfield and the program; 0: none did
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def prepare(
     cut = region_of(argv, region) if region else ""
     preloaded = [hooks.library(), *([mpi.program(inst, mpi.LAYER, progress)] if inst else [])]
     about = TraceFile(
-        nearfield=nearfield.__version__, created=datetime.now(timezone.utc), command=shlex.join(argv),
+        nearfield=nearfield.__version__, created=datetime.now(timezone.utc), command=in_utf8(shlex.join(argv)),
         mpi=inst.name if inst else "", region=region, recorder="valgrind" if valgrind else "hooks",
     )  # fmt: skip
     return Prepared(about, under_valgrind(argv, progress) if valgrind else list(argv), preloaded, cut)
@@ -96,15 +99,39 @@ def observe(
     mpi_name: str | None = None, progress: Progress = lambda line: None,
 ) -> Observed:  # fmt: skip
     """Runs the command and returns its trace; the options are those of prepare(), whose errors it raises. What happens
-    to the program is told by `problem` and the trace's exit code."""
-    ready = prepare(argv, region=region, valgrind=valgrind, mpi_name=mpi_name, progress=progress)
+    to the program is told by `problem` and the trace's exit code. Raises EndedBySignal if nothing was recorded until
+    a signal came, and UsageError before anything is built if the folder cannot be used."""
+    trace.check_folder(folder, force)
+    with told_if_ended("before the program was started"):
+        ready = prepare(argv, region=region, valgrind=valgrind, mpi_name=mpi_name, progress=progress)
     about = ready.about
     trace.new_folder(folder, about, force)
-    begun = time.monotonic()
-    about.exit_code = run_as_child(ready.words, ready.environment(str(folder.resolve())))
+    begun, ending = time.monotonic(), Ending()
+    environment = {**ready.environment(str(folder.resolve())), **ending.environment}
+    about.exit_code = run_as_child(ready.words, environment, on_signal=ending.note)
+    ending.finish()
     about.seconds = time.monotonic() - begun
-    problem = finish(folder, about, progress)
-    return Observed(Trace(folder), problem)
+    ended_by = ending.signal if about.exit_code else 0  # it may have ended well in spite of the signal
+    if ended_by and not _recorded(folder):
+        shutil.rmtree(folder)
+        raise EndedBySignal(ended_by, "before the program had recorded anything")
+    with told_if_ended(f"while the trace was completed; {folder} has the streams, but not the lines of source"):
+        problem = finish(folder, about, progress, ended_by)
+    return Observed(Trace(folder), problem, ended_by)
+
+
+def folder_for(argv: Sequence[str]) -> Path:
+    """Returns the folder of a trace that nobody named: it is called after the program, or after the script that Python
+    runs."""
+    at = program_at(argv)
+    script = next((word for word in argv[at + 1 : at + 2] if word.endswith(".py")), argv[at])
+    return Path(f"{Path(script).name.removesuffix('.py')}.trace")
+
+
+def _recorded(folder: Path) -> bool:
+    """Returns whether there is a stream with more than its header."""
+    files = [*trace.stream_files(folder).values(), *trace.unnamed_streams(folder)]
+    return any(file.stat().st_size > trace.STREAM_HEADER_BYTES for file in files)
 
 
 def _mpi_of(argv: Sequence[str], mpi_name: str | None) -> mpi.Installation | None:
@@ -131,42 +158,86 @@ def buildable(found: Recognised) -> mpi.Installation:
     return inst
 
 
-def finish(folder: Path, about: TraceFile, progress: Progress = lambda line: None) -> str:
-    """Completes the trace of a command that has ended. Returns why it is not whole. Raises MeasurementError if no
-    process recorded anything."""
-    streams = trace.stream_files(folder)
-    for number, file in enumerate(sorted(trace.unnamed_streams(folder))):
-        if streams:
-            file.unlink()  # of a helper of the MPI's, or of a rank that did not get to MPI_Init
-        else:
-            file.rename(folder / f"rank-{number}.nfs")  # of a program without MPI that was killed
-    streams = trace.stream_files(folder)
+def finish(folder: Path, about: TraceFile, progress: Progress = lambda line: None, ended_by: int = 0) -> str:
+    """Completes the trace of a command that has ended, by the signal `ended_by` unless that is 0. Returns why it is not
+    whole; "" if it is. Raises MeasurementError if no process recorded anything."""
+    streams = _named_streams(folder)
     about.ranks = len(streams)
     about.stream_bytes = sum(file.stat().st_size for file in streams.values())
     if not streams:
         trace.write(folder, about)
-        raise MeasurementError(
-            "no process of this command recorded anything",
-            f"compile it with {itself.command('cc')}, cxx or fc, or record it with --valgrind; "
-            "link it dynamically, and start it by its own MPI",
-        )
-    problem = ""
+        raise MeasurementError(f"no process of this command recorded anything ({_how(about)})", _remedy(about))
+    problem = f"{signal_name(ended_by)} ended the program" if ended_by else ""
     places: set[tuple[str, int]] = set()
     progress(f"reading the places of {len(streams)} streams")
     for _, file in sorted(streams.items()):
-        try:
-            with trace.broken_streams():
-                reader = stream.Reader(str(file))
-                places.update(places_of(reader))
-                about.accesses += sum(chunk.accesses for chunk in reader.chunks)
-        except trace.BrokenTraceError as error:
-            problem = problem or error.message
+        accesses, broken = _read_places(file, places)
+        about.accesses += accesses
+        problem = problem or broken
     if about.exit_code:
         problem = problem or f"the command ended with code {about.exit_code}"
     about.complete = not problem
     _write_places(folder, places, about.recorder)
     trace.write(folder, about)
     return problem
+
+
+def _named_streams(folder: Path) -> dict[int, Path]:
+    """Returns the streams by rank. Removes those of processes that are no ranks; those of a program without MPI that
+    was killed get a name."""
+    streams = trace.stream_files(folder)
+    for number, file in enumerate(sorted(trace.unnamed_streams(folder))):
+        if streams:
+            file.unlink()  # of a helper of the MPI's, or of a rank that did not get to MPI_Init
+        else:
+            file.rename(folder / f"rank-{number}.nfs")
+    return trace.stream_files(folder)
+
+
+def _how(about: TraceFile) -> str:
+    return f"it ended with code {about.exit_code}" if about.exit_code else "it ended well"
+
+
+def _remedy(about: TraceFile) -> str:
+    """Returns what to do if a command recorded nothing."""
+    linked = "Link the program dynamically, and start it by its own MPI."
+    if about.recorder == "valgrind":
+        return linked
+    return f"Compile it with {itself.command('cc')}, cxx or fc, or record it with --valgrind. {linked}"
+
+
+def _read_places(file: Path, places: set[tuple[str, int]]) -> tuple[int, str]:
+    """Adds the places in a stream. Returns how many accesses it has, and why it is broken; "" if it is not."""
+    broken = ""
+    try:
+        with trace.broken_streams():
+            reader = stream.Reader(str(file))
+            places.update(places_of(reader))
+    except trace.BrokenTraceError as error:
+        broken = error.message
+    if not broken:
+        return sum(chunk.accesses for chunk in reader.chunks), ""
+    try:
+        reader = stream.Reader(str(file))
+    except stream.BrokenStream:
+        return 0, broken
+    places.update(_places_until_the_end(reader))
+    return sum(chunk.accesses for chunk in reader.chunks), broken
+
+
+def _places_until_the_end(reader: stream.Reader) -> set[tuple[str, int]]:
+    """Returns the places in a stream that is cut, as far as it can be read: the list at its end is missing."""
+    paths: dict[int, str] = {}
+    pairs: list[tuple[int, int]] = []
+    with suppress(stream.BrokenStream):
+        for name, fields in events(reader):
+            if name == "object":
+                paths[fields["object"]] = fields["path"]
+            elif name == "call_site":
+                numbers = [fields["object"], fields["offset"], *fields["callers"]]
+                pairs += zip(numbers[0::2], numbers[1::2], strict=True)
+    pairs += [(site.object, site.offset) for site in reader.sites]
+    return {(paths[number], offset) for number, offset in pairs if number in paths}
 
 
 def places_of(reader: stream.Reader) -> Iterator[tuple[str, int]]:
@@ -192,15 +263,16 @@ def _write_places(folder: Path, places: set[tuple[str, int]], recorder: str) -> 
     found = sorted(lines_of(places).items())
     flops = flops_of(places) if recorder == "valgrind" else _flops_of_hooks(places)
     columns = {
-        "object": [path for (path, _), _ in found],
+        "object": [os.fsencode(path) for (path, _), _ in found],
         "offset": [offset for (_, offset), _ in found],
         "file": [line.file for _, line in found],
         "line": [line.number for _, line in found],
         "function": [line.function for _, line in found],
         "flops": [flops.get(place, 0.0) for place, _ in found],
     }
-    with writing(folder / trace.PLACES, "Give another folder with --out, on a disk with room."):
-        pl.DataFrame(columns).write_parquet(folder / trace.PLACES)
+    where = folder / trace.PLACES
+    with writing(where, "Give another folder with --out, on a disk with room."), where.open("wb") as file:
+        pl.DataFrame(columns, schema=trace.PLACE_COLUMNS).write_parquet(file)
 
 
 def _flops_of_hooks(places: set[tuple[str, int]]) -> dict[tuple[str, int], float]:

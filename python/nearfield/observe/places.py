@@ -1,38 +1,66 @@
-"""Places in programs, as lines of their source: what addr2line says of an offset in an executable or a library."""
+"""Places in programs: their lines of source by the debugging information, or else what is known without."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from nearfield.observe.symbols import Names
 
 UNKNOWN = "?"
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of source; the number is 0 if the program was compiled without -g."""
+    """A line of source. Without debugging information (-g) the number is 0, and `object` and `offset` say where it is:
+    the file of the program or the library, and the return address in it, 0 for any."""
 
     file: str
     number: int
     function: str
+    object: str = ""
+    offset: int = 0
 
     def __str__(self) -> str:
-        where = f"{Path(self.file).name}:{self.number}" if self.number else UNKNOWN
-        return f"{where} ({self.function})" if self.function != UNKNOWN else where
+        named = self.function != UNKNOWN
+        return f"{self._where()} ({self.function})" if named else self._where()
+
+    def _where(self) -> str:
+        if self.number:
+            return f"{Path(self.file).name}:{self.number}"
+        if not self.object:
+            return UNKNOWN
+        return Path(self.object).name + (f"+{self.offset:#x}" if self.offset else "")
+
+    @property
+    def is_named(self) -> bool:
+        """Returns whether a line or a function is known."""
+        return bool(self.number) or self.function != UNKNOWN
+
+    def of_function(self) -> Line:
+        """Returns what all places without a line have in common that are in one function, or in a file's functions
+        without names; a line of source stays as it is."""
+        return self if self.number else replace(self, offset=0)
 
 
 NOWHERE = Line(UNKNOWN, 0, UNKNOWN)
 Place = tuple[str, int]
 
 
+def line_of(lines: Mapping[Place, Line], place: Place) -> Line:
+    """Returns the line of a place; its object and its offset are known in any case."""
+    return lines.get(place) or Line(UNKNOWN, 0, UNKNOWN, *place)
+
+
 def line_of_call(lines: Mapping[Place, Line], called: str, frames: Iterable[Place]) -> Line:
     """Returns the line that calls an MPI function. If that is in a wrapper, a function with the called one's name in
     its own (hypre_MPI_Wait), it is the line that calls the wrapper. `frames`: the place of the call, and those where
     the functions around it were called."""
-    found = [lines.get(place, NOWHERE) for place in frames]
+    found = [line_of(lines, place) for place in frames]
     return next((line for line in found if called.lower() not in line.function.lower()), found[0])
 
 
@@ -44,15 +72,27 @@ def lines_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Line]:
     return {(path, offset): line for path, all_of in by_object.items() for offset, line in _ask(path, all_of).items()}
 
 
+def in_utf8(text: str) -> str:
+    """Returns the text with bytes of names that are no UTF-8 written as \\xff."""
+    return os.fsencode(text).decode(errors="backslashreplace")
+
+
 def _ask(path: str, offsets: list[int]) -> Mapping[int, Line]:
+    """Asks addr2line for lines. Where it knows none, its function is the nearest symbol before, which is not to be
+    trusted."""
     words = ["addr2line", "--functions", "--demangle", "--exe", path]
     asked = "\n".join(hex(offset - 1) for offset in offsets)
     try:
         done = subprocess.run(words, input=asked, capture_output=True, text=True, errors="replace", check=True)
     except (OSError, subprocess.CalledProcessError):
-        return dict.fromkeys(offsets, NOWHERE)
+        return {offset: Line(UNKNOWN, 0, UNKNOWN, path, offset) for offset in offsets}
     said = done.stdout.splitlines()
-    return {offset: _line(said[2 * i], said[2 * i + 1]) for i, offset in enumerate(offsets) if 2 * i + 1 < len(said)}
+    found = {at: _line(said[2 * i], said[2 * i + 1]) for i, at in enumerate(offsets) if 2 * i + 1 < len(said)}
+    names = Names(path) if any(not line.number for line in found.values()) else None
+    return {
+        at: line if line.number or not names else Line(UNKNOWN, 0, names.at(at - 1) or UNKNOWN, path, at)
+        for at, line in found.items()
+    }
 
 
 def _line(function: str, where: str) -> Line:

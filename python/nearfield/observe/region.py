@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from nearfield.errors import UsageError
+from nearfield.observe.symbols import functions_of
 from nearfield.tune.prepared import which
 from nearfield.tune.recognise import program_at
 
@@ -32,12 +32,8 @@ def region_of(argv: Sequence[str], name: str) -> str:
 
 def _functions(program: str) -> dict[str, tuple[int, int]]:
     """Returns offset and size of each function, by the names that it goes by."""
-    functions: dict[str, tuple[int, int]] = {}
-    for more in ([], ["--demangle"]):
-        words = ["nm", "--defined-only", "--print-size", *more, program]
-        said = subprocess.run(words, capture_output=True, text=True, errors="replace").stdout
-        for line in said.splitlines():
-            parts = line.split(" ", 3)
-            if len(parts) == 4 and parts[2] in "tTwW":
-                functions[parts[3].partition("(")[0]] = int(parts[0], 16), int(parts[1], 16)
-    return functions
+    return {
+        symbol.name.partition("(")[0]: (symbol.offset, symbol.size_bytes)
+        for demangled in (False, True)
+        for symbol in functions_of(program, demangled=demangled)
+    }

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from nearfield._native import stream
 from nearfield.observe import trace as traces
-from nearfield.observe.places import NOWHERE, Line, Place, line_of_call
-from nearfield.observe.trace import Trace, broken_streams
+from nearfield.observe.places import NOWHERE, UNKNOWN, Line, Place, line_of, line_of_call
+from nearfield.observe.symbols import how_to_name
+from nearfield.observe.trace import BrokenTraceError, Trace, broken_streams
 
 
 @dataclass
@@ -38,6 +40,7 @@ class RankSummary:
     stores: int = 0
     accessed_bytes: int = 0
     stream_bytes: int = 0
+    delayed_seconds: float | None = None  # ready to run but without a core; None if the system did not tell
     calls: list[Calls] = field(default_factory=list)
     lines: Counter[Line] = field(default_factory=Counter)  # accesses
     flops: dict[Line, float] = field(default_factory=lambda: defaultdict(float))  # arithmetic.py
@@ -55,15 +58,23 @@ def summarize(trace: Trace) -> list[RankSummary]:
         try:
             with broken_streams():
                 _Summing(summary, lines, flops).read(stream.Reader(str(file)))
-        except traces.BrokenTraceError as error:
+        except BrokenTraceError as error:
             summary.problem = error.message
         summaries.append(summary)
     return summaries
 
 
 def read_lines(trace: Trace) -> dict[tuple[str, int], Line]:
-    """Returns the lines of source behind places: pairs of a path and an offset."""
-    return {(path, offset): Line(file, number, function) for path, offset, file, number, function, _ in _places(trace)}
+    """Returns the lines of source behind places: pairs of a path and an offset. Raises BrokenTraceError."""
+    return {
+        (path, offset): Line(file, number, function) if number else Line(UNKNOWN, 0, function, path, offset)
+        for path, offset, file, number, function, _ in _places(trace)
+    }
+
+
+def what_names_lack(lines: Iterable[Line]) -> str:
+    """Returns a sentence on what would give names to functions that have none; "" if all have one."""
+    return how_to_name(line.object for line in lines if not line.is_named)
 
 
 def read_flops(trace: Trace) -> dict[str, dict[int, float]]:
@@ -84,10 +95,17 @@ def flops_of_objects(trace: Trace) -> Callable[[str], Mapping[int, float]] | Non
 def _places(trace: Trace) -> list[tuple[Any, ...]]:
     import polars as pl  # not before a program is observed (observing.py)
 
+    file = trace.folder / traces.PLACES
     try:
-        return pl.read_parquet(trace.folder / traces.PLACES).select(traces.PLACE_COLUMNS).rows()
-    except (OSError, pl.exceptions.PolarsError):
-        return []
+        found = pl.read_parquet(file.read_bytes()).select(list(traces.PLACE_COLUMNS))
+    except OSError:
+        return []  # the observation did not come to its end
+    except pl.exceptions.PolarsError as error:
+        raise BrokenTraceError(f"{file} cannot be read: {str(error).splitlines()[0]}", traces.REMEDY) from error
+    for name, kind in traces.PLACE_COLUMNS.items():
+        if found[name].dtype.to_python() is not kind or found[name].null_count():
+            raise BrokenTraceError(f"the column '{name}' of {file} does not consist of {kind.__name__}", traces.REMEDY)
+    return [(os.fsdecode(path), *others) for path, *others in found.rows()]
 
 
 class _Summing:
@@ -125,18 +143,16 @@ class _Summing:
 
     def _count_lines(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
         for site, accesses in zip(reader.sites, counts.accesses, strict=False):
-            line = self._line(site.object, site.offset)
+            line = line_of(self.lines, (self.objects.get(site.object, ""), site.offset)).of_function()
             self.summary.lines[line] += accesses
             if flops := self.flops.get(self.objects.get(site.object, ""), {}).get(site.offset):
                 self.summary.flops[line] += flops * accesses
 
-    def _line(self, number: int, offset: int) -> Line:
-        return self.lines.get((self.objects.get(number, ""), offset), NOWHERE)
-
     # ---- events, by their names in src/stream/events.hpp
 
-    def _rank_is(self, host: str, **_: Any) -> None:
+    def _rank_is(self, host: str, delays: bool, **_: Any) -> None:
         self.summary.host = host
+        self.summary.delayed_seconds = 0.0 if delays else None
 
     def _text(self, text: int, **fields: str) -> None:
         self.texts[text] = fields["is"]
@@ -152,7 +168,8 @@ class _Summing:
     def _layout(self, layout: int, size_bytes: int, **_: Any) -> None:
         self.sizes[layout] = size_bytes
 
-    def _enter(self, name: int, call_site: int, **_: Any) -> None:
+    def _enter(self, name: int, call_site: int, delayed_ns: int, **_: Any) -> None:
+        self._delayed(delayed_ns)
         called = self.texts.get(name, "?")
         key = name, line_of_call(self.lines, called, self.sites.get(call_site, [("", 0)]))
         if key not in self.by_call:
@@ -160,7 +177,12 @@ class _Summing:
         self.now = self.by_call[key]
         self.now.calls += 1
 
-    def _leave(self, since_ns: int) -> None:
+    def _delayed(self, delayed_ns: int) -> None:
+        if self.summary.delayed_seconds is not None:
+            self.summary.delayed_seconds += delayed_ns / 1e9
+
+    def _leave(self, since_ns: int, delayed_ns: int) -> None:
+        self._delayed(delayed_ns)
         if self.now:
             self.now.seconds += since_ns / 1e9
         self.now = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -22,8 +23,9 @@ from nearfield.errors import NearfieldError, ProfileError, UsageError
 
 FILE = "trace.toml"
 PLACES = "places.parquet"
-PLACE_COLUMNS = ("object", "offset", "file", "line", "function", "flops")
-_REMEDY = "observe the program again"
+PLACE_COLUMNS = {"object": bytes, "offset": int, "file": str, "line": int, "function": str, "flops": float}
+REMEDY = "observe the program again"
+STREAM_HEADER_BYTES = 16  # src/stream/format.hpp: of a stream without a chunk
 _NO_ROOM = "Give another folder with --out, on a disk with room."
 
 
@@ -62,7 +64,7 @@ class Trace:
         except OSError as error:
             remedy = f"name a folder that {itself.command('observe')} made"
             raise ProfileError(f"there is no trace in {folder}: {error.strerror}", remedy) from error
-        self.about = parse_toml(TraceFile, content, folder / FILE, _REMEDY)
+        self.about = parse_toml(TraceFile, content, folder / FILE, REMEDY)
 
     def streams(self) -> list[Path]:
         """Returns the streams in the order of the ranks. Raises BrokenTraceError if one is missing."""
@@ -70,7 +72,7 @@ class Trace:
         missing = [rank for rank in range(max(self.about.ranks, len(found))) if rank not in found]
         if missing or not found:
             which = f"of rank {missing[0]}" if missing else "of any rank"
-            raise BrokenTraceError(f"there is no stream {which} in {self.folder}", _REMEDY)
+            raise BrokenTraceError(f"there is no stream {which} in {self.folder}", REMEDY)
         return [found[rank] for rank in sorted(found)]
 
     def reader(self, file: Path) -> stream.Reader:
@@ -87,7 +89,7 @@ class broken_streams:  # noqa: N801  # read as a word: with broken_streams()
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, stream.BrokenStream):
-            raise BrokenTraceError(str(error), _REMEDY) from error
+            raise BrokenTraceError(str(error), REMEDY) from error
 
 
 def stream_files(folder: Path) -> dict[int, Path]:
@@ -101,13 +103,33 @@ def unnamed_streams(folder: Path) -> Iterator[Path]:
     yield from folder.glob("process-*.nfs")
 
 
-def new_folder(folder: Path, about: TraceFile, force: bool) -> None:
-    """Makes the folder of a trace. Raises UsageError if it holds something else, or a trace and not `force`."""
+def newest(here: Path) -> tuple[Trace, list[Path]]:
+    """Returns the trace in this folder's folders that was observed last, and all that there are. Raises UsageError if
+    there is none."""
+    found = []
+    for file in sorted(here.glob(f"*/{FILE}")):
+        with suppress(NearfieldError):
+            found.append(Trace(file.parent))
+    if not found:
+        remedy = f"Name one, or observe a program: {itself.command('observe', '--', 'COMMAND')}"
+        raise UsageError("There is no trace in this folder", remedy)
+    return max(found, key=lambda one: one.about.created), [one.folder for one in found]
+
+
+def check_folder(folder: Path, force: bool) -> None:
+    """Raises UsageError if a new trace must not go into this folder: it holds something else, or a trace and not
+    `force`."""
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         if not (folder / FILE).is_file():
             raise UsageError(f"{folder} is no trace, and not empty", "give another folder with --out")
         if not force:
             raise UsageError(f"{folder} holds a trace already", "give another one with --out, or --force to replace it")
+
+
+def new_folder(folder: Path, about: TraceFile, force: bool) -> None:
+    """Makes the folder of a trace, and removes a trace that it holds. Raises UsageError as check_folder does."""
+    check_folder(folder, force)
+    if (folder / FILE).is_file():
         shutil.rmtree(folder)
     with writing(folder, _NO_ROOM):
         folder.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nearfield.base.words import sentence
 from nearfield.notes import Note
 from nearfield.notes.text import loss_text, place_text
 from nearfield.report.markup import raw, tag, text
@@ -15,6 +16,8 @@ class Advised:
     """Notes on an observed program, and sentences on what they rest on."""
 
     command: str
+    headline: str  # for which calls nothing can be told, or that there is nothing to gain
+    warnings: Sequence[str]
     notes: Sequence[Note]
     remarks: Sequence[str]
 
@@ -23,11 +26,11 @@ def advice_section(advised: Advised | None) -> str:
     """Returns the HTML of the section; '' if no program was observed."""
     if not advised:
         return ""
-    told = tag("ol", "".join(map(_item, advised.notes)), class_="findings")
-    if not advised.notes:
-        told = tag("p", "Nothing to gain: no rule finds a loss that is worth a note.", class_="quiet")
+    told = tag("ol", "".join(map(_item, advised.notes)), class_="findings") if advised.notes else ""
+    first = [*(f"Warning: {warning}" for warning in advised.warnings), advised.headline]
+    told = "".join(tag("p", text(sentence(line))) for line in first if line) + told
     intro = tag("p", f"Losses at the calls of {tag('code', raw(advised.command))}, most first.")
-    remarks = "".join(tag("p", text(remark), class_="quiet") for remark in advised.remarks)
+    remarks = "".join(tag("p", text(sentence(remark)), class_="quiet") for remark in advised.remarks)
     return tag("section", tag("h2", "What this program loses") + intro + told + remarks, id="advice")
 
 

@@ -20,10 +20,16 @@ _PR_SET_PDEATHSIG = 1
 _FROM_KERNEL = 0x80  # SI_KERNEL: it is from the terminal, and the child has got it as well
 
 
-def run_as_child(argv: Sequence[str], environment: Mapping[str, str], folders: Iterable[Path] = ()) -> int:
+def run_as_child(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    folders: Iterable[Path] = (),
+    on_signal: Callable[[int], None] = lambda number: None,
+) -> int:
     """Runs the command and returns its exit code, or as a shell does 128 + the number of the signal that ended it.
     Passes signals to this process on to the child. After one that was passed on, and if this process is killed, what
-    the child leaves behind is ended and removed; in the latter case `folders`, too."""
+    the child leaves behind is ended and removed; in the latter case `folders`, too. `on_signal` is called with
+    the number of each signal that came."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
     try:
@@ -31,7 +37,7 @@ def run_as_child(argv: Sequence[str], environment: Mapping[str, str], folders: I
             unblock = partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
             child = subprocess.Popen(argv, env=its.environment, close_fds=False, preexec_fn=unblock)
             its.guard.tell(launcher=child.pid)
-            status, was_signalled = _status_at_end(child.pid, its.mark)
+            status, was_signalled = _status_at_end(child.pid, its.mark, on_signal)
             code = child.returncode = os.waitstatus_to_exitcode(status)
             if was_signalled or code < 0:
                 its.end(child)
@@ -55,7 +61,7 @@ def as_started_instead(mask: Iterable[int]) -> Callable[[], None]:
     return act
 
 
-def _status_at_end(child: int, mark: str) -> tuple[int, bool]:
+def _status_at_end(child: int, mark: str, on_signal: Callable[[int], None]) -> tuple[int, bool]:
     """Returns the child's status, and whether it got a signal that usually ends a process."""
     was_signalled = False
     while True:
@@ -68,6 +74,7 @@ def _status_at_end(child: int, mark: str) -> tuple[int, bool]:
         was_signalled |= came.si_signo in _ENDING
         if came.si_code != _FROM_KERNEL:
             _pass_on(came.si_signo, child, mark)
+        on_signal(came.si_signo)
 
 
 def _pass_on(number: int, child: int, mark: str) -> None:

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "observe/interface.h"
+#include "observe/mpi/delays.hpp"
 
 namespace nearfield::observe {
 namespace {
@@ -50,6 +51,7 @@ Tables& tables() {
 }
 
 std::uint64_t last_ns = 0;  // of the last event that has a time
+Delays delays;
 
 stream::Number since_ns() {
   timespec now;
@@ -98,12 +100,14 @@ void enter(Name& name, const void* site) {
   hooks.pause();
   if (name.number == 0) name.number = text_number(name.text);
   const stream::Number place = call_site(fortran_site ? fortran_site : site);
-  record(stream::Enter{name.number, place, since_ns()});
+  const stream::Number since = since_ns();
+  record(stream::Enter{name.number, place, since, delays.within(since)});
   tell_threads();
 }
 
 void leave() {
-  record(stream::Leave{since_ns()});
+  const stream::Number since = since_ns();
+  record(stream::Leave{since, delays.within(since)});
   flush_now_and_then();
   hooks.resume();
 }
@@ -146,6 +150,7 @@ void begin_recording(stream::RankIs who) {
   hooks.rank(static_cast<int>(who.rank), static_cast<int>(who.ranks));
   detail::answers = hooks.answers();
   who.asks = is_asking();
+  who.delays = delays.begin();
   detail::asks_for_time = is_asking() && hooks.clock();
   record(who);
   detail::is_recorded_thread = true;

@@ -13,7 +13,7 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from nearfield._native import advise as native
-from nearfield.advise.rule import Lost, RuleSpec
+from nearfield.advise.rule import Lost, RuleSpec, delay_evidence, delay_text, without_core_ns
 from nearfield.advise.run import Run, Site
 from nearfield.notes import Evidence, Note, Related, Rule
 from nearfield.profile.compare import Estimate
@@ -58,14 +58,18 @@ def find(run: Run) -> Iterator[Note]:
         lost, late = waited.lost, waited.late[waited.lost.worst]
         calls = lost.calls[lost.worst]
         more = len(lost.calls) - 1
+        delay = without_core_ns(run.timing, lost.worst, site, [late.rank])
         others = f"; {counted(more, 'other rank waits', 'other ranks wait')}, too" if more else ""
         yield Note(
             RULE, site.place,
             f"late to collective: {site.name} waits {lost.per_call()}, for rank {late.rank}, which comes last to "
-            f"{late.last} of {calls}{others}",
+            f"{late.last} of {calls}{others}{delay_text(delay, lost.sum().value)}",
             f"Give rank {late.rank} less to do before this call, or start it earlier as a nonblocking one.",
-            lost.loss(run),
-            evidence=(Evidence(f"the same calls of rank {late.rank}", late.own, "ns", "observed"),),
+            lost.loss(run, delay),
+            evidence=(
+                Evidence(f"the same calls of rank {late.rank}", late.own, "ns", "observed"),
+                delay_evidence(f"this rank in these calls, rank {late.rank} in all", delay),
+            ),
             related=(Related(late.site.place, f"rank {late.rank} calls it here"),) if late.site != site else (),
         )  # fmt: skip
 

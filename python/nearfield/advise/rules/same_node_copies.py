@@ -21,7 +21,7 @@ RULE = Rule(
 
 def find(run: Run) -> Iterator[Note]:
     """Yields a note for each line that sends messages inside a node which one copy would bring there sooner."""
-    sent = [m for m in run.messages if m.found.sends and m.costs is run.inside and not unseen_buffer.is_unseen(m)]
+    sent = [m for m in run.messages if m.found.sends and not m.costs.network and not unseen_buffer.is_unseen(m)]
     yield from copies.notes(
         run, RULE, sent, "same node: one copy would do for {} to a rank of this node; that",
         f"Run the program by {itself.command('run')}, which copies messages from heap blocks once, or exchange halos "

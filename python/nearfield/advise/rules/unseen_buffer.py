@@ -28,7 +28,7 @@ def is_unseen(one: Messages) -> bool:
 
 def find(run: Run) -> Iterator[Note]:
     """Yields a note for each line that sends such messages which one copy would bring there sooner."""
-    sent = [m for m in run.messages if m.found.sends and m.costs is run.inside and is_unseen(m)]
+    sent = [m for m in run.messages if m.found.sends and not m.costs.network and is_unseen(m)]
     yield from copies.notes(
         run, RULE, sent, "unseen buffer: this {} to a rank of this node is from a variable or the stack; one copy",
         f"Allocate the buffer (malloc, new, ALLOCATE) and run the program by {itself.command('run')}: its shared heap "

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nearfield.advise.costs import difference, total
-from nearfield.advise.rule import Lost, number
+from nearfield.advise.rule import Lost, delay_evidence, delay_text, number, without_core_ns
 from nearfield.advise.run import Messages, Run, Site
 from nearfield.notes import Note, Rule
 from nearfield.profile.compare import Estimate
@@ -23,23 +23,35 @@ class Waited:
     """Waiting at one line."""
 
     lost: Lost = field(default_factory=Lost)
-    peers: Counter[int] = field(default_factory=Counter)  # messages by the rank at the other end
+    # by the waiting rank: its messages by the rank at the other end
+    peers: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     took: list[Estimate] = field(default_factory=list)  # what the messages take, by the profile
 
 
 def notes(run: Run, rule: Rule, advice: str, *, sends: bool) -> Iterator[Note]:
     """Yields a note for each line whose calls take longer than their messages."""
     for site, waited in _waits(run.timing, sends):
-        peer = waited.peers.most_common(1)[0][0]
+        worst = waited.lost.worst
+        peers = waited.peers[worst]
         per_message = waited.lost.per_call().replace("call", "message")
         alike = waited.lost.is_alike
-        whom = "; all ranks that call it wait about as long" if alike else f", mostly for rank {peer}"
+        whom = "; all ranks that call it wait about as long" if alike else f", mostly for rank {_most(peers)}"
+        delay = without_core_ns(run.timing, worst, site, peers)
         yield Note(
-            rule, site.place, f"{rule.id.replace('-', ' ')}: {site.name} waits {per_message}{whom}",
+            rule, site.place,
+            f"{rule.id.replace('-', ' ')}: {site.name} waits {per_message}{whom}"
+            f"{delay_text(delay, waited.lost.sum().value)}",
             _TOGETHER if alike else advice,
-            waited.lost.loss(run),
-            evidence=(number("these messages by the profile", total(waited.took), run.inside),),
+            waited.lost.loss(run, delay),
+            evidence=(
+                number("these messages by the profile", total(waited.took), run.inside),
+                delay_evidence("this rank in these calls, others in all", delay),
+            ),
         )  # fmt: skip
+
+
+def _most(peers: Counter[int]) -> int:
+    return peers.most_common(1)[0][0]
 
 
 def _waits(run: Run, sends: bool) -> Iterator[tuple[Site, Waited]]:
@@ -62,6 +74,8 @@ def _add(waited: Waited, rank: int, spent_ns: int, messages: list[tuple[Messages
     if len(known) < len(costs):
         return
     its = total(known)
+    if all(one.found.world_peer == rank for one, _ in messages):
+        return  # nobody waits for itself
     excess = difference(Estimate(spent_ns, spent_ns, spent_ns), its)
     if excess.low <= 0:
         return
@@ -70,4 +84,5 @@ def _add(waited: Waited, rank: int, spent_ns: int, messages: list[tuple[Messages
     waited.lost.add(rank, each, spent_ns / calls, calls)
     waited.took.append(its)
     for one, times in messages:
-        waited.peers[one.found.world_peer] += times
+        if one.found.world_peer != rank:
+            waited.peers[rank][one.found.world_peer] += times

@@ -1,0 +1,95 @@
+"""Which calls of a run were judged, and why others were not: only of calls that were judged is said that they have
+nothing to gain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from nearfield.advise.rule import RuleSpec
+from nearfield.advise.rules import collective_jump, late_to_collective
+from nearfield.advise.run import Run
+from nearfield.base.words import listed
+from nearfield.notes import Note, Place
+
+_Call = tuple[int, int]  # a rank, and the index of its call
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How many calls send, receive or are collectives, how many of them were not judged, and why."""
+
+    calls: int
+    unjudged: int
+    why: str
+
+    @property
+    def nothing(self) -> bool:
+        """Returns whether there are such calls, and none of them was judged."""
+        return 0 < self.calls == self.unjudged
+
+    def headline(self, least: float, noted: bool) -> str:
+        """Returns what is said first; "" if all calls were judged and there are notes. `least` is the share of the
+        run's time from which on a loss is a note."""
+        cannot = f"cannot tell for {self.unjudged} of {self.calls} calls: {self.why}" if self.unjudged else ""
+        if noted or self.nothing:
+            return cannot
+        if not self.calls:
+            return "nothing to gain: the program sends no messages and calls no collectives"
+        where = f"{cannot}; nothing to gain at the others" if cannot else "nothing to gain"
+        return f"{where}: no rule finds a loss of {least * 100:g} % of the run's time or more"
+
+
+def judged_calls(run: Run, rules: Collection[RuleSpec], undecided: Sequence[Note]) -> Judged:
+    """Returns which calls these rules judged, after they have found their notes. `undecided`: waits that may come from
+    a lack of cores."""
+    measured = set(run.profile.records["scenario"].unique()) | {"pingpong"}
+    lacking: dict[_Call, set[str]] = {}
+    for one in run.messages:
+        one.costs.message(one.found.bytes)  # without this time no rule says anything of a message
+        if lacks := one.costs.unanswered & measured:
+            lacking.setdefault((one.rank, one.found.call), set()).update(lacks)
+    collectives = _unjudged_collectives(run, rules)
+    waits = _at_places(run, {note.place for note in undecided})
+    reasons = []
+    if lacking:
+        scenarios = listed(sorted({name for names in lacking.values() for name in names}))
+        reasons.append(f"the profile has no stable records of {scenarios} for their messages")
+    if collectives:
+        reasons.append("the profile has no stable records of some collectives, and no rule here judges waiting in them")
+    if waits:
+        reasons.append("ranks waited there, but may have done so because other processes had taken the cores")
+    unjudged = lacking.keys() | collectives | waits
+    return Judged(_number(run, _communicating(run) | waits), _number(run, unjudged), "; ".join(reasons))
+
+
+def _communicating(run: Run) -> set[_Call]:
+    """Returns the calls that post messages or wait for them, and collectives."""
+    calls = {(one.rank, one.found.call) for one in run.messages}
+    for at, rank in enumerate(run.ranks):
+        calls |= {(at, one.call) for one in rank.found.ended_in}
+        calls |= {(at, one.call) for one in rank.found.collectives}
+    return calls
+
+
+def _unjudged_collectives(run: Run, rules: Collection[RuleSpec]) -> set[_Call]:
+    """Returns the collectives of which neither the sizes nor the waiting was judged."""
+    ids = {spec.rule.id for spec in rules}
+    sizes, waiting = collective_jump.RULE.id in ids, late_to_collective.RULE.id in ids
+    found = set()
+    for at, rank in enumerate(run.ranks):
+        waited = {call for one in rank.found.synchronisations for call in one.calls} if waiting else set()
+        for one in rank.found.collectives:
+            operation = collective_jump.OPERATIONS.get(one.kind)
+            known = sizes and operation and run.inside.collective(operation, one.ranks)
+            if not known and one.call not in waited:
+                found.add((at, one.call))
+    return found
+
+
+def _at_places(run: Run, places: Collection[Place]) -> set[_Call]:
+    return {(at, call) for at, its in enumerate(run.sites) for call, site in enumerate(its) if site.place in places}
+
+
+def _number(run: Run, calls: Collection[_Call]) -> int:
+    return sum(run.ranks[rank].found.calls[call].calls for rank, call in calls)

@@ -1,0 +1,115 @@
+"""Functions of programs and libraries by the symbols in their files, and what would give more names.
+
+A stripped file has the symbols alone that others link to. The nearest symbol before a place says nothing then: a place
+is in a function only if the symbol's size covers it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from bisect import bisect_right
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from nearfield.base.words import listed
+
+_CODE = "TtWwi"  # nm's letters for functions: global, local, weak, indirect
+_DEBIAN = "-dbgsym"
+_MOST_NAMED = 3  # objects in a sentence
+
+
+class Symbol(NamedTuple):
+    """A function: its offset in the file, its bytes, and its name."""
+
+    offset: int
+    size_bytes: int
+    name: str
+
+
+def functions_of(path: str, *, demangled: bool) -> list[Symbol]:
+    """Returns the functions of a file that have a size, by offset; none if the file cannot be read. Of a stripped file
+    there are those that others may link to."""
+    found = set()
+    for more in ([], ["--dynamic"]):
+        words = ["nm", "--defined-only", "--print-size", *more, *(["--demangle"] if demangled else []), path]
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+        except OSError:
+            return []
+        for line in done.stdout.splitlines():
+            parts = line.split(" ", 3)
+            if len(parts) == 4 and parts[2] in _CODE:
+                name = parts[3] if demangled else parts[3].partition("@")[0]
+                found.add(Symbol(int(parts[0], 16), int(parts[1], 16), name))
+    return sorted(found)
+
+
+class Names:
+    """Says which function of a file covers an offset."""
+
+    def __init__(self, path: str) -> None:
+        self._symbols = [symbol for symbol in functions_of(path, demangled=True) if symbol.size_bytes]
+        self._starts = [symbol.offset for symbol in self._symbols]
+
+    def at(self, offset: int) -> str:
+        """Returns the name of the function; "" if no symbol covers the offset. Of several names the first one by the
+        alphabet counts."""
+        end = bisect_right(self._starts, offset)
+        start = self._starts[end - 1] if end else 0
+        covering = [
+            symbol.name
+            for symbol in self._symbols[bisect_right(self._starts, start - 1) : end]
+            if offset < symbol.offset + symbol.size_bytes
+        ]
+        return covering[0].partition("@")[0] if covering else ""
+
+
+def how_to_name(objects: Iterable[str]) -> str:
+    """Returns words on what would give names to functions in these files; "" if there are no files. The packages are
+    those of this host."""
+    paths = sorted({path for path in objects if path})
+    if not paths:
+        return ""
+    packages = sorted({package for path in paths if (package := debugging_package(path))})
+    names = sorted({Path(path).name for path in paths})
+    which = listed(names[:_MOST_NAMED]) if len(names) <= _MOST_NAMED else f"{listed(names[:_MOST_NAMED])} and others"
+    remedy = "use files with symbols (compiled with -g, not stripped)"
+    if packages:
+        archive = " from Debian's debug archive" if packages[0].endswith(_DEBIAN) else ""
+        remedy = f"install {listed(packages)}{archive}"
+    return (
+        f"some functions in {which} have no names, because the files are stripped; to see names, {remedy}, and observe "
+        "again"
+    )
+
+
+def debugging_package(path: str) -> str:
+    """Returns the package with the debugging information of a file of this host; "" if that is not known."""
+    for owner_of, suffix in ((_debian_owner, _DEBIAN), (_rpm_owner, "-debuginfo")):
+        if owner := owner_of(path):
+            return owner + suffix
+    return ""
+
+
+def _debian_owner(path: str) -> str:
+    """Returns the package that dpkg knows a file by, which may be with or without /usr."""
+    real = os.path.realpath(path)
+    ways = dict.fromkeys((path, real, real.removeprefix("/usr"), f"/usr{path}"))
+    said = _said(["dpkg-query", "--search", *ways])
+    return said.partition(":")[0] if "," not in said.partition(":")[0] else ""
+
+
+def _rpm_owner(path: str) -> str:
+    said = _said(["rpm", "--query", "--file", "--queryformat", "%{NAME}\n", path])
+    return said.splitlines()[0] if said and " " not in said.splitlines()[0] else ""
+
+
+def _said(words: list[str]) -> str:
+    if not shutil.which(words[0]):
+        return ""
+    try:
+        return subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=20).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
