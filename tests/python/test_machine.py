@@ -200,7 +200,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     del machine["schema_version"]
     lines = refusal(machine, tmp_path).splitlines()
     for words in (
-        "10 mistakes",
+        "12 mistakes",
         "the key 'schema_version' is missing: it is 1",
         'cores = 40: must be { value = a whole number from 1 to 1048576, source = "where that is from" }',
         "core.clock_ghz.value = 300: must be a number from 0.001 to 100",
@@ -209,11 +209,34 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         "memory.latency_ns.value = '139 ns': must be a number from 0",
         "memory.latency_ns: there must be a source",
         "cache[0].size_bytes = 32000: not divisible",
+        "the key 'transfers.shared_cycles' is missing",
+        "the key 'transfers.remote_cycles' is missing",
         "the key 'nic' is missing, required with [network]",
         "the key 'messaging.ring_bytes' is missing, required with node copy-in-copy-out",
     ):
         assert sum(words in line for line in lines) == 1, (words, lines)
-    assert len(lines) == 11, lines
+    assert len(lines) == 13, lines
+
+
+@pytest.mark.parametrize("wrong", ["cores", "cache.0.ways", "cache.1.shared_by", "memory.latency_ns", "core.clock_ghz"])
+def test_one_mistake_hides_no_other(wrong: str, tmp_path: Path) -> None:
+    """Where one value is wrong, is each contradiction between others still told in the same error?"""
+    others = {
+        "transfers.shared_cycles' is missing": put("transfers", None),
+        "cache[1].line_bytes = 192": put("cache.1.line_bytes", 192),
+        "cache[2].size_bytes = 12345": put("cache.2.size_bytes", 12345),
+        "pages.page_bytes = 5000": put("pages.page_bytes", 5000),
+        "memory.bank_interleave_bytes' is missing": put("memory.banks", 8),
+        "network.max_nodes = 300": all_of(
+            put("network.topology", "torus"), put("network.shape", [4, 4]), put("network.max_nodes", 300)
+        ),
+        "messaging.ring_bytes' is missing": put("messaging.ring_bytes", None),
+    }
+    machine = values("power5-redstorm")
+    all_of(*others.values(), put(wrong, "x"))(machine)
+    message = refusal(machine, tmp_path)
+    assert f"{wrong.replace('.0', '[0]').replace('.1', '[1]')}.value = 'x'" in message
+    assert [words for words in others if words not in message] == [], message
 
 
 MAKES_NEEDED: dict[str, list[Edit]] = {
