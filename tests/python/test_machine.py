@@ -108,7 +108,6 @@ MISTAKES = {
     "a key of a value misspelt": (put("cores", {"value": 2, "sorce": "x"}), "cores.sorce", "did you mean 'source'"),
     "no source": (put("cores", {"value": 2}), "cores", "source"),
     "chosen without a reason": (put("cores", {"value": 2, "kind": "chosen", "claims": []}), "cores", "reason"),
-    "chosen without claims": (put("cores", {"value": 2, "kind": "chosen", "reason": "x"}), "cores", "claims"),
     "stated with a reason": (put("cores", {"value": 2, "source": "x", "reason": "y"}), "cores", "chosen"),
     "no such claim": (
         put("cores", {"value": 2, "kind": "chosen", "reason": "x", "claims": ["S9.1"]}), "cores.claims[0]", "S[0-4]"),
@@ -200,7 +199,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     del machine["schema_version"]
     lines = refusal(machine, tmp_path).splitlines()
     for words in (
-        "10 mistakes",
+        "12 mistakes",
         "the key 'schema_version' is missing: it is 1",
         'cores = 40: must be { value = a whole number from 1 to 1048576, source = "where that is from" }',
         "core.clock_ghz.value = 300: must be a number from 0.001 to 100",
@@ -209,11 +208,34 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         "memory.latency_ns.value = '139 ns': must be a number from 0",
         "memory.latency_ns: there must be a source",
         "cache[0].size_bytes = 32000: not divisible",
+        "the key 'transfers.shared_cycles' is missing",
+        "the key 'transfers.remote_cycles' is missing",
         "the key 'nic' is missing, required with [network]",
         "the key 'messaging.ring_bytes' is missing, required with node copy-in-copy-out",
     ):
         assert sum(words in line for line in lines) == 1, (words, lines)
-    assert len(lines) == 11, lines
+    assert len(lines) == 13, lines
+
+
+@pytest.mark.parametrize("wrong", ["cores", "cache.0.ways", "cache.1.shared_by", "memory.latency_ns", "core.clock_ghz"])
+def test_one_mistake_hides_no_other(wrong: str, tmp_path: Path) -> None:
+    """Where one value is wrong, is each contradiction between others still told in the same error?"""
+    others = {
+        "transfers.shared_cycles' is missing": put("transfers", None),
+        "cache[1].line_bytes = 192": put("cache.1.line_bytes", 192),
+        "cache[2].size_bytes = 12345": put("cache.2.size_bytes", 12345),
+        "pages.page_bytes = 5000": put("pages.page_bytes", 5000),
+        "memory.bank_interleave_bytes' is missing": put("memory.banks", 8),
+        "network.max_nodes = 300": all_of(
+            put("network.topology", "torus"), put("network.shape", [4, 4]), put("network.max_nodes", 300)
+        ),
+        "messaging.ring_bytes' is missing": put("messaging.ring_bytes", None),
+    }
+    machine = values("power5-redstorm")
+    all_of(*others.values(), put(wrong, "x"))(machine)
+    message = refusal(machine, tmp_path)
+    assert f"{wrong.replace('.0', '[0]').replace('.1', '[1]')}.value = 'x'" in message
+    assert [words for words in others if words not in message] == [], message
 
 
 MAKES_NEEDED: dict[str, list[Edit]] = {
@@ -293,6 +315,32 @@ def test_no_file(tmp_path: Path) -> None:
             load_machine(name)
         assert caught.value.remedy
     assert "'leo3'" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("title", "cores", "caches", "name"),
+    [("Graviton4: 96 Neoverse V2 cores", 96, [64 << 10, 2 << 20, 36 << 20], "grace"),
+     ("EPYC with CXL", 128, [48 << 10, 1 << 20, 32 << 20], "epyc-9755"),
+     ("", 100, [48 << 10, 2 << 20, 100 << 20], "xeon-8470"), ("", 8, [32 << 10, 256 << 10, 8 << 20], "fusion")],
+)  # fmt: skip
+def test_a_wrong_file_is_told_the_machine_that_is_like_it(
+    title: str, cores: int, caches: list[int], name: str, tmp_path: Path
+) -> None:
+    """Does the remedy name a machine of as many cores, such caches and that architecture to start from?"""
+    with pytest.raises(ProfileError) as caught:
+        loaded(
+            {"title": title, "cores": cores, "cache": [{"size_bytes": {"value": size}} for size in caches]}, tmp_path
+        )
+    assert caught.value.remedy.endswith(f"machine new --from {name}")
+
+
+def test_a_chosen_number_of_a_users_file_needs_no_claims(tmp_path: Path) -> None:
+    """Is it enough to say why a number was chosen, and is the machine the same when it is written and read again?"""
+    machine = values("leo3")
+    put("memory.latency_ns", {"value": 90, "kind": "chosen", "reason": "of the data sheet of the next one"})(machine)
+    read = loaded(machine, tmp_path)
+    assert read.memory.latency_ns.claims is None
+    assert loaded(as_toml(read), tmp_path) == read
 
 
 # ---- mutations

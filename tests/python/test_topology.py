@@ -326,3 +326,12 @@ def test_two_sources_are_one_too_many():
     """Is it said, rather than one of them silently taken?"""
     result = run_cli("a.xml", "--synthetic", ZEN)
     assert isinstance(result.exception, UsageError)
+
+
+def test_a_file_that_is_no_text_is_explained(tmp_path: Path) -> None:
+    """Is a byte that is not UTF-8 named, in a file that hwloc itself would read?"""
+    file = tmp_path / "machine.xml"
+    file.write_bytes(Topology.from_synthetic("core:2 pu:1").xml().encode().replace(b"Machine", b"Machine\xff", 1))
+    with pytest.raises(UsageError) as caught:
+        Topology.from_xml(file)
+    assert "is not UTF-8 text" in caught.value.message and caught.value.remedy

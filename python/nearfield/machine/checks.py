@@ -1,5 +1,6 @@
 """Checks whether the numbers of a described machine fit together. Each check yields sentences that begin with the key
-and end with the nearest valid choice. The schema says what a single number may be, and which keys are required."""
+and end with the nearest valid choice, or yields smaller checks. The schema says what a single number may be, and which
+keys are required."""
 
 from __future__ import annotations
 
@@ -10,22 +11,44 @@ from contextlib import nullcontext, suppress
 
 from nearfield._native import simulation
 from nearfield.base.mistakes import field_at, missing
-from nearfield.machine.schema import HARDWARE, Cache, DescribedMachine, Links, Network, Nic, needed_where
+from nearfield.machine.schema import (
+    HARDWARE,
+    Cache,
+    DescribedMachine,
+    Links,
+    Memory,
+    Messaging,
+    Network,
+    Nic,
+    Tlb,
+    needed_where,
+)
+
+Checks = Iterator["str | Checks"]  # a smaller check ends for itself where an attribute is missing
 
 
 def problems(machine: DescribedMachine, *, partial: bool = False) -> list[str]:
     """Returns a sentence for every contradiction, in the order of the file.
 
     `partial` says that the machine lacks attributes which the schema requires, because the file lacks them or has them
-    wrong; the user is told that elsewhere. A check ends when it meets such an attribute."""
+    wrong; the user is told that elsewhere. A check ends when it meets such an attribute, and the others go on."""
     found = list(_sections(machine))
     if not any(getattr(machine, name, True) for name in HARDWARE):
         return found
+    partial = partial or bool(found)
     for check in CHECKS:
-        with suppress(*ABSENT) if partial or found else nullcontext():
-            for problem in check(machine):
-                found.append(problem)  # one by one, to keep those before a missing attribute
+        _note(check(machine), found, partial)
     return found
+
+
+def _note(check: Checks, found: list[str], partial: bool) -> None:
+    """Appends the sentences of a check and of its smaller checks to `found`."""
+    with suppress(*ABSENT) if partial else nullcontext():
+        for one in check:
+            if isinstance(one, str):
+                found.append(one)  # one by one, to keep those before a missing attribute
+            else:
+                _note(one, found, partial)
 
 
 ABSENT = (AttributeError, AssertionError, IndexError, ValueError)  # raised by a check that meets a missing attribute
@@ -48,66 +71,103 @@ def _missing(key: str) -> str:
     return missing(DescribedMachine, location, needed_where(info) if info else "")
 
 
-def _caches(machine: DescribedMachine) -> Iterator[str]:
+def _caches(machine: DescribedMachine) -> Checks:
     for place, cache in enumerate(machine.cache):
-        yield from _geometry(f"cache[{place}]", cache)
+        for check in (_line, _divided, _sub_blocks, _replacement):
+            yield check(f"cache[{place}]", cache)
 
 
-def _geometry(key: str, cache: Cache) -> Iterator[str]:
-    size, ways, line = cache.size_bytes.value, cache.ways.value, cache.line_bytes.value
+def _line(key: str, cache: Cache) -> Checks:
+    line = cache.line_bytes.value
     if line & (line - 1):
         yield f"{key}.line_bytes = {line}: not a power of two; {_nearest(line, _powers_of_two(line))}"
+
+
+def _divided(key: str, cache: Cache) -> Checks:
+    size, ways, line = cache.size_bytes.value, cache.ways.value, cache.line_bytes.value
     if size % (ways * line):
         step = ways * line
         near = {max(1, size // step) * step, (size // step + 1) * step}
         yield f"{key}.size_bytes = {size}: not divisible by {ways} ways x {line} bytes; {_nearest(size, near)}"
-    if cache.sub_blocks and line % cache.sub_blocks.value:
-        parts = cache.sub_blocks.value
+
+
+def _sub_blocks(key: str, cache: Cache) -> Checks:
+    if cache.sub_blocks is None:
+        return
+    parts = cache.sub_blocks.value
+    if parts > 1 and cache.inclusion and cache.inclusion.value == "inclusive":
+        yield f"{key}.inclusion = 'inclusive': a cache with sub_blocks cannot be; valid: exclusive, neither"
+    line = cache.line_bytes.value
+    if line % parts:
         yield f"{key}.sub_blocks = {parts}: does not divide a line of {line} bytes; {_nearest(parts, _divisors(line))}"
+
+
+def _replacement(key: str, cache: Cache) -> Checks:
+    ways = cache.ways.value
     if cache.replacement.value == "tree-plru" and ways & (ways - 1):
         yield f"{key}.ways = {ways}: tree-plru needs a power of two; {_nearest(ways, _powers_of_two(ways))}, or lru"
-    if cache.sub_blocks and cache.sub_blocks.value > 1 and cache.inclusion and cache.inclusion.value == "inclusive":
-        yield f"{key}.inclusion = 'inclusive': a cache with sub_blocks cannot be; valid: exclusive, neither"
 
 
-def _levels(machine: DescribedMachine) -> Iterator[str]:
-    caches = machine.cache
-    if caches[0].inclusion and caches[0].inclusion.value != "neither":
-        yield f"cache[0].inclusion = '{caches[0].inclusion.value}': there is no nearer cache; leave it out"
-    for place, (inner, outer) in enumerate(zip(caches, caches[1:], strict=False), 1):
+def _levels(machine: DescribedMachine) -> Checks:
+    yield _nearest_cache(machine.cache[0])
+    for place, (inner, outer) in enumerate(zip(machine.cache, machine.cache[1:], strict=False), 1):
         key = f"cache[{place}]"
-        if outer.inclusion is None:
-            yield _missing(f"{key}.inclusion")
-        if outer.line_bytes.value % inner.line_bytes.value:
-            line, near = outer.line_bytes.value, inner.line_bytes.value
-            yield f"{key}.line_bytes = {line}: not a multiple of cache[{place - 1}].line_bytes; nearest: {near}"
-        if outer.latency_cycles.value < inner.latency_cycles.value:
-            least = inner.latency_cycles.value
-            yield f"{key}.latency_cycles = {outer.latency_cycles.value:g}: nearer caches take {least:g}; at least that"
-        if outer.inclusion and outer.inclusion.value == "inclusive":
-            yield from _holds(key, outer, caches[:place])
+        yield _inclusion(key, outer, machine.cache[:place])
+        yield _lines(key, outer, f"cache[{place - 1}]", inner)
+        yield _latencies(key, outer, inner)
 
 
-def _holds(key: str, outer: Cache, nearer: list[Cache]) -> Iterator[str]:
-    for place, inner in enumerate(nearer):
-        children = outer.shared_by.value // inner.shared_by.value
-        held = children * inner.size_bytes.value
-        victim = inner.inclusion is not None and inner.inclusion.value == "exclusive"
-        if not victim and outer.size_bytes.value < held:
-            yield (
-                f"{key}.size_bytes = {outer.size_bytes.value}: inclusive, but smaller than the {children} of "
-                f"cache[{place}] that it includes; nearest: {held}"
-            )
+def _nearest_cache(cache: Cache) -> Checks:
+    if cache.inclusion and cache.inclusion.value != "neither":
+        yield f"cache[0].inclusion = '{cache.inclusion.value}': there is no nearer cache; leave it out"
 
 
-def _sharing(machine: DescribedMachine) -> Iterator[str]:
-    assert machine.cores and machine.memory
-    cores = machine.cores.value
-    shares = [(f"cache[{place}].shared_by", cache.shared_by.value) for place, cache in enumerate(machine.cache)]
-    if machine.memory.shared_by:
-        shares.append(("memory.shared_by", machine.memory.shared_by.value))
-    before = 1
-    for key, share in shares:
+def _inclusion(key: str, outer: Cache, nearer: list[Cache]) -> Checks:
+    if outer.inclusion is None:
+        yield _missing(f"{key}.inclusion")
+    elif outer.inclusion.value == "inclusive":
+        for place, inner in enumerate(nearer):
+            yield _holds(key, outer, place, inner)
+
+
+def _lines(key: str, outer: Cache, inner_key: str, inner: Cache) -> Checks:
+    line, near = outer.line_bytes.value, inner.line_bytes.value
+    if line % near:
+        yield f"{key}.line_bytes = {line}: not a multiple of {inner_key}.line_bytes; nearest: {near}"
+
+
+def _latencies(key: str, outer: Cache, inner: Cache) -> Checks:
+    least = inner.latency_cycles.value
+    if outer.latency_cycles.value < least:
+        yield f"{key}.latency_cycles = {outer.latency_cycles.value:g}: nearer caches take {least:g}; at least that"
+
+
+def _holds(key: str, outer: Cache, place: int, inner: Cache) -> Checks:
+    children = outer.shared_by.value // inner.shared_by.value
+    held = children * inner.size_bytes.value
+    victim = inner.inclusion is not None and inner.inclusion.value == "exclusive"
+    if not victim and outer.size_bytes.value < held:
+        yield (
+            f"{key}.size_bytes = {outer.size_bytes.value}: inclusive, but smaller than the {children} of "
+            f"cache[{place}] that it includes; nearest: {held}"
+        )
+
+
+def _shares(machine: DescribedMachine) -> Iterator[tuple[str, int]]:
+    """Yields each key that says how many cores share a cache or a memory, with its value. Leaves out a value that is
+    missing or wrong."""
+    for place, cache in enumerate(machine.cache):
+        with suppress(*ABSENT):
+            yield f"cache[{place}].shared_by", cache.shared_by.value
+    with suppress(*ABSENT):
+        if machine.memory and machine.memory.shared_by:
+            yield "memory.shared_by", machine.memory.shared_by.value
+
+
+def _sharing(machine: DescribedMachine) -> Checks:
+    assert machine.cores
+    cores, before = machine.cores.value, 1
+    for key, share in _shares(machine):
         valid = [n for n in _divisors(cores) if n % before == 0]
         if cores % share:
             yield f"{key} = {share}: does not divide {cores} cores; {_nearest(share, valid)}"
@@ -117,87 +177,119 @@ def _sharing(machine: DescribedMachine) -> Iterator[str]:
             before = share
 
 
-def _transfers(machine: DescribedMachine) -> Iterator[str]:
-    assert machine.cores
-    cores, last = machine.cores.value, machine.cache[-1].shared_by.value
-    below = any(cache.shared_by.value < last for cache in machine.cache)
-    given = machine.transfers
-    if below and not (given and given.shared_cycles):
+def _transfers(machine: DescribedMachine) -> Checks:
+    yield _shared_transfers(machine)
+    yield _remote_transfers(machine)
+
+
+def _shared_transfers(machine: DescribedMachine) -> Checks:
+    last = machine.cache[-1].shared_by.value
+    below = any(share < last for key, share in _shares(machine) if key != "memory.shared_by")
+    if below and not (machine.transfers and machine.transfers.shared_cycles):
         yield _missing("transfers.shared_cycles")
-    if last < cores and not (given and given.remote_cycles):
+
+
+def _remote_transfers(machine: DescribedMachine) -> Checks:
+    assert machine.cores
+    if machine.cache[-1].shared_by.value < machine.cores.value and not (
+        machine.transfers and machine.transfers.remote_cycles
+    ):
         yield _missing("transfers.remote_cycles")
 
 
-def _memory(machine: DescribedMachine) -> Iterator[str]:
-    memory, core = machine.memory, machine.core
-    assert memory and core
-    last_ns = machine.cache[-1].latency_cycles.value / core.clock_ghz.value
-    if memory.latency_ns.value < last_ns:
-        yield f"memory.latency_ns = {memory.latency_ns.value:g}: the last cache takes {last_ns:.3g} ns; at least that"
-    banked = [memory.banks, memory.bank_interleave_bytes, memory.bank_busy_ns]
-    names = ("banks", "bank_interleave_bytes", "bank_busy_ns")
-    if any(banked):
-        yield from (_missing(f"memory.{name}") for name, value in zip(names, banked, strict=True) if value is None)
-    if memory.remote_ns and not memory.shared_by:
+def _memory(machine: DescribedMachine) -> Checks:
+    assert machine.memory
+    yield _memory_latency(machine)
+    yield _banks(machine.memory)
+    if machine.memory.remote_ns and not machine.memory.shared_by:
         yield _missing("memory.shared_by")
+
+
+def _memory_latency(machine: DescribedMachine) -> Checks:
+    assert machine.memory and machine.core
+    latency_ns, last = machine.memory.latency_ns.value, machine.cache[-1]
+    last_ns = last.latency_cycles.value / machine.core.clock_ghz.value
+    if latency_ns < last_ns:
+        yield f"memory.latency_ns = {latency_ns:g}: the last cache takes {last_ns:.3g} ns; at least that"
+
+
+def _banks(memory: Memory) -> Checks:
+    names = ("banks", "bank_interleave_bytes", "bank_busy_ns")
+    given = [getattr(memory, name, True) for name in names]
+    if any(given):
+        yield from (_missing(f"memory.{name}") for name, value in zip(names, given, strict=True) if value is None)
 
 
 MOST_HUBS = 16  # each memory is 8 GiB, of the 128 that a node has
 
 
-def _links(machine: DescribedMachine) -> Iterator[str]:
+def _links(machine: DescribedMachine) -> Checks:
     if machine.links is None:
         return
-    assert machine.memory and machine.cores
+    assert machine.memory
     if machine.memory.remote_ns is None:
         yield _missing("memory.remote_ns")
-    if machine.memory.shared_by is None:
-        return  # told by _memory
-    hubs = machine.cores.value // machine.memory.shared_by.value
+    if machine.memory.shared_by is not None:  # otherwise _memory tells
+        yield _hubs(machine, machine.links)
+
+
+def _hubs(machine: DescribedMachine, links: Links) -> Checks:
+    assert machine.cores and machine.memory and machine.memory.shared_by
+    share = machine.memory.shared_by.value
+    hubs = machine.cores.value // share
     if hubs > MOST_HUBS:
         least = -(-machine.cores.value // MOST_HUBS)
-        yield f"memory.shared_by = {machine.memory.shared_by.value}: {hubs} hubs, {MOST_HUBS} at most; nearest: {least}"
-    yield from _topology("links", machine.links, "hubs_per_router", hubs)
+        yield f"memory.shared_by = {share}: {hubs} hubs, {MOST_HUBS} at most; nearest: {least}"
+    yield _topology("links", links, "hubs_per_router", hubs)
 
 
-def _pages(machine: DescribedMachine) -> Iterator[str]:
+def _pages(machine: DescribedMachine) -> Checks:
     if machine.pages is None:
         return
+    for place, tlb in enumerate(machine.pages.tlb):
+        yield _tlb(place, tlb)
     size = machine.pages.page_bytes.value
-    line = max(cache.line_bytes.value for cache in machine.cache)
     if size & (size - 1):
         yield f"pages.page_bytes = {size}: not a power of two; {_nearest(size, _powers_of_two(size))}"
+    line = max(cache.line_bytes.value for cache in machine.cache)
     if size < line:
         yield f"pages.page_bytes = {size}: smaller than a cache line; nearest: {line}"
-    for place, tlb in enumerate(machine.pages.tlb):
-        if tlb.entries.value % tlb.ways.value:
-            near = _nearest(tlb.ways.value, _divisors(tlb.entries.value))
-            yield f"pages.tlb[{place}].ways = {tlb.ways.value}: does not divide {tlb.entries.value} entries; {near}"
+
+
+def _tlb(place: int, tlb: Tlb) -> Checks:
+    if tlb.entries.value % tlb.ways.value:
+        near = _nearest(tlb.ways.value, _divisors(tlb.entries.value))
+        yield f"pages.tlb[{place}].ways = {tlb.ways.value}: does not divide {tlb.entries.value} entries; {near}"
 
 
 MOST_STREAMS = 63  # StreamFollower keeps two directions of each in a set of at most 126
 
 
-def _prefetcher(machine: DescribedMachine) -> Iterator[str]:
-    if machine.prefetcher and machine.prefetcher.streams.value > MOST_STREAMS:
-        given = machine.prefetcher.streams.value
-        yield f"prefetcher.streams = {given}: more than are simulated; nearest: {MOST_STREAMS}"
-    if machine.prefetcher and machine.prefetcher.level.value >= len(machine.cache):
-        level, last = machine.prefetcher.level.value, len(machine.cache) - 1
+def _prefetcher(machine: DescribedMachine) -> Checks:
+    if machine.prefetcher is None:
+        return
+    streams, last = getattr(machine.prefetcher.streams, "value", 0), len(machine.cache) - 1
+    if streams > MOST_STREAMS:
+        yield f"prefetcher.streams = {streams}: more than are simulated; nearest: {MOST_STREAMS}"
+    if (level := machine.prefetcher.level.value) > last:
         yield f"prefetcher.level = {level}: there are {last + 1} caches, counted from 0; nearest: {last}"
 
 
-def _between_nodes(machine: DescribedMachine) -> Iterator[str]:
+def _between_nodes(machine: DescribedMachine) -> Checks:
     together = ("nic", "network", "messaging")
-    if machine.nic or machine.network:
-        yield from (_missing(name) for name in together if getattr(machine, name) is None)
-    if machine.network:
-        yield from _topology("network", machine.network, "nodes_per_router", machine.network.max_nodes.value)
+    if getattr(machine, "nic", True) or getattr(machine, "network", True):
+        yield from (_missing(name) for name in together if getattr(machine, name, True) is None)
+    yield _shape_of_network(machine)
     if machine.nic:
-        yield from _policy(machine.nic, machine.cache)
+        yield _policy(machine.nic, machine.cache)
 
 
-def _policy(nic: Nic, caches: list[Cache]) -> Iterator[str]:
+def _shape_of_network(machine: DescribedMachine) -> Checks:
+    if machine.network:
+        yield _topology("network", machine.network, "nodes_per_router", machine.network.max_nodes.value)
+
+
+def _policy(nic: Nic, caches: list[Cache]) -> Checks:
     policy = nic.policy.value if nic.policy else "memory"
     fits = [known.name for known in simulation.policies() if known.levels <= len(caches)]
     if policy not in fits:
@@ -212,7 +304,7 @@ def _policy(nic: Nic, caches: list[Cache]) -> Iterator[str]:
 SHAPES = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}  # how many numbers; the others take none
 
 
-def _topology(key: str, table: Network | Links, beside: str, nodes: int) -> Iterator[str]:
+def _topology(key: str, table: Network | Links, beside: str, nodes: int) -> Checks:
     """Yields what is wrong with the routers of a table, whose key `beside` says how many nodes or hubs each has."""
     name, shape = table.topology.value, table.shape.value if table.shape else []
     per_router = given.value if (given := getattr(table, beside)) else 1
@@ -248,17 +340,19 @@ NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
 }  # protocol -> keys that simulating it requires
 
 
-def _messaging(machine: DescribedMachine) -> Iterator[str]:
-    messaging = machine.messaging
-    if messaging is None:
-        return
-    for where, needed in NEEDED.items():
-        protocol = getattr(messaging, where)
-        if protocol is None and (machine.network if where == "network" else machine.cores and machine.cores.value > 1):
-            yield _missing(f"messaging.{where}")
-        for name in needed.get(protocol.value, ()) if protocol else ():
-            if getattr(messaging, name) is None:
-                yield _missing(f"messaging.{name}")
+def _messaging(machine: DescribedMachine) -> Checks:
+    if machine.messaging is not None:
+        yield _protocol(machine, machine.messaging, "network")
+        yield _protocol(machine, machine.messaging, "node")
+
+
+def _protocol(machine: DescribedMachine, messaging: Messaging, where: str) -> Checks:
+    protocol = getattr(messaging, where)
+    if protocol is None and (machine.network if where == "network" else machine.cores and machine.cores.value > 1):
+        yield _missing(f"messaging.{where}")
+    for name in NEEDED[where].get(protocol.value, ()) if protocol else ():
+        if getattr(messaging, name, True) is None:
+            yield _missing(f"messaging.{name}")
 
 
 CHECKS = (_caches, _levels, _sharing, _transfers, _memory, _links, _pages, _prefetcher, _between_nodes, _messaging)

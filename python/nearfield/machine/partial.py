@@ -3,13 +3,14 @@ user learns of all mistakes at once."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from nearfield.base.mistakes import Location, Mistakes, dotted, unwrapped
 from nearfield.machine.checks import problems
-from nearfield.machine.quantity import Sourced
+from nearfield.machine.quantity import Sourced, Valued
 from nearfield.machine.schema import DescribedMachine
 
 
@@ -38,7 +39,7 @@ class _Part:
         made = model.model_construct(
             **{name: self._value(model, name, values[name], at) for name in model.model_fields if name in values}
         )
-        for name in [name for name in made.__dict__ if (*at, name) in self._wrong]:
+        for name in [name for name in made.__dict__ if self._is_wrong(made.__dict__[name], (*at, name))]:
             del made.__dict__[name]
         if isinstance(made, Sourced) and at in self._around:  # the schema then does not ask for its source
             self._ask_for_source(made, at)
@@ -49,12 +50,31 @@ class _Part:
         if get_origin(kind) is list and _is_table(inner := unwrapped(get_args(kind)[0])[0]):
             items = enumerate(value) if isinstance(value, list) else ()
             return [self.table(inner, item, (*at, name, place)) for place, item in items]
-        return self.table(kind, value, (*at, name)) if _is_table(kind) else value
+        if not _is_table(kind):
+            return value
+        return _without_source(kind, value) or self.table(kind, value, (*at, name))
+
+    def _is_wrong(self, made: Any, at: Location) -> bool:
+        """Returns whether this value is no attribute of its table: the file has it wrong, or lacks it, or has a list in
+        which something is wrong. A bare number that should be a table with a source is a valid value all the same."""
+        if isinstance(made, Valued) and hasattr(made, "value"):
+            return False
+        plain = not isinstance(made, BaseModel) and not (isinstance(made, list) and made and _is_table(type(made[0])))
+        return at in self._wrong or (plain and at in self._around)
 
     def _ask_for_source(self, made: Sourced, at: Location) -> None:
         known = all(hasattr(made, name) for name in ("kind", "source", "reason", "claims"))
         if at not in self._wrong and known and (problem := made.origin_problem()):
             self.without_source.append(f"{dotted(at)}: {problem}")
+
+
+def _without_source(kind: type[BaseModel], value: Any) -> Valued | None:
+    """Returns the fact of a bare value, such as 64 for { value = 64, source = "..." }; None if it is no such value."""
+    if not issubclass(kind, Valued) or isinstance(value, dict):
+        return None
+    with suppress(ValidationError):
+        return kind(value=value, source="a bare value")
+    return None
 
 
 def _is_table(kind: Any) -> bool:

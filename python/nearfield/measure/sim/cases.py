@@ -13,6 +13,7 @@ from nearfield.base.words import suggestion
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
+from nearfield.machine.sweep import Setting, changed, column_of
 from nearfield.measure.row import Row, frame, missing, parameters_of, value
 from nearfield.measure.sim.places import NOWHERE, Place
 
@@ -26,7 +27,7 @@ _BYTES_OF_A_LINE = 8  # that take as long to simulate in a scenario of a pair as
 _LINES_OF_APPLICATION = 150  # per line of a rank's data, as it is gone through again and again
 
 # The common values of a case's records at one memory speed by one policy: scenario, distance and parameters.
-Point = tuple[str, str | None, frozenset[tuple[str, int | str]]]
+Point = tuple[str, str | None, frozenset[tuple[str, int | float | str]]]
 
 
 @cache
@@ -59,13 +60,15 @@ class Axes:
 
 @dataclass(frozen=True)
 class Case:
-    """One simulation: a scenario with its parameters at a place of a machine, over some axes."""
+    """One simulation: a scenario with its parameters at a place of a machine, over some axes. `swept` are values that
+    stand for those of the machine's file; the records have a column for each."""
 
     machine: DescribedMachine
     scenario: str
     place: Place
     parameters: tuple[tuple[str, int | str], ...]
     axes: Axes = Axes()
+    swept: Setting = ()
 
     @cached_property
     def given(self) -> dict[str, int | str]:
@@ -76,10 +79,21 @@ class Case:
     def repetitions(self) -> int:
         return self.axes.repetitions or scenarios()[self.scenario].repetitions
 
+    @property
+    def kind(self) -> str:
+        """Returns the name of the cases whose `work` takes equally long for each unit: the operation or scenario."""
+        return str(self.given["operation"]) if self.scenario in OPERATIONS else self.scenario
+
     def __str__(self) -> str:
         if self.scenario in OPERATIONS:
-            return f"{self.given['operation']} of {self.given['size_bytes']} B on {self.given.get('nodes', 1)} nodes"
+            where = "".join(f", {key} {value}" for key, value in self.swept)
+            nodes = self.given.get("nodes", 1)
+            return f"{self.given['operation']} of {self.given['size_bytes']} B on {nodes} nodes{where}"
         return f"{self.scenario}, {self.place.distance or 'all cores'}"
+
+    @property
+    def _columns(self) -> dict[str, int | float | str]:
+        return {column_of(key): value for key, value in self.swept}
 
     def points(self) -> list[Point]:
         """Returns the points of this case: for every policy one at each memory speed, and then one for the numbers that
@@ -87,8 +101,8 @@ class Case:
         made = []
         for policy in self.axes.policies or (None,):
             for slowdown in (*self.axes.slowdowns, None):
-                more = {POLICY: policy, SLOWDOWN: None if slowdown is None else slowdown_text(slowdown)}
-                made.append(_point(self.scenario, self.place.distance or None, {**self.given, **more}))
+                more = {POLICY: policy, SLOWDOWN: slowdown}
+                made.append(_point(self.scenario, self.place.distance or None, {**self.given, **self._columns, **more}))
         return made
 
     def run(self) -> list[Row]:
@@ -98,7 +112,7 @@ class Case:
         try:
             results = simulation.run(
                 self.scenario,
-                native(self.machine),
+                native(changed(self.machine, self.swept)),
                 self.place.native(),
                 list(self.parameters),
                 list(axes.policies),
@@ -111,11 +125,11 @@ class Case:
         return [self._row(result) for result in results]
 
     def _row(self, result: simulation.Result) -> Row:
-        more: dict[str, int | str] = {}
+        more: dict[str, int | float | str] = {}
         if self.axes.policies:
             more[POLICY] = self.axes.policies[result.variant]
         if self.axes.slowdowns and result.speed >= 0:
-            more[SLOWDOWN] = slowdown_text(self.axes.slowdowns[result.speed])
+            more[SLOWDOWN] = self.axes.slowdowns[result.speed]
         of = frame(
             self.scenario,
             result.metric,
@@ -124,7 +138,7 @@ class Case:
             distance=self.place.distance or None,
             pair=self.place.pair if self.place.distance else None,
             side=result.side or None,
-            parameters=self.given | more,
+            parameters=self.given | self._columns | more,
         )
         return of | (
             missing(result.reason) if result.value is None else value(result.value, result.low, result.high, result.n)
@@ -166,17 +180,12 @@ class Case:
         return _SETTING_UP + (nodes > 1) * nodes * _A_NODE + moved
 
 
-def slowdown_text(factor: float) -> str:
-    """Returns a memory slowdown as the records have it."""
-    return f"{factor:g}"
-
-
 def point_of(row: Row) -> Point:
     """Returns the point that a record is of."""
     return _point(row["scenario"], row.get("distance"), parameters_of(row))
 
 
-def _point(scenario: str, distance: str | None, parameters: Mapping[str, int | str | None]) -> Point:
+def _point(scenario: str, distance: str | None, parameters: Mapping[str, int | float | str | None]) -> Point:
     return scenario, distance, frozenset((name, one) for name, one in parameters.items() if one is not None)
 
 
