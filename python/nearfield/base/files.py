@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,19 +22,50 @@ def writing(path: Path, remedy: str) -> Iterator[None]:
 
 
 def write_whole(path: Path, content: bytes, remedy: str, *, keep: bool = True) -> None:
-    """Writes a file whole or not at all; without `keep` it only tries whether that could be done. ProfileError if it
-    cannot."""
+    """Writes a file whole or not at all, with the mode of the file that was there; a device or a pipe is written as it
+    is. Without `keep` it only tries whether that could be done. Raises ProfileError if it cannot."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with writing(path, remedy):
+            if _is_special(path):
+                if keep:
+                    path.write_bytes(content)
+                return
             fresh.unlink(missing_ok=True)
             with fresh.open("xb") as file:  # through no link, where others may write
                 file.write(content)
             if keep:
+                with suppress(OSError):  # there was no file
+                    fresh.chmod(stat.S_IMODE(path.stat().st_mode))
                 fresh.replace(path)
     finally:
         with suppress(OSError):
             fresh.unlink()
+
+
+def _is_special(path: Path) -> bool:
+    """Returns whether the path is a device, a pipe or an open file such as /dev/stdout, which no file may replace."""
+    name = str(path.absolute())
+    if name.startswith(("/dev/", "/proc/")) and not name.startswith("/dev/shm/"):
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def content_of(path: str | Path) -> bytes:
+    """Returns the whole content of a file that a user names. A named pipe is read to its end, and is empty if nobody
+    has it open for writing: waiting for a writer could take for ever. Raises OSError, also if no file can have such a
+    name."""
+    try:
+        with open(path, "rb", opener=_not_waiting) as file:  # noqa: PTH123  # Path.open takes no opener
+            return file.read()
+    except ValueError as error:  # a null character
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path)) from error
+
+
+def _not_waiting(path: str, flags: int) -> int:
+    file = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(file, True)
+    return file
 
 
 def read(path: str | Path) -> str | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
-import signal
+import os
 import sys
+from pathlib import Path
 
-from nearfield.errors import NearfieldError
+from nearfield.errors import NearfieldError, ProfileError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,15 +56,13 @@ def __getattr__(name: str) -> Any:
 
 def main() -> None:
     """Runs the command line; every error a user can act on ends here, as one line and an exit code."""
-    from nearfield.cli import at_once
+    from nearfield.cli import at_once, signals
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
-            signal.signal(number, _end)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
     try:
+        signals.take_signals()
         if not at_once.run(sys.argv[1:]):
             from nearfield.cli.verbs import app
 
@@ -72,18 +71,42 @@ def main() -> None:
         tell(error)
         sys.exit(error.exit_code)
     except OSError as error:
-        if error.errno not in EXHAUSTED and NOWHERE not in str(error):
+        told = _of_system(error)
+        if told is None:
             raise
-        what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
-        tell(NearfieldError(what, "free some, raise the limit (ulimit), or set TMPDIR to a folder with room"))
-        sys.exit(NearfieldError.exit_code)
+        tell(told)
+        sys.exit(told.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        signals.leave_signals()
 
 
-def _end(number: int, frame: Any) -> None:
-    """Ends the command on a signal as Ctrl-C does, by an exception, so that its ranks and compilers end with it."""
-    sys.exit(128 + number)
+# ---- errors of the system
+
+
+def _of_system(error: OSError) -> NearfieldError | None:
+    """Returns the error for the user if the system has run out of something, or if a file or the current folder could
+    not be used; None if the error names no cause, which is a mistake of nearfield."""
+    if error.errno in EXHAUSTED or NOWHERE in str(error):
+        what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+        return NearfieldError(what, "free some, raise the limit (ulimit), or set TMPDIR to a folder with room")
+    if isinstance(error.filename, (str, bytes, os.PathLike)):
+        return ProfileError(
+            f"{os.fsdecode(error.filename)}: {error.strerror}", "name another file or folder, or mend this one"
+        )
+    if isinstance(error, FileNotFoundError) and _is_nowhere():
+        return UsageError("the current folder does not exist any more", "change to another folder: cd")
+    return None
+
+
+def _is_nowhere() -> bool:
+    """Returns whether the current folder has been removed."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def tell(error: NearfieldError) -> None:

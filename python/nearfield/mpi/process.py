@@ -134,11 +134,11 @@ class Session:
 
 @contextmanager
 def session(
-    environment: Mapping[str, str], variables: Iterable[str], folders: Iterable[Path] = ()
+    environment: Mapping[str, str], variables: Iterable[str], folders: Iterable[Path] = (), mark: str = ""
 ) -> Iterator[Session]:
     """A context in which one launch runs. Its session files go to a folder of its own, which is removed at the end;
     `variables` name it to the launcher. `folders` are the caller's, and are removed only if nearfield is killed."""
-    mark = uuid.uuid4().hex
+    mark = mark or uuid.uuid4().hex
     with _scratch(environment, list(variables)) as scratch:
         before = snapshot_shm()
         removed = sorted({*scratch.values(), *map(str, folders)})

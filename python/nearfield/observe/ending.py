@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from nearfield.errors import NearfieldError
 from nearfield.mpi import snapshot_shm
-from nearfield.mpi.process import MARK, clean_up_after_death
+from nearfield.mpi.process import clean_up_after_death
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_S = 10.0  # for ranks to end by themselves after a signal
@@ -53,13 +53,8 @@ class Ending:
 
     def __init__(self) -> None:
         self.signal = 0  # the first one that asks for the end; 0: none came
-        self._mark, self._before = uuid.uuid4().hex, snapshot_shm()
+        self.mark, self._before = uuid.uuid4().hex, snapshot_shm()  # of all processes of the command
         self._patience: Timer | None = None
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Returns what the command's environment needs, so that all its processes can be found."""
-        return {MARK: self._mark}
 
     def note(self, number: int) -> None:
         """Notes a signal that the command got as well."""
@@ -76,4 +71,4 @@ class Ending:
             self._end_all()
 
     def _end_all(self) -> None:
-        clean_up_after_death(self._mark, None, [], self._before)
+        clean_up_after_death(self.mark, None, [], sorted(self._before))

@@ -107,8 +107,8 @@ def observe(
     about = ready.about
     trace.new_folder(folder, about, force)
     begun, ending = time.monotonic(), Ending()
-    environment = {**ready.environment(str(folder.resolve())), **ending.environment}
-    about.exit_code = run_as_child(ready.words, environment, on_signal=ending.note)
+    environment = ready.environment(str(folder.resolve()))
+    about.exit_code = run_as_child(ready.words, environment, on_signal=ending.note, mark=ending.mark)
     ending.finish()
     about.seconds = time.monotonic() - begun
     ended_by = ending.signal if about.exit_code else 0  # it may have ended well in spite of the signal

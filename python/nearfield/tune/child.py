@@ -25,15 +25,16 @@ def run_as_child(
     environment: Mapping[str, str],
     folders: Iterable[Path] = (),
     on_signal: Callable[[int], None] = lambda number: None,
+    mark: str = "",
 ) -> int:
     """Runs the command and returns its exit code, or as a shell does 128 + the number of the signal that ended it.
     Passes signals to this process on to the child. After one that was passed on, and if this process is killed, what
     the child leaves behind is ended and removed; in the latter case `folders`, too. `on_signal` is called with
-    the number of each signal that came."""
+    the number of each signal that came. `mark` is what the child's processes are known by (default: a new one)."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
     try:
-        with session(environment, scratch_variables(argv), folders) as its:
+        with session(environment, scratch_variables(argv), folders, mark) as its:
             unblock = partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
             child = subprocess.Popen(argv, env=its.environment, close_fds=False, preexec_fn=unblock)
             its.guard.tell(launcher=child.pid)
