@@ -60,7 +60,7 @@ def command(
     _tell_end(out, codes)
     if codes["report"]:
         raise MeasurementError(
-            f"there is no report: nearfield report ended with exit code {codes['report']}",
+            f"there is no report: its step ended with exit code {codes['report']}",
             f"its message is above; to go on: {itself.command('demo', '-o', out)}",
         )
 
