@@ -2,12 +2,13 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
 
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
+
+#include "python/text.hpp"
 
 template <class Data, class Member>
 std::pair<const char*, Member Data::*> field(const char* name, Member Data::* member) {
