@@ -108,7 +108,6 @@ MISTAKES = {
     "a key of a value misspelt": (put("cores", {"value": 2, "sorce": "x"}), "cores.sorce", "did you mean 'source'"),
     "no source": (put("cores", {"value": 2}), "cores", "source"),
     "chosen without a reason": (put("cores", {"value": 2, "kind": "chosen", "claims": []}), "cores", "reason"),
-    "chosen without claims": (put("cores", {"value": 2, "kind": "chosen", "reason": "x"}), "cores", "claims"),
     "stated with a reason": (put("cores", {"value": 2, "source": "x", "reason": "y"}), "cores", "chosen"),
     "no such claim": (
         put("cores", {"value": 2, "kind": "chosen", "reason": "x", "claims": ["S9.1"]}), "cores.claims[0]", "S[0-4]"),
@@ -316,6 +315,32 @@ def test_no_file(tmp_path: Path) -> None:
             load_machine(name)
         assert caught.value.remedy
     assert "'leo3'" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("title", "cores", "caches", "name"),
+    [("Graviton4: 96 Neoverse V2 cores", 96, [64 << 10, 2 << 20, 36 << 20], "grace"),
+     ("EPYC with CXL", 128, [48 << 10, 1 << 20, 32 << 20], "epyc-9755"),
+     ("", 100, [48 << 10, 2 << 20, 100 << 20], "xeon-8470"), ("", 8, [32 << 10, 256 << 10, 8 << 20], "fusion")],
+)  # fmt: skip
+def test_a_wrong_file_is_told_the_machine_that_is_like_it(
+    title: str, cores: int, caches: list[int], name: str, tmp_path: Path
+) -> None:
+    """Does the remedy name a machine of as many cores, such caches and that architecture to start from?"""
+    with pytest.raises(ProfileError) as caught:
+        loaded(
+            {"title": title, "cores": cores, "cache": [{"size_bytes": {"value": size}} for size in caches]}, tmp_path
+        )
+    assert caught.value.remedy.endswith(f"machine new --from {name}")
+
+
+def test_a_chosen_number_of_a_users_file_needs_no_claims(tmp_path: Path) -> None:
+    """Is it enough to say why a number was chosen, and is the machine the same when it is written and read again?"""
+    machine = values("leo3")
+    put("memory.latency_ns", {"value": 90, "kind": "chosen", "reason": "of the data sheet of the next one"})(machine)
+    read = loaded(machine, tmp_path)
+    assert read.memory.latency_ns.claims is None
+    assert loaded(as_toml(read), tmp_path) == read
 
 
 # ---- mutations

@@ -37,9 +37,11 @@ def test_list_show_and_diff() -> None:
     assert "same" in in_process("machine", "diff", "leo3", "leo3").out
 
 
-def test_check_says_right_or_what_is_wrong(tmp_path: Path) -> None:
-    """Are all files of nearfield right, and does one with a mistake give one line and exit code 4?"""
-    assert in_process("machine", "check", *FILES).code == 0
+def test_check_says_consistent_or_what_is_wrong(tmp_path: Path) -> None:
+    """Are all files of nearfield consistent, which is said to be no validation, and does one with a mistake give one
+    line and exit code 4?"""
+    right = in_process("machine", "check", *FILES)
+    assert right.code == 0 and right.out.count(": consistent (") == len(FILES) and "nothing was measured" in right.out
     file = tmp_path / "mine.toml"
     file.write_text(FILES["leo3"].read_text().replace("ways = { value = 16", "ways = { value = 17"))
     done = in_process("machine", "check", str(file))
@@ -107,10 +109,12 @@ def made(*words: str) -> Any:
 
 
 def test_a_new_machine_keeps_what_it_starts_from(here: Path) -> None:
-    """Are comments and sources kept, is it named as its file, and is no file overwritten?"""
+    """Are comments and sources kept, is it named and titled as its file, and is no file overwritten?"""
     assert "machine check mine.toml" in made("new", "--from", "leo3", "-o", "mine.toml").output
     text, original = Path("mine.toml").read_text(), FILES["leo3"].read_text()
-    assert original.replace('name = "leo3"', 'name = "mine"') in text
+    assert load_machine("mine.toml").title == "mine, changed from leo3"
+    named = original.replace('name = "leo3"', 'name = "mine"')
+    assert re.sub("^title = .*$", 'title = "mine, changed from leo3"', named, flags=re.MULTILINE) in text
     assert dict(facts(load_machine("mine.toml"))) == dict(facts(load_machine("leo3")))
     for words in (["-o", "mine.toml"], ["-o", "mine"], ["-o", "no/such/mine.toml"], ["--profile", "p"]):
         with pytest.raises(UsageError) as caught:

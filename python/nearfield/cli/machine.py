@@ -33,7 +33,10 @@ from nearfield.units import format_bytes
 
 CACHE_COLUMNS = ("size_bytes", "ways", "line_bytes", "sub_blocks", "shared_by", "inclusion", "write", "replacement",
                  "latency_cycles", "bytes_per_cycle")  # fmt: skip
-
+CONSISTENT = (
+    "consistent: simulated, the machine takes the times that its file says. Whether the file is right about the "
+    "hardware is not known: nothing was measured there."
+)
 
 app = typer.Typer(
     add_completion=False,
@@ -90,11 +93,15 @@ def check(
     names: Annotated[list[str], _named("Machines to check.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Check machines: keys, geometry, sources; and that the simulated machine takes the time that its file says.
+    """Check whether a machine's file is consistent: keys, geometry, sources; and that the simulated machine takes the
+    time that its file says.
 
     On the simulated machine a chain of dependent loads through each cache and through memory must take the described
     time, and copying must reach the described rate of memory, both within 3 %. Otherwise it names the key that is the
     cause. All mistakes of a file are reported at once, each with its key and what may stand there.
+
+    A consistent file need not be right: nothing is compared with the hardware. `nearfield machine new --from here`
+    describes a machine from what `nearfield probe` measured there.
 
     Example:
 
@@ -108,6 +115,7 @@ def check(
     else:
         for machine, compared in zip(machines, found, strict=True):
             _tell_checked(machine, compared)
+        Terminal().print(f"[dim]{CONSISTENT}[/dim]")
     wrong = [(m.name, c) for m, compared in zip(machines, found, strict=True) for c in compared if not c.agrees]
     if wrong:
         causes = "; ".join(f"{name}: {_difference(one)}" for name, one in wrong)
@@ -127,7 +135,7 @@ def _checked(machine: DescribedMachine, compared: list[Comparison]) -> dict[str,
 
 def _tell_checked(machine: DescribedMachine, compared: list[Comparison]) -> None:
     kinds = ", ".join(f"{count} {kind}" for kind, count in _kinds(machine).items())
-    verdict = "right" if all(one.agrees for one in compared) else "[red]not as described[/red]"
+    verdict = "consistent" if all(one.agrees for one in compared) else "[red]not as described[/red]"
     Terminal().print(f"[bold]{escape(machine.name)}[/bold]: {verdict} ({kinds})")
     for one in compared:
         mark = "" if one.reachable or one.reached else ", which its cores have too little under way for"

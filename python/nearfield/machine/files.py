@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from pydantic import BaseModel
 from nearfield import itself
 from nearfield.base.toml import parse_toml
 from nearfield.base.words import sentence, suggestion
-from nearfield.errors import UsageError
+from nearfield.errors import ProfileError, UsageError
 from nearfield.machine.captured import captured
+from nearfield.machine.nearest import nearest
 from nearfield.machine.partial import also_wrong
 from nearfield.machine.quantity import Sourced
 from nearfield.machine.schema import DescribedMachine
@@ -20,10 +22,6 @@ from nearfield.profile import load
 
 RUN = "run.toml"  # every profile has this file
 DESCRIBED = "described.toml"  # a simulated profile has its machine's description in this file
-_REMEDY = (
-    "Mend it: docs/machine.md lists all keys, and a file to start from is written by "
-    f"{itself.command('machine', 'new', '--from', 't3e-900')}"
-)
 
 
 def machine_files() -> dict[str, Path]:
@@ -37,7 +35,26 @@ def load_machine(name: str) -> DescribedMachine:
     """Returns the machine of this name, of a file that ends in .toml, or of a profile's folder. Raises UsageError if
     there is none, and ProfileError that names file and key if something in it is wrong."""
     found = machine_text(name)
-    return _of_profile(name) if found is None else parse_toml(DescribedMachine, found[1], found[0], _REMEDY, also_wrong)
+    if found is None:
+        return _of_profile(name)
+    path, content = found
+    try:
+        return parse_toml(DescribedMachine, content, path, "Mend it.", also_wrong)
+    except ProfileError as error:
+        raise ProfileError(error.message, _remedy(content)) from error
+
+
+def _remedy(content: bytes) -> str:
+    """Returns what to do about a file that is wrong. It names the machine of nearfield that is most like it."""
+    start = itself.command("machine", "new", "--from", nearest(content, _built_in()))
+    return f"Mend it: docs/machine.md lists all keys, and a file to start from is written by {start}"
+
+
+@cache
+def _built_in() -> list[DescribedMachine]:
+    """Returns the machines that come with nearfield and can be simulated."""
+    machines = (parse_toml(DescribedMachine, file.read_bytes(), file) for file in machine_files().values())
+    return [machine for machine in machines if machine.simulable]
 
 
 def machine_text(name: str) -> tuple[Path, bytes] | None:

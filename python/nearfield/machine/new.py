@@ -33,7 +33,7 @@ def of_machine(name: str, file: Path) -> str:
     machine = load_machine(name)
     found = machine_text(name)
     text = found[1].decode() if found else as_toml(machine)
-    return _head(f"To start from: {name}.", file) + _renamed(text, file)
+    return _head(f"To start from: {name}.", file) + _renamed(text, file, title=f"{file.stem}, changed from {name}")
 
 
 def of_here(here: profile_schema.Machine, profile: Profile | None, file: Path) -> str:
@@ -55,8 +55,16 @@ def _head(what: str, file: Path) -> str:
     return _HEAD.format(what=what, check=itself.command("machine", "check", file)) + "\n"
 
 
-def _renamed(text: str, file: Path) -> str:
-    return re.sub(r"^name = .*$", f'name = "{file.stem}"', text, count=1, flags=re.MULTILINE)
+def _renamed(text: str, file: Path, title: str = "") -> str:
+    """Returns the text under the name of its file, and under another title if one is given."""
+    import tomlkit
+
+    lines = {"name": file.stem} | ({"title": title} if title else {})
+
+    def line(match: re.Match[str]) -> str:
+        return f"{match[1]} = {tomlkit.item(lines.pop(match[1])).as_string()}" if match[1] in lines else match[0]
+
+    return re.sub(r"^(name|title) = .*$", line, text, flags=re.MULTILINE)  # the first of each, for modes have names too
 
 
 def _how_to_get(fact: Sourced) -> str:

@@ -29,7 +29,7 @@ class Sourced(Table):
     source: str = Field(default="", description="where it is from; of all but chosen ones")
     reason: str = Field(default="", description="of a chosen one: why this value")
     claims: list[Claim] | None = Field(
-        default=None, description="of a chosen one: the claims that it touches; may be []"
+        default=None, description="of a chosen one: the claims of nearfield's papers that it touches, if any"
     )
 
     @model_validator(mode="after")
@@ -40,8 +40,8 @@ class Sourced(Table):
 
     def origin_problem(self) -> str:
         """Returns what is wrong with the source of this value; empty if it is right."""
-        if self.kind == "chosen" and (not self.reason or self.claims is None):
-            return "a chosen value must have a reason, and the claims that it touches ([] if none)"
+        if self.kind == "chosen" and not self.reason:
+            return "a chosen value must have a reason"
         if self.kind != "chosen" and not self.source:
             return 'there must be a source, or kind = "chosen" with a reason'
         if self.kind != "chosen" and (self.reason or self.claims is not None):

@@ -1,0 +1,72 @@
+"""Finds the machine of nearfield that is most like a file with mistakes, for the user to compare with."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from nearfield.base.toml import read_toml
+from nearfield.machine.schema import DescribedMachine
+
+# Words of titles that tell the architecture of a machine.
+ARCHITECTURES = {
+    "arm": "arm aarch64 neoverse graviton grace ampere altra cobalt axion kunpeng a64fx",
+    "x86": "x86 xeon epyc opteron zen intel amd",
+    "power": "power ppc",
+    "mips": "mips r10000",
+    "alpha": "alpha",
+}
+OTHER_ARCHITECTURE = 4.0  # counts as much as a factor of 16 in one number
+
+
+def nearest(content: bytes, machines: Iterable[DescribedMachine]) -> str:
+    """Returns the name of the machine that has the most similar cores, caches and architecture. `content` is that of
+    the user's file, in which any value may be wrong or missing. Returns 'here' if it tells none of them."""
+    try:
+        values = read_toml(content.decode())
+    except (ValueError, RecursionError):
+        values = {}
+    cores, caches, title = _plain(values.get("cores")), _cache_bytes(values), str(values.get("title", ""))
+    if cores is None and not any(caches) and not architecture_of(title):
+        return "here"
+
+    def difference(machine: DescribedMachine) -> float:
+        theirs = [cache.size_bytes.value for cache in machine.cache]
+        sizes = sum(_factors(a, b) for a, b in zip(caches, theirs, strict=False))
+        levels = abs(len(caches) - len(theirs)) if caches else 0
+        known = {architecture_of(title), architecture_of(machine.title)} - {""}
+        return (
+            _factors(cores, machine.cores.value if machine.cores else None)
+            + sizes
+            + 2.0 * levels
+            + (OTHER_ARCHITECTURE if len(known) > 1 else 0.0)
+        )
+
+    return min(machines, key=difference).name
+
+
+def architecture_of(title: str) -> str:
+    """Returns the architecture that the words of a title tell; empty if they tell none."""
+    words = re.findall(r"[a-z0-9]+", title.lower())
+    for name, known in ARCHITECTURES.items():
+        if any(word.startswith(one) for word in words for one in known.split()):
+            return name
+    return ""
+
+
+def _cache_bytes(values: dict[str, Any]) -> list[float | None]:
+    caches = values.get("cache")
+    return [_plain(cache.get("size_bytes")) for cache in caches if isinstance(cache, dict)] if caches else []
+
+
+def _plain(fact: Any) -> float | None:
+    """Returns the value of a fact, with or without its source; None if it is no positive number."""
+    value = fact.get("value") if isinstance(fact, dict) else fact
+    return float(value) if isinstance(value, (int, float)) and 0 < value < 1 << 60 else None
+
+
+def _factors(ours: float | None, theirs: float | None) -> float:
+    """Returns by how many factors of two two numbers differ; 0 if one is not known."""
+    return abs(math.log2(ours / theirs)) if ours and theirs else 0.0
