@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from doc_tables import rewrite
 import nearfield
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile import ensure_writable, find_profile, from_rows, load, parameters, save, where
+from nearfield.profile.records import check
 from nearfield.profile.store import _swap_in
 
 ROOT = Path(__file__).parents[2]
@@ -392,3 +394,19 @@ def test_no_records_are_a_profile_too(tmp_path: Path) -> None:
     """Can a run that was stopped before its first number be saved and loaded?"""
     save_again(tmp_path / "empty", records=from_rows([]))
     assert load(tmp_path / "empty").records.is_empty()
+
+
+def test_a_number_that_older_versions_wrote_as_text_is_one(copy: Path) -> None:
+    """Is the memory slowdown of a profile as older versions wrote it a number, which sorts and selects as one?"""
+    rows = [record(memory_slowdown=factor) for factor in (10.0, 7.5, 1)]
+    records = from_rows(rows)
+    assert records["memory_slowdown"].dtype == pl.Float64
+    as_text = records.with_columns(pl.Series("memory_slowdown", ["10", "7.5", "1"]))
+    as_text.write_parquet(copy / "records.parquet")
+    run = (copy / "run.toml").read_text()
+    (copy / "run.toml").write_text(re.sub("^records_sha256 = .*\n", "", run, flags=re.MULTILINE))
+    read = load(copy).records
+    assert read["memory_slowdown"].sort().to_list() == [1, 7.5, 10]
+    assert where(read, memory_slowdown=7.5).height == where(read, memory_slowdown=1).height == 1
+    with pytest.raises(ProfileError, match="no numbers"):
+        check(as_text.with_columns(pl.lit("slow").alias("memory_slowdown")))

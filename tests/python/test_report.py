@@ -234,7 +234,7 @@ def test_rules_of_another_mpi_are_refused(tmp_path: Path) -> None:
         run(DATA / "epyc-vm-quiet", "--rules", other, "-o", tmp_path / "report.html")
 
 
-def simulated(operation: str, policy: str, slowdown: str, time: float, size: int = KIB) -> dict[str, Any]:
+def simulated(operation: str, policy: str, slowdown: float, time: float, size: int = KIB) -> dict[str, Any]:
     case = {"operation": operation, "policy": policy, "memory_slowdown": slowdown, "ranks": 8, "size_bytes": size}
     scenario = "collective" if operation == "bcast" else "application"
     return row(scenario, "mean_time", time, source="sim", **case) | {"low": time, "high": time}
@@ -247,9 +247,9 @@ def test_simulated_applications_have_a_plot_and_a_finding() -> None:
         simulated(name, policy, slowdown, time, size)
         for name, size in (("amg", KIB), ("fft", MIB))
         for policy, times in (("memory", (1000, 2000)), ("tph", (990, 1200)))
-        for slowdown, time in zip(("1", "10"), times, strict=True)
+        for slowdown, time in zip((1.0, 10.0), times, strict=True)
     ]
-    made = profile([*rows, simulated("bcast", "memory", "1", 50), simulated("bcast", "tph", "1", 49)], backend="sim")
+    made = profile([*rows, simulated("bcast", "memory", 1.0, 50), simulated("bcast", "tph", 1.0, 49)], backend="sim")
     page = render(made)
     assert 'id="rules"' not in page and '"#rules"' not in page
     chart = charts_of(page)["application"]

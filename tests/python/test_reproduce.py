@@ -78,7 +78,7 @@ def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
         row = {"scenario": case.scenario, "distance": case.place.distance or None, **case.given}
         if case.scenario in OPERATIONS:
             blocks = 1 if row["operation"] in ("bcast", "allreduce") else row["nodes"]
-            speeds = [f"{s:g}" for s in case.axes.slowdowns] if curve.metric not in OF_NO_SPEED else [None]
+            speeds = list(case.axes.slowdowns) if curve.metric not in OF_NO_SPEED else [None]
             row["whole_bytes"] = row["size_bytes"] * blocks
             more = [{"policy": p, "memory_slowdown": s} for p in case.axes.policies for s in speeds]
         else:
@@ -234,7 +234,7 @@ def test_curves_are_what_they_are_called() -> None:
     assert curve(per="misses") == {64: 2}, "128 has nothing to be divided by"
     assert curve(where={"state": ["a", "b"]}) == {64: 100, 128: 300}
     assert curve(versus={"size_bytes": 64}, how="ratio") == {64: 1, 128: 3.75}
-    slowed = [row | {"memory_slowdown": {64: "1", 128: "2.5"}[row["size_bytes"]]} for row in rows]
+    slowed = [row | {"memory_slowdown": {64: 1.0, 128: 2.5}[row["size_bytes"]]} for row in rows]
     by_speed = Curve(profile="p", metric="time", where={"state": "b"}, by="memory_slowdown")
     assert points(by_speed, {"p": slowed}, {}) == {1: 80, 2.5: 300}
     with pytest.raises(ValueError, match="say more in where"):
@@ -424,7 +424,7 @@ def test_an_application_is_simulated_at_its_frequency_and_judged(tmp_path: Path)
 
 
 def _value(rows: list[dict], metric: str) -> float:
-    wanted = {"metric": metric, "policy": "memory", "memory_slowdown": "1"}
+    wanted = {"metric": metric, "policy": "memory", "memory_slowdown": 1.0}
     (row,) = (row for row in rows if wanted.items() <= row.items())
     return row["value"]
 

@@ -82,8 +82,8 @@ def test_a_table_and_the_same_as_json():
         if row["metric"] == "mean_time" and row["size_bytes"] == 16384
     }
     case = found["cases"][3]
-    assert case["base_ns"] == mean["memory", "7.5"]
-    assert case["by_policy"]["payload-l3"] == pytest.approx(1 - mean["payload-l3", "7.5"] / mean["memory", "7.5"])
+    assert case["base_ns"] == mean["memory", 7.5]
+    assert case["by_policy"]["payload-l3"] == pytest.approx(1 - mean["payload-l3", 7.5] / mean["memory", 7.5])
     assert case["base_ns"] > found["cases"][2]["base_ns"]
 
 
@@ -361,8 +361,8 @@ def test_applications_gain_where_s4_says():
     small, large = (case["by_policy"] for case in found["cases"])
     assert small["header-l2"] < large["header-l2"] > 0.1 and abs(large["payload-l3"]) < 0.01
     polls = {(r["policy"], r["memory_slowdown"]): r["value"] for r in found["records"] if r["metric"] == "nic_polls"}
-    assert polls["memory", "7.5"] < 0.9 * polls["memory", "1"]
-    assert polls["header-l2", "7.5"] > 0.95 * polls["header-l2", "1"]
+    assert polls["memory", 7.5] < 0.9 * polls["memory", 1]
+    assert polls["header-l2", 7.5] > 0.95 * polls["header-l2", 1]
     found = json.loads(run("fft", *options, "--bytes", "64K"))
     assert {record["scenario"] for record in found["records"]} == {"application"}
     small, large = (case["by_policy"] for case in found["cases"])
@@ -387,7 +387,7 @@ def test_one_run_is_near_runs_apart(name: str, size: int, most: float) -> None:
     apart = times(*(Axes((policy,), (slowdown,)) for policy in policies for slowdown in slowdowns))
     asked = request(names=(name,), sizes=(size,), policies=policies, slowdowns=slowdowns, apart=True, repetitions=1)
     assert [case.axes for case in asked.cases()] == [Axes((policy,), slowdowns, 1) for policy in policies]
-    assert len(together) == len(apart) == 4 and together["memory", "1"] == apart["memory", "1"]
+    assert len(together) == len(apart) == 4 and together["memory", 1] == apart["memory", 1]
     assert max(abs(together[key] / apart[key] - 1) for key in apart) < most
 
 
@@ -417,8 +417,8 @@ def test_every_collective_on_every_policy():
     asked = request(names=names, sizes=(3000,), nodes=(3,), ranks_per_node=2, policies=(), slowdowns=(1.0, 7.5))
     times = {(r["operation"], r["policy"], r["memory_slowdown"]): r["value"]
              for r in rows_of(asked) if r["metric"] == "time"}  # fmt: skip
-    assert set(times) == set(product(names, policies, ("1", "7.5")))
-    assert all(times[name, policy, "1"] <= times[name, policy, "7.5"] for name in names for policy in policies)
+    assert set(times) == set(product(names, policies, (1, 7.5)))
+    assert all(times[name, policy, 1] <= times[name, policy, 7.5] for name in names for policy in policies)
 
 
 def test_policies_stand_in_the_order_of_their_list() -> None:
@@ -426,12 +426,12 @@ def test_policies_stand_in_the_order_of_their_list() -> None:
     wanted = ["memory", "header-l2", "payload-l3", "ddio:ways=1", "ddio:ways=4", "adaptive"]
     assert sorted(set(wanted), key=policy_order) == wanted
     rows = [
-        {"operation": "bcast", "nodes": 2, "ranks": 2, "size_bytes": 8, "memory_slowdown": "1", "policy": policy,
+        {"operation": "bcast", "nodes": 2, "ranks": 2, "size_bytes": 8, "memory_slowdown": 1.0, "policy": policy,
          "scenario": "collective", "metric": "mean_time", "unit": "ns", "value": 5.0, "n": 1, "stable": True,
          "source": "sim", "low": 5.0, "high": 5.0}
         for policy in wanted
     ]  # fmt: skip
     assert list(savings_of(rows[::-1])[0].by_policy) == wanted[1:]
-    several = [{**row, "memory_slowdown": slowdown} for slowdown in ("1", "7.5") for row in rows]
+    several = [{**row, "memory_slowdown": slowdown} for slowdown in (1.0, 7.5) for row in rows]
     (grid, *_) = grids(from_rows(several))
     assert [row[0] for row in grid.rows] == wanted or grid.columns == wanted

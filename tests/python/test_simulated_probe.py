@@ -289,14 +289,14 @@ def test_every_scenario_has_policies_and_memory_speeds(tmp_path: Path) -> None:
     times = across.filter((pl.col("metric") == "receive") & (pl.col("side") == "receiver"))
     found = {(row["policy"], row["memory_slowdown"]): row["value"] for row in times.iter_rows(named=True)}
     assert {policy for policy, _ in found} >= {"memory", "header-l2", "payload-l3", "ddio"}
-    assert all(found[policy, "7.5"] > found[policy, "1"] for policy, _ in found)
-    assert found["header-payload", "7.5"] < found["memory", "7.5"]
+    assert all(found[policy, 7.5] > found[policy, 1] for policy, _ in found)
+    assert found["header-payload", 7.5] < found["memory", 7.5]
     counts = across.filter((pl.col("unit") == "count") & (pl.col("metric") == "receive_llc_misses"))
     assert counts["memory_slowdown"].null_count() == counts.height and counts["policy"].null_count() == 0
     misses = dict(counts.filter(pl.col("side") == "receiver").select("policy", "value").iter_rows())
     assert misses["header-payload"] < misses["memory"]
     assert inside.height and inside["policy"].null_count() == inside.height
-    assert set(inside["memory_slowdown"].drop_nulls()) == {"1", "7.5"}
+    assert set(inside["memory_slowdown"].drop_nulls()) == {1, 7.5}
     page = render(profile)
     assert "What policies save" in page
 

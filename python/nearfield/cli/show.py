@@ -90,7 +90,16 @@ def _parse_condition(condition: str, records: pl.DataFrame) -> tuple[str, list[A
     words = [word.strip() for word in text.split(",")]
     if records[name].dtype == pl.Int64:
         return name, [parse_bytes(word) for word in words]
+    if records[name].dtype == pl.Float64:
+        return name, [_number(name, word) for word in words]
     return name, words
+
+
+def _number(name: str, word: str) -> float:
+    try:
+        return float(word)
+    except ValueError as error:
+        raise UsageError(f"--where {name}={word}: not a number", f"Write --where {name}=7.5.") from error
 
 
 def _matching(records: pl.DataFrame, column: str, values: list[Any]) -> pl.DataFrame:
@@ -103,9 +112,9 @@ def _matching(records: pl.DataFrame, column: str, values: list[Any]) -> pl.DataF
 
 
 def _remedy(value: Any, valid: list[Any]) -> str:
-    if isinstance(value, int):
+    if isinstance(value, (int, float)):
         nearest = sorted(valid, key=lambda other: abs(other - value))[:3]
-        return f"The nearest are {', '.join(map(str, sorted(nearest)))}."
+        return f"The nearest are {', '.join(f'{one:.15g}' for one in sorted(nearest))}."
     return capital(suggestion(str(value), [str(v) for v in valid]))
 
 
@@ -227,6 +236,8 @@ def _title(grid: Grid) -> Text:
 def _label(name: str, value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, float):
+        return f"{value:g}"
     return format_bytes(value) if name.endswith("_bytes") else str(value)
 
 

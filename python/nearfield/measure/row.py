@@ -12,7 +12,7 @@ from nearfield.profile import schema
 from nearfield.profile.records import CORE, VERDICT
 
 Row = dict[str, Any]
-Parameters = Mapping[str, int | str]
+Parameters = Mapping[str, int | float | str]
 
 
 def frame(
@@ -43,7 +43,7 @@ def missing(reason: str) -> Row:
     return {"value": None, "n": 0, "stable": False, "note": reason}
 
 
-def parameters_of(row: Row) -> dict[str, int | str]:
+def parameters_of(row: Row) -> dict[str, int | float | str]:
     """Returns the record's parameters by name."""
     return {name: one for name, one in row.items() if name not in CORE and name != VERDICT and one is not None}
 

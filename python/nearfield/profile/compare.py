@@ -181,11 +181,11 @@ def _summary(group: list[Change]) -> dict[str, Any]:
 
 def _same_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Returns both tables with the columns of both. A parameter that is a number in one and a word in the other
-    becomes a word."""
+    becomes a word, and one that is a whole number in one only becomes a number."""
     types = {**b.schema, **a.schema}
     for name in set(a.columns) & set(b.columns):
         if a[name].dtype != b[name].dtype:
-            types[name] = pl.String()
+            types[name] = pl.Float64() if a[name].dtype.is_numeric() and b[name].dtype.is_numeric() else pl.String()
 
     def widened(frame: pl.DataFrame) -> pl.DataFrame:
         have = frame.columns
@@ -272,4 +272,4 @@ def _values(records: pl.DataFrame, column: str) -> list[Any]:
     if column not in records.columns:
         return []
     values = records[column].drop_nulls().unique(maintain_order=True).to_list()
-    return sorted(values) if values and isinstance(values[0], int) else values
+    return sorted(values) if values and isinstance(values[0], (int, float)) else values

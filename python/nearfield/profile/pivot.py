@@ -54,7 +54,7 @@ def overview(records: pl.DataFrame, most_rows: int = 12) -> Grid | None:
         records = _at(records, name, records[name][0])
     column = _column_name(records)
     rest = [name for name in parameters(records) if name != column]
-    numbers = [name for name in rest if records[name].dtype == pl.Int64]
+    numbers = [name for name in rest if records[name].dtype.is_numeric()]
     longest = max(numbers, key=lambda name: records[name].n_unique(), default=None)
     for name in rest:
         if name != longest:
@@ -111,7 +111,7 @@ def _column_name(records: pl.DataFrame) -> str | None:
 
 def _column_values(records: pl.DataFrame, column: str) -> list[Any]:
     values = records[column].unique(maintain_order=True).to_list()
-    return sorted(values, key=lambda v: (v is None, v)) if records[column].dtype == pl.Int64 else values
+    return sorted(values, key=lambda v: (v is None, v)) if records[column].dtype.is_numeric() else values
 
 
 def _row_order(row: tuple[Any, ...], words: list[dict[Any, int]]) -> tuple[Any, ...]:

@@ -49,6 +49,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 # Bounds of the values of a unit, also on future machines; a value beyond them means damage.
 BOUNDS: dict[str, tuple[float, float]] = {"ns": (0, 1e12), "bytes": (0, 1e15), "count": (0, 1e15), "share": (0, 1e3)}
 MOST_BYTES = 1 << 50  # length of a parameter
+ONCE_TEXT = ("memory_slowdown",)  # parameters that are numbers, which older versions of nearfield wrote as text
 REQUIRED = ("scenario", "metric", "unit", "n", "stable", "source")
 PLACE = ("distance", "pair", "side")
 COUNTED = ("stride", "ranks", "nodes")  # parameters that are whole numbers from 0 on, beside those in bytes
@@ -72,8 +73,8 @@ def identity(records: pl.DataFrame) -> list[str]:
 
 
 def from_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Returns checked records from dicts of column -> value, with null for missing columns. Parameters are int or
-    str. Raises ProfileError as `check` does."""
+    """Returns checked records from dicts of column -> value, with null for missing columns. Parameters are int, float
+    or str. Raises ProfileError as `check` does."""
     rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row))
     types = {name: _type_of(name, rows) for name in [*CORE, *(n for n in names if n not in CORE)]}
@@ -86,6 +87,7 @@ def from_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
 def check(records: pl.DataFrame) -> pl.DataFrame:
     """Returns the records with their columns in order, and with a verdict column. Raises ProfileError that names
     the column, or the first record, that is wrong."""
+    records = _with_numbers(records)
     _check_columns(records)
     if VERDICT not in records.columns:
         records = records.with_columns(pl.lit(None, pl.String).alias(VERDICT))
@@ -106,6 +108,8 @@ def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
         if name not in records.columns:
             raise UsageError(f"records have no column '{name}'", sentence(suggestion(name, records.columns)))
         values = list(value) if isinstance(value, (list, tuple, set)) else [value]
+        if records[name].dtype == pl.Float64:
+            values = [float(v) if isinstance(v, int) else v for v in values]
         wanted_rows = pl.col(name).is_in([v for v in values if v is not None])
         if None in values:
             wanted_rows = wanted_rows.fill_null(False) | pl.col(name).is_null()
@@ -140,11 +144,26 @@ def _parameter_columns(records: pl.DataFrame) -> list[str]:
 
 
 def _type_of(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
-    """Returns the type of a core column, or for a parameter the type of its first value."""
+    """Returns the type of a core column, or for a parameter the type of its values, which is that of the first one
+    except that whole numbers may stand among others."""
     if name in CORE:
         return CORE[name][0]
-    first = next((row[name] for row in rows if row.get(name) is not None), "")
-    return pl.Int64 if isinstance(first, int) and not isinstance(first, bool) else pl.String
+    values = [row[name] for row in rows if row.get(name) is not None]
+    if not values or isinstance(values[0], bool) or not isinstance(values[0], (int, float)):
+        return pl.String
+    fractions = any(isinstance(value, float) for value in values) and not name.endswith("_bytes")  # bytes are counted
+    return pl.Float64 if fractions else pl.Int64
+
+
+def _with_numbers(records: pl.DataFrame) -> pl.DataFrame:
+    """Returns the records with a number in each column that older versions wrote as text. Text that is no number stays,
+    for the checks to refuse."""
+    for name in ONCE_TEXT:
+        if name in records.columns and records[name].dtype == pl.String:
+            numbers = records[name].cast(pl.Float64, strict=False)
+            if numbers.null_count() == records[name].null_count():
+                records = records.with_columns(numbers)
+    return records
 
 
 def _check_types(row: Mapping[str, Any], types: Mapping[str, type[pl.DataType]]) -> None:
@@ -170,8 +189,10 @@ def _check_columns(records: pl.DataFrame) -> None:
     for name in _parameter_columns(records):
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
             raise ProfileError(f"'{name}' is no name for a column: it must be in snake_case")
-        if records[name].dtype not in (pl.Int64, pl.String):
-            raise ProfileError(f"column '{name}' is {records[name].dtype}; a parameter is Int64 or String")
+        if records[name].dtype not in (pl.Int64, pl.Float64, pl.String):
+            raise ProfileError(f"column '{name}' is {records[name].dtype}; a parameter is Int64, Float64 or String")
+        if name in ONCE_TEXT and records[name].dtype == pl.String and records[name].null_count() < records.height:
+            raise ProfileError(f"column '{name}' is {records[name].dtype}, with values that are no numbers")
         if name.endswith("_bytes") and records[name].dtype != pl.Int64 and records[name].null_count() < records.height:
             raise ProfileError(f"column '{name}' is {records[name].dtype}; bytes are counted, so it must be Int64")
     for name, dtype in (dict.fromkeys(COUNTED, pl.Int64) | dict.fromkeys([*NAMED, VERDICT], pl.String)).items():
@@ -200,6 +221,8 @@ def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
     for name in _parameter_columns(records):
         if name.endswith("_bytes") and records[name].dtype == pl.Int64:
             yield f"{name} is not from 0 to {MOST_BYTES}", ~pl.col(name).is_between(0, MOST_BYTES)
+        if records[name].dtype == pl.Float64:
+            yield f"{name} is not finite", ~pl.col(name).is_finite()
     for name in ("n", *(name for name in COUNTED if name in records.columns)):
         if records[name].dtype == pl.Int64:
             yield f"{name} is negative", pl.col(name) < 0

@@ -23,9 +23,9 @@ def span(sizes: Sequence[int]) -> str:
     return f"at {first}" if first == last else f"from {first} to {last}"
 
 
-def memory_speed(slowdown: str) -> str:
+def memory_speed(slowdown: float) -> str:
     """Returns a simulated machine's 'memory as described' or 'memory 7.5x as slow'."""
-    return "memory as described" if float(slowdown) == 1 else f"memory {slowdown}x as slow"
+    return "memory as described" if slowdown == 1 else f"memory {slowdown:g}x as slow"
 
 
 def setting(family: str, variable: str, value: object) -> str:

@@ -92,7 +92,7 @@ def _differs(one: Curve, other: Curve, value: str) -> bool:
 def _word(key: str, value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_word(key, one) for one in value)
-    if isinstance(value, str) and key != "memory_slowdown":
+    if isinstance(value, str):
         return value
     return f"{key} {format_bytes(float(value)) if key in IN_BYTES else value}"
 

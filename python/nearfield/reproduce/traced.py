@@ -3,16 +3,15 @@ machines of the paper's profiles, beside the imitations that the verdicts stand 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from nearfield.errors import UsageError
 from nearfield.measure.request import Request
-from nearfield.measure.row import Row, frame, value
+from nearfield.measure.row import Parameters, Row, frame, value
 from nearfield.measure.sim.axes import check_axes
-from nearfield.measure.sim.cases import slowdown_text
 from nearfield.measure.sim.profile import save_profile
 from nearfield.observe.summary import flops_of_objects
 from nearfield.observe.trace import Trace, broken_streams
@@ -138,7 +137,7 @@ def _rows(found: Replay, one: Traced) -> Iterator[Row]:
     times, computing = found.time_ns(), found.computing_ns()
     for policy, policy_name in enumerate(cluster.policies):
         for speed, slowdown in enumerate(cluster.slowdowns):
-            axes = {"nodes": cluster.nodes, "policy": policy_name, "memory_slowdown": slowdown_text(slowdown), **size}
+            axes = {"nodes": cluster.nodes, "policy": policy_name, "memory_slowdown": slowdown, **size}
             in_all = sum(rank[policy][speed] for rank in found.rank_times())
             yield _row("time", "ns", times[policy][speed], axes)
             yield _row("mpi_time", "ns", (in_all - computing[policy][speed]) / ranks, axes)
@@ -153,7 +152,7 @@ def _rows(found: Replay, one: Traced) -> Iterator[Row]:
         yield _row("network_bytes", "bytes", found.found.network_bytes, everywhere)
 
 
-def _row(metric: str, unit: str, number: float, parameters: Mapping[str, int | str]) -> Row:
+def _row(metric: str, unit: str, number: float, parameters: Parameters) -> Row:
     identity = frame("program", metric, unit, "sim", distance=None, pair=None, side=None, parameters=parameters)
     return identity | value(float(number), float(number), float(number), 1)
 

@@ -10,7 +10,6 @@ from typing import Any
 from nearfield._native.memory import Counts
 from nearfield.measure.request import Request
 from nearfield.measure.row import Row, frame, value
-from nearfield.measure.sim.cases import slowdown_text
 from nearfield.measure.sim.describe import AXES
 from nearfield.measure.sim.profile import save_profile
 from nearfield.profile import Profile, schema
@@ -60,7 +59,7 @@ def _rows(found: Replay) -> Iterator[Row]:
     for policy, policy_name in enumerate(cluster.policies):
         by_policy = {"policy": policy_name}
         for speed, slowdown in enumerate(cluster.slowdowns):
-            axes = {**by_policy, "memory_slowdown": slowdown_text(slowdown)}
+            axes = {**by_policy, "memory_slowdown": slowdown}
             yield _row(found, "time", "ns", found.time_ns()[policy][speed], axes)
             mean = computing[policy][speed] / ranks
             yield _row(found, "time_in", "ns", mean, {**axes, "call": COMPUTING})

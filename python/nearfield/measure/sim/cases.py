@@ -26,7 +26,7 @@ _BYTES_OF_A_LINE = 8  # that take as long to simulate in a scenario of a pair as
 _LINES_OF_APPLICATION = 150  # per line of a rank's data, as it is gone through again and again
 
 # The common values of a case's records at one memory speed by one policy: scenario, distance and parameters.
-Point = tuple[str, str | None, frozenset[tuple[str, int | str]]]
+Point = tuple[str, str | None, frozenset[tuple[str, int | float | str]]]
 
 
 @cache
@@ -87,7 +87,7 @@ class Case:
         made = []
         for policy in self.axes.policies or (None,):
             for slowdown in (*self.axes.slowdowns, None):
-                more = {POLICY: policy, SLOWDOWN: None if slowdown is None else slowdown_text(slowdown)}
+                more = {POLICY: policy, SLOWDOWN: slowdown}
                 made.append(_point(self.scenario, self.place.distance or None, {**self.given, **more}))
         return made
 
@@ -111,11 +111,11 @@ class Case:
         return [self._row(result) for result in results]
 
     def _row(self, result: simulation.Result) -> Row:
-        more: dict[str, int | str] = {}
+        more: dict[str, int | float | str] = {}
         if self.axes.policies:
             more[POLICY] = self.axes.policies[result.variant]
         if self.axes.slowdowns and result.speed >= 0:
-            more[SLOWDOWN] = slowdown_text(self.axes.slowdowns[result.speed])
+            more[SLOWDOWN] = self.axes.slowdowns[result.speed]
         of = frame(
             self.scenario,
             result.metric,
@@ -166,17 +166,12 @@ class Case:
         return _SETTING_UP + (nodes > 1) * nodes * _A_NODE + moved
 
 
-def slowdown_text(factor: float) -> str:
-    """Returns a memory slowdown as the records have it."""
-    return f"{factor:g}"
-
-
 def point_of(row: Row) -> Point:
     """Returns the point that a record is of."""
     return _point(row["scenario"], row.get("distance"), parameters_of(row))
 
 
-def _point(scenario: str, distance: str | None, parameters: Mapping[str, int | str | None]) -> Point:
+def _point(scenario: str, distance: str | None, parameters: Mapping[str, int | float | str | None]) -> Point:
     return scenario, distance, frozenset((name, one) for name, one in parameters.items() if one is not None)
 
 

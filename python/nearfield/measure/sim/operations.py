@@ -137,7 +137,7 @@ def savings_of(rows: list[Row]) -> list[Savings]:
     times: dict[tuple[_Key, str], float] = {}
     for row in rows:
         if row["metric"] == METRIC:
-            case = (row["operation"], row["nodes"], row["ranks"], row["size_bytes"], float(row["memory_slowdown"]))
+            case = (row["operation"], row["nodes"], row["ranks"], row["size_bytes"], row["memory_slowdown"])
             times[case, row["policy"]] = row["value"]
     found: dict[_Key, Savings] = {}
     for key in sorted(times, key=lambda key: (key[0], policy_order(key[1]))):

@@ -76,7 +76,7 @@ def rank_counts(records: pl.DataFrame) -> list[int]:
 
 def times_of(records: pl.DataFrame, operation: str, ranks: int, deciding: bool = True) -> Curve:
     """Returns size -> time; in a simulated profile by the base policy with memory as described."""
-    usual = {"policy": ["memory", None], "memory_slowdown": ["1", None]}
+    usual = {"policy": ["memory", None], "memory_slowdown": [1.0, None]}
     fixed: dict[str, Any] = {name: values for name, values in usual.items() if name in records.columns}
     return curve(records, "collective", "time", operation=operation, ranks=ranks, deciding=deciding, **fixed)
 

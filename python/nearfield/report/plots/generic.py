@@ -34,7 +34,7 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
 
 def _figure(rows: pl.DataFrame, metric: str) -> Figure:
     names = parameters(rows)
-    numbers = [name for name in names if rows[name].dtype == pl.Int64 and not rows[name].null_count()]
+    numbers = [name for name in names if rows[name].dtype.is_numeric() and not rows[name].null_count()]
     x = max(numbers, key=lambda name: rows[name].n_unique(), default=None)
     rest = [n for n in [*(n for n in names if n != x), "side"] if rows[n].n_unique() > 1]
     unit = str(rows["unit"][0])
@@ -51,7 +51,7 @@ def _figure(rows: pl.DataFrame, metric: str) -> Figure:
 
 
 def _lines(shown: list[tuple[str, Curve]], x: str, unit: str, title: str) -> Figure:
-    text = format_bytes if x.endswith("_bytes") else (lambda value: f"{x} {value}")
+    text = format_bytes if x.endswith("_bytes") else (lambda value: f"{x} {value:g}")
     traces = [t for i, (name, points) in enumerate(shown) for t in line(name, points, style(i), text)]
     values = [v for trace in traces for v in trace["x"]]
     title_x = x.removesuffix("_bytes").replace("_", " ")
@@ -68,4 +68,6 @@ def _lines(shown: list[tuple[str, Curve]], x: str, unit: str, title: str) -> Fig
 def _word(name: str, value: object) -> str:
     if name.endswith("_bytes") and isinstance(value, int):
         return format_bytes(value)
+    if isinstance(value, float):
+        return f"{name} {value:g}"
     return str(value) if isinstance(value, str) else f"{name} {value}"

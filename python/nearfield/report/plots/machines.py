@@ -29,7 +29,7 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
     if scenario in OF_CLUSTERS or not axes or X not in parameters(rows):
         return []
     axis = axes[0]
-    base = str(rows[axis].drop_nulls()[0])
+    base = rows[axis].drop_nulls()[0]
     found = [_variant(case, saved, axis) for case, saved in savings(profile, scenario, axis) if saved]
     found.sort(key=lambda pair: -pair[0])  # the largest effect comes first
     caption = _CAPTIONS[axis].format(memory_speed(base) if axis == "memory_slowdown" else base)
@@ -41,7 +41,7 @@ def _variant(case: dict[str, Any], saved: dict[str, Curve], axis: str) -> tuple[
     """Returns the largest effect in a plot, and the plot."""
     traces = []
     for i, (name, points) in enumerate(saved.items()):
-        traces += line(memory_speed(name) if axis == "memory_slowdown" else name, points, style(i))
+        traces += line(memory_speed(float(name)) if axis == "memory_slowdown" else name, points, style(i))
     figure = by_size(traces, share_axis(traces, "time saved"), "size")
     most = max(abs(point.value) for points in saved.values() for point in points.values())
     return most, Variant(_choice(case), figure)
