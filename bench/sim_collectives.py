@@ -87,7 +87,7 @@ def merged(found: list[Savings], more: list[Savings]) -> list[Savings]:
 class Tell(Listener):
     """A line per case where a person looks on."""
 
-    def done(self, case: Case) -> None:
+    def done(self, case: Case, seconds: float) -> None:
         if console.is_terminal:
             console.print(f"[dim]{case}[/dim]")
 

@@ -19,12 +19,14 @@ WHAT = "12 of 891 cases, now pingpong, same-package [shared by 52 cores]"
 class Case:
     name: str
     work: float
+    kind: str = "bcast"
 
     def __str__(self) -> str:
         return self.name
 
 
 def test_the_rest_takes_as_long_as_what_is_done() -> None:
+    """Is the time left what the rest should cost on two processors, and does it fall while nothing ends?"""
     now = [100.0]
     out = io.StringIO()
     with CaseBar(Console(file=out), at_once=2, clock=lambda: now[0]) as bar:
@@ -33,13 +35,36 @@ def test_the_rest_takes_as_long_as_what_is_done() -> None:
         assert bar.standing() == Standing("0 of 3 cases", 0.0, None)
         assert out.getvalue() == "simulating 3 cases, 2 at a time, 2 more are there already\n"
         now[0] = 110.0
-        bar.done(cases[0])
-        assert bar.standing() == Standing("1 of 3 cases (a case)", 0.25, 30.0)
-        now[0] = 120.0  # nothing more was done meanwhile
-        assert bar.standing().left_s == 60
-        bar.done(cases[1])
-        bar.done(cases[2])
-        assert bar.standing().left_s == 0
+        bar.done(cases[0], 10.0)
+        assert bar.standing() == Standing("1 of 3 cases (a case)", 0.25, 10.0)
+        now[0] = 115.0  # nothing more was done meanwhile
+        assert bar.standing().left_s == 5
+        now[0] = 125.0
+        assert bar.standing().left_s == -5  # longer than was planned
+        bar.done(cases[1], 25.0)
+        bar.done(cases[2], 10.0)
+        assert bar.standing() == Standing("3 of 3 cases (c)", 1.0, 0.0)
+
+
+def test_each_kind_of_case_counts_by_its_own_cost() -> None:
+    """A small case that is dear for its work, as on a machine of a hundred cores: is what it foretells a small share,
+    by which nobody is told a time; and is the time left then what each kind took?"""
+    now = [0.0]
+    with CaseBar(Console(file=io.StringIO()), at_once=1, clock=lambda: now[0]) as bar:
+        small, large = Case("small", 1.0), [Case("large", 1000.0), Case("other", 1000.0, "allreduce")]
+        bar.plan([small, *large], 0)
+        assert bar.standing().left_s is None
+        now[0] = 5.0
+        bar.done(small, 5.0)
+        left = []
+        for now[0] in (6.0, 60.0, 600.0):
+            assert bar.standing().share < 0.05
+            left.append(bar.standing().left_s)
+        assert left == sorted(left, reverse=True)  # it does not grow while nothing ends
+        bar.done(large[0], 40.0)
+        now[0] = 45.0
+        share = 45 / (45 + 1000 * 45 / 1001)
+        assert bar.standing().share == pytest.approx(share) and bar.standing().left_s == pytest.approx(45, rel=0.01)
 
 
 def test_work_of_unknown_length_has_no_share() -> None:

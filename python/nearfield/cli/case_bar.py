@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
 
 from rich.console import Console
@@ -13,8 +14,9 @@ from nearfield.units import counted
 
 
 class CaseBar(WorkBar, Listener):
-    """Shows the progress of cases, and expects the rest to go as fast as those that are done. `at_once` is the number
-    of cases that are simulated at a time, if it is known."""
+    """Shows the progress of cases. The time left is what the other cases should cost, by the seconds that the finished
+    ones of their kind took for their work. `at_once` is the number of cases that are simulated at a time, if it is
+    known."""
 
     def __init__(
         self, console: Console, at_once: int | None = None, clock: Callable[[], float] = time.monotonic
@@ -22,7 +24,10 @@ class CaseBar(WorkBar, Listener):
         super().__init__(console, self.standing)
         self._at_once, self._clock = at_once, clock
         self._cases = self._cases_done = 0
-        self._work = self._work_done = self._begun = 0.0
+        self._begun = 0.0
+        self._work: dict[str, float] = defaultdict(float)  # by kind
+        self._work_done: dict[str, float] = defaultdict(float)
+        self._seconds: dict[str, float] = defaultdict(float)
         self._latest = ""
 
     def plan(self, cases: list[Case], kept: int) -> None:
@@ -30,18 +35,40 @@ class CaseBar(WorkBar, Listener):
         at_once = f", {self._at_once} at a time" if self._at_once else ""
         there = f", {kept} more are there already" if kept else ""
         self._console.print(f"simulating {counted(len(cases), 'case')}{at_once}{there}")
-        self._cases, self._work, self._begun = len(cases), sum(case.work for case in cases), self._clock()
+        self._cases, self._begun = len(cases), self._clock()
+        for case in cases:
+            self._work[case.kind] += case.work
         self.start()
 
-    def done(self, case: Case) -> None:
+    def done(self, case: Case, seconds: float) -> None:
         """Notes that a case is done."""
         self._cases_done += 1
-        self._work_done += case.work
+        self._work_done[case.kind] += case.work
+        self._seconds[case.kind] += seconds
         self._latest = f" ({case})"
 
     def standing(self) -> Standing:
-        """Returns how far it is now."""
-        done, rest = self._work_done, max(0.0, self._work - self._work_done)
-        left_s = (self._clock() - self._begun) / done * rest if done else None
+        """Returns how far it is now. The time left falls while nothing ends, down to "longer than was planned"."""
+        spent, left = sum(self._seconds.values()), self._seconds_left()
+        share = spent / (spent + left) if spent + left else 0.0
         what = f"{self._cases_done} of {self._cases} cases{self._latest}"
-        return Standing(what, done / self._work if self._work else 0.0, left_s)
+        return Standing(what, share, self._left_s(spent, left) if spent else None)
+
+    def _left_s(self, spent: float, left: float) -> float:
+        """Returns the seconds until the end, if as many cases as possible go on side by side as they did until now."""
+        elapsed, cases_left = self._clock() - self._begun, self._cases - self._cases_done
+        if not cases_left:
+            return 0.0
+        usual = max(1.0, spent / elapsed) if elapsed else 1.0
+        side_by_side = min(self._at_once or usual, self._cases)
+        return (spent + left - side_by_side * elapsed) / min(side_by_side, cases_left)
+
+    def _seconds_left(self) -> float:
+        """Returns the seconds of simulating that the cases left should take, one after the other. A kind of which none
+        is done counts as the others do."""
+        done = sum(self._work_done.values())
+        usual = sum(self._seconds.values()) / done if done else 1.0
+        return sum(max(0.0, self._work[kind] - self._work_done[kind]) * self._rate(kind, usual) for kind in self._work)
+
+    def _rate(self, kind: str, usual: float) -> float:
+        return self._seconds[kind] / self._work_done[kind] if self._work_done[kind] else usual

@@ -15,7 +15,6 @@ from nearfield.cli import complete
 from nearfield.cli.case_bar import CaseBar
 from nearfield.cli.launch_bar import LaunchBar
 from nearfield.errors import UsageError
-from nearfield.measure.row import Row
 from nearfield.measure.sim import Case, Listener, pool
 from nearfield.measure.stop import Stop
 from nearfield.report.markup import write_page
@@ -160,7 +159,7 @@ def _by_traces(wanted: Wanted, traces: list[Traced], settings: Settings) -> Trac
             raise typer.Exit(stop.exit_code) from None
 
 
-def _nothing(cases: list[Case]) -> Iterator[tuple[Case, list[Row]]]:
+def _nothing(cases: list[Case]) -> Iterator[pool.Finished]:
     """Simulates no case."""
     return iter(())
 

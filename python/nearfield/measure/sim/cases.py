@@ -76,6 +76,11 @@ class Case:
     def repetitions(self) -> int:
         return self.axes.repetitions or scenarios()[self.scenario].repetitions
 
+    @property
+    def kind(self) -> str:
+        """Returns the name of the cases whose `work` takes equally long for each unit: the operation or scenario."""
+        return str(self.given["operation"]) if self.scenario in OPERATIONS else self.scenario
+
     def __str__(self) -> str:
         if self.scenario in OPERATIONS:
             return f"{self.given['operation']} of {self.given['size_bytes']} B on {self.given.get('nodes', 1)} nodes"

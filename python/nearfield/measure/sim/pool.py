@@ -18,7 +18,8 @@ from nearfield.measure.row import Row
 from nearfield.measure.sim.cases import Case
 from nearfield.measure.stop import Stop
 
-Runner = Callable[[list[Case]], Iterator[tuple[Case, list[Row]]]]
+Finished = tuple[Case, list[Row], float]  # a case, its records, and the seconds that simulating it took
+Runner = Callable[[list[Case]], Iterator[Finished]]
 LOOK_UP_S = 0.2  # seconds until Ctrl-C is noticed, at most
 
 
@@ -27,16 +28,22 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def one_after_the_other(cases: list[Case], stop: Stop | None = None) -> Iterator[tuple[Case, list[Row]]]:
+def one_after_the_other(cases: list[Case], stop: Stop | None = None) -> Iterator[Finished]:
     """Yields each case with its records, simulated in this process; Ctrl-C ends a case soon."""
     for case in cases:
-        yield case, (stop or Stop()).run(case.run)
+        yield case, *(stop or Stop()).run(lambda case=case: _timed(case))  # type: ignore[misc]
+
+
+def _timed(case: Case) -> tuple[list[Row], float]:
+    """Returns the records of a case and the seconds that simulating it took."""
+    begun = time.monotonic()
+    return case.run(), time.monotonic() - begun
 
 
 def on_cores(jobs: int, stop: Stop | None = None) -> Runner:
     """Returns a runner that simulates on this many processes, or in this one if it is a single one."""
 
-    def run(cases: list[Case]) -> Iterator[tuple[Case, list[Row]]]:
+    def run(cases: list[Case]) -> Iterator[Finished]:
         if min(jobs, len(cases)) <= 1:
             yield from one_after_the_other(cases, stop)
             return
@@ -50,7 +57,7 @@ def on_mpi(stop: Stop) -> Runner:
     """Returns a runner that simulates on the other ranks of this MPI run."""
     executor_type = mpi_executor()
 
-    def run(cases: list[Case]) -> Iterator[tuple[Case, list[Row]]]:
+    def run(cases: list[Case]) -> Iterator[Finished]:
         with executor_type() as executor:
             yield from _through(executor, cases, stop)
 
@@ -82,17 +89,17 @@ def in_order(cases: list[Case]) -> list[Case]:
     return sorted(cases, key=lambda case: (case.work > little, -case.work if case.work > little else 0.0))
 
 
-def _through(executor: Executor, cases: list[Case], stop: Stop) -> Iterator[tuple[Case, list[Row]]]:
-    futures: dict[Future[list[Row]], Case] = {}
+def _through(executor: Executor, cases: list[Case], stop: Stop) -> Iterator[Finished]:
+    futures: dict[Future[tuple[list[Row], float]], Case] = {}
     try:
         with _interrupts_kept_off():
             for case in in_order(cases):
-                futures[executor.submit(Case.run, case)] = case
+                futures[executor.submit(_timed, case)] = case
         left = set(futures)
         while left:
             done, left = wait(left, timeout=LOOK_UP_S, return_when=FIRST_COMPLETED)
             for future in done:
-                yield futures[future], future.result()
+                yield futures[future], *future.result()
             stop.check()
     except BrokenExecutor as error:
         time.sleep(LOOK_UP_S)  # a signal to the whole group may reach the workers before this process

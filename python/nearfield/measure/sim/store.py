@@ -159,7 +159,8 @@ class Listener:
     def plan(self, cases: list[Case], kept: int) -> None:
         """Says which cases will be simulated. `kept` more are there from an interrupted run."""
 
-    def done(self, case: Case) -> None: ...
+    def done(self, case: Case, seconds: float) -> None:
+        """Says that a case is done, and how long simulating it took."""
 
 
 def simulate(
@@ -172,9 +173,9 @@ def simulate(
     listener.plan(left, len(different) - len(left))
     saved = time.monotonic()
     try:
-        for case, rows in runner(left):
+        for case, rows, seconds in runner(left):
             store.add(case, rows)
-            listener.done(case)
+            listener.done(case, seconds)
             if keep and time.monotonic() - saved > KEEP_EVERY_S:
                 keep()
                 saved = time.monotonic()
