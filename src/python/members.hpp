@@ -2,8 +2,10 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -16,6 +18,42 @@ std::pair<const char*, Member Data::*> field(const char* name, Member Data::* me
 template <class Data, class... Members>
 void readable(nanobind::class_<Data> bound, std::pair<const char*, Members Data::*>... fields) {
   (bound.def_ro(fields.first, fields.second), ...);
+}
+
+/// Attributes that Python may read, a `to_dict` of all of them, and a repr of those that are not zero or empty, so that
+/// a printed result is short.
+template <class Data, class... Members>
+void counted(nanobind::class_<Data> bound, std::pair<const char*, Members Data::*>... fields) {
+  readable(bound, fields...);
+  const auto to_dict = [fields...](const Data& self) {
+    nanobind::dict all;
+    const auto add = [&]<class Member>(const char* name, const Member& member) {
+      nanobind::object value = nanobind::cast(member);
+      if (nanobind::hasattr(value, "to_dict")) value = value.attr("to_dict")();
+      if constexpr (requires { member.begin(); }) {
+        nanobind::list each;
+        for (nanobind::handle one : value) each.append(one.attr("to_dict")());
+        value = std::move(each);
+      }
+      all[name] = value;
+    };
+    (add(fields.first, self.*(fields.second)), ...);
+    return all;
+  };
+  bound.def("to_dict", to_dict, "All numbers by name, as plain data.");
+  bound.def("__repr__", [fields...](nanobind::handle self) {
+    nanobind::str told = nanobind::type_name(self.type());
+    std::string text = std::string(told.c_str()).substr(std::string(told.c_str()).rfind('.') + 1) + "(";
+    const char* gap = "";
+    const auto add = [&](const char* name) {
+      const nanobind::object value = self.attr(name);
+      if (!nanobind::bool_(value)) return;
+      text += gap + std::string(name) + "=" + nanobind::repr(value).c_str();
+      gap = ", ";
+    };
+    (add(fields.first), ...);
+    return text + ")";
+  });
 }
 
 /// Attributes that Python may set, too; to None if they are optional.

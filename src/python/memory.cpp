@@ -37,24 +37,24 @@ void write_by_device(Memory& memory, Address address, std::uint64_t bytes, const
 }
 
 void bind_counts(nb::module_& module) {
-  readable(nb::class_<LevelCounts>(module, "LevelCounts"), field("hits", &LevelCounts::hits),
-           field("misses", &LevelCounts::misses), field("evictions", &LevelCounts::evictions),
-           field("write_backs", &LevelCounts::write_backs),
-           field("back_invalidations", &LevelCounts::back_invalidations), field("snoops", &LevelCounts::snoops),
-           field("invalidations", &LevelCounts::invalidations), field("prefetches", &LevelCounts::prefetches),
-           field("injections", &LevelCounts::injections), field("injected_unused", &LevelCounts::injected_unused),
-           field("injected_victims", &LevelCounts::injected_victims),
-           field("victims_missed", &LevelCounts::victims_missed));
-  readable(nb::class_<DramCounts>(module, "DramCounts"), field("reads", &DramCounts::reads),
-           field("writes", &DramCounts::writes), field("prefetches", &DramCounts::prefetches),
-           field("bypass_reads", &DramCounts::bypass_reads), field("bypass_writes", &DramCounts::bypass_writes),
-           field("dma_reads", &DramCounts::dma_reads), field("dma_writes", &DramCounts::dma_writes),
-           field("bytes", &DramCounts::bytes));
-  readable(nb::class_<TlbCounts>(module, "TlbCounts"), field("hits", &TlbCounts::hits),
-           field("misses", &TlbCounts::misses));
-  readable(nb::class_<Counts>(module, "Counts"), field("levels", &Counts::levels), field("dram", &Counts::dram),
-           field("tlbs", &Counts::tlbs), field("page_faults", &Counts::page_faults),
-           field("transfers", &Counts::transfers));
+  counted(nb::class_<LevelCounts>(module, "LevelCounts"), field("hits", &LevelCounts::hits),
+          field("misses", &LevelCounts::misses), field("evictions", &LevelCounts::evictions),
+          field("write_backs", &LevelCounts::write_backs),
+          field("back_invalidations", &LevelCounts::back_invalidations), field("snoops", &LevelCounts::snoops),
+          field("invalidations", &LevelCounts::invalidations), field("prefetches", &LevelCounts::prefetches),
+          field("injections", &LevelCounts::injections), field("injected_unused", &LevelCounts::injected_unused),
+          field("injected_victims", &LevelCounts::injected_victims),
+          field("victims_missed", &LevelCounts::victims_missed));
+  counted(nb::class_<DramCounts>(module, "DramCounts"), field("reads", &DramCounts::reads),
+          field("writes", &DramCounts::writes), field("prefetches", &DramCounts::prefetches),
+          field("bypass_reads", &DramCounts::bypass_reads), field("bypass_writes", &DramCounts::bypass_writes),
+          field("dma_reads", &DramCounts::dma_reads), field("dma_writes", &DramCounts::dma_writes),
+          field("bytes", &DramCounts::bytes));
+  counted(nb::class_<TlbCounts>(module, "TlbCounts"), field("hits", &TlbCounts::hits),
+          field("misses", &TlbCounts::misses));
+  counted(nb::class_<Counts>(module, "Counts"), field("levels", &Counts::levels), field("dram", &Counts::dram),
+          field("tlbs", &Counts::tlbs), field("page_faults", &Counts::page_faults),
+          field("transfers", &Counts::transfers));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ from machines import loaded, put, values
 from nearfield.simulate import Memory
 
 Access = tuple[str, int]  # "L" or "S" and an address; 8 bytes
-Counts = dict[str, Any]
+Counts = dict[str, Any]  # by name
 
 
 def made_up(count: int, kinds: str = "LS", seed: int = 1) -> list[Access]:
@@ -24,10 +24,7 @@ def made_up(count: int, kinds: str = "LS", seed: int = 1) -> list[Access]:
 
 def counted(memory: Memory) -> Counts:
     """Everything that was counted, as it can be compared."""
-    counts = memory.counts
-    every = [*counts.levels, counts.dram, *counts.tlbs]
-    found = [{name: getattr(one, name) for name in dir(one) if not name.startswith("_")} for one in every]
-    return {"all": found, "page_faults": counts.page_faults, "transfers": counts.transfers}
+    return memory.counts.to_dict()
 
 
 def machine_of(folder: Path, *caches: tuple[int, int, int], cores: int = 1) -> Any:

@@ -62,6 +62,11 @@ class LevelCounts:
     @property
     def victims_missed(self) -> int: ...
 
+    def to_dict(self) -> dict:
+        """All numbers by name, as plain data."""
+
+    def __repr__(self) -> str: ...
+
 class DramCounts:
     @property
     def reads(self) -> int: ...
@@ -87,12 +92,22 @@ class DramCounts:
     @property
     def bytes(self) -> int: ...
 
+    def to_dict(self) -> dict:
+        """All numbers by name, as plain data."""
+
+    def __repr__(self) -> str: ...
+
 class TlbCounts:
     @property
     def hits(self) -> int: ...
 
     @property
     def misses(self) -> int: ...
+
+    def to_dict(self) -> dict:
+        """All numbers by name, as plain data."""
+
+    def __repr__(self) -> str: ...
 
 class Counts:
     @property
@@ -109,6 +124,11 @@ class Counts:
 
     @property
     def transfers(self) -> int: ...
+
+    def to_dict(self) -> dict:
+        """All numbers by name, as plain data."""
+
+    def __repr__(self) -> str: ...
 
 most_cache_levels: int = 6
 

@@ -49,19 +49,11 @@ def as_dict(run: TraceRun, files: list[str], seconds: float, whole: bool) -> dic
         "accesses": run.accesses,
         **{name: getattr(found, name) for name in ("loads", "stores", "instructions", "others", "skipped")},
         "threads": run.threads,
-        "levels": [_members(level) for level in counts.levels],
-        "dram": _members(counts.dram),
-        "tlbs": [_members(tlb) for tlb in counts.tlbs],
-        "page_faults": counts.page_faults,
-        "transfers": counts.transfers,
+        **counts.to_dict(),
         "times": [{"memory_slowdown": slowdown, "cycles": cycles, "ns": time_ns}
                   for slowdown, cycles, time_ns in _speeds(run)],
         "seconds": seconds,
     }  # fmt: skip
-
-
-def _members(counts: Any) -> dict[str, int]:
-    return {name: getattr(counts, name) for name in dir(counts) if not name.startswith("_")}
 
 
 def _names(files: list[str]) -> str:
