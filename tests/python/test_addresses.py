@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from traces import counted, machine_of, made_up
 import nearfield.simulate
 from nearfield.errors import UsageError
 from nearfield.machine import load_machine
+from nearfield.profile import load
 from nearfield.simulate import Memory
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -62,6 +64,21 @@ def test_a_memory_begins_anew() -> None:
     assert memory.cycles == [0.0] and memory.counts.levels[0].hits == 0
     memory.run(addresses)
     assert counted(memory) == counted(once) and memory.cycles == once.cycles
+
+
+def test_what_is_printed_is_short_and_counts_are_plain_data() -> None:
+    """Does printing a memory, its counts and machines show what they hold in a line, and `to_dict` every count?"""
+    memory = Memory("leo3", memory_slowdown=(1, 7.5))
+    memory.run([0, 8, 64])
+    counts = memory.counts
+    assert repr(memory) == "Memory('leo3', memory_slowdown=(1.0, 7.5))"
+    assert repr(counts).startswith("Counts(levels=[LevelCounts(hits=1, misses=2), LevelCounts(")
+    assert repr(counts.dram) == "DramCounts(reads=2, prefetches=1, bytes=192)"
+    told = counts.to_dict()
+    assert told["levels"][0] | {"hits": 1, "misses": 2, "snoops": 0} == told["levels"][0]
+    assert told["dram"]["reads"] == counts.dram.reads and json.loads(json.dumps(told)) == told
+    assert repr(memory.machine).startswith("DescribedMachine(name='leo3', title=")
+    assert len(repr(load(DOCS.parent / "tests" / "data" / "epyc-vm-quiet").machine)) < 120
 
 
 def test_addresses_are_folded_by_regions(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ docs/machine.md's table is made from here. An absent key keeps the struct's defa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -242,6 +243,10 @@ class DescribedMachine(Table):
     @property
     def simulable(self) -> bool:
         return self.core is not None
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """Returns what is printed of it; `model_dump()` has everything."""
+        yield from (("name", self.name), ("title", self.title))
 
     @model_validator(mode="after")
     def _holds_together(self) -> DescribedMachine:

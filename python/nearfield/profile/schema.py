@@ -4,6 +4,7 @@ and None here."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -100,6 +101,10 @@ class Machine(Table):
     def llc_bytes(self) -> int | None:
         """Returns the capacity of one last-level cache; None if no cache is known."""
         return self.data_caches[-1].size_bytes if self.data_caches else None
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """Returns what is printed of it; `model_dump()` has everything."""
+        yield from (("name", self.name), ("cpu_model", self.cpu_model), ("cores", self.cores))
 
 
 # ---- run.toml

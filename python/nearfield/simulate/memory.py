@@ -46,6 +46,9 @@ class Memory:
         self._native_machine = native(described)
         self.reset()
 
+    def __repr__(self) -> str:
+        return f"Memory('{self.machine.name}', memory_slowdown={self.memory_slowdown})"
+
     def reset(self) -> None:
         """Empties caches and TLBs, sets counts and clocks to zero and forgets which addresses there were."""
         filled = [*self.memory_slowdown, *[1.0] * (MOST_SPEEDS - len(self.memory_slowdown))]
