@@ -4,7 +4,9 @@ Keys of rows, and words that somebody may have to type, are never cut or broken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import csv
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +34,15 @@ class Terminal(Console):
         texts = (item for item in objects if isinstance(item, str | Text))
         too_long = any(_longest_word(str(text)) > self.width for text in texts)
         super().print(*objects, **{"soft_wrap": too_long or None, "crop": False, **more})
+
+
+def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Prints rows as CSV with one header, for plots and other programs. Rows are those of --json: numbers in full
+    precision, in the unit that the column's name says. A value that a row does not have is empty."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
 
 
 # The console for progress and remarks, which are not part of a command's result.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -35,6 +37,18 @@ def test_list_show_and_diff() -> None:
     changed = json.loads(in_process("machine", "diff", "fusion", "nehalem-ep", "--json").out)
     assert changed["core.clock_ghz"] == {"a": 2.53, "b": 2.27} and "cores" not in changed
     assert "same" in in_process("machine", "diff", "leo3", "leo3").out
+
+
+def test_tables_as_csv() -> None:
+    """Have the list and a machine one header, a row for each machine and key, and numbers without units?"""
+    listed = list(csv.DictReader(io.StringIO(in_process("machine", "list", "--csv").out)))
+    assert [row["name"] for row in listed] == list(FILES)
+    assert next(row for row in listed if row["name"] == "leo3")["cache_bytes"] == "32768 262144 12582912"
+    shown = csv.DictReader(io.StringIO(in_process("machine", "show", "leo3", "--csv").out))
+    assert {row["key"]: row["value"] for row in shown} == {
+        key: " ".join(map(str, fact.plain)) if isinstance(fact.plain, list) else str(fact.plain)
+        for key, fact in facts(load_machine("leo3"))
+    }
 
 
 def test_check_says_consistent_or_what_is_wrong(tmp_path: Path) -> None:

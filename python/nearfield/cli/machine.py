@@ -27,7 +27,7 @@ from nearfield.machine.quantity import is_size
 from nearfield.machine.simulated import Comparison, comparisons
 from nearfield.measure.live.facts import capture_machine
 from nearfield.profile import load
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.terminal import Column, Table, Terminal, print_csv
 from nearfield.topology import Topology
 from nearfield.units import format_bytes
 
@@ -51,19 +51,34 @@ def _named(what: str) -> Any:
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print a table as CSV and nothing else.")]
 
 
 @app.command("list")
-def list_machines(as_json: JsonOption = False) -> None:
+def list_machines(as_json: JsonOption = False, as_csv: CsvOption = False) -> None:
     """List the described machines that come with nearfield."""
+    _refuse_both(as_json, as_csv)
     rows = [_row(load_machine(name)) for name in machine_files()]
     if as_json:
         print(json.dumps(rows, indent=1))
+        return
+    if as_csv:
+        print_csv([{name: _words(value) for name, value in row.items()} for row in rows])
         return
     Terminal().print(_listed(rows))
     Terminal().print(
         f"[dim]free: parameters that nobody states; {itself.command('machine', 'show', 'NAME')} lists them[/dim]"
     )
+
+
+def _refuse_both(as_json: bool, as_csv: bool) -> None:
+    if as_json and as_csv:
+        raise UsageError("--json and --csv are two formats", "Give one of them.")
+
+
+def _words(value: Any) -> Any:
+    """Returns the value as a cell of --csv: a list as words with blanks between them."""
+    return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def _listed(rows: list[dict[str, Any]]) -> Table:
@@ -154,6 +169,7 @@ def show(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Every key with its source.")] = False,
     as_file: Annotated[bool, typer.Option("--toml", help="Print it as a file to edit: a profile's, say.")] = False,
     as_json: JsonOption = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print every key with its value and source as CSV.")] = False,
 ) -> None:
     """Show what a machine has, and its free parameters: numbers that nobody states, with the claims that they touch.
 
@@ -163,8 +179,11 @@ def show(
 
       nearfield machine show nearfield-profile --toml > mine.toml
     """
+    _refuse_both(as_json, as_csv)
     machine = load_machine(name)
-    if as_file:
+    if as_csv:
+        print_csv([_fact_row(key, fact) for key, fact in facts(machine)])
+    elif as_file:
         print(as_toml(machine), end="")
     elif as_json:
         print(json.dumps(machine.model_dump(exclude_none=True), indent=1))
@@ -263,6 +282,11 @@ def _sources(pairs: Iterable[tuple[str, Sourced]]) -> Table:
     for key, fact in pairs:
         table.add_row(key, _value(key, fact), fact.kind, " ".join(fact.claims or []), escape(fact.origin))
     return table
+
+
+def _fact_row(key: str, fact: Sourced) -> dict[str, Any]:
+    claims = " ".join(fact.claims or [])
+    return {"key": key, "value": _words(fact.plain), "kind": fact.kind, "claims": claims, "source": fact.origin}
 
 
 def _free(machine: DescribedMachine) -> list[tuple[str, Sourced]]:
