@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -13,6 +16,7 @@ from typer.testing import CliRunner
 from nearfield.cli.plan import command
 from nearfield.errors import UsageError
 from nearfield.measure.sim import costs, pool
+from nearfield.profile import load, save
 
 QUIET = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
 
@@ -57,6 +61,24 @@ def test_where_the_costs_are_from_is_always_said() -> None:
     text = plan("64x64", "-n", "4", "--profile", QUIET)
     assert "openmpi-4.1.4 on epyc-vm" in text and "no stable strides" in text
     assert "messages inside a node: 180 ns" in plan("64x64", "-n", "4", "--messages")
+
+
+def test_a_profile_without_costs_is_not_named_as_their_source(tmp_path: Path) -> None:
+    """Does the first line say that all costs are defaults if the profile has no stable record of them?"""
+    quiet = load(QUIET)
+    unstable = quiet.records.with_columns(stable=pl.lit(False))
+    save(tmp_path / "busy", machine=quiet.machine, topology_xml=quiet.topology_xml, run=quiet.run, records=unstable)
+    first = plan("64x64", "-n", "4", "--profile", tmp_path / "busy").splitlines()[0]
+    assert first.startswith("costs of nearfield's defaults, since the profile") and "no stable record" in first
+    assert "defaults" not in plan("64x64", "-n", "4", "--profile", QUIET).splitlines()[0]
+
+
+def test_csv_has_every_plan_in_full() -> None:
+    """Is the output a table alone, one row for each plan, with the numbers of --json?"""
+    rows = list(csv.DictReader(io.StringIO(plan("64x64", "-n", "8", "--csv"))))
+    plans = json.loads(plan("64x64", "-n", "8", "--json"))["plans"]
+    assert [float(row["time_ns"]) for row in rows] == [one["time_ns"] for one in plans]
+    assert rows[0]["split"] == "8x1" and rows[0]["messages"] == str(plans[0]["messages"])
 
 
 def test_uneven_boxes_are_told() -> None:

@@ -32,7 +32,7 @@ from nearfield.plan.words import (
     verdict,
 )
 from nearfield.profile import load
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.terminal import Column, Table, Terminal, print_csv
 from nearfield.units import counted, format_ns, parse_bytes
 
 LEGEND = (
@@ -75,6 +75,7 @@ def command(
     ] = False,
     top: Annotated[int, typer.Option(min=1, help="How many splits to show.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, all plans, and nothing else.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print all plans as CSV and nothing else.")] = False,
 ) -> None:
     """Say how to split a grid over ranks: every split with the time of its exchange, best first.
 
@@ -92,6 +93,8 @@ def command(
 
       nearfield plan 4096x4096 -n 48 --halo 2 --corners --profile nearfield-profile --dims 8x6
     """
+    if as_json and as_csv:
+        raise UsageError("--json and --csv are two formats", "Give one of them.")
     extents = counts(grid, "grid")
     known = costs_known(profile, on, mode, messages)
     ask = partial(
@@ -101,6 +104,9 @@ def command(
     plans = ask(dims=counts(dims, "split", least=0) if dims else None)
     if as_json:
         print(json.dumps(as_dict(known, plans, len(extents)), indent=1))
+        return
+    if as_csv:
+        print_csv([plan_row(plan, len(extents)) for plan in plans])
         return
     notes = [*known.notes, *unequal(plans[0], extents, ranks)]
     if dims:
@@ -217,6 +223,15 @@ def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
         "network_messages": plan.network_messages,
         "faces": [face_dict(face) for face in plan.faces[-dimensions:]],
     }
+
+
+def plan_row(plan: Plan, dimensions: int) -> dict[str, Any]:
+    """Returns a plan as a row of --csv: the numbers of `plan_dict` without those of single faces."""
+    names = {"split": "dims", "node": "node_dims", "box": "box"}
+    found = plan_dict(plan, dimensions)
+    splits = {name: "x".join(map(str, found.pop(key))) for name, key in names.items()}
+    found.pop("faces")
+    return splits | found
 
 
 def face_dict(face: Face) -> dict[str, int]:

@@ -70,8 +70,12 @@ def simulated(machine: DescribedMachine, records: pl.DataFrame) -> Known:
 
 
 def measured(profile: Profile) -> Known:
-    """Returns the costs of a profile. Costs without stable records are defaults, and the notes list these."""
+    """Returns the costs of a profile. Costs without stable records are defaults, and the notes list these; if all are,
+    the origin says so."""
     costs, notes = costs_of(profile.records, profile.machine.line_bytes)
+    if costs_text(costs, "") == costs_text(default_costs(), ""):
+        why = f"the profile {profile.path} has no stable record of what messages cost"
+        return Known(costs, f"nearfield's defaults, since {why}", notes=notes)
     return Known(costs, f"the profile {profile.path} ({profile.run.mpi.name} on {profile.machine.name})", notes=notes)
 
 
