@@ -1,5 +1,7 @@
 """Does `nearfield simulate` simulate what it is asked for, keep it, and say what is wrong with what it is asked?"""
 
+import csv
+import io
 import json
 import os
 import signal
@@ -23,19 +25,22 @@ from nearfield.cli.axes import parse_policies, parse_sizes
 from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
+from nearfield.machine.sweep import parse_sweep
 from nearfield.measure.row import Row
 from nearfield.measure.sim import Listener, pool
 from nearfield.measure.sim.axes import policy_order
 from nearfield.measure.sim.cases import Axes, Case, collectives
-from nearfield.measure.sim.operations import Operations, savings_of
+from nearfield.measure.sim.operations import Operations, savings_of, swept_cases
 from nearfield.measure.sim.places import NOWHERE, topology_of
 from nearfield.measure.sim.session import Outcome, add_to_profile
 from nearfield.measure.sim.store import rows_now
+from nearfield.measure.sim.usual import usual_nodes, usual_ranks_per_node
 from nearfield.measure.stop import Stop
 from nearfield.profile import from_rows, load
 from nearfield.profile.pivot import grids
+from nearfield.report.findings import findings as found_in
 
-SMALL = ["--nodes", "8", "--bytes", "4K,16K", "--repetitions", "2", "--jobs", "1"]
+SMALL = ["--nodes", "8", "--ranks-per-node", "1", "--bytes", "4K,16K", "--repetitions", "2", "--jobs", "1"]
 
 
 def run(*arguments: str) -> str:
@@ -85,6 +90,97 @@ def test_a_table_and_the_same_as_json():
     assert case["base_ns"] == mean["memory", 7.5]
     assert case["by_policy"]["payload-l3"] == pytest.approx(1 - mean["payload-l3", 7.5] / mean["memory", 7.5])
     assert case["base_ns"] > found["cases"][2]["base_ns"]
+
+
+def test_what_nobody_said_fits_the_machine_and_is_told():
+    """Is there a rank on each core and memory as described by default, of powers of two for applications, and is it
+    said what was assumed, with what changes it?"""
+    result = CliRunner().invoke(app, ["simulate", "bcast", "--on", "leo3", "--bytes", "64", "--repetitions", "1",
+                                      "--jobs", "1", "--policy", "memory"])  # fmt: skip
+    assert "nodes: 8, ranks: 96" in result.output
+    assert "assumed: 8 nodes (--nodes) and 12 ranks on each node, one per core (--ranks-per-node)" in result.output
+    found = {name: usual_ranks_per_node(load_machine(name), ["fft"]) for name in ("grace", "epyc-9755", "t3e-900")}
+    assert found == {"grace": 64, "epyc-9755": 128, "t3e-900": 1}
+    assert usual_nodes(load_machine("epyc-9755"), 128) == 2 and usual_nodes(load_machine("t3e-900"), 1) == 40
+
+
+def test_a_sweep_gives_what_files_of_these_values_give(tmp_path):
+    """Is each case of a sweep that of a machine whose file has this value, with a column of records for the key, also
+    when it is added to a profile; and is one of the value that the file says the plain one?"""
+    asked = request(sizes=(4096,), policies=("memory", "payload-l3"))
+    sweeps = [parse_sweep("memory.latency_ns=139.4,0.3us", asked.machine)]
+    out = add_to_profile(asked.machine, swept_cases(asked, sweeps), pool.on_cores(1), Listener(), tmp_path / "swept")
+    plain, swept = savings_of(rows_of(asked)), savings_of(out.rows, sweeps)
+    assert [one.swept["memory.latency_ns"] for one in swept] == [139.4, 300.0]
+    assert (swept[0].base_ns, swept[0].by_policy) == (plain[0].base_ns, plain[0].by_policy)
+    slower = asked.machine.model_copy(deep=True)
+    slower.memory.latency_ns.value = 300.0
+    assert swept[1].base_ns == savings_of(rows_of(request(machine=slower, sizes=(4096,))))[0].base_ns > plain[0].base_ns
+    records = added(asked, tmp_path / "swept").rows and load(tmp_path / "swept").records
+    assert records["machine_memory_latency_ns"].unique().sort().to_list() == [None, 139.4, 300.0]
+    again = add_to_profile(asked.machine, swept_cases(asked, sweeps), stopped_at_once, Listener(), tmp_path / "swept")
+    assert again.complete and savings_of(again.rows, sweeps) == swept  # nothing was left to simulate
+
+
+def test_a_report_keeps_sweeps_apart(tmp_path):
+    """Has the page of a profile with a sweep a plot over the swept key, and are its findings those of the machine as
+    its file describes it?"""
+    asked = request(sizes=(4096,), policies=("memory", "payload-l3"))
+    sweeps = [parse_sweep("memory.latency_ns=139.4,300", asked.machine)]
+    added(asked, tmp_path / "both")
+    before = found_in(load(tmp_path / "both"))
+    assert before and "Sweeps" not in page_of(tmp_path / "both")
+    add_to_profile(asked.machine, swept_cases(asked, sweeps), pool.on_cores(1), Listener(), tmp_path / "both")
+    assert (
+        load(tmp_path / "both").records.height
+        > 2 * load(tmp_path / "both").records["machine_memory_latency_ns"].null_count()
+    )
+    assert found_in(load(tmp_path / "both")) == before
+    assert "Time by memory latency ns" in page_of(tmp_path / "both")
+
+
+def page_of(folder):
+    page = folder.with_suffix(".html")
+    assert CliRunner().invoke(app, ["report", str(folder), "--out", str(page)]).exit_code == 0
+    return page.read_text(encoding="utf-8")
+
+
+def stopped_at_once(cases):
+    """A runner for what must not be simulated."""
+    assert cases == []
+    return iter(())
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("memory.latency_ns=80..200", (80, 110, 140, 170, 200)),
+        ("memory.latency_ns=80..200:3", (80, 140, 200)),
+        ("memory.latency_ns=80ns, 0.12us", (80, 120)),
+        ("cache[2].size_bytes=9MiB..36MiB", (9 << 20, 18 << 20, 36 << 20)),
+        ("core.outstanding_misses=2..12", (2, 4, 8, 12)),
+        ("core.clock_ghz=900MHz,2", (0.9, 2.0)),
+        ("cache[0].replacement=lru,random", ("lru", "random")),
+    ],
+)
+def test_ranges_and_units_of_a_sweep(text, values):
+    """Are ends of a range in it, do whole numbers double, and are units taken off?"""
+    found = parse_sweep(text, load_machine("power5-redstorm")).values
+    assert found == pytest.approx(values) if isinstance(values[0], (int, float)) else found == values
+
+
+def test_csv_is_a_table_for_plots():
+    """Has it one header over all tables, a row for each policy, and every number in full?"""
+    options = ["bcast", "allgather", *SMALL, "--policy", "payload-l3", "--sweep", "memory.latency_ns=150,300"]
+    rows = list(csv.DictReader(io.StringIO(run(*options, "--csv"))))
+    found = json.loads(run(*options, "--json"))["cases"]
+    assert list(rows[0]) == ["operation", "nodes", "ranks", "size_bytes", "memory.latency_ns", "memory_slowdown",
+                             "policy", "mean_time_ns", "saved"]  # fmt: skip
+    assert len(rows) == 2 * len(found) == 16 and {row["operation"] for row in rows} == {"bcast", "allgather"}
+    assert [float(row["mean_time_ns"]) for row in rows if row["policy"] == "memory"] == [
+        one["base_ns"] for one in found
+    ]
+    assert [float(r["saved"]) for r in rows if r["policy"] != "memory"] == [o["by_policy"]["payload-l3"] for o in found]
 
 
 def test_runs_are_deterministic():
@@ -233,7 +329,7 @@ def test_a_profile_of_another_machine_is_not_mixed_in(tmp_path):
             ["bcast", "--on", "tigerton", "--ranks-per-node", "2", "--policy", "payload-l3"],
             "these would work",
         ),
-        (["bcast", "--on", "blues"], "one rank has nobody"),
+        (["bcast", "--on", "blues", "--ranks-per-node", "1"], "one rank has nobody"),
         (["bcast", "--nodes", "300"], "from 1 to 256"),
         (["bcast", "--nodes", "8,x"], "not a number of nodes"),
         (["bcast", "--ranks-per-node", "3"], "from 1 to 2"),
@@ -244,9 +340,18 @@ def test_a_profile_of_another_machine_is_not_mixed_in(tmp_path):
         (["bcast", "--bytes", "4G"], "an MPI count"),
         (["bcast", "--bytes", "1K,,2K"], "between two commas"),
         (["ampg"], "did you mean 'amg'"),
-        (["amg", "--nodes", "12"], "multiples of 8"),
+        (["amg", "--nodes", "12", "--ranks-per-node", "1"], "multiples of 8"),
         (["fft", "--nodes", "8", "--bytes", "60000"], "powers of two"),
         (["bcast", "--frequency", "1000"], "no frequency"),
+        (["bcast", "--sweep", "memory.latency=80..200"], "did you mean 'memory.latency_ns'"),
+        (["bcast", "--sweep", "memory.latency_ns"], "there is no range"),
+        (["bcast", "--sweep", "memory.latency_ns=200..80"], "not a range"),
+        (["bcast", "--sweep", "memory.latency_ns=80..200:1"], "not a range"),
+        (["bcast", "--sweep", "memory.latency_ns=80parsec"], "ns, us, ms, s"),
+        (["bcast", "--sweep", "memory.latency_ns=1"], "the last cache takes"),
+        (["bcast", "--sweep", "cache[2].size_bytes=1KB"], "may mean powers"),
+        (["bcast", "--sweep", "core.outstanding_misses=2.5"], "not a whole number"),
+        (["bcast", "--sweep", "cache[0].replacement=lur"], "did you mean 'lru'"),
         ([], "no collective"),
     ],
 )

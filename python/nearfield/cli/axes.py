@@ -9,16 +9,28 @@ import typer
 
 from nearfield.cli import complete
 from nearfield.errors import UsageError
+from nearfield.terminal import err
 from nearfield.units import parse_bytes
 
+# The machine if none is named. It stays the one of a study, since no other's results can be set beside published ones.
+USUAL_MACHINE = "power5-redstorm"
+TODAYS_MACHINES = ("epyc-9755", "grace", "xeon-8470")
 SimulatedMachine = Annotated[
     str,
     typer.Option(
         metavar="NAME|FILE|PROFILE",
-        help="the machine; see `nearfield machine list`",
+        help="the machine, see `nearfield machine list`; the default, of 2004, is the one whose results stand beside "
+        f"published ones; of today: {', '.join(TODAYS_MACHINES)}",
         autocompletion=complete.machines,
     ),
 ]
+
+
+def tell_machine(ctx: typer.Context) -> None:
+    """Says that the default machine is an old one, and which others there are, if the user named none."""
+    source = ctx.get_parameter_source("on")
+    if source and source.name == "DEFAULT":
+        err.print(f"{USUAL_MACHINE} is a machine of 2004; of today are {', '.join(TODAYS_MACHINES)} (--on)")
 
 
 def parse_sizes(text: str) -> list[int]:

@@ -13,20 +13,30 @@ from rich.markup import escape
 
 from nearfield import itself
 from nearfield._native import simulation
-from nearfield.cli.axes import SimulatedMachine, parse_counts, parse_factors, parse_policies, parse_sizes
+from nearfield.cli.axes import (
+    USUAL_MACHINE,
+    SimulatedMachine,
+    parse_counts,
+    parse_factors,
+    parse_policies,
+    parse_sizes,
+    tell_machine,
+)
 from nearfield.cli.case_bar import CaseBar
+from nearfield.errors import UsageError
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
+from nearfield.machine.sweep import parse_sweep
 from nearfield.measure.sim import pool
-from nearfield.measure.sim.cases import applications, collectives
-from nearfield.measure.sim.operations import Operations, Savings, savings_of
+from nearfield.measure.sim.cases import BASE, applications, collectives
+from nearfield.measure.sim.operations import Operations, Savings, savings_of, swept_cases
 from nearfield.measure.sim.session import add_to_profile
+from nearfield.measure.sim.usual import RANKS, usual_nodes, usual_ranks_per_node
 from nearfield.measure.stop import Stop
 from nearfield.measure.work import Outcome
-from nearfield.terminal import Column, Table, Terminal, err
-from nearfield.units import format_bytes, format_ns
+from nearfield.terminal import Column, Table, Terminal, err, print_csv
+from nearfield.units import counted, format_bytes, format_ns
 
-USUAL_NODES = 64
 FURTHER = {"run": "simulate_run", "trace": "simulate_trace"}  # commands besides operations, and their modules
 
 
@@ -36,12 +46,17 @@ def _names(incomplete: str) -> list[str]:
 
 
 def command(
+    ctx: typer.Context,
     collective: Annotated[
         list[str] | None, typer.Argument(help="bcast, allgather, ..., amg, fft: see --list", autocompletion=_names)
     ] = None,
-    on: SimulatedMachine = "power5-redstorm",
-    nodes: Annotated[str, typer.Option(help="numbers of nodes: 8,64 (default: 64, or all there are)")] = "",
-    ranks_per_node: Annotated[int, typer.Option(min=1, help="ranks on each node, one per core")] = 1,
+    on: SimulatedMachine = USUAL_MACHINE,
+    nodes: Annotated[
+        str, typer.Option(help=f"numbers of nodes: 8,64 (default: at least 2, for {RANKS} ranks or more)")
+    ] = "",
+    ranks_per_node: Annotated[
+        int | None, typer.Option(min=1, help="ranks on each node, one per core (default: as many as it has cores)")
+    ] = None,
     sizes: Annotated[
         str, typer.Option("--bytes", help="sizes: 1K,12K or 1K..4M, every power of two (collectives: 1K..1M)")
     ] = "",
@@ -52,8 +67,16 @@ def command(
         str, typer.Option(help="where NICs put incoming bytes: payload-l3,ddio:ways=4, or all; see --list")
     ] = "all",
     memory_slowdown: Annotated[
-        str, typer.Option(help="how many times as slow memory is as the machine describes")
-    ] = "1,2.5,5,7.5",
+        str, typer.Option(help="how many times as slow memory is as the machine describes: 1,2.5,5,7.5")
+    ] = "1",
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=A..B[:N]",
+            help="change a key of the machine's file over a range or a list, e.g. memory.latency_ns=80..200 "
+            "(repeat for every combination); `nearfield machine show NAME -v` lists the keys",
+        ),
+    ] = None,
     frequency: Annotated[
         float | None, typer.Option(metavar="GHZ", help="core frequency; memory keeps its bytes and latency in cycles")
     ] = None,
@@ -75,6 +98,7 @@ def command(
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="list collectives, applications and policies and stop")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="print a row for each policy as CSV and nothing else")] = False,
 ) -> None:
     """Simulate collectives and applications on a machine that is described, not present: what would another place for
     incoming bytes, or slower memory, do?
@@ -92,38 +116,48 @@ def command(
 
     Examples:
 
-      nearfield simulate bcast --nodes 64 --policy payload-l3 --bytes 1K..4M
+      nearfield simulate bcast --on epyc-9755 --policy payload-l3 --bytes 1K..4M
+
+      nearfield simulate allreduce --on grace --sweep memory.latency_ns=80..200 --bytes 64K --csv
 
       nearfield simulate bcast allgather alltoall --nodes 16,64 --whole --bytes 64K --out collectives
 
-      nearfield simulate allreduce --on my-cluster.toml --policy ddio,ddio:ways=4 --memory-slowdown 1
+      nearfield simulate allreduce --on my-cluster.toml --policy ddio,ddio:ways=4 --memory-slowdown 1,2
 
       nearfield simulate amg fft --nodes 8,64 --policy header-l2,payload-l3 --frequency 2.1
     """
     if list_:
         return _list(as_json)
+    if as_json and as_csv:
+        raise UsageError("--json and --csv are two formats", "Give one of them.")
     machine = at_frequency(load_machine(on), frequency) if frequency else load_machine(on)
-    most_nodes = machine.network.max_nodes.value if machine.network else 1
+    names = tuple(dict.fromkeys(collective or ()))
+    each = ranks_per_node or usual_ranks_per_node(machine, names)
     asked = Operations(
         machine=machine,
-        names=tuple(dict.fromkeys(collective or ())),
+        names=names,
         sizes=tuple(parse_sizes(sizes)) if sizes else (),
-        nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (min(USUAL_NODES, most_nodes),),
+        nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (usual_nodes(machine, each),),
         policies=parse_policies(policy),
         slowdowns=tuple(parse_factors(memory_slowdown)),
-        ranks_per_node=ranks_per_node,
+        ranks_per_node=each,
         repetitions=repetitions,
         whole=whole,
         apart=apart,
     )
+    sweeps = [parse_sweep(text, machine) for text in sweep or ()]
+    _tell_assumed(ctx, asked)
     at_once = None if mpi else jobs or pool.cores()
     with Stop() as stop, CaseBar(err, at_once) as bar:
         runner = pool.on_cores(at_once, stop) if at_once else pool.on_mpi(stop)
-        outcome = add_to_profile(machine, asked.cases(), runner, bar, out, itself.typed())
+        outcome = add_to_profile(machine, swept_cases(asked, sweeps), runner, bar, out, itself.typed())
+    found = savings_of(outcome.rows, sweeps)
     if as_json:
-        print(json.dumps(as_dicts(outcome, asked), indent=1))
+        print(json.dumps(as_dicts(outcome, asked, found), indent=1))
+    elif as_csv:
+        print_csv([row for one in found for row in rows_of(one)])
     else:
-        show(outcome, asked)
+        show(found, asked)
     _tell_end(outcome, out)
     raise typer.Exit(0 if outcome.complete else stop.exit_code)
 
@@ -131,9 +165,9 @@ def command(
 # ---- output
 
 
-def show(outcome: Outcome, asked: Operations) -> None:
+def show(found: list[Savings], asked: Operations) -> None:
     """Prints a table per collective and number of nodes."""
-    found, specs = savings_of(outcome.rows), collectives() | applications()
+    specs = collectives() | applications()
     for collective, nodes in dict.fromkeys((one.operation, one.nodes) for one in found):
         some = [one for one in found if (one.operation, one.nodes) == (collective, nodes)]
         Terminal().print(f"\n[bold]{collective}[/bold] on {escape(asked.machine.name)}, nodes: {nodes}, "
@@ -145,16 +179,27 @@ def show(outcome: Outcome, asked: Operations) -> None:
         )
 
 
+def _tell_assumed(ctx: typer.Context, asked: Operations) -> None:
+    """Says what the user did not: the ranks, the nodes and the machine."""
+    by_nodes, by_cores = not ctx.params["nodes"], ctx.params["ranks_per_node"] is None
+    ranks = f"{counted(asked.ranks_per_node, 'rank')} on each node" + (", one per core" if by_cores else "")
+    chosen = [f"{counted(asked.nodes[0], 'node')} (--nodes)"] * by_nodes + [f"{ranks} (--ranks-per-node)"] * by_cores
+    if chosen:
+        err.print(f"assumed: {' and '.join(chosen)}")
+    tell_machine(ctx)
+
+
 def _table(some: list[Savings]) -> Table:
     policies = list(dict.fromkeys(name for one in some for name in one.by_policy))
-    keys = (Column(name, key=True, right=True) for name in ("bytes", "slowdown"))
+    keys = (Column(name, key=True, right=True) for name in ("bytes", *some[0].swept, "slowdown"))
     table = Table(*keys, *(Column(name, right=True) for name in ("memory", *policies)))
     last = None
     for one in some:
         size = format_bytes(one.size_bytes) if one.size_bytes != last else ""
         last = one.size_bytes
         cells = (_percent(one.by_policy.get(name)) for name in policies)
-        table.add_row(size, f"{one.slowdown:g}", format_ns(one.base_ns), *cells)
+        swept = (f"{value:g}" if isinstance(value, float) else str(value) for value in one.swept.values())
+        table.add_row(size, *swept, f"{one.slowdown:g}", format_ns(one.base_ns), *cells)
     return table
 
 
@@ -166,12 +211,21 @@ def _percent(share: float | None) -> str:
     return f"[{colour}]{text}[/{colour}]"
 
 
-def as_dicts(outcome: Outcome, asked: Operations) -> dict[str, Any]:
+def rows_of(one: Savings) -> list[dict[str, Any]]:
+    """Returns a case as rows for --csv, one for each policy: its time, and the share of the base's that it saves."""
+    case = {"operation": one.operation, "nodes": one.nodes, "ranks": one.ranks, "size_bytes": one.size_bytes}
+    case |= {**one.swept, "memory_slowdown": one.slowdown}
+    shares = {BASE: 0.0, **one.by_policy}
+    return [{**case, "policy": name, "mean_time_ns": one.base_ns * (1 - share), "saved": share}
+            for name, share in shares.items()]  # fmt: skip
+
+
+def as_dicts(outcome: Outcome, asked: Operations, found: list[Savings]) -> dict[str, Any]:
     """Returns what --json prints."""
     return {
         "machine": asked.machine.name,
         "complete": outcome.complete,
-        "cases": [asdict(one) for one in savings_of(outcome.rows)],
+        "cases": [asdict(one) for one in found],
         "records": outcome.rows,
     }
 

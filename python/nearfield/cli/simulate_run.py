@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from nearfield import itself, profile
-from nearfield.cli.axes import SimulatedMachine, parse_factors, parse_policies
+from nearfield.cli.axes import USUAL_MACHINE, SimulatedMachine, parse_factors, parse_policies, tell_machine
 from nearfield.cli.replay_tables import as_dict, runs_as_dict, show, show_runs
 from nearfield.cli.simulated import (
     Chosen,
@@ -29,6 +29,7 @@ from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.sim.axes import check_axes, chosen_policies
 from nearfield.measure.sim.cases import BASE
+from nearfield.measure.sim.usual import usual_nodes_of
 from nearfield.observe.trace import Trace
 from nearfield.simulate.program import save
 from nearfield.simulate.replay import Cluster
@@ -38,13 +39,14 @@ from nearfield.units import counted
 
 
 def command(
+    ctx: typer.Context,
     what: Annotated[
         list[str],
         typer.Argument(metavar="TRACE | -- COMMAND...", help="a folder that observe made, or a command"),
     ],
-    on: SimulatedMachine = "power5-redstorm",
+    on: SimulatedMachine = USUAL_MACHINE,
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="nodes, of equally many ranks (default: as many as ranks)")
+        int | None, typer.Option(min=1, help="nodes, of equally many ranks (default: as few as have a core for each)")
     ] = None,
     policy: Annotated[str, typer.Option(help="where NICs put incoming bytes: payload-l3,ddio:ways=4, or all")] = "all",
     frequency: Annotated[
@@ -52,7 +54,7 @@ def command(
     ] = None,
     memory_slowdown: Annotated[
         str, typer.Option(help="how many times as slow memory is as the machine describes, for up to four speeds")
-    ] = "1,2.5,5,7.5",
+    ] = "1",
     region: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="count only this region: pcontrol, or a function that was observed alone"),
@@ -103,7 +105,9 @@ def command(
 
       mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
     """
-    asked = _Asked(on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, apart, out, as_json)
+    asked = _Asked(
+        ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, apart, out, as_json
+    )
     course = Course(asks=not as_observed, clock=wtime)
     live = is_command(what) and not (valgrind or mpi)
     if wtime and (as_observed or not live):
@@ -118,6 +122,7 @@ def command(
             print(json.dumps(runs_as_dict(runs), indent=1))
         else:
             show_runs(runs, shlex.join(what))
+        _tell_assumed(asked, runs[0].cluster)
     elif live and not apart:
         _tell(asked, simulate_live(what, keep, _choose(asked, Alone()), course))
     else:
@@ -130,6 +135,7 @@ def command(
 class _Asked:
     """The user's options, as they were typed."""
 
+    ctx: typer.Context
     on: str
     nodes: int | None
     policy: str
@@ -170,7 +176,7 @@ def _choose(asked: _Asked, shards: Alone) -> Chosen:
         profile.ensure_writable(asked.out, overwrite=False)
 
     def cluster_of(ranks: int) -> Cluster:
-        nodes = asked.nodes or ranks
+        nodes = asked.nodes or usual_nodes_of(machine, ranks)
         each = ranks_per_node(ranks, nodes)
         if shards.count > nodes:
             raise UsageError(
@@ -187,9 +193,18 @@ def _tell(asked: _Asked, done: Simulated) -> None:
         print(json.dumps(as_dict(done.found), indent=1))
     else:
         show(done.found, done.command, done.seconds, decided=done.decided)
+    _tell_assumed(asked, done.found.cluster)
     if out := asked.out:
         save(out, done.found, itself.typed(), done.seconds)
         err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(itself.command('report', out))}")
+
+
+def _tell_assumed(asked: _Asked, cluster: Cluster) -> None:
+    """Says what the user did not."""
+    if asked.nodes is None:
+        each = counted(cluster.ranks_per_node, "rank")
+        err.print(f"assumed: {counted(cluster.nodes, 'node')} with {each} on each (--nodes)")
+    tell_machine(asked.ctx)
 
 
 def ranks_per_node(ranks: int, nodes: int) -> int:

@@ -11,7 +11,7 @@ import typer
 
 from nearfield.base.words import listed
 from nearfield.cli import complete
-from nearfield.cli.axes import SimulatedMachine, parse_factors
+from nearfield.cli.axes import USUAL_MACHINE, SimulatedMachine, parse_factors
 from nearfield.cli.trace_tables import as_dict, show
 from nearfield.cli.work_bar import Standing, WorkBar
 from nearfield.measure.stop import Stop
@@ -26,10 +26,10 @@ def command(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE", help="traces, one after the other; - is standard input")
     ],
-    on: SimulatedMachine = "power5-redstorm",
+    on: SimulatedMachine = USUAL_MACHINE,
     memory_slowdown: Annotated[
         str, typer.Option(help="how many times as slow memory is as the machine describes, for up to four speeds")
-    ] = "1,2.5,5,7.5",
+    ] = "1",
     format_: Annotated[
         str,
         typer.Option(

@@ -50,6 +50,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 BOUNDS: dict[str, tuple[float, float]] = {"ns": (0, 1e12), "bytes": (0, 1e15), "count": (0, 1e15), "share": (0, 1e3)}
 MOST_BYTES = 1 << 50  # length of a parameter
 ONCE_TEXT = ("memory_slowdown",)  # parameters that are numbers, which older versions of nearfield wrote as text
+SWEPT = "machine_"  # begins the name of a parameter that is a key of the simulated machine's file
 REQUIRED = ("scenario", "metric", "unit", "n", "stable", "source")
 PLACE = ("distance", "pair", "side")
 COUNTED = ("stride", "ranks", "nodes")  # parameters that are whole numbers from 0 on, beside those in bytes
@@ -65,6 +66,12 @@ def deciding(records: pl.DataFrame) -> pl.DataFrame:
 def parameters(records: pl.DataFrame) -> list[str]:
     """Returns the parameter columns that at least one of these records has, in the order of the columns."""
     return [name for name in _parameter_columns(records) if records[name].null_count() < records.height]
+
+
+def swept(records: pl.DataFrame) -> list[str]:
+    """Returns the parameters that are keys of the simulated machine's file, over which a sweep went. A record without
+    them is of the machine as its file describes it."""
+    return [name for name in parameters(records) if name.startswith(SWEPT)]
 
 
 def identity(records: pl.DataFrame) -> list[str]:

@@ -11,7 +11,7 @@ import polars as pl
 
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, ratio_of
-from nearfield.profile.records import picked
+from nearfield.profile.records import picked, swept
 from nearfield.topology import DISTANCES
 
 MOST_DRAWN = 12
@@ -114,6 +114,13 @@ def narrowed(profile: Profile) -> Profile:
     drawn = {place.pair for name in scenarios for place in drawn_places(profile.records, name)}
     kept = profile.records.filter(pl.col("pair").is_null() | pl.col("pair").is_in(drawn))
     return replace(profile, records=kept)
+
+
+def as_described(profile: Profile) -> Profile:
+    """Returns the profile with records of the machine as its file describes it, without those of sweeps."""
+    names = swept(profile.records)
+    kept = profile.records.filter(*(pl.col(name).is_null() for name in names))
+    return replace(profile, records=kept.drop(names))
 
 
 def one_machine(profile: Profile) -> Profile:

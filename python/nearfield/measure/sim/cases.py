@@ -13,6 +13,7 @@ from nearfield.base.words import suggestion
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
+from nearfield.machine.sweep import Setting, changed, column_of
 from nearfield.measure.row import Row, frame, missing, parameters_of, value
 from nearfield.measure.sim.places import NOWHERE, Place
 
@@ -59,13 +60,15 @@ class Axes:
 
 @dataclass(frozen=True)
 class Case:
-    """One simulation: a scenario with its parameters at a place of a machine, over some axes."""
+    """One simulation: a scenario with its parameters at a place of a machine, over some axes. `swept` are values that
+    stand for those of the machine's file; the records have a column for each."""
 
     machine: DescribedMachine
     scenario: str
     place: Place
     parameters: tuple[tuple[str, int | str], ...]
     axes: Axes = Axes()
+    swept: Setting = ()
 
     @cached_property
     def given(self) -> dict[str, int | str]:
@@ -83,8 +86,14 @@ class Case:
 
     def __str__(self) -> str:
         if self.scenario in OPERATIONS:
-            return f"{self.given['operation']} of {self.given['size_bytes']} B on {self.given.get('nodes', 1)} nodes"
+            where = "".join(f", {key} {value}" for key, value in self.swept)
+            nodes = self.given.get("nodes", 1)
+            return f"{self.given['operation']} of {self.given['size_bytes']} B on {nodes} nodes{where}"
         return f"{self.scenario}, {self.place.distance or 'all cores'}"
+
+    @property
+    def _columns(self) -> dict[str, int | float | str]:
+        return {column_of(key): value for key, value in self.swept}
 
     def points(self) -> list[Point]:
         """Returns the points of this case: for every policy one at each memory speed, and then one for the numbers that
@@ -93,7 +102,7 @@ class Case:
         for policy in self.axes.policies or (None,):
             for slowdown in (*self.axes.slowdowns, None):
                 more = {POLICY: policy, SLOWDOWN: slowdown}
-                made.append(_point(self.scenario, self.place.distance or None, {**self.given, **more}))
+                made.append(_point(self.scenario, self.place.distance or None, {**self.given, **self._columns, **more}))
         return made
 
     def run(self) -> list[Row]:
@@ -103,7 +112,7 @@ class Case:
         try:
             results = simulation.run(
                 self.scenario,
-                native(self.machine),
+                native(changed(self.machine, self.swept)),
                 self.place.native(),
                 list(self.parameters),
                 list(axes.policies),
@@ -129,7 +138,7 @@ class Case:
             distance=self.place.distance or None,
             pair=self.place.pair if self.place.distance else None,
             side=result.side or None,
-            parameters=self.given | more,
+            parameters=self.given | self._columns | more,
         )
         return of | (
             missing(result.reason) if result.value is None else value(result.value, result.low, result.high, result.n)

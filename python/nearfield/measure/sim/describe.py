@@ -9,10 +9,11 @@ from typing import Any
 
 from nearfield._native import simulation
 from nearfield.machine import DescribedMachine
-from nearfield.measure.row import Row
+from nearfield.measure.row import Row, parameters_of
 from nearfield.measure.sim.cases import POLICY, SLOWDOWN, scenarios
 from nearfield.measure.sim.places import Place, all_places
 from nearfield.profile import schema
+from nearfield.profile.records import SWEPT
 
 SIMULATOR = "2"  # changes whenever the same input gives other numbers
 Skipped = tuple[str, str | None, str]  # scenario, distance, reason
@@ -22,6 +23,7 @@ AXES = {
     POLICY: "where the NIC puts incoming bytes; absent: as the machine's file says",
     SLOWDOWN: "how many times as slow memory is as the machine describes; absent: the number does not depend on it",
 }
+OF_FILE = "a key of the machine's file, over which a sweep went; absent: as the file says"
 # Protocols between nodes that have an eager limit: beyond it a send waits for its receive.
 _WITH_LIMIT = ("eager-rendezvous", "buffered-synchronous")
 
@@ -109,13 +111,17 @@ def _counters(rows: list[Row]) -> dict[str, str]:
 
 def described(spec: simulation.Scenario, rows: Iterable[Row] = ()) -> schema.Scenario:
     """Returns the scenario with the axes and the further metrics that the rows have."""
-    axes = [name for name in AXES if any(row.get(name) is not None for row in rows)]
+    rows = list(rows)
+    there = {name: None for row in rows for name in parameters_of(row)}
+    axes = [name for name in AXES if name in there]
+    swept = [name for name in there if name.startswith(SWEPT)]
     metrics = {row["metric"] for row in rows}
     return schema.Scenario(
         name=spec.name,
         summary=spec.summary,
         parameters=[schema.ParameterInfo(name=p.name, summary=p.summary) for p in spec.parameters]
-        + [schema.ParameterInfo(name=name, summary=AXES[name]) for name in axes],
+        + [schema.ParameterInfo(name=name, summary=AXES[name]) for name in axes]
+        + [schema.ParameterInfo(name=name, summary=OF_FILE) for name in swept],
         metrics=[schema.MetricInfo(name=m.name, unit=m.unit, summary=m.summary) for m in spec.metrics]
         + [schema.MetricInfo(name=m.name, unit=m.unit, summary=m.summary)
            for m in spec.more_metrics if m.name in metrics],

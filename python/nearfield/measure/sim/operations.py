@@ -3,15 +3,17 @@ by several policies at several memory speeds; and what every policy saves agains
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import Any
 
 from nearfield._native import simulation
 from nearfield.base.words import sentence, suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
+from nearfield.machine.sweep import Sweep, Value, changed, settings
 from nearfield.measure.request import LARGEST_SIZE
 from nearfield.measure.row import Row
 from nearfield.measure.sim.axes import ALL, check_axes, chosen_policies, groups, policy_order, refused, with_axes
@@ -114,7 +116,16 @@ class Operations:
                 raise refused(error) from error
 
 
-_Key = tuple[str, int, int, int, float]  # operation, nodes, ranks, bytes, slowdown
+def swept_cases(asked: Operations, sweeps: Iterable[Sweep]) -> list[Case]:
+    """Returns the cases of every combination of the sweeps' values. Raises UsageError if one of them cannot be."""
+    return [
+        replace(case, machine=asked.machine, swept=setting)
+        for setting in settings(sweeps)
+        for case in replace(asked, machine=changed(asked.machine, setting)).cases()
+    ]
+
+
+_Key = tuple[Any, ...]  # operation, nodes, ranks, bytes, slowdown, values of the sweeps
 METRIC = "mean_time"  # S4, section 4.4: the average of the runs
 
 
@@ -128,16 +139,19 @@ class Savings:
     size_bytes: int
     slowdown: float
     base_ns: float
+    swept: dict[str, Value] = field(default_factory=dict)  # values of the machine's keys
     by_policy: dict[str, float] = field(default_factory=dict)  # share of the base's time that is saved
 
 
-def savings_of(rows: list[Row]) -> list[Savings]:
-    """Returns the savings of each collective, number of nodes, size and memory speed. Cases without the base are left
-    out."""
+def savings_of(rows: list[Row], sweeps: Iterable[Sweep] = ()) -> list[Savings]:
+    """Returns the savings of each collective, number of nodes, size, memory speed and value of the sweeps. Leaves out
+    cases without the base."""
+    columns = {sweep.column: sweep.key for sweep in sweeps}
     times: dict[tuple[_Key, str], float] = {}
     for row in rows:
         if row["metric"] == METRIC:
-            case = (row["operation"], row["nodes"], row["ranks"], row["size_bytes"], row["memory_slowdown"])
+            names = ("operation", "nodes", "ranks", "size_bytes", "memory_slowdown", *columns)
+            case = tuple(row.get(name) for name in names)
             times[case, row["policy"]] = row["value"]
     found: dict[_Key, Savings] = {}
     for key in sorted(times, key=lambda key: (key[0], policy_order(key[1]))):
@@ -145,7 +159,9 @@ def savings_of(rows: list[Row]) -> list[Savings]:
         base_ns = times.get((case, BASE))
         if base_ns is None:
             continue
-        one = found.setdefault(case, Savings(*case, base_ns))
+        operation, nodes, ranks, size, slowdown, *values = case
+        swept = dict(zip(columns.values(), values, strict=True))
+        one = found.setdefault(case, Savings(operation, nodes, ranks, size, slowdown, base_ns, swept))
         if policy != BASE:
             one.by_policy[policy] = 1 - times[key] / base_ns if base_ns else 0.0
     return list(found.values())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import narrowed, one_machine
+from nearfield.report.evidence import as_described, narrowed, one_machine
 from nearfield.report.findings import (
     buffer_state,
     collectives,
@@ -62,6 +62,7 @@ def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> l
     """Returns all findings, most important first: by level, then by weight; the first one of every topic comes before
     the second one of any, since a machine with five distances has five of most. `rules` are those that `tune` found
     for this MPI; `apply` is the command that runs programs under them."""
+    profile = as_described(profile)
     small = one_machine(narrowed(profile))
     found = tuned.tuned(rules, apply) if rules else []
     found += [finding for finder in FINDERS for finding in finder(small)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import one_machine
+from nearfield.report.evidence import as_described, one_machine
 from nearfield.report.measures import has_values
 from nearfield.report.plots import (
     application,
@@ -24,6 +24,7 @@ from nearfield.report.plots import (
     program,
     protocol,
     stride,
+    sweep,
 )
 from nearfield.report.plots.chart import Chart
 
@@ -56,10 +57,13 @@ class Section:
 
 
 def sections(profile: Profile) -> list[Section]:
-    """Returns a section for every scenario that was measured or skipped."""
-    present = list(dict.fromkeys([*profile.records["scenario"], *(s.scenario for s in profile.run.skipped)]))
+    """Returns a section for every scenario that was measured or skipped, and one for sweeps over a machine's keys."""
+    described = as_described(profile)
+    present = list(dict.fromkeys([*described.records["scenario"], *(s.scenario for s in profile.run.skipped)]))
     known = [name for name in SCENARIOS if name in present]
-    return [_section(profile, name) for name in [*known, *(n for n in present if n not in SCENARIOS)]]
+    found = [_section(described, name) for name in [*known, *(n for n in present if n not in SCENARIOS)]]
+    charts = sweep.charts(profile)
+    return [*found, *([Section("sweep", sweep.TITLE, sweep.SHORT, "", charts)] if charts else [])]
 
 
 def _section(profile: Profile, scenario: str) -> Section:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from nearfield.profile import Profile, parameters
@@ -27,14 +29,17 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
         choice = {"metric": str(metric)}
         if pair is not None:
             choice = {PLACE: f"{distance}, {pair}"} | choice
-        variants.append(Variant(choice, _figure(own, str(metric))))
+        variants.append(Variant(choice, figure(own, str(metric))))
     caption = "A plot made for any scenario: there is none for this one."
     return [Chart(f"scenario-{scenario}", "All values", caption, variants)] if variants else []
 
 
-def _figure(rows: pl.DataFrame, metric: str) -> Figure:
+def figure(rows: pl.DataFrame, metric: str, among: Iterable[str] | None = None) -> Figure:
+    """Returns a plot of the metric against the parameter, `among` these or all, that has most values; bars if none of
+    them is a number. Every combination of the other parameters is a line."""
     names = parameters(rows)
-    numbers = [name for name in names if rows[name].dtype.is_numeric() and not rows[name].null_count()]
+    those = names if among is None else among
+    numbers = [name for name in those if rows[name].dtype.is_numeric() and not rows[name].null_count()]
     x = max(numbers, key=lambda name: rows[name].n_unique(), default=None)
     rest = [n for n in [*(n for n in names if n != x), "side"] if rows[n].n_unique() > 1]
     unit = str(rows["unit"][0])

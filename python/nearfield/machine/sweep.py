@@ -1,0 +1,132 @@
+"""A described machine with some of its numbers changed, and ranges of such numbers: `memory.latency_ns=80..200`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from pydantic import ValidationError
+
+from nearfield.base.mistakes import mistakes, told
+from nearfield.base.words import sentence, suggestion
+from nearfield.errors import UsageError
+from nearfield.machine.quantity import Sourced, facts, is_size
+from nearfield.machine.schema import DescribedMachine
+from nearfield.profile.records import SWEPT
+from nearfield.units import parse_bytes
+
+Value = int | float | str
+Setting = tuple[tuple[str, Value], ...]  # keys of a machine's file, each with a value
+USUAL_STEPS = 5  # values of a range of fractions
+MOST_VALUES = 1000
+FORM = "Write KEY=80..200, KEY=80..200:7 for seven values, or KEY=80,120,200."
+# Ends of keys, and the units in which their values may be written, with the factor of each.
+UNITS = {
+    "_ns": {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9},
+    "_ghz": {"ghz": 1.0, "mhz": 1e-3},
+    "gb_per_s": {"gb/s": 1.0, "mb/s": 1e-3, "tb/s": 1e3},
+    "_cycles": {"cycles": 1.0},
+}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The values that a key of a machine takes, one after the other."""
+
+    key: str
+    values: tuple[Value, ...]
+
+    @property
+    def column(self) -> str:
+        """Returns the column of records that holds the key's value."""
+        return column_of(self.key)
+
+
+def column_of(key: str) -> str:
+    """Returns 'machine_cache_2_size_bytes' for the key 'cache[2].size_bytes'."""
+    return SWEPT + re.sub(r"\W+", "_", key)
+
+
+def parse_sweep(text: str, machine: DescribedMachine) -> Sweep:
+    """Returns the sweep of 'KEY=80..200:7', 'KEY=80..200' or 'KEY=80,120,200'. Raises UsageError for a key that the
+    machine's file does not have, and for a value that is none of the key."""
+    key, equals, values = (part.strip() for part in text.partition("="))
+    known = dict(facts(machine))
+    if not equals or not values:
+        raise UsageError(f"--sweep '{text}': there is no range", FORM)
+    if key not in known:
+        raise UsageError(f"{machine.name} has no key '{key}'", sentence(suggestion(key, known)))
+    fact = known[key]
+    if isinstance(fact.plain, list):
+        raise UsageError(f"--sweep {key}: its value is a list", "Take a key that holds one number or word.")
+    found = _range(key, values, fact) if ".." in values else [_value(key, one, fact) for one in values.split(",")]
+    if len(found) > MOST_VALUES:
+        raise UsageError(f"--sweep {key}: {len(found)} values, {MOST_VALUES} at most", "Give fewer.")
+    return Sweep(key, tuple(dict.fromkeys(found)))
+
+
+def settings(sweeps: Iterable[Sweep]) -> list[Setting]:
+    """Returns every combination of the sweeps' values; one empty setting if there is no sweep."""
+    return list(product(*([(sweep.key, value) for value in sweep.values] for sweep in sweeps)))
+
+
+def changed(machine: DescribedMachine, setting: Setting) -> DescribedMachine:
+    """Returns the machine with these values instead of its own. Raises UsageError if they contradict others."""
+    if not setting:
+        return machine
+    values = machine.model_dump(exclude_none=True)
+    for key, value in setting:
+        *outer, last = [int(part) if part.isdecimal() else part for part in re.findall(r"\w+", key)]
+        table: Any = values
+        for part in outer:
+            table = table[part]
+        table[last] = {"value": value, "kind": "chosen", "reason": "one value of a sweep"}
+    try:
+        return DescribedMachine.model_validate(values)
+    except ValidationError as error:
+        words = ", ".join(f"{key}={value}" for key, value in setting)
+        raise UsageError(
+            f"{machine.name} cannot have {words}: {told(mistakes(error, DescribedMachine))}",
+            "Take other values, or change the keys that it names in a file of your own.",
+        ) from error
+
+
+def _range(key: str, text: str, fact: Sourced) -> list[Value]:
+    """Returns the values of a range with both its ends. Without a number of values whole numbers double, and others
+    are USUAL_STEPS with the same distance."""
+    span, colon, count = text.partition(":")
+    first, last = (_value(key, end, fact) for end in span.split("..", 1))
+    if isinstance(first, str) or isinstance(last, str):
+        raise UsageError(f"--sweep {key}={text}: words have no range", "Write them one by one: KEY=lru,random.")
+    if not first < last or (colon and not (count.strip().isdecimal() and 2 <= int(count) <= MOST_VALUES)):
+        raise UsageError(f"--sweep {key}={text}: not a range from a smaller value up", FORM)
+    whole = isinstance(fact.plain, int)
+    if whole and not colon:
+        doubled = [max(first, 1) << n for n in range(64) if max(first, 1) << n < last]  # type: ignore[operator]
+        return [*([first] if first < 1 else []), *doubled, last]
+    steps = int(count) - 1 if colon else USUAL_STEPS - 1
+    values = [first + (last - first) * step / steps for step in range(steps)]
+    return [*((round(value) for value in values) if whole else values), last]
+
+
+def _value(key: str, text: str, fact: Sourced) -> Value:
+    """Returns one value with its unit taken off."""
+    text = text.strip()
+    if isinstance(fact.plain, str):
+        return text
+    if is_size(fact):
+        return parse_bytes(text)
+    match = re.fullmatch(r"(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(\S*)", text)
+    units = next((units for end, units in UNITS.items() if end in key), {})
+    if match is None or (match[2] and match[2].lower() not in units):
+        known = f" with {', '.join(units)} or no unit" if units else ""
+        raise UsageError(f"--sweep {key}: '{text}' is no value of it", f"Write a number{known}. {FORM}")
+    number = float(match[1]) * units.get(match[2].lower(), 1.0)
+    if isinstance(fact.plain, int):
+        if not number.is_integer():
+            raise UsageError(f"--sweep {key}: {text} is not a whole number", FORM)
+        return int(number)
+    return number

@@ -1,0 +1,34 @@
+"""What a simulation takes where the user says nothing: a rank on each core of the machine, and of nodes as many as the
+ranks of a program need, or as make a cluster of collectives and applications without making it slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nearfield.machine import DescribedMachine
+from nearfield.measure.sim.cases import applications
+
+RANKS = 64  # at least, in all
+
+
+def usual_ranks_per_node(machine: DescribedMachine, names: Iterable[str]) -> int:
+    """Returns the cores of a node; for applications, which split their problem by powers of two, the largest power of
+    two that these cores make."""
+    cores = machine.cores.value if machine.cores else 1
+    return 1 << (cores.bit_length() - 1) if any(name in applications() for name in names) else cores
+
+
+def usual_nodes_of(machine: DescribedMachine, ranks: int) -> int:
+    """Returns the fewest nodes that so many ranks can be dealt out to evenly, with at most one rank per core."""
+    cores = machine.cores.value if machine.cores else 1
+    return next(nodes for nodes in range(1, ranks + 1) if ranks % nodes == 0 and ranks <= nodes * cores)
+
+
+def usual_nodes(machine: DescribedMachine, ranks_per_node: int) -> int:
+    """Returns the fewest nodes, at least two and a power of two, that have RANKS ranks together; fewer if the machine
+    has fewer."""
+    most = machine.network.max_nodes.value if machine.network else 1
+    nodes = 2
+    while nodes * ranks_per_node < RANKS:
+        nodes *= 2
+    return min(nodes, most)

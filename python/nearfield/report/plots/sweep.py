@@ -1,0 +1,60 @@
+"""Plots what a sweep over keys of a simulated machine's file did to the time of an operation."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nearfield.profile import Profile
+from nearfield.profile.records import parameters, swept
+from nearfield.report.plots.chart import Chart, Variant
+from nearfield.report.plots.generic import figure
+from nearfield.units import format_bytes
+
+TITLE = "Sweeps over the machine"
+SHORT = "Sweeps"
+METRIC = "mean_time"
+_CASE = ("operation", "ranks", "size_bytes")
+
+
+def charts(profile: Profile) -> list[Chart]:
+    """Returns a chart for each combination of keys that was swept, with a figure per operation, ranks and size, and
+    a line per policy, speed of memory and value of the other keys. The key with most values is on the axis."""
+    rows = profile.records.filter(pl.col("metric") == METRIC)
+    keys = swept(rows)
+    if not keys:
+        return []
+    given = rows.select(pl.col(name).is_not_null() for name in keys)
+    found = []
+    for number, which in enumerate(row for row in given.unique(maintain_order=True).iter_rows() if any(row)):
+        here = [name for name, is_given in zip(keys, which, strict=True) if is_given]
+        same = rows.filter(*(pl.col(name).is_not_null() == (name in here) for name in keys))
+        found.append(Chart(f"sweep-{number}", _title(here), _CAPTION, _variants(same, here)))
+    return found
+
+
+_CAPTION = (
+    "The mean time of the simulated repetitions if the machine's file had these values, and all others as they are."
+)
+
+
+def _title(keys: list[str]) -> str:
+    return f"Time by {' and '.join(words(key) for key in keys)}"
+
+
+def words(key: str) -> str:
+    """Returns 'memory latency ns' for the column 'machine_memory_latency_ns'."""
+    return key.partition("_")[2].replace("_", " ")
+
+
+def _variants(rows: pl.DataFrame, keys: list[str]) -> list[Variant]:
+    variants = []
+    for (operation, ranks, size), own in rows.group_by(*_CASE, maintain_order=True):
+        choice = {"operation": str(operation), "ranks": str(ranks), "size": format_bytes(int(str(size)))}
+        variants.append(Variant(choice, figure(_renamed(own, keys), METRIC, map(words, keys))))
+    return variants
+
+
+def _renamed(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Returns the rows with only those parameters that differ, and with the words of keys, which stand in the plot."""
+    same = [name for name in parameters(rows) if name not in keys and rows[name].n_unique() == 1]
+    return rows.drop(same).rename({key: words(key) for key in keys})
