@@ -36,10 +36,10 @@ def test_the_rest_takes_as_long_as_what_is_done() -> None:
         assert out.getvalue() == "simulating 3 cases, 2 at a time, 2 more are there already\n"
         now[0] = 110.0
         bar.done(cases[0], 10.0)
-        assert bar.standing() == Standing("1 of 3 cases (a case)", 0.25, 10.0)
-        now[0] = 115.0  # nothing more was done meanwhile
+        assert bar.standing() == Standing("1 of 3 cases (a case)", 0.25, 15.0)
+        now[0] = 120.0  # nothing more was done meanwhile
         assert bar.standing().left_s == 5
-        now[0] = 125.0
+        now[0] = 130.0
         assert bar.standing().left_s == -5  # longer than was planned
         bar.done(cases[1], 25.0)
         bar.done(cases[2], 10.0)
@@ -61,8 +61,8 @@ def test_each_kind_of_case_counts_by_its_own_cost() -> None:
             assert bar.standing().share < 0.05
             left.append(bar.standing().left_s)
         assert left == sorted(left, reverse=True)  # it does not grow while nothing ends
-        bar.done(large[0], 40.0)
         now[0] = 45.0
+        bar.done(large[0], 40.0)
         share = 45 / (45 + 1000 * 45 / 1001)
         assert bar.standing().share == pytest.approx(share) and bar.standing().left_s == pytest.approx(45, rel=0.01)
 

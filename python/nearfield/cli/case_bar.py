@@ -24,7 +24,7 @@ class CaseBar(WorkBar, Listener):
         super().__init__(console, self.standing)
         self._at_once, self._clock = at_once, clock
         self._cases = self._cases_done = 0
-        self._begun = 0.0
+        self._begun = self._ended_last = 0.0
         self._work: dict[str, float] = defaultdict(float)  # by kind
         self._work_done: dict[str, float] = defaultdict(float)
         self._seconds: dict[str, float] = defaultdict(float)
@@ -45,7 +45,7 @@ class CaseBar(WorkBar, Listener):
         self._cases_done += 1
         self._work_done[case.kind] += case.work
         self._seconds[case.kind] += seconds
-        self._latest = f" ({case})"
+        self._ended_last, self._latest = self._clock(), f" ({case})"
 
     def standing(self) -> Standing:
         """Returns how far it is now. The time left falls while nothing ends, down to "longer than was planned"."""
@@ -55,13 +55,13 @@ class CaseBar(WorkBar, Listener):
         return Standing(what, share, self._left_s(spent, left) if spent else None)
 
     def _left_s(self, spent: float, left: float) -> float:
-        """Returns the seconds until the end, if as many cases as possible go on side by side as they did until now."""
-        elapsed, cases_left = self._clock() - self._begun, self._cases - self._cases_done
+        """Returns the seconds until the end, counted from when a case ended last, if as many cases as possible go on
+        side by side as they did until then."""
+        cases_left = self._cases - self._cases_done
         if not cases_left:
             return 0.0
-        usual = max(1.0, spent / elapsed) if elapsed else 1.0
-        side_by_side = min(self._at_once or usual, self._cases)
-        return (spent + left - side_by_side * elapsed) / min(side_by_side, cases_left)
+        usual = max(1.0, spent / max(self._ended_last - self._begun, 1e-9))
+        return left / min(self._at_once or usual, cases_left) - (self._clock() - self._ended_last)
 
     def _seconds_left(self) -> float:
         """Returns the seconds of simulating that the cases left should take, one after the other. A kind of which none
