@@ -275,17 +275,6 @@ def test_tables_and_json_say_the_same(tmp_path: Path) -> None:
     assert found["accesses"] == found["loads"] + found["stores"] == 20000 and found["complete"]
 
 
-def test_the_documentation_shows_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are the tables in docs/simulate.md those that the command prints? Its last line says how long it took."""
-    root = TRACES.parents[2]
-    page = (root / "docs" / "simulate.md").read_text(encoding="utf-8")
-    shown = re.search(r"\$ nearfield (simulate trace [^\n]*)\n(.*?)\n[^\n]* simulated in [^\n]*\n```", page, re.DOTALL)
-    assert shown
-    monkeypatch.chdir(root)
-    printed = in_process(*shown[1].split()).out
-    assert printed.rstrip().rpartition("\n")[0] == shown[2]
-
-
 def test_ctrl_c_shows_what_was_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When it comes while the trace is read: are the accesses up to there shown, and said to be no more, and is the
     exit code that of a command that a signal ended?"""
