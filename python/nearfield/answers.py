@@ -11,8 +11,8 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from nearfield.base.files import write_whole
-from nearfield.errors import ProfileError, UsageError
+from nearfield.base.files import content_of, write_whole
+from nearfield.errors import NearfieldError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,14 +23,20 @@ MOST_ANSWERS = 256  # of one kind; beyond that the oldest ones are removed
 
 
 def cache_root() -> Path:
-    """Returns NEARFIELD_CACHE, else nearfield's folder in the user's cache, which all environments of a user share."""
-    if chosen := os.environ.get("NEARFIELD_CACHE"):
-        return Path(chosen).expanduser().absolute()
+    """Returns NEARFIELD_CACHE, else nearfield's folder in the user's cache, which all environments of a user share.
+    Raises UsageError if the user has no home folder: it is not nearfield's to make."""
     try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "nearfield"
-    except RuntimeError as error:
+        if chosen := os.environ.get("NEARFIELD_CACHE"):
+            return Path(chosen).expanduser().absolute()
+        if (given := Path(os.environ.get("XDG_CACHE_HOME") or "")).is_absolute():  # others are void, as XDG says
+            return given / "nearfield"
+        home = Path.home()
+    except RuntimeError:
+        home = None
+    if home is None or not home.is_dir():
         remedy = "set HOME, or NEARFIELD_CACHE to a folder for it"
-        raise UsageError("there is no home folder in which nearfield could keep its cache", remedy) from error
+        raise UsageError("there is no home folder in which nearfield could keep its cache", remedy)
+    return home / ".cache" / "nearfield"
 
 
 def recall(kind: str, question: Any) -> Any:
@@ -38,10 +44,10 @@ def recall(kind: str, question: Any) -> Any:
     files changed since."""
     text = json.dumps(question)
     try:
-        kept = json.loads(_file(kind, text).read_text(encoding="utf-8"))
+        kept = json.loads(content_of(_file(kind, text)))
         if kept["question"] == text and all(stamp(path) == then for path, then in kept["files"].items()):
             return kept["answer"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (NearfieldError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
     return None
 
@@ -50,8 +56,8 @@ def remember(kind: str, question: Any, answer: Any, files: Iterable[str | Path] 
     """Keeps an answer until one of the files changes."""
     text = json.dumps(question)
     kept = {"question": text, "files": {str(path): stamp(path) for path in files}, "answer": answer}
-    file = _file(kind, text)
-    with suppress(OSError, ProfileError):
+    with suppress(OSError, NearfieldError):
+        file = _file(kind, text)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, json.dumps(kept).encode(), "")
         _forget_oldest(file.parent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,6 +34,23 @@ def write_whole(path: Path, content: bytes, remedy: str, *, keep: bool = True) -
     finally:
         with suppress(OSError):
             fresh.unlink()
+
+
+def content_of(path: str | Path) -> bytes:
+    """Returns the whole content of a file that a user names. A named pipe is read to its end, and is empty if nobody
+    has it open for writing: waiting for a writer could take for ever. Raises OSError, also if no file can have such a
+    name."""
+    try:
+        with open(path, "rb", opener=_not_waiting) as file:  # noqa: PTH123  # Path.open takes no opener
+            return file.read()
+    except ValueError as error:  # a null character
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path)) from error
+
+
+def _not_waiting(path: str, flags: int) -> int:
+    file = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(file, True)
+    return file
 
 
 def read(path: str | Path) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from nearfield import itself
+from nearfield.base.files import content_of
 from nearfield.base.toml import parse_toml
 from nearfield.base.words import sentence, suggestion
 from nearfield.errors import UsageError
@@ -51,7 +52,7 @@ def machine_text(name: str) -> tuple[Path, bytes] | None:
             path = Path(name, DESCRIBED)
         if path is None and name and Path(name, RUN).is_file():
             return None
-        content = path.read_bytes() if path else None
+        content = content_of(path) if path else None
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         cause = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"the file '{name}' cannot be read: {cause}", near) from error

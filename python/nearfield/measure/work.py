@@ -17,7 +17,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from nearfield.base.files import writing
+from nearfield.base.files import content_of, writing
 from nearfield.errors import ProfileError, UsageError
 from nearfield.measure.request import Request
 from nearfield.measure.row import Row
@@ -57,7 +57,7 @@ class Work:
         """Returns the request of the interrupted probe."""
         self._require_ours()
         try:
-            return _REQUESTS.validate_json((self.folder / _REQUEST).read_bytes(), strict=True)
+            return _REQUESTS.validate_json(content_of(self.folder / _REQUEST), strict=True)
         except FileNotFoundError as error:
             raise UsageError(
                 f"there is nothing to resume at {self._out}", "start a new probe without --resume"
@@ -134,7 +134,7 @@ class Work:
     def read_spent(self) -> dict[str, float]:
         """Returns the seconds of earlier sittings, of each launch by its name and of all as "total"."""
         try:
-            return _SECONDS.validate_json((self.folder / _SPENT).read_bytes(), strict=True)
+            return _SECONDS.validate_json(content_of(self.folder / _SPENT), strict=True)
         except (OSError, ValueError):
             return {}
 

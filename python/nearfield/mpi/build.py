@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from nearfield.answers import cache_root
-from nearfield.errors import MpiError
+from nearfield.errors import MpiError, UsageError
 from nearfield.mpi.compiler import compiler_environment, compiler_version, explain_failure
 from nearfield.mpi.installation import Installation
 
@@ -68,7 +68,7 @@ def is_built(inst: Installation, target: str = ENGINE, source: Path | None = Non
     """Returns whether `program` would return at once."""
     try:
         return _is_whole(_folder(inst, target, source or native_source()), target)
-    except MpiError:
+    except (MpiError, UsageError):  # UsageError: there is no cache
         return False
 
 

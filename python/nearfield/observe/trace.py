@@ -16,7 +16,7 @@ from typing import Literal
 
 from nearfield import itself
 from nearfield._native import stream
-from nearfield.base.files import write_whole, writing
+from nearfield.base.files import content_of, write_whole, writing
 from nearfield.base.toml import SCHEMA_VERSION, Table, dump_toml, parse_toml
 from nearfield.errors import NearfieldError, ProfileError, UsageError
 
@@ -58,7 +58,7 @@ class Trace:
         """Raises ProfileError if there is no trace in the folder."""
         self.folder = folder
         try:
-            content = (folder / FILE).read_bytes()
+            content = content_of(folder / FILE)
         except OSError as error:
             remedy = f"name a folder that {itself.command('observe')} made"
             raise ProfileError(f"there is no trace in {folder}: {error.strerror}", remedy) from error

@@ -24,6 +24,7 @@ from typing import Any
 import polars as pl
 
 from nearfield import itself
+from nearfield.base.files import content_of
 from nearfield.base.toml import SCHEMA_VERSION, dump_toml, parse_toml
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.records import check
@@ -170,7 +171,7 @@ def _require_profile(folder: Path) -> None:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return content_of(path)
     except OSError as error:
         raise ProfileError(f"cannot read {path}: {error.strerror}") from error
 

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from nearfield import itself
-from nearfield.base.files import write_whole
+from nearfield.base.files import content_of, write_whole
 from nearfield.base.toml import Table
 from nearfield.errors import ProfileError
 
@@ -171,7 +171,7 @@ def load(folder: Path) -> Reproduction:
     """Returns the reproduction in a folder. Raises ProfileError if there is none, or it is damaged."""
     path = folder / FILE
     try:
-        return Reproduction.model_validate_json(path.read_bytes())
+        return Reproduction.model_validate_json(content_of(path))
     except (OSError, ValidationError) as error:
         cause = error.strerror if isinstance(error, OSError) else f"{error.error_count()} of its keys are wrong"
         raise ProfileError(

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from nearfield import itself
+from nearfield.base.files import content_of
 from nearfield.base.toml import parse_toml
 from nearfield.base.words import suggestion
 from nearfield.errors import UsageError
@@ -25,7 +26,7 @@ def paper_files() -> dict[str, Path]:
 def load_paper(name: str) -> Paper:
     """Returns the paper. Raises ProfileError that names the file and the wrong key."""
     path = paper_files()[name]
-    return parse_toml(Paper, path.read_bytes(), path, _REMEDY)
+    return parse_toml(Paper, content_of(path), path, _REMEDY)
 
 
 def choose(names: list[str]) -> list[tuple[Paper, list[Claim]]]:

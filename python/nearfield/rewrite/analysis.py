@@ -11,6 +11,7 @@ from pathlib import Path
 
 import islpy as isl
 
+from nearfield.base.files import content_of
 from nearfield.errors import UsageError
 from nearfield.rewrite.accesses import unknown_call
 from nearfield.rewrite.aliases import Aliases, Assumed
@@ -88,7 +89,7 @@ def _no_collection() -> Iterator[None]:
 def read(path: Path) -> str:
     """Returns a file with one character for each byte. Raises UsageError if it is not UTF-8 or cannot be read."""
     try:
-        data = path.read_bytes()
+        data = content_of(path)
         data.decode("utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from nearfield.base.files import content_of
 from nearfield.errors import UsageError
 
 _WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-Xlinker", "-L", "-l")
@@ -20,7 +21,7 @@ def arguments_of(source: Path, database: Path, *, parser: bool = True) -> list[s
     `database` is a compile_commands.json or the folder of one. Raises UsageError if it does not have the file."""
     file = database / "compile_commands.json" if database.is_dir() else database
     try:
-        entries = json.loads(file.read_text(encoding="utf-8"))
+        entries = json.loads(content_of(file))
     except OSError as error:
         remedy = "CMake writes it with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON."
         raise UsageError(f"{file} cannot be read: {error.strerror}", remedy) from error
@@ -36,7 +37,7 @@ def arguments_of(source: Path, database: Path, *, parser: bool = True) -> list[s
 def files_of(database: Path) -> list[Path]:
     """Returns the files of a compile_commands.json that exist."""
     file = database / "compile_commands.json" if database.is_dir() else database
-    entries = json.loads(file.read_text(encoding="utf-8"))
+    entries = json.loads(content_of(file))
     named = [
         Path(str(entry.get("directory", "."))) / str(entry.get("file", ""))
         for entry in entries

@@ -16,6 +16,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from nearfield import itself
+from nearfield.base.files import content_of
 from nearfield.base.words import capital, listed
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.tune import shared_heap
@@ -120,7 +121,7 @@ def _messages_and_bytes(text: str) -> tuple[int, int]:
 
 def _read(file: Path) -> Report | None:
     try:
-        values = dict(line.split(" = ", 1) for line in file.read_text(encoding="utf-8", errors="replace").splitlines())
+        values = dict(line.split(" = ", 1) for line in content_of(file).decode("utf-8", "replace").splitlines())
         ways = {way: _messages_and_bytes(values[way]) for way in WAYS}
         reason = "" if values["reason"] == "-" else values["reason"]
         counts = int(values["forks"]), int(values["regions"])

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from nearfield import itself
-from nearfield.base.files import write_whole, writing
+from nearfield.base.files import content_of, write_whole, writing
 from nearfield.base.toml import Table, dump_toml, parse_toml
 from nearfield.busy import BUSY_SHARE
 from nearfield.errors import NearfieldError, ProfileError, UsageError
@@ -274,7 +274,7 @@ def _listed(folder: Path) -> str:
 def load_rules(path: Path) -> Rules:
     """Reads and checks rules. Errors name the file, the key and its valid values."""
     try:
-        content = path.read_bytes()
+        content = content_of(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", f"make one with: {itself.command('tune')}") from error
     rules = parse_toml(Rules, content, path, _REMEDY)

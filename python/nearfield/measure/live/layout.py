@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, groupby
 from pathlib import Path
 
+from nearfield.base.files import content_of
 from nearfield.errors import UsageError
 from nearfield.topology import Topology
 
@@ -64,7 +65,7 @@ def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
     """Returns the nodes of lines `HOST [slots=N] [cpus=0,2,4]` with # comments. `cpus` defaults to this node's cores;
     `slots` takes the first N. `localhost` becomes this machine's name. Raises UsageError that names file and line."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = content_of(path).decode("utf-8", "replace").splitlines()
     except OSError as error:
         raise UsageError(f"cannot read the hostfile {path}: {error.strerror}", _HOSTFILE) from error
     nodes: dict[str, Node] = {}
@@ -83,6 +84,7 @@ def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
 
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_NUMBER = "[0-9]{1,9}"
 _HOSTFILE = "one host a line: HOST [slots=N] [cpus=0,2]"
 
 
@@ -92,7 +94,7 @@ def _node(words: list[str], default_cpus: tuple[int, ...], where: str) -> Node:
         key, _, value = word.partition("=")
         if key not in ("slots", "cpus"):
             raise UsageError(f"{where}: unknown key '{key}'", "known: slots=N, cpus=0,2,4")
-        if not re.fullmatch(r"\d+" if key == "slots" else r"\d+(,\d+)*", value):
+        if not re.fullmatch(_NUMBER if key == "slots" else f"{_NUMBER}(,{_NUMBER})*", value):
             raise UsageError(f"{where}: '{word}' is no number or list of numbers", _HOSTFILE)
         given[key] = [int(number) for number in value.split(",")]
     cpus = tuple(given.get("cpus", default_cpus))

@@ -1,0 +1,86 @@
+"""Damages real files of every kind that nearfield reads, and looks that all who read them take or refuse them in words.
+
+    python tests/fuzz_readers.py --programs 500
+    python tests/fuzz_readers.py --only records --programs 2000 --seed 10000
+
+Each reader (tests/python/readers.py) gets --programs damaged files. A file is taken, or refused with an exit code up to
+6; an exception that nobody catches, a signal, 40 s without an end, and a hidden file that is left behind are failures.
+Their files are kept in --out. The last line has the counts; the exit code is 1 if there was a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "python"))
+
+from reader_worker import GOOD, Result, Tally, Worker  # noqa: E402
+from readers import READERS  # noqa: E402
+
+
+def fuzz(name: str, numbers: Iterable[int], folder: Path, out: Path | None = None) -> Tally:
+    """Returns what came of the damaged files of these numbers, and keeps those that failed in `out`."""
+    tally = Tally()
+    with Worker(name, folder) as worker:
+        for number in numbers:
+            result = worker.read(number)
+            tally.add(result)
+            if out and result.outcome not in GOOD:
+                _keep(result, folder, out)
+    return tally
+
+
+def _keep(result: Result, folder: Path, out: Path) -> None:
+    """Writes what went wrong, and the damaged file."""
+    kept = out / f"{result.reader}-{result.number}"
+    kept.mkdir(parents=True, exist_ok=True)
+    (kept / "told.txt").write_text(f"{result.outcome}\n{result.told}\n", errors="replace")
+    shutil.rmtree(kept / "again", ignore_errors=True)
+    shutil.copytree(folder / "seed", kept / "again", symlinks=True)
+    file, use = READERS[result.reader].damage(kept / "again", result.number)
+    (kept / "told.txt").open("a").write(f"damaged: {file.relative_to(kept)}, read by {use}\n")
+    if file.is_file():
+        shutil.copy(file, kept / file.name)
+    shutil.rmtree(kept / "again")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", type=int, default=100, help="damaged files for each reader")
+    parser.add_argument("--seed", type=int, default=0, help="number of the first damaged file")
+    parser.add_argument("--only", action="append", choices=list(READERS), help="only this reader (may be repeated)")
+    parser.add_argument("--out", type=Path, default=Path("fuzz-readers"), help="folder for files that failed")
+    options = parser.parse_args()
+    whole = Tally()
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        for name in options.only or READERS:
+            start = time.monotonic()
+            numbers = range(options.seed, options.seed + options.programs)
+            one = fuzz(name, numbers, Path(folder, name), options.out)
+            whole.counts += one.counts
+            whole.bad += one.bad
+            print(f"{name}: {one}, {time.monotonic() - start:.0f} s", flush=True)
+            for told, count in _kinds(one.bad):
+                print(f"  {count} times: {told}", flush=True)
+    print(whole)
+    return 1 if whole.bad else 0
+
+
+def _kinds(bad: list[Result]) -> list[tuple[str, int]]:
+    """Returns the last lines of what was told, with how often each was, and an example's number."""
+    found: dict[str, list[int]] = {}
+    for result in bad:
+        lines = result.told.strip().splitlines() or [""]
+        place = next((line.strip() for line in reversed(lines) if "nearfield/" in line), "")
+        found.setdefault(f"{place[-100:]}: {lines[-1][:160]}", []).append(result.number)
+    return [(f"{told} (such as {numbers[0]})", len(numbers)) for told, numbers in found.items()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
