@@ -11,43 +11,15 @@ Their files are kept in --out. The last line has the counts; the exit code is 1 
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "python"))
 
-from reader_worker import GOOD, Result, Tally, Worker  # noqa: E402
+from reader_worker import Result, Tally, fuzz  # noqa: E402
 from readers import READERS  # noqa: E402
-
-
-def fuzz(name: str, numbers: Iterable[int], folder: Path, out: Path | None = None) -> Tally:
-    """Returns what came of the damaged files of these numbers, and keeps those that failed in `out`."""
-    tally = Tally()
-    with Worker(name, folder) as worker:
-        for number in numbers:
-            result = worker.read(number)
-            tally.add(result)
-            if out and result.outcome not in GOOD:
-                _keep(result, folder, out)
-    return tally
-
-
-def _keep(result: Result, folder: Path, out: Path) -> None:
-    """Writes what went wrong, and the damaged file."""
-    kept = out / f"{result.reader}-{result.number}"
-    kept.mkdir(parents=True, exist_ok=True)
-    (kept / "told.txt").write_text(f"{result.outcome}\n{result.told}\n", errors="replace")
-    shutil.rmtree(kept / "again", ignore_errors=True)
-    shutil.copytree(folder / "seed", kept / "again", symlinks=True)
-    file, use = READERS[result.reader].damage(kept / "again", result.number)
-    (kept / "told.txt").open("a").write(f"damaged: {file.relative_to(kept)}, read by {use}\n")
-    if file.is_file():
-        shutil.copy(file, kept / file.name)
-    shutil.rmtree(kept / "again")
 
 
 def main() -> int:

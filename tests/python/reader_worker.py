@@ -19,7 +19,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
@@ -100,6 +100,34 @@ class Worker:
             self._process = None
 
 
+def fuzz(name: str, numbers: Iterable[int], folder: Path, out: Path | None = None) -> Tally:
+    """Returns what came of the damaged files of these numbers, and keeps those that failed in `out`."""
+    tally = Tally()
+    with Worker(name, folder) as worker:
+        for number in numbers:
+            result = worker.read(number)
+            tally.add(result)
+            if out and result.outcome not in GOOD:
+                _keep(result, folder, out)
+    return tally
+
+
+def _keep(result: Result, folder: Path, out: Path) -> None:
+    """Writes what went wrong, and the damaged file."""
+    from readers import ALL
+
+    kept = out / f"{result.reader}-{result.number}"
+    kept.mkdir(parents=True, exist_ok=True)
+    (kept / "told.txt").write_text(f"{result.outcome}\n{result.told}\n", errors="replace")
+    shutil.rmtree(kept / "again", ignore_errors=True)
+    shutil.copytree(folder / "seed", kept / "again", symlinks=True)
+    file, use = ALL[result.reader].damage(kept / "again", result.number)
+    (kept / "told.txt").open("a").write(f"damaged: {file.relative_to(kept)}, read by {use}\n")
+    if file.is_file():
+        shutil.copy(file, kept / file.name)
+    shutil.rmtree(kept / "again")
+
+
 # ---- in the worker
 
 
@@ -176,7 +204,7 @@ def _differs(path: Path, twin: Path) -> bool:
 
 def serve(name: str, folder: Path) -> None:
     """Reads numbers from standard input, and answers each on standard output."""
-    from readers import READERS
+    from readers import ALL
 
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -185,7 +213,7 @@ def serve(name: str, folder: Path) -> None:
     if not (folder / "made").exists():
         shutil.rmtree(folder, ignore_errors=True)
         work.mkdir(parents=True)  # where paths in the files point to
-        READERS[name].seed(work)
+        ALL[name].seed(work)
         shutil.copytree(work, seed, symlinks=True)
         (folder / "made").touch()
     os.environ.setdefault("NEARFIELD_CACHE", str(folder / "cache"))
@@ -193,7 +221,7 @@ def serve(name: str, folder: Path) -> None:
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         _restored(seed, work)
-        file, use = READERS[name].damage(work, int(line))
+        file, use = ALL[name].damage(work, int(line))
         with _unheard():
             answer = _read(work, file, use)
         if answer[0] in GOOD and (left := _restored(seed, work)):

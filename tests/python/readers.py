@@ -12,8 +12,10 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,8 +98,7 @@ _OF_PROFILES: list[Use] = [
 
 
 def _rules(folder: Path) -> None:
-    points = (DATA / "rules" / "openmpi-5.0.11.toml").read_text().split("[[rule.point]]")
-    (folder / "rules.toml").write_text("[[rule.point]]".join(points[:4]))
+    shutil.copy(DATA / "rules" / "openmpi-5.0.11.toml", folder / "rules.toml")
     shutil.copytree(DATA / "epyc-vm-quiet", folder / "p")
 
 
@@ -455,7 +456,7 @@ READERS = {
         ),
         Reader("claims", _copied(ROOT / "papers/S3/claims.toml"), {"claims.toml": "toml"}, [_with_claims]),
         Reader("journals", _kept, {"simulated.jsonl": "json"}, [_read_journal]),
-        Reader("costs", _kept, {"costs": "text"}, [_read_costs]),
+        Reader("costs", _kept, {"costs": "text"}, [_read_costs], places=_NO_PIPES),
         Reader("answers", _answers, {"answer.json": "json"}, [_read_answer], places=("folder", "missing", "fifo")),
         Reader(
             "reproductions",
@@ -466,3 +467,28 @@ READERS = {
         Reader("variables", _variables, {"environment": "text"}, [_use_variables], places=("device",)),
     )
 }
+
+
+# ---- a reader that fails in every way, by which it is tested that failures are noticed
+
+
+@dataclass(frozen=True)
+class _Failing(Reader):
+    """Fails in its ways one after the other."""
+
+    def damage(self, folder: Path, number: int) -> tuple[Path, Use]:
+        return folder / "file", self.uses[number % len(self.uses)]
+
+
+def _raise(folder: Path) -> None:
+    raise ValueError(folder)
+
+
+_FAILURES: list[Use] = [
+    _raise,
+    lambda folder: os.kill(os.getpid(), signal.SIGSEGV),
+    lambda folder: time.sleep(60),
+    lambda folder: (folder / ".left").touch(),
+]
+FAILING = _Failing("failing", lambda folder: (folder / "file").touch(), {"file": "text"}, _FAILURES)
+ALL = {**READERS, FAILING.name: FAILING}

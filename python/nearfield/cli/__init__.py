@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -12,13 +11,11 @@ from nearfield.errors import NearfieldError, ProfileError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType
     from typing import Any
 
 # The system has run out of something: disk, quota, file size, file descriptors or memory.
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 NOWHERE = "No usable temporary directory"  # words of Python's tempfile, which raises FileNotFoundError for it
-LONGEST_NAME = 200  # of a file, in an error
 VERBS = (
     "probe",
     "show",
@@ -56,13 +53,13 @@ def __getattr__(name: str) -> Any:
 
 def main() -> None:
     """Runs the command line; every error a user can act on ends here, as one line and an exit code."""
-    from nearfield.cli import at_once
+    from nearfield.cli import at_once, signals
 
-    _take_signals()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
     try:
+        signals.take_signals()
         if not at_once.run(sys.argv[1:]):
             from nearfield.cli.verbs import app
 
@@ -79,9 +76,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     finally:
-        for number in _ENDING:  # from here on Python itself ends, and has no use for an exception
-            if signal.getsignal(number) is _end:
-                signal.signal(number, signal.SIG_DFL)
+        signals.leave_signals()
 
 
 # ---- errors of the system
@@ -94,9 +89,9 @@ def _of_system(error: OSError) -> NearfieldError | None:
         what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
         return NearfieldError(what, "free some, raise the limit (ulimit), or set TMPDIR to a folder with room")
     if isinstance(error.filename, (str, bytes, os.PathLike)):
-        name = os.fsdecode(error.filename)
-        shown = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
-        return ProfileError(f"{shown}: {error.strerror}", "name another file or folder, or mend this one")
+        return ProfileError(
+            f"{os.fsdecode(error.filename)}: {error.strerror}", "name another file or folder, or mend this one"
+        )
     if isinstance(error, FileNotFoundError) and _is_nowhere():
         return UsageError("the current folder does not exist any more", "change to another folder: cd")
     return None
@@ -109,48 +104,6 @@ def _is_nowhere() -> bool:
     except FileNotFoundError:
         return True
     return False
-
-
-# ---- signals
-
-_ENDING = (signal.SIGINT, signal.SIGTERM)
-_RETRY_S = 0.02
-_deferred = 0  # the signal that came while a module was imported
-
-
-def _take_signals() -> None:
-    """Lets Ctrl-C and SIGTERM end the command by an exception, so that its ranks and compilers end with it. A shell
-    ignores Ctrl-C for what it starts in the background, and that stays so."""
-    for number in _ENDING:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
-    signal.signal(signal.SIGALRM, _end_now)
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    """Ends the command by an exception, but not while a module is imported: an extension module that is interrupted
-    while it is being set up aborts the process. Then the signal is heeded as soon as the import is over."""
-    global _deferred
-    if _is_importing(frame):
-        _deferred = number
-        signal.setitimer(signal.ITIMER_REAL, _RETRY_S)
-    elif number == signal.SIGINT:
-        raise KeyboardInterrupt
-    else:
-        sys.exit(128 + number)
-
-
-def _end_now(_: int, frame: FrameType | None) -> None:
-    """Takes the timer's signal, and tries again to end the command by the signal that was deferred."""
-    if _deferred:
-        _end(_deferred, frame)
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    """Returns whether a module is being imported in this frame or in one that called it."""
-    while frame and "<frozen importlib" not in frame.f_code.co_filename:
-        frame = frame.f_back
-    return frame is not None
 
 
 def tell(error: NearfieldError) -> None:

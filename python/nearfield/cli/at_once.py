@@ -83,6 +83,9 @@ def become(argv: Sequence[str], environment: dict[str, str]) -> None:
     """Becomes the command, as if it had been started instead of this process."""
     import signal
 
+    from nearfield.cli.signals import heed_deferred
+
+    heed_deferred()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and the command would inherit that
         signal.signal(number, signal.SIG_DFL)
     try:

@@ -1,0 +1,71 @@
+"""Signals that ask the command line to end: Ctrl-C, SIGTERM of batch systems, SIGHUP of a terminal that is closed."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from importlib.machinery import ExtensionFileLoader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_RETRY_S = 0.02
+_IMPORTS = "<frozen importlib"
+_deferred = 0  # the signal that is to be sent again
+
+
+def take_signals() -> None:
+    """Lets these signals end the command by an exception, so that its ranks and compilers end with it. A signal that
+    is ignored, as Ctrl-C is in a shell's background and SIGHUP under nohup, stays ignored."""
+    for number in _ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
+    signal.signal(signal.SIGALRM, _send_again)
+
+
+def heed_deferred() -> None:
+    """Ends the command if a signal is to be sent again. Call it before this process becomes another program, which would
+    inherit the timer."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    _send_again()
+
+
+def leave_signals() -> None:
+    """Lets these signals end the process itself, without an exception, as soon as nothing is left to be tidied up."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in _ENDING:
+        if signal.getsignal(number) is _end:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """Ends the command by an exception. Where that could not be caught, the signal is sent again a moment later."""
+    global _deferred
+    if _is_delicate(frame):
+        _deferred = number
+        signal.setitimer(signal.ITIMER_REAL, _RETRY_S)
+    elif number == signal.SIGINT:
+        raise KeyboardInterrupt
+    else:
+        sys.exit(128 + number)
+
+
+def _send_again(*_: object) -> None:
+    """Sends the deferred signal again, if there is one, to whatever handles it by now."""
+    global _deferred
+    number, _deferred = _deferred, 0
+    if number:
+        signal.raise_signal(number)
+
+
+def _is_delicate(frame: FrameType | None) -> bool:
+    """Returns whether an exception would be lost or abort the process here: within Python's own code of imports, and
+    anywhere below the set-up of an extension module."""
+    delicate = frame is not None and _IMPORTS in frame.f_code.co_filename
+    while frame and not delicate:
+        if frame.f_code.co_name in ("create_module", "exec_module"):
+            delicate = isinstance(frame.f_locals.get("self"), ExtensionFileLoader)
+        frame = frame.f_back
+    return delicate
