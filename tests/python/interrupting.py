@@ -133,7 +133,8 @@ class Field:
         shutil.copy(DATA / "rules" / "openmpi-5.0.11.toml", self.seed / "rules.toml")
         for source in ("rewrite_stencil.c", "rewrite_rows.c"):
             shutil.copy(ROOT / "tests/programs" / source, self.seed)
-        (self.seed / "accesses.din").write_text("".join(f"{i % 2} {64 * (i * 7919 % 100003):x}\n" for i in range(400_000)))
+        accesses = (f"{i % 2} {64 * (i * 7919 % 100003):x}\n" for i in range(400_000))
+        (self.seed / "accesses.din").write_text("".join(accesses))
         if any("{mpirun}" in VERBS[name].words or " t" in VERBS[name].words for name in names):
             self._programs()
 
@@ -197,7 +198,7 @@ def end(field: Field, verb: Verb, number: signal.Signals | None, after_s: float,
     environment = {**field.environment(scratch), MARK: mark}
     if verb.cold:
         environment["NEARFIELD_CACHE"] = str(work / "cold")
-    before = {path for path in (work / "d").rglob("*")}
+    before = set((work / "d").rglob("*"))
     try:
         with _Terminal(_with_shm(shm, field.command(verb)), work / "d", environment) as terminal:
             found = _ended(terminal, mark, Try(verb.name, number.name if number else "", after_s), number)

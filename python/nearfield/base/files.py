@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,19 +22,33 @@ def writing(path: Path, remedy: str) -> Iterator[None]:
 
 
 def write_whole(path: Path, content: bytes, remedy: str, *, keep: bool = True) -> None:
-    """Writes a file whole or not at all; without `keep` it only tries whether that could be done. ProfileError if it
-    cannot."""
+    """Writes a file whole or not at all, with the mode of the file that was there; a device or a pipe is written as it
+    is. Without `keep` it only tries whether that could be done. Raises ProfileError if it cannot."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with writing(path, remedy):
+            if _is_special(path):
+                if keep:
+                    path.write_bytes(content)
+                return
             fresh.unlink(missing_ok=True)
             with fresh.open("xb") as file:  # through no link, where others may write
                 file.write(content)
             if keep:
+                with suppress(OSError):  # there was no file
+                    fresh.chmod(stat.S_IMODE(path.stat().st_mode))
                 fresh.replace(path)
     finally:
         with suppress(OSError):
             fresh.unlink()
+
+
+def _is_special(path: Path) -> bool:
+    """Returns whether the path is a device, a pipe or an open file such as /dev/stdout, which no file may replace."""
+    name = str(path.absolute())
+    if name.startswith(("/dev/", "/proc/")) and not name.startswith("/dev/shm/"):
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def content_of(path: str | Path) -> bytes:

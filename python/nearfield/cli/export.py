@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from nearfield import itself
-from nearfield.base.files import writing
+from nearfield.base.files import write_whole, writing
 from nearfield.base.words import suggestion
 from nearfield.cli import complete
 from nearfield.cli.run import RULES_HELP
@@ -22,6 +22,7 @@ from nearfield.tune.knobs import knob_files
 from nearfield.tune.rules import Rules, RuleTable, find_rules, only_rules
 from nearfield.units import format_bytes
 
+_ELSEWHERE = "choose another file with --out"
 _FORMATS = "; ".join(f"{name}: {spec.summary}" for name, spec in FORMATS.items())
 
 
@@ -52,9 +53,9 @@ def command(
     if out is None:
         print(text, end="")
         return
-    with writing(out, "choose another file with --out"):
-        out.write_text(text, encoding="utf-8")
-        if FORMATS[form].executable:
+    write_whole(out, text.encode(), _ELSEWHERE)
+    if FORMATS[form].executable and out.is_file():
+        with writing(out, _ELSEWHERE):
             _make_executable(out)
     err.print(f"written: [bold]{escape(str(out))}[/bold]")
 

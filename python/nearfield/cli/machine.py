@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from rich.markup import escape
 
 from nearfield import itself
+from nearfield.base.files import write_whole
 from nearfield.cli import complete
 from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import DescribedMachine, Sourced, facts, load_machine, machine_files
@@ -209,13 +210,9 @@ def new(
 
 
 def _write_new(out: Path, text: str) -> None:
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise UsageError(f"there is a file '{out}' already", "Give another name with -o.") from error
-    except OSError as error:
-        raise UsageError(f"cannot write '{out}': {error.strerror}", "Give another place with -o.") from error
+    if os.path.lexists(out):
+        raise UsageError(f"there is a file '{out}' already", "Give another name with -o.")
+    write_whole(out, text.encode(), "Give another place with -o.")
 
 
 def _tell(machine: DescribedMachine, verbose: bool, console: Terminal) -> None:

@@ -26,8 +26,8 @@ def take_signals() -> None:
 
 
 def heed_deferred() -> None:
-    """Ends the command if a signal is to be sent again. Call it before this process becomes another program, which would
-    inherit the timer."""
+    """Ends the command if a signal is to be sent again. Call it before this process becomes another program, which
+    would inherit the timer."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     _send_again()
 

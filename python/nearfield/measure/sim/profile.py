@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nearfield import profile
+from nearfield.base.files import write_whole
 from nearfield.errors import ProfileError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.files import DESCRIBED, as_toml
@@ -40,7 +41,7 @@ def save_profile(
         records=records.from_rows(rows),
         overwrite=True,
     )
-    (out / DESCRIBED).write_text(as_toml(machine), encoding="utf-8")
+    write_whole(out / DESCRIBED, as_toml(machine).encode(), "Give another folder with --out.")
     return saved
 
 
