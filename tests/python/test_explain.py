@@ -95,7 +95,8 @@ def test_damaged_reports_are_left_out(tmp_path: Path) -> None:
     for pid, (rank, messages) in enumerate([("10", 1), ("9", 2), ("-", 0), ("-", 1)]):
         (tmp_path / f"{pid}.heap").write_text(lines.format(rank) + ways.format(messages))
     whole = lines.format("1") + ways.format(1)
-    damaged = {"6.heap": whole.replace("5\n", f"{10**400}\n"), "7.heap": "", "8.heap": lines.format("1"), "x.heap": whole}
+    huge = whole.replace("5\n", f"{10**400}\n")
+    damaged = {"6.heap": huge, "7.heap": "", "8.heap": lines.format("1"), "x.heap": whole}
     for name, text in damaged.items():
         (tmp_path / name).write_text(text)
     reports = read_reports(tmp_path)
