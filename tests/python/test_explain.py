@@ -95,7 +95,10 @@ def test_damaged_reports_are_left_out(tmp_path: Path) -> None:
     ways = "".join(f"{way} = {{0}} 5\n" for way in explain.WAYS)
     for pid, (rank, messages) in enumerate([("10", 1), ("9", 2), ("-", 0), ("-", 1)]):
         (tmp_path / f"{pid}.heap").write_text(lines.format(rank) + ways.format(messages))
-    for name, text in (("7.heap", ""), ("8.heap", lines.format("1")), ("x.heap", lines.format("1") + ways.format(1))):
+    whole = lines.format("1") + ways.format(1)
+    huge = whole.replace("5\n", f"{10**400}\n")
+    damaged = {"6.heap": huge, "7.heap": "", "8.heap": lines.format("1"), "x.heap": whole}
+    for name, text in damaged.items():
         (tmp_path / name).write_text(text)
     reports = read_reports(tmp_path)
     assert [one.rank for one in reports] == ["9", "10", "-", "-"]

@@ -101,6 +101,8 @@ def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
     write_whole(pipe, b"all", "")
     assert os.read(reader, 99) == b"all" and pipe.is_fifo()
     os.close(reader)
+    with pytest.raises(ProfileError, match="No such device or address"):  # nobody reads any more
+        write_whole(pipe, b"all", "")
 
 
 def test_a_device_is_written_and_not_replaced(tmp_path: Path) -> None:

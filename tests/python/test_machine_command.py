@@ -18,7 +18,7 @@ from tuning import in_process
 from typer.testing import CliRunner
 
 from nearfield.cli import machine as cli
-from nearfield.errors import UsageError
+from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import facts, load_machine
 from nearfield.machine import simulated as simulation
 from nearfield.machine.simulated import comparisons
@@ -131,7 +131,7 @@ def test_a_new_machine_keeps_what_it_starts_from(here: Path) -> None:
     assert re.sub("^title = .*$", 'title = "mine, changed from leo3"', named, flags=re.MULTILINE) in text
     assert dict(facts(load_machine("mine.toml"))) == dict(facts(load_machine("leo3")))
     for words in (["-o", "mine.toml"], ["-o", "mine"], ["-o", "no/such/mine.toml"], ["--profile", "p"]):
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises((UsageError, ProfileError)) as caught:
             made("new", "--from", "leo3", *words)
         assert caught.value.remedy
     assert Path("mine.toml").read_text() == text

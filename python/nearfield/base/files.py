@@ -21,15 +21,18 @@ def writing(path: Path, remedy: str) -> Iterator[None]:
         raise ProfileError(f"cannot write {path}: {error.strerror or error}", remedy) from error
 
 
-def write_whole(path: Path, content: bytes, remedy: str, *, keep: bool = True) -> None:
+def write_whole(path: Path, content: bytes | str, remedy: str, *, keep: bool = True) -> None:
     """Writes a file whole or not at all, with the mode of the file that was there; a device or a pipe is written as it
-    is. Without `keep` it only tries whether that could be done. Raises ProfileError if it cannot."""
+    is, but nobody is waited for who would read from the pipe. Text is written as UTF-8; ? stands for bytes of file
+    names that are not. Without `keep` it only tries whether that could be done. Raises ProfileError if it cannot."""
+    content = content.encode("utf-8", "replace") if isinstance(content, str) else content
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with writing(path, remedy):
             if _is_special(path):
                 if keep:
-                    path.write_bytes(content)
+                    with open(path, "wb", opener=_not_waiting) as file:  # noqa: PTH123  # Path.open takes no opener
+                        file.write(content)
                 return
             fresh.unlink(missing_ok=True)
             with fresh.open("xb") as file:  # through no link, where others may write

@@ -34,11 +34,11 @@ _REMEDY = f"Mend that line if the file was edited by hand; otherwise measure ane
 
 def dump_toml(model: Table, comment: str, described_in: str = "docs/profile.md") -> bytes:
     """Returns the model as TOML under a comment, without empty keys, lists and tables. Control characters, as an MPI's
-    coloured message may have, become "?", since `parse_toml` refuses them."""
+    coloured message may have, and bytes of names that are not UTF-8 become "?", since `parse_toml` refuses them."""
     import tomlkit  # a slow import; rules are often read and seldom written
 
     text = tomlkit.dumps(_writable(model.model_dump()))
-    return f"# {comment} Format: {described_in} of nearfield.\n{text}".encode()
+    return f"# {comment} Format: {described_in} of nearfield.\n{text}".encode("utf-8", "replace")
 
 
 def parse_toml(

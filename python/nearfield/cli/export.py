@@ -53,7 +53,7 @@ def command(
     if out is None:
         print(text, end="")
         return
-    write_whole(out, text.encode(), _ELSEWHERE)
+    write_whole(out, text, _ELSEWHERE)
     if FORMATS[form].executable and out.is_file():
         with writing(out, _ELSEWHERE):
             _make_executable(out)

@@ -239,7 +239,7 @@ def new(
 def _write_new(out: Path, text: str) -> None:
     if os.path.lexists(out):
         raise UsageError(f"there is a file '{out}' already", "Give another name with -o.")
-    write_whole(out, text.encode(), "Give another place with -o.")
+    write_whole(out, text, "Give another place with -o.")
 
 
 def _tell(machine: DescribedMachine, verbose: bool, console: Terminal) -> None:

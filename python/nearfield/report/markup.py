@@ -86,9 +86,8 @@ def framed(
 
 
 def write_page(path: Path, page: str) -> Path:
-    """Writes a page, whole or not at all, and returns its path. Bytes of file names that are not UTF-8 become question
-    marks. ProfileError if that cannot be."""
-    write_whole(path, page.encode(errors="replace"), "Give another place with -o FILE.")
+    """Writes a page, whole or not at all, and returns its path. ProfileError if that cannot be."""
+    write_whole(path, page, "Give another place with -o FILE.")
     return path
 
 

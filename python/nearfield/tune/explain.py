@@ -33,6 +33,7 @@ WAYS = {
 }
 # Defaults of settings that the variable leaves out (src/heap/settings.hpp).
 DEFAULTS = {"on": "1", "from": "8192", "stream": "16777216-", "far_stream": "16384-", "help": "32768-"}
+_COUNTABLE = 1 << 64  # the heap counts in 64 bits
 _LONGEST_FOLDER = 200  # the longest path that the heap has room for
 _NO_RANK = "-"
 _EAGER = (
@@ -120,15 +121,18 @@ def with_traffic(reports: Iterable[Report]) -> list[Report]:
     return [report for report in reports if report.messages]
 
 
-def _messages_and_bytes(text: str) -> tuple[int, int]:
+def _counts(text: str) -> tuple[int, int]:
+    """Returns the messages and bytes of a way. Raises ValueError if the heap's 64 bits cannot have counted them."""
     messages, size_bytes = map(int, text.split())
+    if not (0 <= messages < _COUNTABLE and 0 <= size_bytes < _COUNTABLE):
+        raise ValueError(text)
     return messages, size_bytes
 
 
 def _read(file: Path) -> Report | None:
     try:
         values = dict(line.split(" = ", 1) for line in content_of(file).decode("utf-8", "replace").splitlines())
-        ways = {way: _messages_and_bytes(values[way]) for way in WAYS}
+        ways = {way: _counts(values[way]) for way in WAYS}
         reason = "" if values["reason"] == "-" else values["reason"]
         counts = int(values["forks"]), int(values["shared_bytes"])
         return Report(int(file.stem), values["rank"], values["program"], reason, *counts, ways)

@@ -41,7 +41,7 @@ def save_profile(
         records=records.from_rows(rows),
         overwrite=True,
     )
-    write_whole(out / DESCRIBED, as_toml(machine).encode(), "Give another folder with --out.")
+    write_whole(out / DESCRIBED, as_toml(machine), "Give another folder with --out.")
     return saved
 
 
