@@ -157,7 +157,7 @@ class Contestant:
     def _answer(self, kind: str, limit_s: float) -> dict[str, Any]:
         """Returns the next line of that kind, and skips others. Raises Unfit if there is none within the limit, and
         Starved if other programs are the cause, or the time of the whole tune is over."""
-        turn = Turn(self._job, self._job.waited_ns() if self.cases else {})
+        turn = Turn(self._job, self._job.looks() if self.cases else {})
         while True:
             while b"\n" in self._unread:
                 line, _, self._unread = self._unread.partition(b"\n")

@@ -11,9 +11,11 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from nearfield.errors import MeasurementError
 
+AT_ONCE_S = 0.05  # usual turns end before that, and nothing is looked at
 LONGEST = 6  # a starved job is given up after so many times its limit
 
 
@@ -23,6 +25,15 @@ class Starved(MeasurementError):
 
 class OutOfTime(Starved):
     """The time of the whole tune is over."""
+
+
+class Look(NamedTuple):
+    """What the kernel says of one process at a moment: how long it has run and has waited for a processor since its
+    start, and whether it runs or waits now."""
+
+    ran_ns: int
+    waited_ns: int
+    is_ready: bool
 
 
 class Job:
@@ -40,13 +51,14 @@ class Job:
         """Looks for the processes a last time: from now on they stay the same, so that a look at them is cheap."""
         self._known = self.processes()
 
-    def waited_ns(self) -> dict[str, int]:
-        """Returns for each process how long it has waited for a processor since its start. Without the kernel's
-        statistics there is none."""
+    def looks(self) -> dict[str, Look]:
+        """Returns a look at each of its processes, by process id. Without the kernel's statistics there is none."""
         found = {}
         for process in self._known or self.processes():
             with suppress(OSError, ValueError, IndexError):
-                found[process.name] = int((process / "schedstat").read_text(encoding="ascii").split()[1])
+                ran_ns, waited_ns = map(int, (process / "schedstat").read_text(encoding="ascii").split()[:2])
+                state = (process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+                found[process.name] = Look(ran_ns, waited_ns, state == "R")
         return found
 
     def _is_mine(self, process: Path) -> bool:
@@ -58,19 +70,31 @@ class Job:
 class Turn:
     """The time of one turn of a job, from its construction on."""
 
-    def __init__(self, job: Job, waited_before: Mapping[str, int]) -> None:
-        self._job, self._before, self._start = job, waited_before, time.monotonic()
+    def __init__(self, job: Job, before: Mapping[str, Look]) -> None:
+        self._job, self._before, self._start = job, before, time.monotonic()
+        self._changed = {name: (look, self._start) for name, look in before.items()}  # the last change, and when
 
     def require_progress(self, limit_s: float) -> bool:
         """Returns whether the job may still answer within the limit. Raises Starved if it waited for processors for
-        most of a much longer time."""
+        most of a much longer time. Call it several times a second."""
         elapsed_s = time.monotonic() - self._start
+        if elapsed_s < AT_ONCE_S:
+            return True
+        waited_s = max((self._waited_s(*one) for one in self._job.looks().items()), default=0.0)
         if elapsed_s < limit_s:
             return True
-        waits = [now - self._before.get(name, 0) for name, now in self._job.waited_ns().items()]
-        waited_s = 1e-9 * max(waits, default=0)
         if elapsed_s - waited_s >= limit_s:
             return False
         if elapsed_s >= LONGEST * limit_s:
             raise Starved(f"waited {waited_s:.0f} of {elapsed_s:.0f} s for a processor that other programs used")
         return True
+
+    def _waited_s(self, name: str, look: Look) -> float:
+        """Returns how long a process has waited in this turn. The kernel adds a wait when it ends; one that goes on
+        shows by a process that is ready and does not run."""
+        now = time.monotonic()
+        last, since = self._changed.get(name, (None, now))
+        if look != last:
+            self._changed[name], since = (look, now), now
+        before = self._before[name].waited_ns if name in self._before else 0
+        return 1e-9 * (look.waited_ns - before) + (now - since if look.is_ready else 0.0)
