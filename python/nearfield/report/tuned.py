@@ -10,8 +10,9 @@ from nearfield.units import format_bytes, format_span
 
 def tuned_section(rules: Rules) -> Section:
     """Returns the section on the result of `nearfield tune`."""
-    stock = [f"{rule.distance}: stock is best ({rule.reason})." for rule in rules.rule if not rule.parameters]
-    return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), stock)
+    told = [f"{r.distance}: the MPI's defaults are best ({r.reason})." for r in rules.rule if not r.parameters]
+    told += [f"{undecided}." for undecided in rules.undecided]
+    return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), told)
 
 
 def tuned_html(rules: Rules, apply: str) -> str:
