@@ -132,14 +132,15 @@ def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
     with Unfinished(out).held(resume=asked.resume) as unfinished, Sitting() as sitting:
         asked.require_free(unfinished)
         request = asked.begin(unfinished)
+        rules: Rules | None = None
         try:
             rules = sitting.tune(unfinished, request)
         finally:
             if not (unfinished.found() or unfinished.undecided()):
                 unfinished.end()
             elif unfinished.path.exists():
-                again = itself.command("tune", "--resume", "-o", out)
-                sitting.say(f"kept: {unfinished.told()} in {unfinished.path}. To go on: {again}")
+                again = "" if rules and rules.undecided else f". To go on: {_resuming(out)}"
+                sitting.say(f"kept: {unfinished.told()} in {unfinished.path}{again}")
     if rules is None:
         if not unfinished.found():
             err.print("ended before anything was measured")
@@ -160,8 +161,12 @@ def _tell_next(rules: Rules, out: Path) -> None:
     if rules.sets_something:
         err.print(f"next: {escape(applied_by(out))}")
     if rules.undecided:
-        err.print(f"next: {escape(itself.command('tune', '--resume', '-o', out))}")
+        err.print(f"next: {escape(_resuming(out))}")
         raise typer.Exit(NOT_DECIDED)
+
+
+def _resuming(out: Path) -> str:
+    return itself.command("tune", "--resume", "-o", out)
 
 
 def tell(rules: Rules) -> None:

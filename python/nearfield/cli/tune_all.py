@@ -16,7 +16,7 @@ from nearfield.errors import NOT_DECIDED, MeasurementError, NearfieldError, Usag
 from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.tune.request import Request
 from nearfield.tune.rules import Rules, applied_by, require_writable
-from nearfield.tune.tuning import BUILD_S, at_most, others_share
+from nearfield.tune.tuning import BUILD_S, ENDING_S, at_most, others_share
 from nearfield.tune.unfinished import SUFFIX, Unfinished
 from nearfield.units import format_seconds, format_span
 
@@ -74,9 +74,9 @@ def _tell_time(waiting: list[tuple[Unfinished, Request]]) -> None:
         return
     seconds = sum(_left_s(unfinished, request) for unfinished, request in waiting)
     unbuilt = sum(inst.name in names and not mpi.is_built(inst) for inst in mpi.discover())
-    builds_s = unbuilt * BUILD_S
+    builds_s, most_s = unbuilt * BUILD_S, at_most(others_share()) * seconds + len(waiting) * ENDING_S
     building = f", of which {format_seconds(builds_s)} to build the measuring engine" if unbuilt else ""
-    about, most = format_seconds(seconds + builds_s), format_seconds(at_most(others_share()) * seconds + builds_s)
+    about, most = format_seconds(seconds + builds_s), format_seconds(most_s + builds_s)
     err.print(escape(f"{many}: about {about} in all{building}; at most {most}"))
 
 

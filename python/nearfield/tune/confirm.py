@@ -108,9 +108,8 @@ class Confirming:
                 waiting.insert(0, mended)
                 seen.append(mended)
         if waiting:
-            doubts.append(
-                f"the time was over before {counted(len(waiting), 'more finalist')} of the search was confirmed"
-            )
+            was = "was" if len(waiting) == 1 else "were"
+            doubts.append(f"{counted(len(waiting), 'more finalist')} of the search {was} not confirmed")
         return self._without_rule(refused, doubts)
 
     def _without_rule(self, refused: list[str], doubts: list[str]) -> Outcome:
@@ -204,8 +203,7 @@ class Confirming:
 
     def _too_few(self, launches: Sequence[Launch]) -> str:
         needed = f"{self._fewest} to {SURE_LAUNCHES}" if self._fewest < SURE_LAUNCHES else f"{SURE_LAUNCHES}"
-        done = counted(self._whole(launches), "launch", "launches")
-        return f"the time was over after {done} of the {needed} that confirm a setting"
+        return f"only {self._whole(launches)} of the {needed} launches that confirm a setting had ended"
 
     def _judged(self, settings: Settings, launches: Sequence[Launch]) -> Confirmed:
         return Confirmed.of(settings, usual(_merged(launches)), self._never_below)

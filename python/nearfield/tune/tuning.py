@@ -45,6 +45,7 @@ SEARCHED_BY, PLAYED_OFF_BY = 0.45, 0.6  # the share of a distance's time for the
 LATEST = 1.2  # times the planned time: no new launch of a confirmation begins later, if the machine is quiet
 AT_MOST, BUSY_AT_MOST = 2.0, 3.0  # times the planned time: everything is ended then, also on a busy machine
 TRIAL_S, ELSEWHERE_S = 2.0, 3.0  # about, for a combination and for a rule elsewhere, with the Open MPI wheel
+ENDING_S = 15.0  # at most, for the jobs of a distance to end on a busy machine
 BUILD_S = 60.0  # about, to build the engine for an MPI
 PHASES = ("searching", "playing off", "confirming")
 ELSEWHERE = "measuring the rules of other distances"
@@ -160,7 +161,9 @@ class Tuning:
     def _tell_time(self, inst: mpi.Installation, knobs: KnobFile, distances: list[str]) -> None:
         seconds = self._estimate(knobs, distances)
         self._at_most = at_most(self._busy[0])
-        self.listener.plan(inst.name, distances, seconds, self._at_most * sum(seconds.values()))
+        self.listener.plan(
+            inst.name, distances, seconds, self._at_most * sum(seconds.values()) + ENDING_S * len(distances)
+        )
         if (busy := self._busy[0]) > BUSY_SHARE:
             self.listener.say(f"other programs take {busy:.0%} of the cores' time: it will take longer, and find less")
 
