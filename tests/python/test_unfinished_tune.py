@@ -205,6 +205,7 @@ def test_a_busy_machine_shows_no_defaults_to_be_best(machine: Machine) -> None:
     assert done.exit_code == 0 and json.loads(done.stdout)["verdicts"] == {"shared-l3": "defaults are best"}
     assert machine.started[OPENMPI.name][: len(combinations(OPENMPI))] == combinations(OPENMPI)
     assert not load_rules(Path("rules.toml")).sets_something and not list(Path().glob("*.trials"))
+    assert "memory_per_rank_bytes" not in Path("rules.toml").read_text()  # nothing is set, so nothing is needed
 
 
 def test_launches_of_a_confirmation_are_not_lost(machine: Machine) -> None:

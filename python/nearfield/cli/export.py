@@ -141,7 +141,7 @@ def _not_for(family: str, theirs: str, path: Path) -> UsageError:
 
 def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
     """Returns comments for the administrator on limits of the file that `nearfield run` would handle by itself."""
-    cost = f"{format_bytes(rule.memory_per_rank_bytes)} per rank at {rule.at_ranks_per_node} ranks per node"
+    cost = f"{format_bytes(rule.memory_per_rank_bytes or 0)} per rank at {rule.at_ranks_per_node} ranks per node"
     told = [f"Shared memory: {cost}.", f"Found on cores {rule.pair}, {rule.distance}."]
     if rule.flag_ns and not rules.knobs().uses_heap(rule.parameters):
         told.append(

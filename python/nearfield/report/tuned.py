@@ -42,6 +42,8 @@ def _ranges(rule: RuleTable) -> str:
         each = [raw(rule.gain_text(pattern, one)) for pattern in patterns]
         gain = f"{one.gain.value:.2f}x [{one.gain.low:.2f} to {one.gain.high:.2f}]"
         rows.append([text(format_span(one.from_bytes, one.to_bytes)), raw(gain), *each])
-    cost = f"{format_bytes(rule.memory_per_rank_bytes)} of shared memory per rank at {rule.at_ranks_per_node} per node"
-    name = f"{rule.distance}, PUs {rule.pair}; {cost}" if rule.memory_per_rank_bytes else rule.distance
+    name = rule.distance
+    if rule.memory_per_rank_bytes:
+        cost = f"{format_bytes(rule.memory_per_rank_bytes)} of shared memory per rank"
+        name = f"{rule.distance}, PUs {rule.pair}; {cost} at {rule.at_ranks_per_node} per node"
     return tag("p", text(name), class_="quiet") + table(("message size", "gain, all patterns", *patterns), rows)

@@ -107,7 +107,7 @@ def rule_table(
         parameters=settings,
         flag_ns=round(chosen.flag_ns if chosen else 0.0, 1),
         reason=reason,
-        memory_per_rank_bytes=knobs.memory(settings, ranks) if settings else 0,
+        memory_per_rank_bytes=knobs.memory(settings, ranks) if settings else None,
         at_ranks_per_node=ranks,
         apart=apart_tables(flags),
         never_below=chosen.never_below if chosen else NEVER_BELOW,

@@ -73,7 +73,7 @@ class RuleTable(Table):
     parameters: dict[str, Value] = Field(default_factory=dict)  # none: the MPI's defaults are best
     reason: str = ""  # why there are none
     beyond: str = ""  # settings that would gain more if more loss were allowed
-    memory_per_rank_bytes: int = Field(default=0, ge=0, le=1 << 50)  # 0, and left out, without parameters
+    memory_per_rank_bytes: int | None = Field(default=None, ge=0, le=1 << 50)  # none without parameters
     at_ranks_per_node: int = Field(ge=1, le=1 << 20)
     never_below: float = Field(default=NEVER_BELOW, gt=0, le=1)  # of stock's speed: the promise for every size
     gain: GainTable | None = None
