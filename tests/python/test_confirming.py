@@ -6,6 +6,7 @@ On an arena that is made up (made_up.py): nothing here starts an MPI or depends 
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 from made_up import (
@@ -33,7 +34,7 @@ from nearfield.tune.criterion import MESSAGES, NEVER_BELOW, confirmed_cases
 from nearfield.tune.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Case, Pair
 from nearfield.tune.knobs import Settings
 from nearfield.tune.repair import nearer
-from nearfield.tune.rules import RuleTable
+from nearfield.tune.rules import UndecidedTable
 from nearfield.tune.search import Deadline, Search, Trial
 from nearfield.tune.tuning import Listener, Request, Tuning
 
@@ -43,6 +44,7 @@ from nearfield.tune.tuning import Listener, Request, Tuning
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nearfield.tune.confirm.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("nearfield.tune.tuning.busy_shares", lambda: dict.fromkeys(range(1024), (0.0, 0.0)))
 
 
 CASES = confirmed_cases([*SIZES, UNSEEN])
@@ -52,6 +54,12 @@ def confirming(arena: MadeUpArena, search: Search, deadline: Deadline | None = N
     return Confirming(arena, search, CASES, [], deadline or Turns(ENDLESS))
 
 
+def judged(arena: MadeUpArena, search: Search, deadline: Deadline | None = None) -> tuple[Confirmed | None, str]:
+    """Returns what becomes a rule, and why nothing does."""
+    outcome = confirming(arena, search, deadline).run()
+    return outcome.chosen, outcome.reason
+
+
 def confirmed(
     arena: MadeUpArena, first: list[Settings], deadline: Deadline | None = None
 ) -> tuple[Confirmed | None, str]:
@@ -59,7 +67,7 @@ def confirmed(
     search = searched(arena, first)
     search.play_off(Turns(0))
     arena.started.clear()
-    return confirming(arena, search, deadline).run()
+    return judged(arena, search, deadline)
 
 
 def of_launches(gains: Mapping[Case, Sequence[float]]) -> Confirmed:
@@ -122,7 +130,7 @@ def confirmed_in_launches(
     search.play_off(Turns(0))
     arena.started.clear()
     arena.speed = in_launches(arena, case, *there)
-    return *confirming(arena, search, deadline).run(), arena.started.count(BIG)
+    return *judged(arena, search, deadline), arena.started.count(BIG)
 
 
 @pytest.mark.parametrize("case", [("pingpong", UNSEEN), ("stream", UNSEEN), ("bcast", UNSEEN)], ids=lambda c: c[0])
@@ -171,7 +179,7 @@ def test_what_is_hopeless_is_not_launched_again() -> None:
     search.play_off(Turns(0))
     arena.started.clear()
     arena.speed = only({"fragment": 0.7})
-    chosen, reason = confirming(arena, search).run()
+    chosen, reason = judged(arena, search)
     assert chosen is None and "of stock's speed" in reason
     assert arena.started.count(BIG) == 1
 
@@ -182,7 +190,7 @@ def test_a_gain_that_only_collectives_have_is_no_rule() -> None:
     search = searched(arena, [BIG])
     search.play_off(Turns(0))
     arena.speed = lambda whole, case: 1.2 if case[0] == "bcast" and whole["fragment"] == 131072 else 1.0
-    assert confirming(arena, search).run() == (None, "nothing was faster than stock")
+    assert judged(arena, search) == (None, "nothing was faster than the defaults")
 
 
 @pytest.mark.parametrize("elsewhere", [20.0, 230.0], ids=["nearer", "farther"])
@@ -193,7 +201,7 @@ def test_it_waits_until_the_cores_are_where_they_were_searched(elsewhere: float)
         search = searched(arena, [BIG])
         search.play_off(Turns(0))
         arena.flags = itertools.chain([elsewhere] * 40, itertools.repeat(50.0 if deadline.count > 3 else elsewhere))
-        chosen, _ = confirming(arena, search, deadline).run()
+        chosen, _ = judged(arena, search, deadline)
         assert chosen and chosen.flag_ns == expected
 
 
@@ -203,7 +211,7 @@ def test_it_waits_until_the_cores_are_where_they_were_searched(elsewhere: float)
 def test_the_deadline_is_heeded() -> None:
     """When the time is over, is it told after one launch that nothing could be confirmed?"""
     chosen, reason, count = confirmed_in_launches(("pingpong", UNSEEN), 1.2, deadline=Deadline(-1))
-    assert (chosen, count) == (None, 1) and "longer --budget" in reason
+    assert (chosen, count) == (None, 1) and "only 1 of the 3 to 6 launches" in reason
 
 
 @pytest.mark.parametrize("there", [1.0, 0.8], ids=["gain-nothing", "are-slower"])
@@ -221,7 +229,7 @@ def test_not_all_finalists_are_tried_when_it_is_late(deadline: Deadline, looked:
     search.play_off(Turns(0))
     arena.started.clear()
     arena.speed = lambda whole, case: 1.0 if whole == KNOBS.complete({}) else there
-    assert confirming(arena, search, deadline).run()[0] is None
+    assert judged(arena, search, deadline)[0] is None
     assert len({tuple(settings.items()) for settings in arena.started if settings in many}) == looked
 
 
@@ -248,8 +256,8 @@ def test_a_stop_ends_mending() -> None:
     search.play_off(Turns(0))
     arena.started.clear()
     arena.faults = faults
-    chosen, reason = confirming(arena, search, deadline).run()
-    assert chosen is None and reason == "stream of 4 KiB at 0.80 of stock's speed"
+    chosen, reason = judged(arena, search, deadline)
+    assert chosen is None and reason == "it was ended; stream of 4 KiB at 0.80 of stock's speed"
     assert len([settings for settings in arena.started if settings not in ({}, BIG | MANY)]) == 1
 
 
@@ -315,7 +323,7 @@ def test_what_is_faster_in_one_launch_only_is_no_rule() -> None:
     search.play_off(Turns(0))
     arena.started.clear()
     arena.speed = lambda whole, case: only({"fragment": 1.2 if arena.started.count(BIG) < 2 else 1.0})(whole, case)
-    assert confirming(arena, search).run()[0] is None
+    assert judged(arena, search)[0] is None
 
 
 def test_a_rule_tells_that_the_cores_moved() -> None:
@@ -367,7 +375,7 @@ def test_a_case_that_was_only_measured_elsewhere_counts_as_it_was_there(elsewher
     arena.speed, arena.flags = speed, (now for _ in itertools.count())
     late = Deadline(ENDLESS)
     late.late = lambda: arena.started.count(BIG) >= 1 + FEWEST_LAUNCHES  # type: ignore[method-assign]
-    found, reason = confirming(arena, search, late).run()
+    found, reason = judged(arena, search, late)
     assert bool(found) == chosen, reason
     if found:
         assert {pair.flag for pair in found.pairs[far]} == {230.0}
@@ -384,7 +392,7 @@ def test_no_mending_by_what_must_not_be_tried() -> None:
     arena = MadeUpArena(speed)
     search = searched(arena, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
     search.play_off(Turns(0))
-    assert confirming(arena, search).run() == (None, "stream of 4 KiB at 0.80 of stock's speed")
+    assert judged(arena, search) == (None, "stream of 4 KiB at 0.80 of stock's speed")
 
 
 def test_no_mending_by_what_is_as_slow() -> None:
@@ -404,7 +412,7 @@ def test_what_fails_while_it_is_confirmed_is_refused() -> None:
         search = searched(arena, first)
         search.play_off(Turns(0))
         arena.faults = lambda settings, moment: "hangs: no answer" if settings == BIG else ""
-        chosen, reason = confirming(arena, search).run()
+        chosen, reason = judged(arena, search)
         assert (chosen.settings if chosen else None) == expected
         assert reason == ("" if expected else "hangs: no answer")
 
@@ -442,7 +450,7 @@ def test_what_is_only_probably_slower_is_in_doubt() -> None:
 # ---- all of it
 
 
-def tuned(arena: MadeUpArena, **more: object) -> tuple[RuleTable, list[Trial]]:
+def tuned(arena: MadeUpArena, **more: object) -> tuple[Any, list[Trial]]:
     topology = Topology.from_synthetic("package:1 l3:1 l2:2 core:1 pu:1")
     made = Tuning(Request(exhaustive=True, sizes=SIZES, ranks_per_node=2, **more), Listener())
     return made._tune(arena, "same-node", (0, 1), topology, ENDLESS)
@@ -462,15 +470,19 @@ def test_a_rule_is_what_is_known_to_be_best() -> None:
 
 def test_no_rule_where_stock_is_best() -> None:
     rule, _ = tuned(MadeUpArena(lambda whole, case: 1.0 if whole == KNOBS.complete({}) else 0.9))
-    assert (rule.parameters, rule.gain, rule.reason) == ({}, None, "nothing was faster than stock")
+    assert (rule.parameters, rule.gain, rule.reason) == ({}, None, "nothing was faster than the defaults")
 
 
 @pytest.mark.parametrize("noise", [0.003, 0.02, 0.06])
 @pytest.mark.parametrize("seed", range(5))
 def test_no_rule_where_nothing_gains(noise: float, seed: int) -> None:
-    """Where every setting is as fast as stock, is luck, of which there is plenty among many settings, no rule?"""
-    rule, _ = tuned(MadeUpArena(lambda whole, case: 1.0, noise=noise, seed=seed))
-    assert (rule.parameters, rule.gain) == ({}, None) and rule.reason
+    """Where every setting is as fast as stock, is luck, of which there is plenty among many settings, no rule? Are the
+    defaults then said to be best, unless the measurements are too noisy to exclude a gain of a twentieth?"""
+    verdict, _ = tuned(MadeUpArena(lambda whole, case: 1.0, noise=noise, seed=seed))
+    if isinstance(verdict, UndecidedTable):
+        assert noise == 0.06 and "is not sure" in verdict.reason
+    else:
+        assert (verdict.parameters, verdict.gain) == ({}, None) and verdict.reason
 
 
 @pytest.mark.parametrize("seed", range(5))

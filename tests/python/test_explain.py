@@ -19,8 +19,8 @@ HEAP = {"LD_PRELOAD": f"/a/other.so:/b/{shared_heap.NAME}", "NEARFIELD_HEAP": "o
 SETTINGS = Path(__file__).parents[2] / "src/heap/settings.hpp"
 
 
-def report(rank: str = "0", *, reason: str = "", forks: int = 0, shared: int = 0, **ways: tuple[int, int]) -> Report:
-    return Report(100, rank, "app", reason, forks, shared, {way: ways.get(way, (0, 0)) for way in explain.WAYS})
+def report(rank: str = "0", *, reason: str = "", forks: int = 0, **ways: tuple[int, int]) -> Report:
+    return Report(100, rank, "app", reason, forks, {way: ways.get(way, (0, 0)) for way in explain.WAYS})
 
 
 def said(*reports: Report, code: int = 0, **settings: str) -> str:
@@ -34,14 +34,14 @@ def said(*reports: Report, code: int = 0, **settings: str) -> str:
 @pytest.mark.parametrize(
     ("reports", "words"),
     [
-        ([report(user_plain=(3, 9))], "All 3 messages were copied once, in user space."),
-        ([report(user_streaming=(1, 9))], "The only message was copied once"),
+        ([report(user_plain=(3, 9))], "All 3 messages (9 B) were copied once, in user space; with the MPI's defaults"),
+        ([report(user_streaming=(1, 9))], "The only message (9 B) was copied once"),
         ([report(user_plain=(7, 9), kernel_not_in_heap=(3, 9))], "3 of 10 messages came from memory outside the heap"),
+        ([report(user_plain=(7, 9), kernel_not_in_heap=(3, 9))], "7 of 10 messages (9 B) were copied once"),
         ([report(kernel_not_shared=(1, 9))], "1 of 1 message came from pages that were not shared"),
         ([report(kernel_not_in_heap=(1, 9))], "blocks shorter than 8 KiB"),
         ([report("2", user_plain=(1, 9), forks=2)], "Rank 2 forked 2 times: shared pages became private"),
         ([report("2", user_plain=(1, 9), forks=1)], "Rank 2 forked once: shared pages became private"),
-        ([report("2", user_plain=(1, 9), shared=5 << 20)], "At most 5 MiB of a process were shared"),
         ([report(r, kernel_not_in_heap=(1, 9), reason="why") for r in "012"], "Rank 0, rank 1 and rank 2 had no sha"),
         ([report("-", kernel_not_in_heap=(1, 9), reason="why")], "Process 100 had no shared heap"),
         ([report("0", reason="it is small"), report("-", reason="another")], "or none from some point on: it is small"),
@@ -89,6 +89,18 @@ def test_the_table_sums_each_way() -> None:
     ]
 
 
+def test_memory_is_said_as_far_as_it_is_reported(tmp_path: Path) -> None:
+    """Are reports read whose library writes other keys about memory, and is what they say the sum of all ranks?"""
+    ways = "".join(f"{way} = 1 5\n" for way in explain.WAYS)
+    for rank, keys in enumerate(("mapped_bytes = 1048576\nshared_bytes = 65536\n", "mapped_bytes = 1048576\n", "")):
+        lines = f"rank = {rank}\nprogram = a\nreason = -\nforks = 0\n{keys}{ways}"
+        (tmp_path / f"{rank}.heap").write_text(lines)
+    reports = read_reports(tmp_path)
+    assert "span 2 MiB, 64 KiB of it in pages that they share" in said(*reports)
+    assert "span 1 MiB. What" in said(reports[1])
+    assert "span" not in said(reports[2])
+
+
 def test_damaged_reports_are_left_out(tmp_path: Path) -> None:
     """And are processes in the order of their ranks, shells and launchers without traffic not shown?"""
     lines = "rank = {}\nprogram = a = b\nreason = -\nforks = 0\nshared_bytes = 1\nmore = 5\n"
@@ -117,15 +129,15 @@ def stock(installations: list[Installation], tmp_path: Path) -> list[str]:
 
 
 def test_the_command_is_its_own(stock: list[str]) -> None:
-    """Are standard streams and exit codes the command's, as a shell has them for one that a signal ends, with two lines
-    on standard error: about a share of MPI that nobody can know here, and about a heap that is off?"""
+    """Are standard streams and exit codes the command's, as a shell has them for one that a signal ends, with lines
+    on standard error about rules that set nothing, a share of MPI that nobody can know here, and a heap that is off?"""
     one = subprocess.run(
         [*stock, "read l; echo got $l; exit 7"], input="it\n", capture_output=True, text=True, timeout=30
     )
     assert (one.returncode, one.stdout) == (7, "got it\n")
-    unknown, off = one.stderr.splitlines()
+    nothing, unknown, off = one.stderr.splitlines()
+    assert nothing.endswith("nothing is set") and off == f"nearfield: {explain._OFF}"
     assert unknown.startswith("nearfield: how much of this run is MPI is not known: neither the launcher nor")
-    assert off == f"nearfield: {explain._OFF}"
     assert subprocess.run([*stock, "kill -SEGV $$"], capture_output=True, timeout=30).returncode == 128 + signal.SIGSEGV
     piped = subprocess.run([*stock, "yes | head -n 1"], capture_output=True, text=True, timeout=30)
     assert piped.stdout == "y\n" and "roken pipe" not in piped.stderr

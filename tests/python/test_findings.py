@@ -64,7 +64,9 @@ def test_stock_is_best_says_how_sure_that_is() -> None:
     assert "quiet" in finding.action
     (finding,) = tuned(TUNED.model_copy(update={"rule": [stock_is_best(TUNED.rule[0])], "busy_share": 0.6}), "")
     assert (
-        finding.level == "fact" and "Others took 60% of the cores' time" in finding.text and "quiet" in finding.action
+        finding.level == "fact"
+        and "Other programs took 60% of the cores' time" in finding.text
+        and "quiet" in finding.action
     )
 
 

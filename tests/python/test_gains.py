@@ -162,3 +162,12 @@ def test_what_gains_is_told_by_its_sizes() -> None:
     assert found.gain.value == pytest.approx(math.sqrt(1.3 * 1.4))
     assert gaining({**gains, ("stream", 64): sure(0.7)}, 1.05).from_bytes == 4
     assert gaining({("stream", 8): sure(1.04)}, 1.05) is None
+
+
+def test_the_best_of_many_must_be_surer() -> None:
+    """Is a gain that is sure by itself not sure as the best of twenty, and is one that stays sure far from 1?"""
+    one = Gain(1.1, 1.06, 1.14, 6)
+    assert one.faster and one.among(1) == pytest.approx(one)
+    assert not one.among(20).faster and one.among(20).value == one.value
+    assert one.among(20).low < one.among(2).low < one.low and one.among(20).high > one.high
+    assert Gain(2.0, 1.9, 2.1, 6).among(100).faster

@@ -224,7 +224,7 @@ def test_rules_that_found_nothing_say_so() -> None:
     rules = load_rules(RULES)
     rules.rule[0] = stock_is_best(rules.rule[0])
     part = render(QUIET, rules).split('id="s-tuned"')[1].split("</section>")[0]
-    assert "stock is best (all lose)." in part and "Not measured" not in part
+    assert "defaults are best (all lose)." in part and "Not measured" not in part
 
 
 def test_rules_of_another_mpi_are_refused(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_what_the_user_has_set_stays(file: Path) -> None:
 
 def test_rules_without_parameters_set_nothing(tmp_path: Path) -> None:
     made = application(rules_for(INST, "ob1 / sm", {}), here={})
-    assert made.environment == {} and "stock is best" in made.notes[0]
+    assert made.environment == {} and "the defaults of this MPI are best here" in made.warnings[0]
 
 
 def two_rules(near_there: float | None, far_there: float | None) -> Rules:

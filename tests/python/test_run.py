@@ -247,7 +247,52 @@ def test_what_users_preload_stays(heap_rules: Path, before: str) -> None:
     assert shown.stdout == f"{wanted}\n"
     shown = subprocess.run(["sh", "-c", f"{setting}\n{slurm}"], capture_output=True, text=True, env=env)
     assert f"export LD_PRELOAD={wanted}" in shown.stdout.splitlines()
-    assert f'prepend-path LD_PRELOAD "{ours}"' in module.splitlines() and "setenv LD_PRELOAD" not in module
+    lines = [line.strip() for line in module.splitlines()]
+    assert f'prepend-path LD_PRELOAD "{ours}"' in lines and "setenv LD_PRELOAD" not in module
+
+
+def test_what_cannot_be_preloaded_sets_nothing(heap_rules: Path, tmp_path: Path) -> None:
+    """If the library is gone, do exported files set nothing, so that no process complains; and does a copy in a central
+    place work, of which it is said that it is missing as long as it is?"""
+    central = tmp_path / "heap.so"
+    made = load_rules(heap_rules)
+    for there in (False, True):
+        if there:
+            shutil.copy(shared_heap.library(), central)
+        text, slurm, module = (exported(made, "", form, heap_rules, central) for form in ("env", "slurm", "module"))
+        shown = subprocess.run(
+            ["sh", "-euc", f"{text}\necho ${{NEARFIELD_HEAP:-none}}"], capture_output=True, text=True
+        )
+        assert (shown.stdout, shown.stderr) == ("on=1\n" if there else "none\n", "")
+        printed = subprocess.run(["sh", "-c", slurm], capture_output=True, text=True).stdout
+        assert (f"LD_PRELOAD={central}" in printed) == there and ("NEARFIELD_HEAP" in printed) == there
+        assert f'if {{ [file readable "{central}"] }} {{' in module.splitlines() and "module unload" in module
+    assert "every process" in text
+    told = nearfield("export", "--rules", heap_rules, "--library", tmp_path / "none.so").err
+    assert "not there yet" in told and f"cp {shared_heap.library()} {tmp_path / 'none.so'}" in " ".join(told.split())
+    assert "cannot be preloaded" in nearfield("export", "--rules", heap_rules, "--library", "none.so").err
+    assert "a virtual environment" in nearfield("export", "--rules", heap_rules).err
+
+
+def test_rules_that_set_nothing_say_so(installations: list[Installation], tmp_path: Path) -> None:
+    """Do `run`, `compare` and `export` say that the defaults are best, and does `run` start the program anyway?"""
+    inst = next(i for i in installations if i.family == "openmpi" and i.version.startswith("5"))
+    file, words = write(tmp_path, rules_for(inst, "ob1 / sm", {})), "the defaults of this MPI are best here"
+    ran = nearfield("run", "--rules", file, *sh("echo ran"))
+    assert (ran.code, ran.out) == (0, "ran\n") and words in ran.err
+    for verb in (("compare", "--rules", file, *sh("true")), ("export", "--rules", file)):
+        done = nearfield(*verb)
+        assert done.code == 2 and words in " ".join(done.err.split())
+
+
+def test_rules_of_another_version_tell_how_to_make_them(rules: Path, tmp_path: Path) -> None:
+    """Is the command that tunes the program's own MPI printed, and not one that tunes another; also without rules?"""
+    program = tmp_path / "mpirun"
+    program.write_text('#!/bin/sh\necho "mpirun (Open MPI) 4.1.4"\n')
+    program.chmod(0o755)
+    for file in (rules, tmp_path / "none.toml"):
+        said = nearfield("run", "--rules", file, "--", program).err
+        assert "tune --mpi openmpi-4.1.4 -o openmpi-4.1.4.toml" in " ".join(said.split())
 
 
 @pytest.mark.mpi

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +17,10 @@ from nearfield.cli.run import RULES_HELP
 from nearfield.errors import UsageError
 from nearfield.mpi.families import FAMILIES
 from nearfield.terminal import err
+from nearfield.tune import shared_heap
 from nearfield.tune.apply import application
 from nearfield.tune.formats import FORMATS
+from nearfield.tune.formats.format import PRELOAD
 from nearfield.tune.knobs import knob_files
 from nearfield.tune.rules import Rules, RuleTable, find_rules, only_rules
 from nearfield.units import format_bytes
@@ -33,10 +36,18 @@ def command(
         Path | None, typer.Option("--rules", metavar="FILE", help=f"{RULES_HELP} of which --for chooses.")
     ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Default: standard output.")] = None,
+    library: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where all nodes find a copy of the library of the shared heap (default: nearfield's own).",
+        ),
+    ] = None,
 ) -> None:
     """Write rules as the environment, defaults file, modulefile or Slurm prolog of a site.
 
-    Rules that set nothing, since stock is best, are an error, and no file is written.
+    Rules that set nothing, since the defaults are best, are an error, and no file is written. Where the library of the
+    shared heap is not readable, the files set nothing. Installed for everybody, it is loaded into every process.
 
     Examples:
 
@@ -49,7 +60,7 @@ def command(
     if form not in FORMATS:
         raise UsageError(f"unknown format '{form}'", suggestion(form, list(FORMATS)))
     path, chosen = only_rules(find_rules(rules), family)
-    text = exported(chosen, family, form, path)
+    text = exported(chosen, family, form, path, library)
     if out is None:
         print(text, end="")
         return
@@ -66,25 +77,59 @@ def _make_executable(file: Path) -> None:
     file.chmod(mode | (mode & 0o444) >> 2)
 
 
-def exported(rules: Rules, family: str, form: str, path: Path) -> str:
-    """Returns the file's text. Raises UsageError if the rules do not fit or set nothing, or the MPI has no such one."""
+def exported(rules: Rules, family: str, form: str, path: Path, library: Path | None = None) -> str:
+    """Returns the file's text, with another path of the library to preload if one is given. Raises UsageError if the
+    rules do not fit or set nothing, or the MPI has no such file."""
     theirs = rules.knobs().family
     if family and family != theirs:
         raise _not_for(family, theirs, path)
     made = application(rules, here={})
     environment = made.environment
     if not environment:
-        raise UsageError(f"there is nothing to export from {path}: {made.notes[-1]}", "leave this MPI as it is")
+        why = "; ".join(made.warnings)
+        raise UsageError(f"there is nothing to export from {path}: {why}", "leave this MPI as it is")
     environment.pop("ASAN_OPTIONS", None)  # useful only to the few who debug programs
+    preloading = _with_library(environment, library)
     comments = [
         f"Tuned for {rules.mpi.family} {rules.mpi.version} on {rules.machine.cpu_model}",
         f"by nearfield {rules.nearfield} on {rules.host}, {rules.created}: {rules.command}",
         *_holds_for(rules, rules.best_for_all()),
+        *preloading,
     ]
     text = FORMATS[form].write(theirs, rules.mpi.version, comments, environment)
     if text is None:
         raise UsageError(f"{theirs} has no file of defaults of its own", "use --format env, module or slurm")
     return text
+
+
+def _with_library(environment: dict[str, str], library: Path | None) -> list[str]:
+    """Puts the given path of the library into the variables that preload it. Returns comments for the administrator,
+    and warns if the library may not be there for everybody."""
+    own = shared_heap.library()
+    if str(own) not in environment.get(PRELOAD, "").split():
+        return []
+    place = library or own
+    if not place.is_absolute() or len(str(place).split()) > 1 or ":" in str(place):
+        raise UsageError(f"'{place}' cannot be preloaded", "name an absolute path without spaces and colons")
+    environment[PRELOAD] = environment[PRELOAD].replace(str(own), str(place))
+    if place != own and not place.is_file():
+        err.print(f"[yellow]not there yet:[/yellow] {escape(str(place))}; put it there: cp {escape(f'{own} {place}')}")
+    elif where := _private(place):
+        err.print(
+            f"[yellow]the library to preload is in {where}:[/yellow] {escape(str(place))}; for other users copy it "
+            "to a central place, and name that with --library"
+        )
+    return [
+        f"{place} is loaded into every process that gets these variables, shells included: set them for jobs only, or "
+        "by a module, where start-up times count."
+    ]
+
+
+def _private(place: Path) -> str:
+    """Returns in words in which place of one user a file lies; empty if it lies elsewhere."""
+    if sys.prefix != sys.base_prefix and place.is_relative_to(sys.prefix):
+        return "a virtual environment"
+    return "a home folder" if place.is_relative_to(Path.home()) else ""
 
 
 def _not_for(family: str, theirs: str, path: Path) -> UsageError:
@@ -97,7 +142,7 @@ def _not_for(family: str, theirs: str, path: Path) -> UsageError:
 
 def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
     """Returns comments for the administrator on limits of the file that `nearfield run` would handle by itself."""
-    cost = f"{format_bytes(rule.memory_per_rank_bytes)} per rank at {rule.at_ranks_per_node} ranks per node"
+    cost = f"{format_bytes(rule.memory_per_rank_bytes or 0)} per rank at {rule.at_ranks_per_node} ranks per node"
     told = [f"Shared memory: {cost}.", f"Found on cores {rule.pair}, {rule.distance}."]
     if rule.flag_ns and not rules.knobs().uses_heap(rule.parameters):
         told.append(

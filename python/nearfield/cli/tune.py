@@ -11,8 +11,8 @@ from rich.markup import escape
 
 from nearfield import itself
 from nearfield.cli import complete, tune_all
-from nearfield.cli.tune_sitting import INTERRUPTED, Asked, Sitting
-from nearfield.errors import UsageError
+from nearfield.cli.tune_sitting import INTERRUPTED, Asked, Sitting, is_saved
+from nearfield.errors import NOT_DECIDED, UsageError
 from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.tune import places
 from nearfield.tune.criterion import NEVER_BELOW
@@ -79,6 +79,10 @@ def command(
     Ctrl-C confirms and keeps the best so far, and a second Ctrl-C ends at once. Every finished trial is kept beside the
     rules, in FILE.trials, until the rules are complete; `--resume` goes on from there.
 
+    The verdict on a distance is a rule, or that the MPI's defaults are best, or that nothing is decided, as when other
+    programs use the cores. Then the exit code is 6, rules of other distances are saved, and `--resume` goes on with as
+    much time again. It ends at twice the budget at the latest, on a busy machine at three times; that is said first.
+
     With `--all-mpis` the rules go into a folder, from which `run` and `compare` take those of the program's MPI. If one
     MPI fails, the others are tuned all the same, and the exit code is not 0.
 
@@ -128,35 +132,55 @@ def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
     with Unfinished(out).held(resume=asked.resume) as unfinished, Sitting() as sitting:
         asked.require_free(unfinished)
         request = asked.begin(unfinished)
+        rules: Rules | None = None
         try:
             rules = sitting.tune(unfinished, request)
         finally:
-            if not unfinished.found():
+            if not (unfinished.found() or unfinished.undecided()):
                 unfinished.end()
             elif unfinished.path.exists():
-                again = itself.command("tune", "--resume", "-o", out)
-                sitting.say(f"kept: {unfinished.told()} in {unfinished.path}. To go on: {again}")
+                again = "" if rules and rules.undecided else f". To go on: {_resuming(out)}"
+                sitting.say(f"kept: {unfinished.told()} in {unfinished.path}{again}")
     if rules is None:
         if not unfinished.found():
             err.print("ended before anything was measured")
         raise typer.Exit(INTERRUPTED)
     if as_json:
-        print(json.dumps(rules.model_dump(exclude_none=True), indent=1))
+        print(json.dumps(rules.as_json(), indent=1))
     else:
         tell(rules)
-    err.print(f"rules: [bold]{escape(str(out))}[/bold]   next: {escape(applied_by(out))}")
+    _tell_next(rules, out)
+
+
+def _tell_next(rules: Rules, out: Path) -> None:
+    """Says where the rules are and what to do next. Ends with NOT_DECIDED if a distance is not decided."""
+    if is_saved(rules):
+        err.print(f"rules: [bold]{escape(str(out))}[/bold]")
+    elif out.exists():
+        err.print(escape(f"{out} is of an earlier tune, and stays as it was"))
+    if rules.sets_something:
+        err.print(f"next: {escape(applied_by(out))}")
+    if rules.undecided:
+        err.print(f"next: {escape(_resuming(out))}")
+        raise typer.Exit(NOT_DECIDED)
+
+
+def _resuming(out: Path) -> str:
+    return itself.command("tune", "--resume", "-o", out)
 
 
 def tell(rules: Rules) -> None:
     """Prints the rules for a person to read."""
     console = Terminal()
-    if busy := rules.busy():
+    if (busy := rules.busy()) and rules.rule:
         console.print(f"[yellow]{busy}: tune again when it is quiet[/yellow]")
+    for undecided in rules.undecided:
+        console.print(f"[yellow]{escape(str(undecided))}[/yellow]")
     for rule in rules.rule:
         if moved := rule.moved():
             console.print(f"[yellow]{rule.distance}: {moved}[/yellow]")
         if not rule.parameters:
-            console.print(f"[bold]{rule.distance}[/bold]: stock is best ({escape(rule.reason)})")
+            console.print(f"[bold]{rule.distance}[/bold]: the defaults of this MPI are best ({escape(rule.reason)})")
             _tell_beyond(console, rule)
             continue
         gained = f"{gain_text(rule.gain)} of stock's speed, all sizes and patterns" if rule.gain else "gain not known"

@@ -12,11 +12,11 @@ from rich.markup import escape
 from nearfield import itself, mpi
 from nearfield.cli import tell as tell_error
 from nearfield.cli.tune_sitting import INTERRUPTED, Asked, Sitting
-from nearfield.errors import MeasurementError, NearfieldError, UsageError
+from nearfield.errors import NOT_DECIDED, MeasurementError, NearfieldError, UsageError
 from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.tune.request import Request
 from nearfield.tune.rules import Rules, applied_by, require_writable
-from nearfield.tune.tuning import BUILD_S
+from nearfield.tune.tuning import BUILD_S, ENDING_S, at_most, others_share
 from nearfield.tune.unfinished import SUFFIX, Unfinished
 from nearfield.units import format_seconds, format_span
 
@@ -39,7 +39,7 @@ def run(folder: Path, asked: Asked, as_json: bool) -> None:
     left = [unfinished for unfinished, _ in waiting if unfinished.path.exists()]
     if as_json:
         found = {name: one for name, one in results.items() if isinstance(one, Rules)}
-        print(json.dumps({name: rules.model_dump(exclude_none=True) for name, rules in found.items()}, indent=1))
+        print(json.dumps({name: rules.as_json() for name, rules in found.items()}, indent=1))
     elif results:
         Terminal().print(summary(results))
     _tell_next(folder, results)
@@ -74,12 +74,14 @@ def _tell_time(waiting: list[tuple[Unfinished, Request]]) -> None:
         return
     seconds = sum(_left_s(unfinished, request) for unfinished, request in waiting)
     unbuilt = sum(inst.name in names and not mpi.is_built(inst) for inst in mpi.discover())
-    building = f", of which {format_seconds(unbuilt * BUILD_S)} to build the measuring engine" if unbuilt else ""
-    err.print(escape(f"{many}: about {format_seconds(seconds + unbuilt * BUILD_S)} in all{building}"))
+    builds_s, most_s = unbuilt * BUILD_S, at_most(others_share()) * seconds + len(waiting) * ENDING_S
+    building = f", of which {format_seconds(builds_s)} to build the measuring engine" if unbuilt else ""
+    about, most = format_seconds(seconds + builds_s), format_seconds(most_s + builds_s)
+    err.print(escape(f"{many}: about {about} in all{building}; at most {most}"))
 
 
 def _left_s(unfinished: Unfinished, request: Request) -> float:
-    return max(0.0, request.budget_s - sum(map(unfinished.spent_s, unfinished.distances())))
+    return max(0.0, request.budget_s - sum(map(unfinished.used_s, unfinished.distances())))
 
 
 def _tuned(waiting: list[tuple[Unfinished, Request]], sitting: Sitting) -> Results:
@@ -105,9 +107,11 @@ def summary(results: Results) -> Table:
         if isinstance(result, NearfieldError):
             table.add_row(escape(name), "", "", f"[red]failed:[/red] {escape(result.message)}")
             continue
+        for undecided in result.undecided:
+            table.add_row(escape(name), undecided.distance, "not decided", escape(undecided.told))
         for rule in result.rule:
             if not rule.parameters:
-                told = f"stock is best ({rule.reason})"
+                told = f"the defaults are best ({rule.reason})"
             elif best := rule.gaining():
                 told = f"most at {format_span(best.from_bytes, best.to_bytes)}: {best.gain.value:.2f}x"
             else:
@@ -118,7 +122,7 @@ def summary(results: Results) -> Table:
 
 
 def _tell_next(folder: Path, results: Results) -> None:
-    if any(isinstance(one, Rules) for one in results.values()):
+    if any(isinstance(one, Rules) and one.sets_something for one in results.values()):
         err.print(f"rules: [bold]{escape(str(folder))}[/bold], of which each program gets those of its MPI")
         err.print(f"next: {escape(applied_by(folder))}")
 
@@ -134,6 +138,7 @@ def _end(folder: Path, results: Results, left: list[Unfinished], *, stopped: boo
             f"{len(failed)} of {len(results)} MPIs could not be tuned: {', '.join(failed)}",
             f"when that is mended, go on with: {again}",
         )
+    undecided = any(isinstance(one, Rules) and one.undecided for one in results.values())
     told = ", ".join(f"{one.rules.stem} ({one.told()})" if one.found() else one.rules.stem for one in left)
     err.print(escape(f"not done yet: {told}. To go on: {again}"))
-    raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(NOT_DECIDED if undecided and not stopped else INTERRUPTED)

@@ -22,7 +22,8 @@ class Display(Listener):
         self.prefix = ""
         self._bar = WorkBar(err, self.standing, every_s)
         self._phase = self._best = ""
-        self._begun = self._ends = 0.0  # times of this MPI on the monotonic clock; the end is a guess
+        self._begun = self._ends = self._latest = 0.0  # times of this MPI on the monotonic clock; the end is a guess
+        self._is_late = False  # whether a log has been told that it takes longer
 
     def __enter__(self) -> Display:
         self._bar.start()
@@ -34,13 +35,13 @@ class Display(Listener):
     def say(self, text: str) -> None:
         err.print(escape(text))
 
-    def plan(self, mpi_name: str, distances: list[str], seconds: Mapping[str, float], longer_s: float) -> None:
-        total, latest = sum(seconds.values()), sum(seconds.values()) + longer_s
+    def plan(self, mpi_name: str, distances: list[str], seconds: Mapping[str, float], at_most_s: float) -> None:
+        total = sum(seconds.values())
         self._begun = time.monotonic()
-        self._ends = self._begun + total
+        self._ends, self._latest, self._is_late = self._begun + total, self._begun + at_most_s, False
         phases = ", ".join(f"{name} {format_seconds(taken)}" for name, taken in seconds.items())
         many = f"{len(distances)} distances ({', '.join(distances)})" if len(distances) > 1 else distances[0]
-        told = f"about {format_seconds(total)}, or up to {format_seconds(latest)} if doubts remain"
+        told = f"about {format_seconds(total)}, at most {format_seconds(at_most_s)}"
         self.say(f"{self.prefix}{mpi_name}, {many}: {told} ({phases})")
 
     def begin(self, distance: str, phase: str, seconds: float) -> None:
@@ -63,5 +64,15 @@ class Display(Listener):
         if not self._phase:
             return None
         now, whole_s = time.monotonic(), self._ends - self._begun
+        if now > self._ends:
+            return self._late(now)
         share = min(1.0, (now - self._begun) / whole_s) if whole_s else 0.0
         return Standing(self._phase + self._best, share, self._ends - now)
+
+    def _late(self, now: float) -> Standing | None:
+        """Returns that it takes longer than planned; for a log only once."""
+        if self._is_late and not err.is_terminal:
+            return None
+        self._is_late = True
+        left = format_seconds(max(0.0, self._latest - now))
+        return Standing(f"{self._phase}{self._best}: longer than was planned, at most {left} more", None, None)

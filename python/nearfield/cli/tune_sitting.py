@@ -63,6 +63,11 @@ def _told(value: object) -> str:
     return "not given" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def is_saved(rules: Rules) -> bool:
+    """Returns whether these rules are written to a file: not if they set nothing because nothing could be decided."""
+    return rules.sets_something or not rules.undecided
+
+
 class Sitting:
     """One sitting; use it as a context. The first Ctrl-C asks the tune that is running to confirm its best settings and
     to end. The second Ctrl-C ends it at once, and so does SIGTERM, which batch systems send."""
@@ -86,19 +91,21 @@ class Sitting:
         self.display.say(text)
 
     def tune(self, unfinished: Unfinished, request: Request) -> Rules | None:
-        """Tunes one MPI, saves its rules and returns them; returns None if the tune was ended at once. The unfinished
-        file is removed only when the rules are complete."""
+        """Tunes one MPI, saves its rules and returns them; returns None if the tune was ended at once. Nothing is saved
+        if some distances are not decided and the others set nothing. The unfinished file is removed only when the rules
+        are complete."""
         self._tuning = Tuning(request, self.display, unfinished)
         try:
             rules = self._tuning.run()
-            save_rules(rules, unfinished.rules)
+            if is_saved(rules):
+                save_rules(rules, unfinished.rules)
         except KeyboardInterrupt:
             self.stopped = True
             return None
         finally:
             self._tuning = None
             self.display.end()
-        if not self.stopped:
+        if not (self.stopped or rules.undecided):
             unfinished.end()
         return rules
 

@@ -10,8 +10,9 @@ from nearfield.units import format_bytes, format_span
 
 def tuned_section(rules: Rules) -> Section:
     """Returns the section on the result of `nearfield tune`."""
-    stock = [f"{rule.distance}: stock is best ({rule.reason})." for rule in rules.rule if not rule.parameters]
-    return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), stock)
+    told = [f"{r.distance}: the MPI's defaults are best ({r.reason})." for r in rules.rule if not r.parameters]
+    told += [f"{undecided}." for undecided in rules.undecided]
+    return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), told)
 
 
 def tuned_html(rules: Rules, apply: str) -> str:
@@ -41,6 +42,8 @@ def _ranges(rule: RuleTable) -> str:
         each = [raw(rule.gain_text(pattern, one)) for pattern in patterns]
         gain = f"{one.gain.value:.2f}x [{one.gain.low:.2f} to {one.gain.high:.2f}]"
         rows.append([text(format_span(one.from_bytes, one.to_bytes)), raw(gain), *each])
-    cost = f"{format_bytes(rule.memory_per_rank_bytes)} of shared memory per rank at {rule.at_ranks_per_node} per node"
-    name = f"{rule.distance}, PUs {rule.pair}; {cost}" if rule.memory_per_rank_bytes else rule.distance
+    name = rule.distance
+    if rule.memory_per_rank_bytes:
+        cost = f"{format_bytes(rule.memory_per_rank_bytes)} of shared memory per rank"
+        name = f"{rule.distance}, PUs {rule.pair}; {cost} at {rule.at_ranks_per_node} per node"
     return tag("p", text(name), class_="quiet") + table(("message size", "gain, all patterns", *patterns), rows)

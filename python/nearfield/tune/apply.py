@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from nearfield import answers, itself, mpi
-from nearfield.errors import MpiError, UsageError
+from nearfield.errors import MpiError, NearfieldError, UsageError
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
 from nearfield.tune import per_pair
@@ -22,7 +23,7 @@ def planned(
 ) -> tuple[Plan, list[Path] | None]:
     """Returns the plan for a command, and the files that identified its MPI, or None if the plan may soon change.
     Raises errors if the rules are not for this command or this machine."""
-    path = find_rules(file)
+    path = _rules_at(file, argv, mpi_name)
     found: Recognised | None = None
     if path.is_dir():
         found = recognise(argv, mpi_name)
@@ -49,7 +50,7 @@ def application(rules: Rules, found: Recognised | None = None, here: Mapping[str
 def _plan(rules: Rules, found: Recognised | None, here: Mapping[str, str]) -> tuple[Plan, bool]:
     """Returns the plan, and whether it lasts: a failure may be mended, and a missing MPI may be installed."""
     plan, lasts = Plan({}, host=rules.host), True
-    plan.reason = next((rule.reason for rule in rules.rule if rule.reason), "stock is best")
+    plan.reason = next((rule.reason for rule in rules.rule if rule.reason), "")
     plan.flags = [vars(Flag.of(rule.pair, rule.flag_ns)) for rule in rules.rule if _depends_on_distance(rules, rule)]
     settings, knobs = rules.best_for_all().parameters, rules.knobs()
     if per_pair.differ(rules):
@@ -96,5 +97,22 @@ def require_fit(rules: Rules, found: Recognised, where: str) -> None:
     if reasons := mismatches(rules, found.family, found.version, machine):
         raise UsageError(
             f"the rules in {where} do not fit: {'; '.join(reasons)}",
-            f"tune here ({itself.command('tune')}), or use them all the same with --force",
+            f"make rules for this MPI here: {_tuning(found)}   or use these all the same with --force",
         )
+
+
+def _tuning(found: Recognised) -> str:
+    """Returns the command that tunes the MPI of a program."""
+    name = f"{found.family}-{found.version}"
+    return itself.command("tune", "--mpi", name, "-o", f"{name}.toml")
+
+
+def _rules_at(file: Path | None, argv: Sequence[str], mpi_name: str | None) -> Path:
+    """Returns where the rules are. Without any, raises UsageError with the command that makes them for the MPI of the
+    program, as far as that is known."""
+    try:
+        return find_rules(file)
+    except UsageError as error:
+        with suppress(NearfieldError):
+            error.remedy = f"make them with: {_tuning(recognise(argv, mpi_name))}"
+        raise

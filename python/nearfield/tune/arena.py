@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ from nearfield.tune.criterion import score
 from nearfield.tune.duel import Contestant, Unfit, pairs
 from nearfield.tune.gains import Case, Gain, Pair, gain, usual
 from nearfield.tune.knobs import KnobFile, Settings
+from nearfield.tune.starved import Starved
 
 
 class ChampionUnfit(Unfit):
@@ -38,6 +40,7 @@ class Arena:
         self._stock: Contestant | None = None
         self._launches = 0
         self.all_pairs: list[Pair] = []  # all pairs that were ever measured
+        self.until = math.inf  # the time of the monotonic clock after which nothing is measured
 
     def __enter__(self) -> Arena:
         return self
@@ -47,7 +50,8 @@ class Arena:
 
     @contextmanager
     def against(self, settings: Settings, cases: Sequence[Case]) -> Iterator[Comparison]:
-        """Yields a comparison of these settings, running and checked, with stock. Raises Unfit if they are unusable."""
+        """Yields a comparison of these settings, running and checked, with stock. Raises Unfit if they are unusable,
+        and Starved if other programs kept one of the two from running, or the time was over."""
         sizes = sorted({size for _, size in cases})
         stock = self._stock_at(sizes)
         self._launches += 1
@@ -57,6 +61,9 @@ class Arena:
                 other.check(case)
             try:
                 yield comparison
+            except Starved:
+                self._leave_stock()  # it may be the one that still owes an answer
+                raise
             except Unfit as error:
                 if error.contestant is not stock:
                     raise
@@ -96,7 +103,8 @@ class Arena:
 
     def _contestant(self, sizes: Sequence[int], environment: dict[str, str]) -> Contestant:
         common = {name: value for name, value in self.knobs.while_tuning.items() if name not in os.environ}
-        return Contestant(self._inst, self._engine, self._topology, self._pair, sizes, {**common, **environment})
+        both = {**common, **environment}
+        return Contestant(self._inst, self._engine, self._topology, self._pair, sizes, both, until=lambda: self.until)
 
     def _stock_at(self, sizes: Sequence[int]) -> Contestant:
         """Returns stock; starts it anew if it lacks some of the sizes."""

@@ -4,24 +4,51 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
+from typing import Literal
 
 from nearfield.tune.arena import Arena
 from nearfield.tune.confirmed import Confirmed
-from nearfield.tune.criterion import FEW, NEVER_BELOW, NOISE, broken
+from nearfield.tune.criterion import FEW, NEVER_BELOW, NOISE, WORTH_TELLING, broken
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Case, Pair, alike, usual
+from nearfield.tune.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Case, Pair, alike, geometric_mean, usual
 from nearfield.tune.knobs import Settings
 from nearfield.tune.repair import left_out, nearer
-from nearfield.tune.search import Deadline, Search
+from nearfield.tune.search import Deadline, Search, key_of
+from nearfield.tune.starved import OutOfTime, Starved
+from nearfield.units import counted
 
 FINALISTS, MENDED = 6, 2  # how many; steps of mending
 PATIENCE = 0.25  # of the time: how long to wait for cores that have moved
 MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a setting was slower
 PAIRS = 1  # of times of a case in a launch, since launches differ more than the pairs in one
-MOST_LAUNCHES = 9  # where it is in doubt whether a case is slower
+MOST_LAUNCHES = 9  # in one sitting, where it is in doubt whether a case is slower or whether all gain
 LOOKS = 3  # launches in which mending looks at the slower cases
+
+Launch = Mapping[Case, Sequence[Pair]]  # what one launch of both jobs gave
+
+
+class NotDecided(Exception):
+    """A finalist could not be judged; the message says why."""
+
+
+# What a later sitting does after one without a verdict: it confirms the finalists that are in doubt; or, if all of them
+# are judged, searches for others; or measures everything anew, since on a busy machine trials do not show that nothing
+# gains.
+GoesOn = Literal["confirming", "searching", "anew"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The verdict on one distance. With `chosen` it is a rule. Otherwise, if `goes_on` is None, the MPI's defaults are
+    best, else nothing is decided. `reason` says why there is no rule, and `seen` what an undecided search has shown."""
+
+    chosen: Confirmed | None = None
+    reason: str = ""
+    goes_on: GoesOn | None = None
+    seen: str = ""
 
 
 class Confirming:
@@ -35,17 +62,27 @@ class Confirming:
         limits: Sequence[int],
         deadline: Deadline,
         never_below: float = NEVER_BELOW,
+        *,
+        known: Iterable[tuple[Settings, Launch]] = (),
+        on_launch: Callable[[Settings, Launch], None] = lambda settings, launch: None,
+        busy: bool = False,
     ) -> None:
-        """A gain counts between the sizes of `limits`, in bytes, ascending (`Confirmed.gains_between`)."""
+        """A gain counts between the sizes of `limits`, in bytes, ascending (`Confirmed.gains_between`). `known` are the
+        launches of an earlier sitting, and `on_launch` gets every new one. `busy` says that other programs used the
+        cores meanwhile: then trials without a gain do not show that there is none."""
         self._arena, self._search, self._cases, self._limits = arena, search, cases, limits
-        self._deadline, self._never_below = deadline, never_below
+        self._deadline, self._never_below, self._on_launch, self._busy = deadline, never_below, on_launch, busy
+        self._fewest = SURE_LAUNCHES if busy else FEWEST_LAUNCHES  # launches that judge a setting when it is late
+        self._launches: dict[object, list[Launch]] = defaultdict(list)
+        for settings, launch in known:
+            self._launches[key_of(settings)].append(launch)
 
-    def run(self) -> tuple[Confirmed | None, str]:
+    def run(self) -> Outcome:
         """Returns the search's winner if it is slower than stock nowhere and surely faster somewhere, otherwise the
-        first such finalist, otherwise None and the reason. After a finalist that is slower somewhere it tries a mended
-        one, with the parameter that makes it slower changed or left out."""
-        waiting = _finalists(self._search)
-        seen, refused, looked = list(waiting), [], 0
+        first such finalist, otherwise that the defaults are best if every finalist was judged. After a finalist that is
+        slower somewhere it tries a mended one, with the parameter that makes it slower changed or left out."""
+        waiting, refused, doubts = _finalists(self._search), [], []
+        seen, looked = list(waiting), 0
         while waiting and not (looked and self._late()):  # one is enough then
             settings = waiting.pop(0)
             looked += 1
@@ -53,19 +90,53 @@ class Confirming:
             try:
                 confirmed = self._confirmed(settings)
             except Unfit as error:
+                self._search.note_unfit(settings, error.message)
                 refused.append(error.message)
                 continue
+            except NotDecided as error:
+                doubts.append(str(error))
+                continue
             if not confirmed.slower:
-                if confirmed.gains_between(self._limits):
-                    return confirmed, ""
+                if confirmed.gains_between(self._limits, looked):
+                    return Outcome(confirmed)
+                if confirmed.may_gain:
+                    doubts.append(f"a gain of {_interval(confirmed)} is not sure")
                 continue
             refused.append(confirmed.loss)
             mended = self._mended(confirmed) if len(refused) <= MENDED and not self._late() else None
             if mended and mended not in seen and not self._search.refuses(mended):
                 waiting.insert(0, mended)
                 seen.append(mended)
-        nothing = "nothing was faster than stock" if self._search.trials else "it was ended before anything was tried"
-        return None, "; ".join(refused) or nothing
+        if waiting:
+            was = "was" if len(waiting) == 1 else "were"
+            doubts.append(f"{counted(len(waiting), 'more finalist')} of the search {was} not confirmed")
+        return self._without_rule(refused, doubts)
+
+    def _without_rule(self, refused: list[str], doubts: list[str]) -> Outcome:
+        """Returns the outcome when no finalist became a rule: the defaults are best only if nothing is in doubt.
+        `doubts` are those about finalists."""
+        goes_on: GoesOn = "confirming" if doubts else "anew" if self._busy else "searching"
+        tried = [trial for trial in self._search.trials if trial.settings]
+        if self._deadline.stopped:
+            doubts.insert(0, "it was ended" if tried else "it was ended before anything was tried")
+        elif not tried:
+            doubts.append("there was no time to try anything")
+        elif self._search.untried and not doubts:
+            doubts.append(f"there was no time for {self._search.untried} of the settings that were to be tried")
+        if doubts or self._busy:
+            doubts = doubts or ["nothing that was tried gained surely, but a gain may be hidden"]
+            return Outcome(None, "; ".join([*doubts, *refused[:1]]), goes_on, self._seen())
+        return Outcome(None, "; ".join(refused) or "nothing was faster than the defaults")
+
+    def _seen(self) -> str:
+        """Returns in words the most that a setting has gained so far; empty if none did."""
+        gained = self._search.gaining()
+        most = max((geometric_mean(trial.gains.values()).value for trial in gained), default=1.0)
+        if most < WORTH_TELLING:
+            return ""
+        tried = sum(trial.state == "measured" for trial in self._search.trials)
+        what = f"the best of {tried} settings" if tried > 1 else "one setting"
+        return f"{what} measured {most:.2f}x, but was not confirmed"
 
     def _await_cores(self) -> None:
         """Waits until the cores are in the place of most trials, since gains must be confirmed where they were found;
@@ -78,35 +149,79 @@ class Confirming:
             time.sleep(0.2)
 
     def _confirmed(self, settings: Settings) -> Confirmed:
-        """Measures all cases in six launches, or at least three if it is late, and doubtful cases in up to three more.
-        Only pairs in the usual place of the cores count; for a case without such pairs, those elsewhere do. Raises
-        Unfit if the time is over before that, or if a case could not be measured anywhere."""
-        found: dict[Case, list[Pair]] = defaultdict(list)
-        cases: Sequence[Case] = self._cases
-        for launch in range(MOST_LAUNCHES):
-            for case, pairs in self._launch(settings, cases, PAIRS):
-                found[case] += pairs
-            confirmed = Confirmed.of(settings, usual(found), self._never_below)
-            if self._deadline.stopped or self._hopeless(confirmed):
+        """Measures all cases in six launches, or at least three if it is late and the machine is quiet, and doubtful
+        cases in up to three more. Launches of an earlier sitting count. Only pairs in the usual place of the cores
+        count; for a case without such pairs, those elsewhere do. Raises NotDecided if the time is over before that, or
+        if a case could not be measured anywhere, and Unfit if the settings fail."""
+        launches = self._launches[key_of(settings)]
+        wanted = self._wanted(settings, launches)
+        for _ in range(MOST_LAUNCHES):
+            if wanted:
+                self._add_launch(settings, wanted, launches)
+            confirmed = self._judged(settings, launches)
+            if self._deadline.stopped or not (wanted := self._wanted(settings, launches)):
                 break
             if self._deadline.late():
-                if launch + 1 < FEWEST_LAUNCHES:
-                    raise Unfit("was not confirmed before the time was over (a longer --budget helps)")
+                if self._whole(launches) < self._fewest:
+                    raise NotDecided(self._too_few(launches))
                 break
-            if launch + 1 >= SURE_LAUNCHES and not (cases := self._doubtful(confirmed)):
-                break
+        found = _merged(launches)
         if len(confirmed.gains) < len(self._cases):
             confirmed = Confirmed.of(settings, found | usual(found), self._never_below)
+        if not self._whole(launches):
+            raise NotDecided(self._too_few(launches))
         if not all(found[case] for case in self._cases):
-            raise Unfit("was not measured at every size while the cores stayed where they were")
+            raise NotDecided("a setting was not measured at every size while the cores stayed where they were")
         return confirmed
 
-    def _launch(self, settings: Settings, cases: Sequence[Case], count: int) -> Iterator[tuple[Case, list[Pair]]]:
-        """Yields each case with `count` pairs from new launches of both jobs."""
+    def _whole(self, launches: Sequence[Launch]) -> int:
+        """Returns in how many launches every case was measured."""
+        return min(sum(case in launch for launch in launches) for case in self._cases)
+
+    def _wanted(self, settings: Settings, launches: Sequence[Launch]) -> Sequence[Case]:
+        """Returns the cases to measure in one more launch; none if the settings can be judged."""
+        if not (whole := self._whole(launches)):
+            return [case for case in self._cases if not any(case in launch for launch in launches)]
+        confirmed = self._judged(settings, launches)
+        if self._hopeless(confirmed, whole):
+            return []
+        if whole < SURE_LAUNCHES:
+            return [case for case in self._cases if sum(case in launch for launch in launches) == whole]
+        unsure = confirmed.may_gain and not confirmed.slower and not confirmed.gains_between(self._limits)
+        return self._cases if unsure else self._doubtful(confirmed)
+
+    def _add_launch(self, settings: Settings, cases: Sequence[Case], launches: list[Launch]) -> None:
+        """Measures one more launch. A starved one counts as far as it went, and is measured on while there is time;
+        otherwise raises NotDecided."""
+        try:
+            for launch in self._launch(settings, cases, PAIRS):
+                launches.append(launch)
+                self._on_launch(settings, launch)
+        except Starved as error:
+            if isinstance(error, OutOfTime) or self._late():
+                raise NotDecided(self._too_few(launches)) from error
+
+    def _too_few(self, launches: Sequence[Launch]) -> str:
+        needed = f"{self._fewest} to {SURE_LAUNCHES}" if self._fewest < SURE_LAUNCHES else f"{SURE_LAUNCHES}"
+        return f"only {self._whole(launches)} of the {needed} launches that confirm a setting had ended"
+
+    def _judged(self, settings: Settings, launches: Sequence[Launch]) -> Confirmed:
+        return Confirmed.of(settings, usual(_merged(launches)), self._never_below)
+
+    def _launch(self, settings: Settings, cases: Sequence[Case], count: int) -> Iterator[Launch]:
+        """Yields for each case `count` pairs from new launches of both jobs. Raises Starved after what was measured
+        until then."""
         self._arena.launch_stock_again()
-        with self._arena.against(settings, cases) as comparison:
-            comparison.measure(count)
-            yield from comparison.found.items()
+        measured: Launch = {}
+        try:
+            with self._arena.against(settings, cases) as comparison:
+                measured = comparison.found
+                comparison.measure(count)
+        except Starved:
+            if measured:
+                yield measured
+            raise
+        yield measured
 
     def _doubtful(self, confirmed: Confirmed) -> list[Case]:
         """Returns the cases that are probably slower than they may be, and those with too few launches in the usual
@@ -115,8 +230,11 @@ class Confirming:
         few = [case for case in self._cases if len(launches[case]) < FEWEST_LAUNCHES]
         return list(dict.fromkeys([*confirmed.doubtful, *few]))
 
-    def _hopeless(self, confirmed: Confirmed) -> bool:
-        """Returns whether more cases are slower, and by more, than chance can explain."""
+    def _hopeless(self, confirmed: Confirmed, launches: int) -> bool:
+        """Returns whether more cases are slower, and by more, than chance can explain. On a busy machine chance
+        explains much in a few launches."""
+        if self._busy and launches < self._fewest:
+            return False
         return len(broken(confirmed.gains, self._never_below - NOISE)) > FEW
 
     def _late(self) -> bool:
@@ -139,16 +257,15 @@ class Confirming:
 
     def _worst(self, settings: Settings, cases: Sequence[Case]) -> float:
         """Returns the least gain of these cases; 0 if the settings cannot be used, or it is too late to measure."""
-        found: dict[Case, list[Pair]] = defaultdict(list)
+        launches: list[Launch] = []
         try:
             for _ in range(LOOKS):
                 if self._late():
                     return 0.0
-                for case, pairs in self._launch(settings, cases, PAIRS):
-                    found[case] += pairs
-        except Unfit:
+                launches += self._launch(settings, cases, PAIRS)
+        except (Unfit, Starved):
             return 0.0
-        return min(gain.value for gain in Confirmed.of(settings, usual(found), self._never_below).gains.values())
+        return min(gain.value for gain in self._judged(settings, launches).gains.values())
 
 
 def _finalists(search: Search) -> list[Settings]:
@@ -160,3 +277,17 @@ def _finalists(search: Search) -> list[Settings]:
     safest = max(others, key=lambda trial: min(gain.value for gain in trial.gains.values()), default=None)
     order = [search.winner, *([safest.settings] if safest else []), *(trial.settings for trial in others)]
     return [settings for at, settings in enumerate(order) if settings not in order[:at]][:FINALISTS]
+
+
+def _merged(launches: Sequence[Launch]) -> dict[Case, list[Pair]]:
+    """Returns the pairs of all launches, numbered by their launch, since launches come from several sittings."""
+    found: dict[Case, list[Pair]] = defaultdict(list)
+    for number, launch in enumerate(launches):
+        for case, pairs in launch.items():
+            found[case] += [pair._replace(launch=number) for pair in pairs]
+    return found
+
+
+def _interval(confirmed: Confirmed) -> str:
+    mean = confirmed.mean
+    return f"{mean.value:.2f}x ({mean.low:.2f} to {mean.high:.2f})"

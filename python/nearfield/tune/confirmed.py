@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from nearfield.tune.criterion import COLLECTIVES, MESSAGES, NEVER_BELOW, broken, surely_below
+from nearfield.tune.criterion import COLLECTIVES, MESSAGES, NEVER_BELOW, WORTH_TELLING, broken, surely_below
 from nearfield.tune.gains import Case, Gain, Pair, Range, by_place, flag_of, gain, geometric_mean, ranges, together
 from nearfield.tune.knobs import KnobFile, Settings
 from nearfield.tune.rules import ApartTable, GainTable, PointTable, RangeTable, RuleTable, TriedTable
@@ -70,11 +70,17 @@ class Confirmed:
     def _together(self, cases: Sequence[Case]) -> Gain:
         return together([self.pairs[case] for case in cases])
 
-    def gains_between(self, limits: Sequence[int]) -> bool:
+    def gains_between(self, limits: Sequence[int], judged: int = 1) -> bool:
         """Returns whether the setting is surely faster over all sizes, or in a range of them without being slower over
-        all sizes."""
-        mean = self.mean
-        return mean.faster or (mean.high > 1 and any(part.gain.faster for part in self.ranges(limits)))
+        all sizes. The more settings are `judged`, and the more ranges there are, the surer each must be."""
+        mean, ranges = self.mean, self.ranges(limits)
+        in_a_range = any(part.gain.among(judged * len(ranges)).faster for part in ranges)
+        return mean.among(judged).faster or (mean.high > 1 and in_a_range)
+
+    @property
+    def may_gain(self) -> bool:
+        """Returns whether these measurements leave open a gain over all sizes that is worth telling."""
+        return self.mean.high >= WORTH_TELLING
 
     @property
     def loss(self) -> str:
@@ -101,7 +107,7 @@ def rule_table(
         parameters=settings,
         flag_ns=round(chosen.flag_ns if chosen else 0.0, 1),
         reason=reason,
-        memory_per_rank_bytes=knobs.memory(settings, ranks),
+        memory_per_rank_bytes=knobs.memory(settings, ranks) if settings else None,
         at_ranks_per_node=ranks,
         apart=apart_tables(flags),
         never_below=chosen.never_below if chosen else NEVER_BELOW,
@@ -145,13 +151,13 @@ def _gain_table(gain: Gain) -> GainTable:
 
 def beyond(trials: Sequence[Trial], never_below: float) -> str:
     """Returns in words the settings that gain more than any allowed ones, and are slower somewhere by a little more
-    than allowed; empty if there are none."""
-    means = [(geometric_mean(trial.gains.values()).value, trial) for trial in trials if trial.state == "measured"]
-    allowed = [mean for mean, trial in means if not broken(trial.gains, never_below)]
+    than allowed; empty if there are none. They are picked for their gain, so that must be sure for the best of all."""
+    means = [(geometric_mean(trial.gains.values()), trial) for trial in trials if trial.state == "measured"]
+    allowed = [mean.value for mean, trial in means if not broken(trial.gains, never_below)]
     refused = [
-        (mean, min(broken(trial.gains, never_below), key=lambda case: trial.gains[case].value), trial)
+        (mean.value, min(broken(trial.gains, never_below), key=lambda case: trial.gains[case].value), trial)
         for mean, trial in means
-        if mean > MUCH_MORE * max([1.0, *allowed]) and broken(trial.gains, never_below)
+        if mean.among(len(means)).low > MUCH_MORE * max([1.0, *allowed]) and broken(trial.gains, never_below)
     ]
     little = [one for one in refused if one[2].gains[one[1]].value > BEARABLE]
     if not little:

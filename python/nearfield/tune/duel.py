@@ -8,12 +8,13 @@ milliseconds apart. The thread that gives turns sleeps while a job measures.
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +26,9 @@ from nearfield.mpi import Installation
 from nearfield.topology import Topology
 from nearfield.tune.criterion import COLLECTIVES
 from nearfield.tune.gains import Case, Pair, alike
+from nearfield.tune.starved import Job, OutOfTime, Turn
 
+# How long a job may take to answer, without the time for which it waits for a processor.
 START_LIMIT_S = 20.0
 TURN_LIMIT_S = 10.0
 LAST_TURN_S = 2.0  # for a job to end by itself
@@ -61,8 +64,10 @@ class Contestant:
         environment: Mapping[str, str],
         *,
         corrupt: bool = False,
+        until: Callable[[], float] = lambda: math.inf,
     ) -> None:
-        """`corrupt` damages data on arrival, to test that the check notices it."""
+        """`corrupt` damages data on arrival, to test that the check notices it. `until` returns the time of the
+        monotonic clock after which no answer is awaited."""
         self._inst, self._engine, self._environment = inst, engine, dict(environment)
         self._plan: dict[str, Any] = {
             "cache_bytes": " ".join(map(str, topology.cache_bytes(pair[0]))),
@@ -70,7 +75,7 @@ class Contestant:
             "scenario": f"{SCENARIO} 0",
             "corrupt": int(corrupt),
         }
-        self._pair = pair
+        self._pair, self._until = pair, until
         self._launcher: int | None = None
         self._given_up = threading.Event()
         self._finished: mpi.Finished | None = None
@@ -79,8 +84,10 @@ class Contestant:
         self.cases: dict[Case, int] = {}
 
     def __enter__(self) -> Contestant:
+        self._require_time()
         self._folder = TemporaryDirectory(prefix="nearfield-tune-")
         folder = Path(self._folder.name)
+        self._job = Job(folder)
         fifos = [folder / f"turns.{rank}" for rank in range(len(self._pair))]
         for fifo in (*fifos, folder / "answers"):
             os.mkfifo(fifo, 0o600)
@@ -97,6 +104,7 @@ class Contestant:
         except BaseException:
             self.__exit__(None, None, None)
             raise
+        self._job.started()
         self.cases = {(case["pattern"], case["size_bytes"]): index for index, case in enumerate(cases)}
         return self
 
@@ -147,21 +155,26 @@ class Contestant:
             os.write(descriptor, f"{command}\n".encode())
 
     def _answer(self, kind: str, limit_s: float) -> dict[str, Any]:
-        """Returns the next line of that kind, and skips others. Raises Unfit if there is none within the limit."""
-        deadline = time.monotonic() + limit_s
+        """Returns the next line of that kind, and skips others. Raises Unfit if there is none within the limit, and
+        Starved if other programs are the cause, or the time of the whole tune is over."""
+        turn = Turn(self._job, self._job.looks() if self.cases else {})
         while True:
             while b"\n" in self._unread:
                 line, _, self._unread = self._unread.partition(b"\n")
                 answer: dict[str, Any] = json.loads(line)
                 if answer["type"] == kind:
                     return answer
-            left = deadline - time.monotonic()
-            if left <= 0:
+            self._require_time()
+            if not turn.require_progress(limit_s):
                 raise Unfit(f"{'hangs' if self.cases else 'does not start'}: no answer within {limit_s:.0f} s")
-            if select.select([self._answers], [], [], min(left, 0.1))[0]:
+            if select.select([self._answers], [], [], 0.1)[0]:
                 self._unread += os.read(self._answers, 1 << 16)
             elif not self._thread.is_alive():
                 raise self._ended()
+
+    def _require_time(self) -> None:
+        if time.monotonic() > self._until():
+            raise OutOfTime("the time was over before it had answered")
 
     def _ended(self) -> Exception:
         if self._failure:

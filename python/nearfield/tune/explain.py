@@ -8,20 +8,22 @@ its receiver as a rule, and only if it went from memory to memory: eager message
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from rich.markup import escape
+from typing import TYPE_CHECKING
 
 from nearfield import itself
 from nearfield.base.files import content_of
 from nearfield.base.words import capital, listed
-from nearfield.terminal import Column, Table, Terminal
 from nearfield.tune import shared_heap
 from nearfield.tune.child import run_as_child
 from nearfield.units import counted, format_bytes
+
+if TYPE_CHECKING:
+    from nearfield.terminal import Table  # what it imports takes longer than all the rest: only who has a table does
 
 # The names of the ways in src/heap/counts.hpp -> the words for people.
 WAYS = {
@@ -39,6 +41,10 @@ _NO_RANK = "-"
 _EAGER = (
     "Eager messages are not counted: the MPI copies them itself. Of a message that it copies in parts, each counts."
 )
+_BASELINE = (
+    "with the MPI's defaults the kernel copies them, and what is below the MPI's own limit goes twice, through shared "
+    "memory"
+)
 _OFF = "The rules do not switch the shared heap on: the MPI copies all messages itself, as in stock."
 
 
@@ -51,8 +57,9 @@ class Report:
     program: str
     reason: str  # why it had no heap; empty if it had one
     forks: int
-    shared_bytes: int  # of its memory, that were shared at its end
     ways: Mapping[str, tuple[int, int]]  # messages and bytes
+    mapped_bytes: int = 0  # that the heap spans; 0: not known
+    shared_bytes: int = 0  # of these that other processes can map; 0: not known
 
     @property
     def messages(self) -> int:
@@ -134,8 +141,9 @@ def _read(file: Path) -> Report | None:
         values = dict(line.split(" = ", 1) for line in content_of(file).decode("utf-8", "replace").splitlines())
         ways = {way: _counts(values[way]) for way in WAYS}
         reason = "" if values["reason"] == "-" else values["reason"]
-        counts = int(values["forks"]), int(values["shared_bytes"])
-        return Report(int(file.stem), values["rank"], values["program"], reason, *counts, ways)
+        names = ("forks", "mapped_bytes", "shared_bytes")
+        numbers = {name: int(values.get(name, 0)) for name in names}
+        return Report(int(file.stem), values["rank"], values["program"], reason, ways=ways, **numbers)
     except (OSError, ValueError, KeyError):
         return None
 
@@ -156,6 +164,10 @@ def _place() -> str | None:
 
 def table(reports: Sequence[Report]) -> Table:
     """Returns a table with a line for each process and one for all, with only the ways that were used."""
+    from rich.markup import escape
+
+    from nearfield.terminal import Column, Table
+
     used = [way for way in WAYS if any(report.ways[way][0] for report in reports)]
     several_programs = len({report.program for report in reports}) > 1
     programs = [Column("program", key=True)] if several_programs else []
@@ -175,26 +187,48 @@ def _cell(messages: int, size_bytes: int) -> str:
 
 
 def sentences(reports: Sequence[Report], environment: Mapping[str, str], code: int) -> list[str]:
-    """Returns sentences that explain the numbers, and why the kernel copied some messages."""
+    """Returns sentences that say what the heap did for these messages, what it cost, and why the kernel copied some."""
     seen = with_traffic(reports)
     return [
-        *(_why_kernel(seen, _settings(environment)["from"]) if seen else [_why_nothing(reports)]),
+        *(_use(seen) if seen else [_why_nothing(reports)]),
+        *_why_kernel(seen, _settings(environment)["from"]),
+        *_memory(seen),
         *_why_no_heap(seen or [report for report in reports if report.is_rank]),
         *(_forked(report) for report in seen if report.forks),
-        *_memory(seen),
         *(["A process that was killed, or called _exit, has reported nothing."] if code else []),
         _EAGER,
     ]
 
 
-def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
+def _use(seen: Sequence[Report]) -> list[str]:
+    """Returns what the heap did that the MPI's defaults do not do."""
     total = sum(report.messages for report in seen)
+    sizes = [report.ways[way] for report in seen for way in WAYS if way.startswith("user_")]
+    once, size_bytes = (sum(numbers) for numbers in zip(*sizes, strict=True))
+    if not once:
+        return []
+    many = f"{once} of {counted(total, 'message')}" if once < total else f"All {total} messages"
+    many = "The only message" if total == 1 else many
+    verb = "was" if once == 1 else "were"
+    return [f"{many} ({format_bytes(size_bytes, digits=3)}) {verb} copied once, in user space; {_BASELINE}."]
+
+
+def _memory(seen: Sequence[Report]) -> list[str]:
+    """Returns what the heap cost in memory; nothing where the reports do not say it."""
+    mapped, shared = (sum(getattr(one, name) for one in seen) for name in ("mapped_bytes", "shared_bytes"))
+    if not mapped:
+        return []
+    of_these = f", {format_bytes(shared, digits=3)} of it in pages that they share" if shared else ""
+    return [
+        f"The heaps of these processes span {format_bytes(mapped, digits=3)}{of_these}. What a process "
+        "has read of its peers' heaps counts in its own resident memory, too."
+    ]
+
+
+def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
     apart, unshared = (sum(one.ways[way][0] for one in seen) for way in ("kernel_not_in_heap", "kernel_not_shared"))
-    messages = counted(total, "message")
+    messages = counted(sum(report.messages for report in seen), "message")
     said = []
-    if not apart + unshared:
-        all_of_them = "The only message was" if total == 1 else f"All {total} messages were"
-        said.append(f"{all_of_them} copied once, in user space.")
     if apart:
         said.append(
             f"{apart} of {messages} came from memory outside the heap (stack, static data, another allocator, blocks "
@@ -234,14 +268,6 @@ def _forked(report: Report) -> str:
     return f"{capital(report.name)} forked {times}: shared pages became private until messages passed through again."
 
 
-def _memory(reports: Sequence[Report]) -> list[str]:
-    most = max((report.shared_bytes for report in reports), default=0)
-    if not most:
-        return []
-    size = format_bytes(most, digits=3)
-    return [f"At most {size} of a process were shared at its end. Those that read them have them in their memory, too."]
-
-
 def _sizes(ranges: str) -> str:
     """Returns in words the sizes of "65536-2097152+8388608-" or "never", as src/heap/settings.cpp reads them."""
     if ranges == "never":
@@ -256,8 +282,9 @@ def _size(text: str) -> str:
 
 
 def _print(said: Iterable[str], reports: Sequence[Report] = ()) -> None:
-    console = Terminal(stderr=True)
     if reports:
-        console.print(table(reports))
+        from nearfield.terminal import Terminal
+
+        Terminal(stderr=True).print(table(reports))
     for sentence in said:
-        console.print(f"nearfield: {escape(sentence)}")
+        print(f"nearfield: {sentence}", file=sys.stderr)

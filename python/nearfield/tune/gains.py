@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from statistics import fmean, median, stdev
+from statistics import NormalDist, fmean, median, stdev
 from typing import NamedTuple
 
 from nearfield import _native
@@ -49,6 +49,13 @@ class Gain:
         """Returns whether it is surely above 1, by twice the measurement's error. Once is not enough, because the best
         of many looks better than it is: slow-looking ones were measured again, and fast-looking ones were not."""
         return self.low**2 > self.value
+
+    def among(self, count: int) -> Gain:
+        """Returns the gain with the interval that it needs if it is picked out of `count` gains for being large: so
+        wide that all their intervals hold together with 95 % (Bonferroni), if errors are normal on a log scale."""
+        wider = NormalDist().inv_cdf(1 - 0.025 / max(1, count)) / NormalDist().inv_cdf(0.975)
+        low, high = (self.value * (end / self.value) ** wider for end in (self.low, self.high))
+        return Gain(self.value, low, high, self.n)
 
 
 def gain(pairs: Sequence[Pair]) -> Gain:
@@ -145,9 +152,11 @@ def ranges(cases: Iterable[Case], limits: Sequence[int], mean: Callable[[list[Ca
 
 
 def gaining(gains: Mapping[Case, Gain], least: float) -> Range | None:
-    """Returns the consecutive sizes that gain most, at each of which all patterns together surely gain `least`."""
+    """Returns the consecutive sizes that gain most, at each of which all patterns together surely gain `least`. Sizes
+    are picked by their gains, so the intervals are those of picks among all sizes."""
     sizes = sorted({size for _, size in gains})
-    means = {size: geometric_mean(g for case, g in gains.items() if case[1] == size) for size in sizes}
+    alone = {size: geometric_mean(g for case, g in gains.items() if case[1] == size) for size in sizes}
+    means = {size: one.among(len(sizes)) for size, one in alone.items()}
     runs = [list(run) for gains_there, run in groupby(sizes, lambda size: means[size].low > least) if gains_there]
     if not runs:
         return None

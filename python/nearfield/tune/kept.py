@@ -1,9 +1,9 @@
-"""Keeps what a tune has found so far as a list of lines: the request, where the tune began, every finished trial and
-every confirmed rule."""
+"""Keeps what a tune has found so far as a list of lines: the request, where the tune began, every finished trial, the
+winner of a play-off, every finished launch of a confirmation, and every verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
@@ -11,17 +11,19 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from nearfield.base.toml import Table
 from nearfield.errors import ProfileError, UsageError
 from nearfield.topology import DISTANCES
+from nearfield.tune.confirm import GoesOn
 from nearfield.tune.criterion import COLLECTIVES, MESSAGES
-from nearfield.tune.gains import Case, Gain
-from nearfield.tune.knobs import KnobFile, Value
+from nearfield.tune.gains import Case, Gain, Pair
+from nearfield.tune.knobs import KnobFile, Settings, Value
 from nearfield.tune.request import Request
-from nearfield.tune.rules import Bytes, MachineTable, MpiTable, Ratio, RuleTable, differences
+from nearfield.tune.rules import Bytes, MachineTable, MpiTable, Ns, Ratio, RuleTable, differences
 from nearfield.tune.search import Origin, State, Trial
 
 ANEW = "start anew with --overwrite"
 
 Distance = Literal[DISTANCES]  # type: ignore[valid-type]
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
+FlagNs = Annotated[float, Field(ge=0, le=1e12)]
 _PATTERNS = (*MESSAGES, *COLLECTIVES)
 Measured = tuple[Literal[_PATTERNS], Bytes, Ratio, Ratio, Ratio, int]  # type: ignore[valid-type]
 
@@ -71,7 +73,7 @@ class TrialLine(Table):
     origin: Origin
     state: State
     gains: list[Measured]
-    flag_ns: float = Field(ge=0, le=1e12)
+    flag_ns: FlagNs
     reason: str
 
     @classmethod
@@ -98,8 +100,53 @@ class TrialLine(Table):
         return self
 
 
+class WinnerLine(Table):
+    """The settings that won the play-off of a distance, and how many had not been tried for want of time."""
+
+    type: Literal["winner"] = "winner"
+    distance: Distance
+    spent_s: Seconds
+    settings: dict[str, Value]
+    untried: int = Field(ge=0)
+
+
+class LaunchLine(Table):
+    """A finished launch in which settings were confirmed: pattern, size, and ns of stock, of the settings and of a
+    flag."""
+
+    type: Literal["launch"] = "launch"
+    distance: Distance
+    spent_s: Seconds
+    settings: dict[str, Value]
+    pairs: list[tuple[Literal[_PATTERNS], Bytes, Ns, Ns, FlagNs]]  # type: ignore[valid-type]
+
+    @classmethod
+    def of(cls, distance: str, spent_s: float, settings: Settings, launch: Mapping[Case, Sequence[Pair]]) -> LaunchLine:
+        """Returns the line of a launch."""
+        pairs = [(*case, one.stock, one.other, one.flag) for case, taken in launch.items() for one in taken]
+        return cls.model_construct(distance=distance, spent_s=spent_s, settings=settings, pairs=pairs)
+
+    def launch(self) -> dict[Case, list[Pair]]:
+        """Returns the pairs of each case."""
+        found: dict[Case, list[Pair]] = {}
+        for pattern, size, stock, other, flag in self.pairs:
+            found.setdefault((pattern, size), []).append(Pair(stock, other, flag))
+        return found
+
+
+class UndecidedLine(Table):
+    """A sitting ended without a verdict on a distance: a later one gets the whole budget again, and goes on as
+    `goes_on` says (`confirm.GoesOn`)."""
+
+    type: Literal["undecided"] = "undecided"
+    distance: Distance
+    spent_s: Seconds
+    reason: str
+    goes_on: GoesOn
+
+
 class RuleLine(Table):
-    """A rule whose confirmation was completed."""
+    """The verdict on a distance: a rule, or that the MPI's defaults are best there."""
 
     type: Literal["rule"] = "rule"
     distance: Distance
@@ -107,7 +154,8 @@ class RuleLine(Table):
     rule: RuleTable
 
 
-Line = RequestLine | BeginLine | TrialLine | RuleLine
+OfDistance = TrialLine | WinnerLine | LaunchLine | UndecidedLine | RuleLine
+Line = RequestLine | BeginLine | OfDistance
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 
@@ -151,16 +199,37 @@ class Kept:
         return sum(isinstance(line, TrialLine) for line in self.lines)
 
     def leave_out_strange(self, knobs: KnobFile, cases: Sequence[Case]) -> None:
-        """Removes trials that have other parameters or cases than today's search, and counts them as damaged."""
-        kept = [line for line in self.lines if not (isinstance(line, TrialLine) and line.strange(knobs, cases))]
+        """Removes trials, winners and launches that have other parameters than today's search, and trials with other
+        cases, and counts them as damaged."""
+        kept = [line for line in self.lines if not _is_strange(line, knobs, cases)]
         self.damaged += len(self.lines) - len(kept)
         self.lines = kept
 
     def trials(self, distance: str) -> list[Trial]:
         """Returns the trials of a distance. If the same settings were tried twice, the later trial counts, because
         settings may fail after they were measured."""
-        lines = [line for line in self.lines if isinstance(line, TrialLine) and line.distance == distance]
+        lines = [line for line in self._of(distance) if isinstance(line, TrialLine)]
         return list({str(sorted(line.settings.items())): line.trial() for line in lines}.values())
+
+    def winner(self, distance: str) -> WinnerLine | None:
+        """Returns the winner of a distance's play-off; None if there was none since the search last had to go on."""
+        found: WinnerLine | None = None
+        for line in self._of(distance):
+            if isinstance(line, WinnerLine):
+                found = line
+            elif isinstance(line, UndecidedLine) and line.goes_on != "confirming":
+                found = None
+        return found
+
+    def launches(self, distance: str) -> list[tuple[Settings, dict[Case, list[Pair]]]]:
+        """Returns the finished launches of a distance's confirmation, in order, with their settings."""
+        return [(line.settings, line.launch()) for line in self._of(distance) if isinstance(line, LaunchLine)]
+
+    def _of(self, distance: str) -> list[OfDistance]:
+        """Returns the lines of a distance that count: those since it was last begun anew."""
+        lines = [one for one in self.lines if isinstance(one, OfDistance) and one.distance == distance]
+        begun = [at for at, line in enumerate(lines) if isinstance(line, UndecidedLine) and line.goes_on == "anew"]
+        return lines[begun[-1] + 1 :] if begun else lines
 
     def rule(self, distance: str) -> RuleTable | None:
         """Returns the confirmed rule of a distance; None if there is none yet."""
@@ -172,5 +241,17 @@ class Kept:
 
     def spent_s(self, distance: str) -> float:
         """Returns how long a distance took until its last line, in all sittings."""
-        of_distance = [one for one in self.lines if isinstance(one, TrialLine | RuleLine) and one.distance == distance]
+        of_distance = [one for one in self.lines if isinstance(one, OfDistance) and one.distance == distance]
         return max((one.spent_s for one in of_distance), default=0.0)
+
+    def used_s(self, distance: str) -> float:
+        """Returns how much of the budget of a distance is used up: the time since a sitting last ended without a
+        verdict."""
+        ended = [one for one in self.lines if isinstance(one, UndecidedLine) and one.distance == distance]
+        return self.spent_s(distance) - max((one.spent_s for one in ended), default=0.0)
+
+
+def _is_strange(line: Line, knobs: KnobFile, cases: Sequence[Case]) -> bool:
+    if isinstance(line, TrialLine):
+        return line.strange(knobs, cases)
+    return isinstance(line, WinnerLine | LaunchLine) and bool(knobs.problems(line.settings))

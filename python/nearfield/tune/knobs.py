@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from nearfield import itself
 from nearfield.base.toml import read_toml
 from nearfield.errors import MpiError, UsageError
 from nearfield.tune import shared_heap
@@ -205,13 +206,19 @@ def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:
         its_own = file.family == family and _within(version, file.since, file.before)
         if carried_by_ucx or (its_own and (transport or "").startswith(file.transport)):
             return file
-    known = ", ".join(
-        f"{f.family} {f.since}{f' to {f.before}' if f.before else ''} ({f.transport})" for f in knob_files()
-    )
     raise MpiError(
         f"nearfield knows no parameters of {family} {version}, transport {transport or 'unknown'}",
-        f"known are: {known}",
+        f"known are: {', '.join(map(_told, knob_files()))}; what carries messages here says: "
+        f"{itself.command('mpi', '--build')}",
     )
+
+
+def _told(file: KnobFile) -> str:
+    """Returns in words which MPIs a file of knobs is for."""
+    if file.family == "ucx":
+        return "any MPI whose messages UCX carries, such as MPICH 4.0 of Debian (ucx)"
+    before = f", before {file.before}" if file.before else ""
+    return f"{file.family} from {file.since}{before} ({file.transport})"
 
 
 def _within(version: str, since: str, before: str | None) -> bool:

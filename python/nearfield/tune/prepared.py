@@ -43,7 +43,7 @@ class Plan:
         self.values = dict(values)
         self.notes = list(notes)
         self.warnings = list(warnings)
-        self.reason = reason  # why nothing is set, if nothing is
+        self.reason = reason  # why the MPI's defaults are best, if they are
         self.flags = list(flags)  # cores that must be as far apart as they were, each a Flag's values (apart.py)
         self.host = host  # where the rules were made
 
@@ -107,8 +107,11 @@ def merged(plan: Plan, here: Mapping[str, str]) -> Application:
         else:
             made.environment[name] = value
             made.notes.append(f"{name} = {value}")
-    if not made.environment:
-        made.notes.append(f"nothing is set: {plan.reason}")
+    if not plan.values:
+        why = f" ({plan.reason})" if plan.reason else ""
+        made.warnings.append(f"the defaults of this MPI are best here; nothing is set{why}")
+    elif not made.environment:
+        made.notes.append("nothing is set beside what was set before")
     return made
 
 

@@ -70,10 +70,10 @@ class RuleTable(Table):
     distance: Literal[DISTANCES]  # type: ignore[valid-type]
     pair: str = Field(pattern=r"^[0-9]{1,9}-[0-9]{1,9}$")  # the cores that it was measured on
     flag_ns: float = Field(default=0, ge=0, le=1e12)  # time of a flag between them meanwhile; 0: not known
-    parameters: dict[str, Value] = Field(default_factory=dict)  # none: stock is best
+    parameters: dict[str, Value] = Field(default_factory=dict)  # none: the MPI's defaults are best
     reason: str = ""  # why there are none
     beyond: str = ""  # settings that would gain more if more loss were allowed
-    memory_per_rank_bytes: int = Field(ge=0, le=1 << 50)
+    memory_per_rank_bytes: int | None = Field(default=None, ge=0, le=1 << 50)  # none without parameters
     at_ranks_per_node: int = Field(ge=1, le=1 << 20)
     never_below: float = Field(default=NEVER_BELOW, gt=0, le=1)  # of stock's speed: the promise for every size
     gain: GainTable | None = None
@@ -132,6 +132,22 @@ class RuleTable(Table):
         return self
 
 
+class UndecidedTable(Table):
+    """A distance without a verdict: `reason` says why, and `seen` what was found so far."""
+
+    distance: Literal[DISTANCES]  # type: ignore[valid-type]
+    reason: str
+    seen: str = ""
+
+    @property
+    def told(self) -> str:
+        """Returns in words why nothing is decided, and what was seen."""
+        return "; ".join(filter(None, [self.reason, self.seen]))
+
+    def __str__(self) -> str:
+        return f"{self.distance}: not decided: {self.told}"
+
+
 class MpiTable(Table):
     """The MPI that the rules are for."""
 
@@ -167,11 +183,23 @@ class Rules(Table):
     command: str
     seconds: float = Field(ge=0, le=1e9)
     host: str
-    busy_share: float = Field(default=0, ge=0, le=1)  # the share of the cores' time that others took before it began
+    busy_share: float = Field(default=0, ge=0, le=1)  # the share of the cores' time that others took meanwhile
     mpi: MpiTable
     machine: MachineTable
     tried: TriedTable
     rule: list[RuleTable]
+    undecided: list[UndecidedTable] = Field(default_factory=list)
+
+    @property
+    def sets_something(self) -> bool:
+        """Returns whether any rule has parameters; otherwise the MPI's defaults are best, or nothing is decided."""
+        return any(rule.parameters for rule in self.rule)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the rules with the verdict on each distance: "rule", "defaults are best" or "not decided"."""
+        verdicts = {rule.distance: "rule" if rule.parameters else "defaults are best" for rule in self.rule}
+        verdicts |= {one.distance: "not decided" for one in self.undecided}
+        return {"verdicts": verdicts, **self.model_dump(exclude_none=True)}
 
     def knobs(self) -> KnobFile:
         return find_knobs(self.mpi.family, self.mpi.version, self.mpi.transport)
@@ -180,7 +208,7 @@ class Rules(Table):
         """Returns in words that others kept the machine busy; empty if they did not."""
         if self.busy_share <= BUSY_SHARE:
             return ""
-        return f"others took {self.busy_share:.0%} of the cores' time when this began"
+        return f"other programs took {self.busy_share:.0%} of the cores' time while this was measured"
 
     def best_for_all(self) -> RuleTable:
         """Returns the rule to use if all pairs must have the same: of those that slow no distance, the one that gains
@@ -190,7 +218,8 @@ class Rules(Table):
         known = [rule for rule in self.rule if all(rule.gain_at(d) is not None for d in distances)]
         if len(known) < len(self.rule):
             return self.rule[-1]
-        harmless = [rule for rule in known if min(rule.gain_at(d) or 1.0 for d in distances) >= NEVER_BELOW]
+        everywhere = [*distances, *(one.distance for one in self.undecided)]
+        harmless = [rule for rule in known if min(rule.gain_at(d) or 1.0 for d in everywhere) >= NEVER_BELOW]
         if not harmless:
             update = {"parameters": {}, "reason": "each distance's rule makes another slower"}
             return self.rule[-1].model_copy(update=update)

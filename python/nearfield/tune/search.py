@@ -1,6 +1,7 @@
 """Finds the settings that gain most: those of the model first, then Optuna's, each measured against stock.
 
-Settings with which the MPI does not start, hangs or damages data are noted and avoided. A half-measured setting that is
+Settings with which the MPI does not start, hangs or damages data are noted and avoided. A setting that other programs
+kept from running is not known afterwards, and may be tried again. A half-measured setting that is
 worse than half of those before it is left. At the end the best duel with each other, and every parameter that gains
 nothing is put back to its default, so that a rule holds only what matters.
 """
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from nearfield.tune.arena import Arena, ChampionUnfit
+from nearfield.tune.arena import Arena, ChampionUnfit, Comparison
 from nearfield.tune.criterion import (
     BORDERLINE,
     FEW,
@@ -31,6 +32,7 @@ from nearfield.tune.gains import PLACES_NS, Case, Gain, alike, flag_of, place_of
 from nearfield.tune.knobs import ALWAYS, NEVER, KnobFile, Settings, Value
 from nearfield.tune.model import heap_alone
 from nearfield.tune.repair import grid, repaired
+from nearfield.tune.starved import Starved
 from nearfield.tune.streaming import best_sizes
 
 if TYPE_CHECKING:
@@ -40,8 +42,9 @@ FIRST_LOOK = 2  # one of so many sizes is measured before a setting may be left
 AGAIN = 6  # pairs of a case that looks too slow, since a few of many do by chance
 PLAY_OFF = 3  # how many of the best by score
 PASSES = 3  # passes of a duel in the play-off
+IGNORED = 0.1  # of stock's speed: a limit that no credible gain is below
 Origin = Literal["model", "search", "grid"]
-State = Literal["measured", "left", "unfit", "refused"]
+State = Literal["measured", "left", "unfit", "refused", "starved"]
 
 
 @dataclass
@@ -89,15 +92,17 @@ class Search:
         refused: Callable[[Settings], str | None] = lambda settings: None,
         never_below: float = NEVER_BELOW,
         known: Iterable[Trial] = (),
+        busy: bool = False,
     ) -> None:
         """`refused` returns why settings must not be tried, or None. `never_below` is a share of stock's speed. `known`
         are trials of an earlier sitting: the search takes their results instead of measuring the same settings
-        again."""
+        again. `busy` says that other programs use the cores: then single losses are chance, and do not count."""
         self._arena, self._on_trial, self._cases, self._refused = arena, on_trial, cases, refused
-        self._never_below = never_below
+        self._never_below = IGNORED if busy else never_below
         self.winner: Settings | None = None
+        self.untried = 0  # settings of the model, or of the grid, for which there was no time
         self._sizes_of_heap: Settings = {}
-        self._known: dict[tuple[tuple[str, Value], ...], Trial] = {_key(trial.settings): trial for trial in known}
+        self._known: dict[tuple[tuple[str, Value], ...], Trial] = {key_of(trial.settings): trial for trial in known}
         for trial in self.trials:
             trial.score = self._score(trial)
 
@@ -151,7 +156,9 @@ class Search:
 
     def _try_heap(self, sizes: Mapping[str, str], deadline: Deadline) -> Trial | None:
         settings = heap_alone(self._arena.knobs, sizes)
-        return self._try(settings, "model") if settings and not deadline.over() else None
+        trial = self._try(settings, "model") if settings and not deadline.over() else None
+        self.untried += bool(settings) and (trial is None or trial.state == "starved")
+        return trial
 
     def run(self, first: Sequence[Settings], deadline: Deadline) -> None:
         """Tries the model's candidates, then Optuna's until the time is over."""
@@ -164,22 +171,27 @@ class Search:
         )
         for settings in first:
             study.enqueue_trial(_as_parameters(self._arena.knobs, settings))
+        self.untried += len(first)
         for number in range(10_000):
             if deadline.over():
                 return
             asked = study.ask()
             settings = repaired(self._arena.knobs, _suggested(self._arena.knobs, asked, self._sizes_of_heap))
             trial = self._try(settings, "model" if number < len(first) else "search", asked)
-            failed = trial.state in ("unfit", "refused")
+            self.untried -= number < len(first) and trial.state != "starved"
+            failed = trial.state in ("unfit", "refused", "starved")
             study.tell(asked, None if failed else trial.score, state=optuna.trial.TrialState.FAIL if failed else None)
 
     def run_grid(self, deadline: Deadline) -> bool:
-        """Tries every combination of the knobs' grids, as OTPO does. Returns False if the time was over before."""
-        for settings in grid(self._arena.knobs):
+        """Tries every combination of the knobs' grids, as OTPO does. Returns False if the time was over before, or if
+        some of them could not be measured."""
+        waiting = list(grid(self._arena.knobs))
+        self.untried += len(waiting)
+        for settings in waiting:
             if deadline.over():
                 return False
-            self._try(settings, "grid")
-        return True
+            self.untried -= self._try(settings, "grid").state != "starved"
+        return self.untried == 0
 
     def play_off(self, deadline: Deadline) -> None:
         """Lets the best by score duel with each other, since the best of many scores is part luck; then the winner
@@ -193,7 +205,7 @@ class Search:
                 return
             except ChampionUnfit as error:
                 assert self.winner
-                self._note_unfit(self.winner, error.message)
+                self.note_unfit(self.winner, error.message)
                 self.winner = None
 
     def _best_of(self, finalists: Sequence[Trial], deadline: Deadline) -> Trial:
@@ -220,34 +232,42 @@ class Search:
                 self.winner = without
 
     def _beats(self, settings: Settings, least: float) -> bool:
-        """Returns whether these gain more than `least` over the winner so far. Raises ChampionUnfit if that fails."""
+        """Returns whether these gain more than `least` over the winner so far, which a duel that cannot be measured
+        does not show. Raises ChampionUnfit if the winner fails."""
         assert self.winner
         if self.refuses(settings) or self._is_unfit(settings):
             return False
         try:
             with self._arena.champion(self.winner, self._cases) as champion:
                 return self._arena.duel(champion, settings, PASSES) > least
+        except Starved:
+            return False
         except ChampionUnfit:
             raise
         except Unfit as error:
-            self._note_unfit(settings, error.message)
+            self.note_unfit(settings, error.message)
             return False
 
     def _is_unfit(self, settings: Settings) -> bool:
-        trial = self._known.get(_key(settings))
+        trial = self._known.get(key_of(settings))
         return trial is not None and trial.state == "unfit"
 
-    def _note_unfit(self, settings: Settings, reason: str) -> None:
+    def note_unfit(self, settings: Settings, reason: str) -> None:
         """Marks settings as unfit, even if they were measured before and only fail now, or are part of others."""
-        trial = self._known.setdefault(_key(settings), Trial(settings, "search"))
+        trial = self._known.setdefault(key_of(settings), Trial(settings, "search"))
         trial.state, trial.reason, trial.score = "unfit", reason, float("-inf")
         self._on_trial(trial)
 
     def _try(self, settings: Settings, origin: Origin, asked: optuna.Trial | None = None) -> Trial:
-        key = _key(settings)
+        """Returns the outcome of these settings, which are measured unless it is known. If other programs kept them
+        from running, it stays unknown."""
+        key = key_of(settings)
         if key not in self._known:
-            self._known[key] = self._measured(Trial(settings, origin), asked)
-            self._on_trial(self._known[key])
+            trial = self._measured(Trial(settings, origin), asked)
+            if trial.state == "starved":
+                return trial
+            self._known[key] = trial
+            self._on_trial(trial)
         elif asked and (gains := self._known[key].gains):
             looked = {case: gain for case, gain in gains.items() if case[1] in self._first_look()}
             asked.report(score(looked or gains, self._never_below), 0)  # the score by which others are left
@@ -268,6 +288,7 @@ class Search:
         if reason := self.refuses(trial.settings):
             trial.state, trial.reason = "refused", reason
             return trial
+        whole: Comparison | None = None  # with every case measured once
         try:
             with self._arena.against(trial.settings, self._cases) as comparison:
                 looked = self._first_look()
@@ -279,10 +300,16 @@ class Search:
                         trial.state, trial.gains = "left", comparison.gains()
                         return trial
                 comparison.measure(1, [case for case in comparison.cases if case[1] not in looked])
+                whole = comparison
                 comparison.measure(1)
                 comparison.measure(AGAIN, broken(comparison.gains(), self._never_below))
-                trial.gains, trial.flag_ns = comparison.gains(), flag_of(comparison.found)
+            trial.gains, trial.flag_ns = whole.gains(), flag_of(whole.found)
             self._look_again(trial)
+            trial.score = self._score(trial)
+        except Starved as error:
+            if whole is None:
+                return Trial(trial.settings, trial.origin, "starved", reason=error.message)
+            trial.gains, trial.flag_ns = whole.gains(), flag_of(whole.found)
             trial.score = self._score(trial)
         except Unfit as error:
             trial.state, trial.reason = "unfit", error.message
@@ -306,7 +333,8 @@ def _tamer(one: Gain, other: Gain) -> Gain:
     return min(one, other, key=lambda gain: abs(math.log(gain.value)))
 
 
-def _key(settings: Settings) -> tuple[tuple[str, Value], ...]:
+def key_of(settings: Settings) -> tuple[tuple[str, Value], ...]:
+    """Returns the settings as a key of a dictionary."""
     return tuple(sorted(settings.items()))
 
 

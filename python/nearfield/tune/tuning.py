@@ -1,16 +1,22 @@
 """`nearfield tune` without the command line: for every distance a search and its confirmation, then the rules.
 
-Every trial is stored when it ends (`kept`), so that an interrupted tune can go on. Trials count in any later sitting,
-since they are ratios of times that were measured in turn. An interrupted play-off or confirmation is repeated."""
+Every trial, the winner of a play-off and every launch of a confirmation is stored when it ends (`kept`), so that an
+interrupted or undecided tune can go on. They count in any later sitting, since they are ratios of times that were
+measured in turn. Only an interrupted play-off is repeated.
+
+The verdict on a distance is a rule, or that the MPI's defaults are best, or that nothing is decided: the measurements
+carry neither. Then there is no rule for it, and a later sitting goes on with the whole budget."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from pathlib import Path
 from statistics import mean
 
 import nearfield
@@ -20,22 +26,26 @@ from nearfield.busy import BUSY_SHARE, busy_shares
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.topology import DISTANCES, Topology
 from nearfield.tune.arena import Arena
-from nearfield.tune.confirm import Confirming
+from nearfield.tune.confirm import Confirming, Outcome
 from nearfield.tune.confirmed import beyond, rule_table, tried_table
 from nearfield.tune.criterion import SIZES, confirmed_cases, searched_cases
 from nearfield.tune.duel import Unfit
 from nearfield.tune.gains import geometric_mean
-from nearfield.tune.kept import BeginLine, Kept, RuleLine, TrialLine
+from nearfield.tune.kept import BeginLine, Kept, LaunchLine, RuleLine, TrialLine, UndecidedLine, WinnerLine
 from nearfield.tune.knobs import KnobFile, Settings, find_knobs
 from nearfield.tune.model import candidates
 from nearfield.tune.repair import grid
 from nearfield.tune.request import Request
-from nearfield.tune.rules import MpiTable, Rules, RuleTable, machine_table
+from nearfield.tune.rules import MpiTable, Rules, RuleTable, UndecidedTable, machine_table
 from nearfield.tune.search import Deadline, Search, Trial
+from nearfield.tune.starved import Starved
+from nearfield.units import format_seconds
 
 SEARCHED_BY, PLAYED_OFF_BY = 0.45, 0.6  # the share of a distance's time for the search; the rest confirms
-LATEST = 1.2  # it may take so many times as long as planned
+LATEST = 1.2  # times the planned time: no new launch of a confirmation begins later, if the machine is quiet
+AT_MOST, BUSY_AT_MOST = 2.0, 3.0  # times the planned time: everything is ended then, also on a busy machine
 TRIAL_S, ELSEWHERE_S = 2.0, 3.0  # about, for a combination and for a rule elsewhere, with the Open MPI wheel
+ENDING_S = 15.0  # at most, for the jobs of a distance to end on a busy machine
 BUILD_S = 60.0  # about, to build the engine for an MPI
 PHASES = ("searching", "playing off", "confirming")
 ELSEWHERE = "measuring the rules of other distances"
@@ -45,9 +55,9 @@ class Listener:
     """Is told what happens, for a display; the base class prints nothing."""
 
     def say(self, text: str) -> None: ...
-    def plan(self, mpi_name: str, distances: list[str], seconds: Mapping[str, float], longer_s: float) -> None:
+    def plan(self, mpi_name: str, distances: list[str], seconds: Mapping[str, float], at_most_s: float) -> None:
         """Is called before anything is measured. `seconds` says about how long each phase will take for all distances
-        together, and `longer_s` how much more the confirmation may take."""
+        together, and `at_most_s` when all end at the latest."""
 
     def begin(self, distance: str, phase: str, share: float) -> None: ...
     def tried(self, trial: Trial, best: Trial | None, count: int) -> None: ...
@@ -61,30 +71,41 @@ class Tuning:
     listener: Listener
     kept: Kept = field(default_factory=Kept)
     stopped: bool = False
+    _at_most: float = field(default=AT_MOST, repr=False)
+    _busy: list[float] = field(
+        default_factory=lambda: [0.0], repr=False
+    )  # shares that others took, while own jobs sleep
     _deadline: Deadline = field(default_factory=lambda: Deadline(0.0), repr=False)
 
     def stop(self) -> None:
         self.stopped = self._deadline.stopped = True
 
     def run(self) -> Rules:
+        """Returns the rules of the distances that are decided, and why the others are not."""
         start, before = time.monotonic(), sum(map(self.kept.spent_s, DISTANCES))
         inst = mpi.choose(self.kept.begin.launcher if self.kept.begin else self.request.mpi)
         topology = Topology.live()
         pairs = self._pairs(topology)
-        engine = mpi.program(inst, progress=self.listener.say)
+        engine = self._engine(inst)
         transport, knobs = _transport_and_knobs(inst)
-        busy = _busy_share(topology)
-        begin = self._go_on(inst, transport, knobs, topology, busy)
-        self._tell_time(inst, knobs, list(pairs), busy)
-        rules, trials = [], []
+        self._busy = [others_share()]
+        begin = self._go_on(inst, transport, knobs, topology, self._busy[0])
+        self._tell_time(inst, knobs, list(pairs))
+        rules: list[RuleTable] = []
+        undecided: list[UndecidedTable] = []
+        trials: list[Trial] = []
         for distance, pair in pairs.items():
-            rule, tried = self.kept.rule(distance), self.kept.trials(distance)
-            if rule is None:
+            verdict: RuleTable | UndecidedTable | None = self.kept.rule(distance)
+            tried = self.kept.trials(distance)
+            if verdict is None:
                 with Arena(inst, engine, topology, pair, knobs) as arena:
-                    rule, tried = self._tune(arena, distance, pair, topology, self.request.budget_s / len(pairs))
-            rules.append(rule)
+                    verdict, tried = self._tune(arena, distance, pair, topology, self.request.budget_s / len(pairs))
             trials += tried
-        for distance, pair in pairs.items() if len(rules) > 1 else ():
+            if isinstance(verdict, RuleTable):
+                rules.append(verdict)
+            else:
+                undecided.append(verdict)
+        for distance, pair in pairs.items() if len(pairs) > 1 else ():
             with Arena(inst, engine, topology, pair, knobs) as arena:
                 self._measure_elsewhere(arena, distance, rules)
         return Rules(
@@ -94,12 +115,26 @@ class Tuning:
             command=self.request.command,
             seconds=before + time.monotonic() - start,
             host=socket.gethostname(),
-            busy_share=max(begin.busy_share, busy),
+            busy_share=max(begin.busy_share, self._others()),
             mpi=begin.mpi,
             machine=begin.machine,
             tried=tried_table(trials),
             rule=rules,
+            undecided=undecided,
         )
+
+    def _engine(self, inst: mpi.Installation) -> Path:
+        """Returns the measuring engine. If it must be built, says how long that takes beside the budget."""
+        if not mpi.is_built(inst):
+            self.listener.say(
+                f"{inst.name}: the measuring engine is built first, once; that takes about {format_seconds(BUILD_S)} "
+                "beside the budget"
+            )
+        return mpi.program(inst, progress=self.listener.say)
+
+    def _others(self) -> float:
+        """Returns the share of the cores' time that other programs took whenever it was looked at in this sitting."""
+        return round(mean(self._busy), 3)
 
     def _go_on(
         self, inst: mpi.Installation, transport: str, knobs: KnobFile, topology: Topology, busy: float
@@ -123,20 +158,23 @@ class Tuning:
             self.listener.say(f"in the file of the earlier sitting {what} damaged; lost trials are measured again")
         return begin
 
-    def _tell_time(self, inst: mpi.Installation, knobs: KnobFile, distances: list[str], busy: float) -> None:
-        left = sum(self.kept.rule(distance) is None for distance in distances)
-        longer_s = (LATEST - 1) * self.request.budget_s * left / len(distances)
-        self.listener.plan(inst.name, distances, self._estimate(knobs, distances), longer_s)
-        if busy > BUSY_SHARE:
-            self.listener.say(f"others take {busy:.0%} of the cores' time: it will take longer, and find less")
+    def _tell_time(self, inst: mpi.Installation, knobs: KnobFile, distances: list[str]) -> None:
+        seconds = self._estimate(knobs, distances)
+        self._at_most = at_most(self._busy[0])
+        self.listener.plan(
+            inst.name, distances, seconds, self._at_most * sum(seconds.values()) + ENDING_S * len(distances)
+        )
+        if (busy := self._busy[0]) > BUSY_SHARE:
+            self.listener.say(f"other programs take {busy:.0%} of the cores' time: it will take longer, and find less")
 
     def _estimate(self, knobs: KnobFile, distances: list[str]) -> dict[str, float]:
         """Returns about how many seconds each phase will still take, for all distances together."""
         left = [distance for distance in distances if self.kept.rule(distance) is None]
         share = self.request.budget_s / len(distances)
-        searching = sum(max(0.0, self._searching_s(knobs, one, share) - self.kept.spent_s(one)) for one in left)
-        played_off = (PLAYED_OFF_BY - SEARCHED_BY) * share * len(left)
-        confirmed = (1 - PLAYED_OFF_BY) * share * len(left)
+        begun = [one for one in left if self.kept.winner(one) is None]  # the others are only confirmed
+        searching = sum(max(0.0, self._searching_s(knobs, one, share) - self.kept.used_s(one)) for one in begun)
+        played_off = (PLAYED_OFF_BY - SEARCHED_BY) * share * len(begun)
+        confirmed = (1 - PLAYED_OFF_BY) * share * len(left) + PLAYED_OFF_BY * share * (len(left) - len(begun))
         seconds = dict(zip(PHASES, (searching, played_off, confirmed), strict=True))
         others = len(distances) * (len(distances) - 1)
         return {**seconds, ELSEWHERE: others * ELSEWHERE_S} if others else seconds
@@ -162,6 +200,7 @@ class Tuning:
     def _measure_elsewhere(self, arena: Arena, distance: str, rules: list[RuleTable]) -> None:
         """Measures the other distances' rules at this one, for MPIs that take one set for all pairs."""
         others = [rule for rule in rules if rule.distance != distance and rule.parameters]
+        arena.until = time.monotonic() + self._at_most * len(others) * ELSEWHERE_S
         if others and not self.stopped:
             self.listener.begin(distance, ELSEWHERE, len(others) * ELSEWHERE_S)
         for rule in others:
@@ -171,46 +210,91 @@ class Tuning:
                 with arena.against(rule.parameters, searched_cases(self.request.sizes or SIZES)) as comparison:
                     comparison.measure(3)
                     rule.elsewhere[distance] = round(geometric_mean(comparison.gains().values()).value, 4)
-            except Unfit as error:
+            except (Unfit, Starved) as error:
                 self.listener.say(f"the rule for {rule.distance} cannot be used at {distance}: {error.message}")
 
     def _tune(
         self, arena: Arena, distance: str, pair: tuple[int, int], topology: Topology, seconds: float
-    ) -> tuple[RuleTable, list[Trial]]:
+    ) -> tuple[RuleTable | UndecidedTable, list[Trial]]:
         caches = topology.cache_bytes(pair[0])
         ranks = self.request.ranks_per_node or len(topology.cores)
-        earlier_s = self.kept.spent_s(distance)
-        begun = time.monotonic() - earlier_s
+        begun = time.monotonic() - self.kept.spent_s(distance)
+
+        def spent_s() -> float:
+            return time.monotonic() - begun
+
         search = Search(
             arena,
-            lambda trial: self._report(search, trial, distance, time.monotonic() - begun),
+            lambda trial: self._report(search, trial, distance, spent_s()),
             cases=searched_cases(self.request.sizes or SIZES),
             refused=self._memory_check(arena.knobs, ranks),
             never_below=self.request.never_below,
             known=self.kept.trials(distance),
+            busy=self._others() > BUSY_SHARE,
         )
+        start, spent = self._search(arena, search, distance, caches, seconds)
+        if not self.stopped and search.winner and not self.kept.winner(distance):
+            line = WinnerLine(distance=distance, spent_s=spent_s(), settings=search.winner, untried=search.untried)
+            self.kept.add(line)
+        busy = self._phase(arena, distance, "confirming", start, (1 - spent) * seconds, (1 - spent) * seconds)
+        limits = [4 << 10, *caches]
+        outcome = Confirming(
+            arena,
+            search,
+            confirmed_cases(self.request.sizes or all_sizes(caches[-1])),
+            limits,
+            self._deadline,
+            self.request.never_below,
+            known=self.kept.launches(distance),
+            on_launch=lambda settings, launch: self.kept.add(LaunchLine.of(distance, spent_s(), settings, launch)),
+            busy=busy,
+        ).run()
+        if outcome.goes_on:
+            return self._undecided(distance, outcome, spent_s()), search.trials
+        rule = rule_table(arena.knobs, distance, pair, ranks, outcome.chosen, outcome.reason, limits, arena.all_pairs)
+        rule.beyond = beyond(search.best_first(), self.request.never_below)
+        if not self.stopped:  # otherwise it was confirmed only briefly
+            self.kept.add(RuleLine(distance=distance, spent_s=spent_s(), rule=rule))
+        return rule, search.trials
+
+    def _search(
+        self, arena: Arena, search: Search, distance: str, caches: list[int], seconds: float
+    ) -> tuple[float, float]:
+        """Searches, and lets the best play off, unless an earlier sitting did. Returns when the distance's time began
+        (on the monotonic clock), and which share of it does not count."""
+        used_s = self.kept.used_s(distance)
+        if won := self.kept.winner(distance):
+            search.winner, search.untried = won.settings, won.untried
+            return time.monotonic() - min(used_s, PLAYED_OFF_BY * seconds), 0.0
         # Work of an earlier sitting beyond its search is repeated.
-        start, spent = time.monotonic() - min(earlier_s, SEARCHED_BY * seconds), 0.0
+        start, spent = time.monotonic() - min(used_s, SEARCHED_BY * seconds), 0.0
         if self.request.exhaustive:
-            self._phase(distance, "searching", begun, self._searching_s(arena.knobs, distance, seconds))
-            self._deadline.seconds = float("inf")
+            whole_s = self._searching_s(arena.knobs, distance, seconds)
+            self._phase(arena, distance, "searching", time.monotonic() - used_s, whole_s, whole_s)
+            self._deadline.seconds = arena.until = float("inf")
             search.run_grid(self._deadline)
             start, spent = time.monotonic(), SEARCHED_BY
         else:
-            self._phase(distance, "searching", start, SEARCHED_BY * seconds)
+            # A search that has found a gain leaves the others their time; before, the first trial is waited for.
+            ends = SEARCHED_BY if search.gaining() else 1.0
+            self._phase(arena, distance, "searching", start, SEARCHED_BY * seconds, seconds, ends * seconds)
             heap = search.best_use_of_heap(self._deadline)
             search.run(candidates(arena.knobs, caches, distance, heap), self._deadline)
-        self._phase(distance, "playing off", start, (PLAYED_OFF_BY - spent) * seconds)
+        self._phase(arena, distance, "playing off", start, (PLAYED_OFF_BY - spent) * seconds, (1 - spent) * seconds)
         search.play_off(self._deadline)
-        self._phase(distance, "confirming", start, (1 - spent) * seconds, (LATEST - spent) * seconds)
-        limits = [4 << 10, *caches]
-        cases = confirmed_cases(self.request.sizes or all_sizes(caches[-1]))
-        chosen, reason = Confirming(arena, search, cases, limits, self._deadline, self.request.never_below).run()
-        rule = rule_table(arena.knobs, distance, pair, ranks, chosen, reason, limits, arena.all_pairs)
-        rule.beyond = beyond(search.best_first(), self.request.never_below)
-        if not self.stopped:  # otherwise it was confirmed only briefly
-            self.kept.add(RuleLine(distance=distance, spent_s=time.monotonic() - begun, rule=rule))
-        return rule, search.trials
+        return start, spent
+
+    def _undecided(self, distance: str, outcome: Outcome, spent_s: float) -> UndecidedTable:
+        """Returns why a distance is not decided, with the cause as far as it is known."""
+        causes = [outcome.reason]
+        if (busy := self._others()) > BUSY_SHARE:
+            causes.append(f"other programs took {busy:.0%} of the cores' time")
+        elif not self.stopped:
+            causes.append("the machine was quiet, so more time decides")
+        reason = "; ".join(causes)
+        if outcome.goes_on and not self.stopped:
+            self.kept.add(UndecidedLine(distance=distance, spent_s=spent_s, reason=reason, goes_on=outcome.goes_on))
+        return UndecidedTable(distance=distance, reason=reason, seen=outcome.seen)
 
     def _memory_check(self, knobs: KnobFile, ranks: int) -> Callable[[Settings], str | None]:
         limit = max(self.request.memory_limit_bytes, knobs.memory({}, ranks))  # stock is always allowed
@@ -221,12 +305,21 @@ class Tuning:
 
         return problem
 
-    def _phase(self, distance: str, name: str, start: float, until: float, latest: float | None = None) -> None:
-        """Begins a phase. It shall end `until` seconds after `start` (on the monotonic clock), and must by `latest`."""
+    def _phase(
+        self, arena: Arena, distance: str, name: str, start: float, until: float, whole: float, ends: float = 0.0
+    ) -> bool:
+        """Begins a phase. It shall end `until` seconds after `start` (on the monotonic clock). `whole` seconds are
+        planned for all phases: a little later nothing new is begun. At some times `ends`, by default the whole,
+        everything is ended. Returns whether other programs use the cores: then new work begins until that end, since
+        all takes longer."""
+        self._busy.append(others_share())
+        busy = self._others() > BUSY_SHARE
+        arena.until = start + self._at_most * (ends or whole)
         left = max(0.0, start + until - time.monotonic())
-        self._deadline = Deadline(left, start + latest if latest else None)
+        self._deadline = Deadline(left, start + (self._at_most if busy else LATEST) * whole)
         self._deadline.stopped = self.stopped
         self.listener.begin(distance, name, left)
+        return busy
 
     def _report(self, search: Search, trial: Trial, distance: str, spent_s: float) -> None:
         self.kept.add(TrialLine.of(distance, spent_s, trial))
@@ -234,9 +327,17 @@ class Tuning:
         self.listener.tried(trial, best[0] if best else None, len(search.trials))
 
 
-def _busy_share(topology: Topology) -> float:
+def at_most(others: float) -> float:
+    """Returns how many times as long as planned a tune may take if other programs take this share of the cores'
+    time."""
+    return BUSY_AT_MOST if others > BUSY_SHARE else AT_MOST
+
+
+def others_share() -> float:
+    """Returns the share of this process's cores that other programs and the host of a virtual machine take at this
+    moment. All own jobs must sleep."""
     busy = busy_shares()
-    return round(mean(busy[pu][0] for core in topology.cores for pu in core if pu in busy), 3)
+    return round(min(1.0, mean(sum(busy[pu]) for pu in os.sched_getaffinity(0) if pu in busy)), 3)
 
 
 def _transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:

@@ -17,9 +17,11 @@ from io import FileIO
 from pathlib import Path
 
 from nearfield.base.files import writing
+from nearfield.base.words import listed
 from nearfield.errors import ProfileError, UsageError
-from nearfield.tune.kept import ANEW, Kept, Line, RequestLine, RuleLine, read_line
+from nearfield.tune.kept import ANEW, Kept, LaunchLine, Line, RequestLine, RuleLine, TrialLine, UndecidedLine, read_line
 from nearfield.tune.request import Request
+from nearfield.units import counted
 
 SUFFIX = ".trials"
 
@@ -79,10 +81,17 @@ class Unfinished(Kept):
             os.fsync(self._file)
 
     def told(self) -> str:
-        """Returns in words how many trials and rules the file holds."""
-        rules = sum(isinstance(line, RuleLine) for line in self.lines)
-        trials = f"{self.found()} finished trial{'s' * (self.found() != 1)}"
-        return f"{trials} and {rules} rule{'s' * (rules != 1)}" if rules else trials
+        """Returns in words how many trials, launches of confirmations and rules the file holds."""
+        number = {
+            kind: sum(isinstance(line, kind) for line in self.lines) for kind in (TrialLine, LaunchLine, RuleLine)
+        }
+        told = [counted(number[TrialLine], "finished trial")]
+        told += [counted(number[LaunchLine], "finished launch", "finished launches")] if number[LaunchLine] else []
+        return listed(told + ([counted(number[RuleLine], "rule")] if number[RuleLine] else []))
+
+    def undecided(self) -> bool:
+        """Returns whether a sitting ended without a verdict, so that a later one can go on."""
+        return any(isinstance(line, UndecidedLine) for line in self.lines)
 
     def end(self) -> None:
         """Removes the file."""

@@ -1,14 +1,13 @@
-"""Reports the result of `tune`: how much faster the same programs can be over all sizes, or that stock is best, and how
-sure that is."""
+"""Reports the result of `tune`: how much faster the same programs can be over all sizes, or that the MPI's defaults are
+best and how sure that is, or that nothing is decided."""
 
 from __future__ import annotations
 
 from nearfield.base.words import capital
 from nearfield.report.findings.finding import Finding
-from nearfield.report.words import times
 from nearfield.tune.criterion import WORTH_TELLING
 from nearfield.tune.gains import Gain
-from nearfield.tune.rules import GainTable, Rules, RuleTable
+from nearfield.tune.rules import GainTable, Rules, RuleTable, UndecidedTable
 from nearfield.units import counted, format_span
 
 FIRST = 100  # a gain for unmodified programs comes before all other losses
@@ -16,7 +15,8 @@ FIRST = 100  # a gain for unmodified programs comes before all other losses
 
 def tuned(rules: Rules, apply: str) -> list[Finding]:
     """Returns a finding for each rule. `apply` is the command that runs programs under these rules."""
-    return [_gain(rules, rule, rule.gain, apply) if rule.gain else _stock(rules, rule) for rule in rules.rule]
+    found = [_gain(rules, rule, rule.gain, apply) if rule.gain else _stock(rules, rule) for rule in rules.rule]
+    return found + [_undecided(one) for one in rules.undecided]
 
 
 def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding:
@@ -30,7 +30,7 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
         numbers |= {"best_gain": best.gain.value, "from_bytes": best.from_bytes, "to_bytes": best.to_bytes}
     return Finding(
         topic="tuned",
-        title=f"{times(gain.value)} as fast when tuned",
+        title=f"{gain.value:.2f}x as fast when tuned",
         statement=capital(
             f"{_where(rules, rule)}messages are {_interval(gain)} times as fast with other parameters of this MPI, in "
             f"the mean over all sizes and patterns{most}; {rule.promise()}."
@@ -44,23 +44,35 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
 
 
 def _stock(rules: Rules, rule: RuleTable) -> Finding:
-    """Returns a finding that stock is best. Its level is `good` only if the cores stayed in one place and the machine
-    was quiet; otherwise another run may find more."""
+    """Returns a finding that the defaults are best. Its level is `good` only if the cores stayed in one place and the
+    machine was quiet; otherwise another run may find more."""
     tried = rules.tried
     action = "Tune again when the machine is quiet." if rule.apart or rules.busy() or not tried.measured else ""
     return Finding(
         topic="tuned",
-        title="Nothing surely faster than stock was found",
+        title="The defaults of this MPI are best",
         statement=capital(
-            f"{_where(rules, rule)}stock is best ({rule.reason}). The search took {rules.seconds:.0f} s and measured "
-            f"{counted(tried.measured, 'setting')} to the end; it left {tried.left} half-way, and {len(tried.unfit)} "
-            "did not work."
+            f"{_where(rules, rule)}no other setting is surely faster ({rule.reason}). The search took "
+            f"{rules.seconds:.0f} s and measured {counted(tried.measured, 'setting')} to the end; it left {tried.left} "
+            f"half-way, and {len(tried.unfit)} did not work."
         )
         + "".join(f" {capital(told)}." for told in (rule.moved(), rules.busy()) if told)
         + _beyond(rule),
         level="fact" if action or rule.beyond else "good",
         action=action,
         numbers={"measured": tried.measured, "left": tried.left, "unfit": len(tried.unfit), "seconds": rules.seconds},
+        weight=FIRST,
+    )
+
+
+def _undecided(one: UndecidedTable) -> Finding:
+    return Finding(
+        topic="tuned",
+        title="Tuning has not decided yet",
+        statement=f"Between cores of distance {one.distance} it is not known whether other settings are faster: "
+        f"{one.told}.",
+        level="fact",
+        action="Go on with tune --resume when the machine is quiet.",
         weight=FIRST,
     )
 

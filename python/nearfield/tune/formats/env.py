@@ -3,14 +3,17 @@
 import shlex
 from collections.abc import Mapping
 
-from nearfield.tune.formats.format import PRELOAD, Format, commented, preloaded
+from nearfield.tune.formats.format import PRELOAD, Format, commented, libraries, preloaded
 
 
 def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
-    lines = commented(comments)
+    setting: list[str] = []
     for name, value in environment.items():
-        lines += _preloading(preloaded(environment)) if name == PRELOAD else [f"export {name}={shlex.quote(value)}"]
-    return "\n".join([*lines, ""])
+        setting += _preloading(preloaded(environment)) if name == PRELOAD else [f"export {name}={shlex.quote(value)}"]
+    if needed := libraries(environment):
+        readable = " && ".join(f"[ -r {shlex.quote(library)} ]" for library in needed)
+        setting = [f"if {readable}; then", *(f"  {line}" for line in setting), "fi"]
+    return "\n".join([*commented(comments), *setting, ""])
 
 
 def _preloading(ours: str) -> list[str]:

@@ -15,6 +15,12 @@ def preloaded(environment: Mapping[str, str]) -> str:
     return ":".join(environment[PRELOAD].split())
 
 
+def libraries(environment: Mapping[str, str]) -> list[str]:
+    """Returns the libraries to preload. Files that can test set nothing where one of them is not readable, since then
+    the loader would complain in every process, and the other variables were found together with them."""
+    return environment.get(PRELOAD, "").split()
+
+
 def commented(comments: Iterable[str]) -> list[str]:
     """Returns each comment on one line, since "#" ends with the line, and without a backslash at the end, which would
     continue a comment of Tcl."""

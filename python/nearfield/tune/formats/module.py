@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from nearfield.tune.formats.format import PRELOAD, Format, commented, preloaded
+from nearfield.tune.formats.format import PRELOAD, Format, commented, libraries, preloaded
 
 
 def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
@@ -17,13 +17,16 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
         "# Another version of this module sets the same variables.",
         "conflict [lindex [split [module-info name] /] 0]",
         "# Where this MPI is a module, too, name it here:  prereq NAME",
+        "# Who wants the defaults of the MPI unloads this module:  module unload NAME",
     ]
-    for name, value in environment.items():
-        if name == PRELOAD:
-            lines.append(f"prepend-path {name} {quoted(preloaded(environment))}")
-        else:
-            lines.append(f"setenv {name} {quoted(value)}")
-    return "\n".join([*lines, ""])
+    setting = [
+        f"prepend-path {name} {quoted(preloaded(environment))}" if name == PRELOAD else f"setenv {name} {quoted(value)}"
+        for name, value in environment.items()
+    ]
+    if needed := libraries(environment):
+        readable = " && ".join(f"[file readable {quoted(library)}]" for library in needed)
+        setting = [f"if {{ {readable} }} {{", *(f"    {line}" for line in setting), "}"]
+    return "\n".join([*lines, *setting, ""])
 
 
 def quoted(text: str) -> str:

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 
-from nearfield.tune.formats.format import PRELOAD, Format, commented, preloaded
+from nearfield.tune.formats.format import PRELOAD, Format, commented, libraries, preloaded
 
 
 def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
@@ -11,6 +11,7 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
         "#!/bin/sh",
         *commented([*comments, "For TaskProlog in slurm.conf, or srun --task-prolog."]),
     ]
+    lines += [f"[ -r {shlex.quote(library)} ] || exit 0" for library in libraries(environment)]
     for name, value in environment.items():
         ours = preloaded(environment) if name == PRELOAD else value
         theirs = f"${{{PRELOAD}:+:${PRELOAD}}}" if name == PRELOAD else ""  # the task's own, which the prolog has
