@@ -53,7 +53,7 @@ PYTHON = {
     "halo": _MACHINES | {"plan", "mpi"},
     "tune": _RECORDS | {"machine", "mpi", "measure"},
     "observe": _BASE | {"mpi", "tune"},
-    "rewrite": _MACHINES | {"mpi", "report"},
+    "rewrite": _MACHINES | {"mpi", "report", "advise"},
     "report": _MACHINES | {"tune"},
     "advise": _MACHINES | {"observe", "plan", "report"},
     "reproduce": _MACHINES | {"measure", "report", "tune", "observe", "simulate"},
