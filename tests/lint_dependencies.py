@@ -55,7 +55,7 @@ PYTHON = {
     "tune": _RECORDS | {"machine", "mpi", "measure"},
     "observe": _BASE | {"mpi", "tune"},
     "forecast": _RECORDS | {"mpi", "tune", "observe"},
-    "rewrite": _MACHINES | {"mpi", "report"},
+    "rewrite": _MACHINES | {"mpi", "report", "advise"},
     "report": _MACHINES | {"tune"},
     "advise": _MACHINES | {"observe", "plan", "report"},
     "reproduce": _MACHINES | {"measure", "report", "tune", "observe", "simulate"},

@@ -62,10 +62,12 @@ class Column:
 class Table:
     """Rows with keys. If the terminal is too narrow for all columns, prose is broken between words; if that is not
     enough, the columns are split into several tables, each with the keys; and if a column does not fit beside the keys,
-    each row becomes a block of lines. Cells are markup or Text of rich."""
+    each row becomes a block of lines. In a pipe each row is one line, or a block if `text`, since a line that is padded
+    to several long sentences cannot be read. Cells are markup or Text of rich."""
 
-    def __init__(self, *columns: Column) -> None:
+    def __init__(self, *columns: Column, text: bool = False) -> None:
         self.columns = columns
+        self.text = text
         self.rows: list[tuple[list[Text], str]] = []
 
     def add_row(self, *cells: str | Text, style: str = "") -> None:
@@ -74,7 +76,9 @@ class Table:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         everything = range(len(self.columns))
-        if self._narrowest(everything) <= options.max_width:
+        if self.text and options.max_width >= NO_WIDTH:
+            yield from self._blocks(console, options.max_width)
+        elif self._narrowest(everything) <= options.max_width:
             yield from self._drawn(everything, console, options)
         elif parts := self._parts(options.max_width):
             for number, part in enumerate(parts):

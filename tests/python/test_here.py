@@ -5,7 +5,7 @@ import io
 import random
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,10 +18,11 @@ from tuning import in_process
 from nearfield import mpi
 from nearfield.base.toml import parse_toml
 from nearfield.cli.launch_bar import LaunchBar
-from nearfield.errors import ProfileError, UsageError
+from nearfield.errors import NOT_DECIDED, ProfileError, UsageError
 from nearfield.measure.request import Request
 from nearfield.measure.work import Outcome
 from nearfield.profile import Profile, load, save
+from nearfield.profile.schema import Launch as LaunchTable
 from nearfield.report.evidence import Place
 from nearfield.reproduce.here import measure
 from nearfield.reproduce.here.answers import ANYWHERE, Live, answered
@@ -114,6 +115,32 @@ def test_an_interval_has_the_truth_in_it(number: int, outside: float) -> None:
     assert missed / 4000 < outside
 
 
+def many(truth: float, noise: float, chance: random.Random, number: int) -> list[dict]:
+    return [{size: truth + chance.gauss(0, noise) for size in range(24)} for _ in range(number)]
+
+
+@pytest.mark.parametrize("number", [3, 4])
+@pytest.mark.parametrize(
+    ("judge", "truth", "wrong"),
+    [("some", 0.0, "holds"), ("never", 0.0, "does not"), ("more", 0.02, "does not"), ("less", -0.02, "does not")],
+)
+def test_one_size_of_many_gives_no_false_alarm(judge: str, truth: float, wrong: str, number: int) -> None:
+    """Where one size of 24 is enough for an answer, and noise hides the truth: is the answer wrong in at most one
+    experiment of ten? (Without a correction for how many sizes there are, three launches say it in most.)"""
+    chance, ask = random.Random(8), judged(judge, is_difference=True)
+    said = [answer(many(truth, 0.3, chance, number), ask, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) for _ in range(40)]
+    assert said.count(wrong) <= 4, said
+
+
+def test_one_size_of_many_is_still_seen() -> None:
+    """Does one size of 24 that surely gains, or loses, give the answer, in quiet launches?"""
+    chance = random.Random(9)
+    for judge, value, word in (("some", 0.3, "holds"), ("never", 0.3, "does not"), ("more", -0.3, "does not")):
+        some = [one | {5: value + chance.gauss(0, 0.003)} for one in many(0.0 if value > 0 else 0.3, 0.003, chance, 4)]
+        ask = judged(judge, is_difference=True)
+        assert answer(some, ask, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) == word, judge
+
+
 # ---- what a statement means here
 
 
@@ -184,6 +211,40 @@ def test_what_cannot_be_told_says_why() -> None:
     assert answered(paper, counted, live).answer == "" and "counted" in answered(paper, counted, live).ours
 
 
+def unusable(kind: str) -> Profile:
+    """What a launch of `of_states` leaves if it is stopped in part, disturbed, or too noisy."""
+    good = of_states(0.25, 0.0, random.Random(5))
+    if kind == "unstable":
+        rows = [{**row, "stable": number % 3 == 0} for number, row in enumerate(good.records.to_dicts())]
+        return made.profile(rows, good.run.switch)
+    if kind == "busy":
+        return made.profile(good.records.to_dicts(), good.run.switch, disturbed_share=0.4)
+    part = LaunchTable(ranks=2, cpus=[0, 1], scenarios=["one-way"], seconds=1.0, state="failed", reason="a rank died")
+    return made.profile(good.records.to_dicts(), good.run.switch, launch=[part])
+
+
+UNUSABLE = {
+    "incomplete": "it is incomplete (a rank died)",
+    "busy": "something else used its cores during 40% of the repetitions",
+    "unstable": "of its times are unstable",
+}
+
+
+@pytest.mark.parametrize("kind", UNUSABLE)
+def test_launches_that_tell_nothing_are_no_verdict(kind: str) -> None:
+    """By launches that are incomplete, disturbed or unstable: is the answer "cannot tell" with the reason, and is the
+    same statement still answered by as many good ones as it takes?"""
+    paper, (claim,) = choose(["S0.6"])[0]
+    statement = next(one for one in claim.statement if one.says.startswith("receiver: the gain"))
+    bad = [unusable(kind)] * 3
+    good = [of_states(0.25, 0.005, random.Random(seed)) for seed in range(5)]
+    told = answered(paper, statement, Live(Sizes(facts()), {"one-way": [*bad, *good[:2]]}))
+    assert told.answer == "cannot tell" and told.launches == 2
+    assert told.ours.startswith("3 of 5 launches cannot be used: ") and UNUSABLE[kind] in told.ours
+    enough = answered(paper, statement, Live(Sizes(facts()), {"one-way": [*bad, *good]}))
+    assert (enough.answer, enough.launches) == ("holds", 5)
+
+
 def test_no_verdict_depends_on_it() -> None:
     paper, (claim,) = choose(["S0.6"])[0]
     live = Live(Sizes(facts()), {"one-way": [of_states(0.25, 0.0, random.Random(6))] * 5})
@@ -251,11 +312,12 @@ def test_the_compiler_is_asked() -> None:
 
 
 class FakeProbe:
-    """Saves made-up profiles where `probe` would measure; `ends` says by which signal each attempt is stopped."""
+    """Saves made-up profiles where `probe` would measure; `ends` says by which signal each attempt is stopped, and
+    `disturbed` in which share of its repetitions the machine was busy."""
 
-    def __init__(self, *ends: int | None) -> None:
+    def __init__(self, *ends: int | None, disturbed: Iterable[float] = ()) -> None:
         self.made: list[str] = []
-        self._ends = iter(ends)
+        self._ends, self._disturbed = iter(ends), iter(disturbed)
 
     def __call__(self, out: Path, request: Request, **_: Any) -> Outcome:
         self.made.append(out.name)
@@ -265,7 +327,8 @@ class FakeProbe:
             if out.name == "facts"
             else of_states(0.25, 0.0, random.Random(7)).records.to_dicts()
         )
-        like = made.profile(rows, [made.switch("eager-limit", 4096)], command=request.command, complete=stopped is None)
+        like = made.profile(rows, [made.switch("eager-limit", 4096)], command=request.command, complete=stopped is None,
+                            disturbed_share=next(self._disturbed, None))  # fmt: skip
         save(
             out,
             machine=like.machine,
@@ -296,6 +359,20 @@ def test_launches_are_profiles_and_none_is_measured_twice(tmp_path: Path, monkey
     assert len(fake.made) == 6 and '"answer": "holds"' in again.out
     page = (tmp_path / "out" / "report.html").read_text()
     assert "verdict holds" in page and "No verdict depends on it" in page
+
+
+def test_a_busy_machine_is_not_judged_and_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If something else used the cores in all launches: is the exit code that of what is not decided, and does the same
+    command measure them again?"""
+    fake = FakeProbe(disturbed=[0.4] * 5)
+    monkeypatch.setattr(measure, "probe", fake)
+    monkeypatch.setattr(mpi, "choose", lambda name: SimpleNamespace(name="made-up"))
+    words = ("reproduce", "S0.6", "--here-only", "--quick", "-o", tmp_path / "out")
+    told = in_process(*words)
+    assert told.code == NOT_DECIDED and "nothing could be told of this machine" in told.err
+    assert "4 of 4 launches cannot be used: the machine is busy" in told.out and "does not:" not in told.out
+    again = in_process(*words)
+    assert again.code == 0 and "holds: 25 % at 4 MiB" in again.out and fake.made[:5] == fake.made[5:]
 
 
 def test_a_launch_aims_at_its_time_and_has_no_limit() -> None:

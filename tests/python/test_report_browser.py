@@ -148,20 +148,26 @@ def test_the_theme_button_changes_the_page_and_its_plots(browser: webdriver.Chro
 
 def test_the_page_of_claims_has_the_same_themes(browser: webdriver.Chrome, tmp_path: Path) -> None:
     """Is it dark where the system is, light at a click, its sketches, too, without an error and a plot library? Does a
-    narrow window hold all but a table that scrolls by itself, whose records a click unfolds?"""
+    narrow window hold all but tables that scroll by themselves, is a cell of each claim on its first screen, and does a
+    click unfold records?"""
     points = [(float(1 << i), 100.0 + i) for i in range(12)]
     series = Series(
         profile="leo3", metric="time", unit="ns", where={"state": "invalid"}, by="size_bytes", points=points
     )
     shown = Shown(by="size_bytes", kind="ns", lines=[Line(name="ours", points=points)], records=[series])
     one = Judged(says="it is so", paper="so", ours="so", holds=True, is_number=True, number=(100, 100), shown=shown)
-    claim = JudgedClaim(id="S0.1", says="so", where="there", verdict="within", statements=[one])
+    says = "Messages of exclusive data save most just below the last-level cache, on both sides of a call"
+    claim = JudgedClaim(
+        id="S0.1", says=says, where="section IV-B.2, figures 3 and 4", verdict="within", statements=[one]
+    )
     found = Reproduction(
         nearfield="0", created="2026-01-02", command="nearfield reproduce", quick=True, complete=True, seconds=1,
         papers=[JudgedPaper(name="S0", title="a paper", reading="all of it", claims=[claim], chosen=[])],
     )  # fmt: skip
     path = write_page(tmp_path / "report.html", claims_page.render(found, tmp_path))
     show(browser, path, scheme="dark", width=380)
+    cell = browser.find_element("css selector", ".strip a.cell.within")
+    assert cell.get_attribute("href").endswith("#S0.1") and cell.rect["y"] < 700
     paper = "getComputedStyle(document.body).backgroundColor"
     line = "getComputedStyle(document.querySelector('.sketch polyline')).stroke"
     before = script(browser, line)

@@ -25,7 +25,7 @@ from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.schema import Curve, Paper
 from nearfield.reproduce.session import KEPT, Settings, cases_of, machine_of, reproduce
 from nearfield.reproduce.sketch import sketch
-from nearfield.reproduce.verdicts import Evidence, chosen_points, judge_claim
+from nearfield.reproduce.verdicts import Evidence, chosen_points, judge_claim, judge_statement
 
 CHEAP = "S1.3"
 # Of collectives and applications; the other numbers have a value at each memory speed.
@@ -279,7 +279,7 @@ def test_a_claim_is_simulated_judged_and_told(folder: Path) -> None:
     )
     drawn = [s for s in claim.statements if s.shown]
     assert len(drawn) == html.count("<svg") == html.count('class="behind"') == 4, "all but what is not simulated"
-    assert "<b>2 of 2 statements hold. 2 more are shown, but not counted. 1 is not simulated.</b>" in html
+    assert "<b>2 of 2 statements hold. 2 more are shown, but not counted. 1 is not judged.</b>" in html
     before = (folder / KEPT).read_bytes()
     again = in_process("reproduce", CHEAP, "--quick", "--json", "-o", folder)
     assert json.loads(again.out)["papers"][0]["claims"][0]["id"] == CHEAP
@@ -352,11 +352,37 @@ def test_what_was_simulated_before_a_stop_is_kept(tmp_path: Path) -> None:
     settings = Settings(tmp_path / "out", quick=True)
     found = reproduce(wanted, settings, stopped, Listener())
     assert not found.complete and found.papers[0].claims[0].verdict == "not simulated"
-    assert "Not all of it is simulated" in page.render(found, settings.out)
+    shown = page.render(found, settings.out)
+    assert "Not all of it is simulated" in shown
+    assert "No statement is judged; simulated to the end: 0 of 1 profile." in shown and "0 of 0" not in shown
     with (tmp_path / "out" / KEPT).open("a") as file:
         file.write('["cut')  # what a crash leaves
     assert reproduce(wanted, settings, go_on, Listener()).complete
     assert len(simulated) == 6 - 3
+
+
+@pytest.mark.parametrize("name", ["S0", "S3", "S4"])
+def test_nothing_explains_what_was_not_judged(name: str) -> None:
+    """If a run was stopped before anything was simulated to its end: does no cause, note or reading stand there, which
+    tell of numbers that nobody has seen?"""
+    from nearfield.reproduce.session import _judged
+
+    (told,) = _judged(choose([name]), Evidence({}, {}), None, None)
+    assert told.missing and not told.simulated and not told.reading
+    assert not [one for claim in told.claims for one in (claim.note, *(s.why for s in claim.statements)) if one]
+    assert outcome.standing([told]).startswith("no statement is judged; simulated to the end: 0 of ")
+
+
+def test_a_cause_is_told_only_of_what_does_not_hold(folder: Path) -> None:
+    """Is a statement's `why` there where it was judged and fails, and nowhere else?"""
+    from nearfield.profile import load
+
+    _, (claim,) = choose([CHEAP])[0]
+    first = claim.statement[0].model_copy(update={"why": "because"})
+    evidence = Evidence.of({"fusion": load(folder / "fusion")})
+    other = first.model_copy(update={"judge": "falls"})
+    assert [judge_statement(one, evidence).why for one in (first, other)] == ["", "because"]
+    assert judge_statement(other, Evidence({}, {})).why == ""
 
 
 APPLICATION = """

@@ -10,7 +10,6 @@ from typing import Any
 
 import islpy as isl
 import pytest
-from report_profiles import message, profile, read
 from typer.testing import CliRunner
 
 from nearfield import mpi
@@ -21,7 +20,6 @@ from nearfield.rewrite import analysis as analysis_module
 from nearfield.rewrite.applying import applied, best
 from nearfield.rewrite.build import include_folders
 from nearfield.rewrite.model import Model
-from nearfield.rewrite.ranking import Costs
 from nearfield.rewrite.validate import Invalid, Validator
 
 LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
@@ -368,24 +366,6 @@ def test_notes_are_sarif(tmp_path: Path) -> None:
     rules = {f"rewrite-{name}" for name in ("warm-send", "late-receive", "reverse", "overlap")}
     assert {one["ruleId"] for one in results} == rules
     assert all(one["fixes"] for one in results)
-
-
-# ---- ranking
-
-
-def test_a_profile_ranks_by_expected_gain(arguments: list[str]) -> None:
-    """Is the variant first that gains most by the records at the message's size, with a gain worked out by hand?"""
-    rows = [
-        message(1024, 1000.0, "invalid"), message(1024, 900.0, "modified"),
-        read("receiver", "invalid", 1024, 100.0), read("receiver", "base-invalid", 1024, 500.0),
-    ]  # fmt: skip
-    found = analyse(LISTING, arguments, costs=Costs(profile(rows)))
-    gains = {patch.transformation: patch.gain for patch in found.patches}
-    assert gains["reverse"] == pytest.approx(1500 / 1000)
-    assert gains["late-receive"] == pytest.approx(1500 / 1100)
-    assert gains["warm-send"] == pytest.approx(1500 / 1400)
-    assert gains["overlap"] is None
-    assert [patch.transformation for patch in found.patches][:2] == ["reverse", "late-receive"]
 
 
 def test_the_second_proof_stands_alone(tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,55 +162,67 @@ def test_names_with_c_linkage_mean_the_same_in_a_body(tmp_path: Path, arguments:
 
 
 REFUSED = {
-    "return": (program(f"if (rows < 3) return;\n  {BODY}"), "it returns before its end (line 5)"),
-    "goto": (program(f"if (rows < 3) goto out;\n  {BODY}\nout:;"), "it contains goto (line 5)"),
-    "static": (program(f"static int k; k++;\n  {BODY}"), "its variable k is not of this call alone (line 5)"),
-    "changed parameter": (program(f"rows--;\n  {BODY}"), "it changes its parameter rows (line 5)"),
-    "address": (program(f"int *p = &rows; if (p) {BODY}"), "it takes the address of its parameter rows"),
-    "size": (program(BODY.replace("c *", "sizeof(x) *")), "it takes the size of its parameter x"),
-    "type": (program(call="update(a, b, n, m, 1);"), "what it gets for c changes its type: int becomes double"),
-    "argument": (program(call="update(a, b, n, m, b[0]);"), "what it gets for c is no plain variable or value"),
+    "return": (program(f"if (rows < 3) return;\n  {BODY}"), "the function returns before its end (line 5)"),
+    "goto": (program(f"if (rows < 3) goto out;\n  {BODY}\nout:;"), "the function contains goto (line 5)"),
+    "static": (
+        program(f"static int k; k++;\n  {BODY}"),
+        "its variable k outlives the call (static or extern) (line 5)",
+    ),
+    "changed parameter": (program(f"rows--;\n  {BODY}"), "the function changes its parameter rows (line 5)"),
+    "address": (program(f"int *p = &rows; if (p) {BODY}"), "the function takes the address of its parameter rows"),
+    "size": (program(BODY.replace("c *", "sizeof(x) *")), "the function takes the size of its parameter x"),
+    "type": (
+        program(call="update(a, b, n, m, 1);"),
+        "the argument for the parameter c is converted: int becomes double",
+    ),
+    "argument": (
+        program(call="update(a, b, n, m, b[0]);"),
+        "the argument for the parameter c is no variable, no number",
+    ),
     "global": (
         program(f"y[0] = 1;\n  {BODY}", "update(a, b, n, m, weight);", before="double weight;"),
-        "weight, which it gets for c, may change while it runs",
+        "weight, the argument for the parameter c, may change during the call",
     ),
     "other sign": (
         program(f"*place = 3;\n  {BODY}", "update(a, b, most, m, 0.25);",
                 before="int most;\nunsigned *place = (unsigned *)&most;"),
-        "most, which it gets for rows, may change while it runs",
+        "most, the argument for the parameter rows, may change during the call",
     ),
-    "row length": (rows("update(n, k, a, b);", variables="int k = 3;"), "what it gets for x changes its type"),
-    "row length that changes": (rows(variables="m += 1;"), "the length of the rows of x may change"),
+    "row length": (
+        rows("update(n, k, a, b);", variables="int k = 3;"),
+        "the argument for the parameter x is converted",
+    ),
+    "row length that changes": (rows(variables="m += 1;"), "the length of the rows of the parameter x may change"),
     "structure": (
         program(parameters=PARAMETERS.replace("double c", "struct weights w"), call="update(a, b, n, m, w);",
                 body=BODY.replace("c *", "w.c *"), before="struct weights { double c; };",
                 variables="struct weights w = {1};"),
-        "its parameter w is no number and no pointer",
+        "the parameter w is neither a number nor a pointer",
     ),
     "macro": (
         program(
             "for (int i = 1; i < rows - 1; i++) for (int j = 0; j < cols; j++) y[AT(i, j)] = x[AT(i + 1, j)];",
             before="#define AT(i, j) ((i) * cols + (j))",
         ),
-        "the macro AT names its parameter cols",
+        "the macro AT uses the name of the parameter cols",
     ),
     "macro twice": (
         program(BODY.replace("c *", "W *"), before="#define W 2", between="#undef W\n#define W 3"),
         "the macro W is defined more than once",
     ),
-    "header": (program(between="#include <math.h>"), "a header is included between it and its call"),
-    "line": (program(f'printf("%d", __LINE__);\n  {BODY}'), "it uses __LINE__"),
+    "header": (program(between="#include <math.h>"), "a header is included between the function and this call"),
+    "line": (program(f'printf("%d", __LINE__);\n  {BODY}'), "the function uses __LINE__"),
     "pragma": (
         program(f"int k;\n#pragma omp parallel for private(k)\n  {BODY}", "update(a, b, n, m, 0.25); //k"),
         "a pragma names k",
     ),
     "result": (
         program(f"{BODY}\n  return rows;", "s = update(a, b, n, m, 0.25);", result="int", variables="double s;"),
-        "its result changes its type",
+        "the result is converted to another type",
     ),
     "unused result": (
         program(f"int k = 0;\n  {BODY}\n  return k++;", result="int"),
-        "its result is not used, and what computes it may have effects",
+        "this call does not use the result, and computing it may have side effects",
     ),
     "clash": (
         program(call="update(a, b, n, m, i);", variables="double i = 3;"), "the name i clashes with another one"
@@ -220,7 +232,8 @@ REFUSED = {
         "the name weight clashes with another one",
     ),
     "array": (
-        program(f"double k[2] = {{x[0], 1}};\n  {BODY}"), "its variable k depends on what may change before the call"
+        program(f"double k[2] = {{x[0], 1}};\n  {BODY}"),
+        "its variable k is initialised with a value that may change before the call",
     ),
 }  # fmt: skip
 
@@ -245,7 +258,7 @@ def test_a_function_of_another_file_is_not_inlined(tmp_path: Path, arguments: li
     (tmp_path / "update.h").write_text(f"static void update({PARAMETERS}) {{\n  {BODY}\n}}\n")
     text = program().replace("<stdio.h>", '"update.h"').replace("update(const", "another(const")
     found = analysed(tmp_path, arguments, text, only=frozenset({"overlap"}))
-    assert any("it is defined in another file" in one.reason for one in found.refusals), found.refusals
+    assert any("the function is defined in another file" in one.reason for one in found.refusals), found.refusals
 
 
 def test_a_reason_behind_an_inlined_body_has_the_lines_of_the_file(tmp_path: Path, arguments: list[str]) -> None:

@@ -196,7 +196,10 @@ def test_pieces_are_those_of_a_machines_caches(arguments: list[str]) -> None:
     fewest = min(one.shared_by for one in caches)
     own = max(one.size_bytes for one in caches if one.shared_by == fewest)
     assert by_caches(made) == Pieces(own // 4, caches[-1].size_bytes)
-    assert Costs(made).gain_of_cutting(32 << 20, 64 << 10) == pytest.approx(2)
+    known = Costs(made).expected_of_cutting(32 << 20, 64 << 10).gain
+    assert known and known.ratio.value == pytest.approx(2) and known.before.value == pytest.approx(2e6)
+    assert "no stable records of cut" in str(Costs(made).expected_of_cutting(8 << 20, 64 << 10)), "8 times as short"
+    assert Costs(made).expected_of_cutting(32 << 20, 1 << 10).gain is None, "pieces of another length"
 
 
 def test_cutting_needs_to_know_the_length_of_pieces(tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ def test_other_files_come_from_compile_commands(tmp_path: Path) -> None:
     """Are the files that the database names taken, each once, if they are there?"""
     (tmp_path / "a.c").write_text("")
     (tmp_path / "compile_commands.json").write_text(
-        f'[{{"directory": "{tmp_path}", "file": "a.c"}}, {{"directory": "{tmp_path}", "file": "gone.c"}}, 3]'
+        f'[{{"directory": "{tmp_path}", "file": "a.c"}}, {{"directory": "{tmp_path}", "file": "gone.c"}}]'
     )
     assert files_of(tmp_path) == [tmp_path / "a.c"]
 

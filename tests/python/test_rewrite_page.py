@@ -22,7 +22,10 @@ def test_the_page_has_both_versions_and_the_reason(tmp_path: Path) -> None:
         for kind in ("gone", "new")
     )
     assert "for (unsigned i = 0; i < ROWS-1; ++i)" in old and "i = 1; i < ROWS - 1; ++i)" in new
-    assert "Sends while the data are in the cache" in first and "It needs that ROWS &gt;= 3" in first
+    assert "Sends while the data are in the cache" in first and "<dt>conditions</dt><dd>ROWS &gt;= 3" in first
+    assert "the integer set library, proves it" in first, "it says what proves an order"
+    lines = re.findall(r'<td class="number (?:gone|new)">([-+])</td>', first)
+    assert lines.count("+") == 6 and lines.count("-") == 1, "a narrow screen has both versions in one column"
     assert all(f"Also legal here: {name}" in text for name in ("overlap", "late-receive", "reverse"))
 
 

@@ -128,13 +128,17 @@ def whole(table: Table) -> set[str]:
 @pytest.mark.parametrize("made", TABLES, ids=lambda made: made.__name__)
 def test_nothing_is_cut(made: Callable[[], list[Table]], width: int | None) -> None:
     """Every table of the tool: is every key and every number whole on one line, does no line go beyond the terminal but
-    for the keys of a row, one cell or one word that is longer, and is in a pipe every row one line?"""
+    for the keys of a row, one cell or one word that is longer, and is in a pipe every row one line, or a line for each
+    cell if it is text?"""
     for table in made():
         lines = printed(table, width)
         text = "\n".join(lines)
         assert not [word for word in whole(table) if word not in text], text
         assert not [line for line in lines if line != line.rstrip()]
-        if width is None:
+        if width is None and table.text:
+            cells = [cell for row, _ in table.rows for cell in row if cell]
+            assert len(lines) == len(cells) and "     " not in text, text
+        elif width is None:
             assert len(lines) == len(table.rows) + any(column.heading for column in table.columns)
         else:
             assert not [line for line in lines if len(line) > width and not single(line, table)], text

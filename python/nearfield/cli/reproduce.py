@@ -14,12 +14,12 @@ from nearfield import itself, mpi
 from nearfield.cli import complete
 from nearfield.cli.case_bar import CaseBar
 from nearfield.cli.launch_bar import LaunchBar
-from nearfield.errors import UsageError
+from nearfield.errors import NOT_DECIDED, UsageError
 from nearfield.measure.sim import Case, Listener, pool
 from nearfield.measure.stop import Stop
 from nearfield.report.markup import write_page
 from nearfield.reproduce.here.measure import Measured, Setup, measure
-from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, counts
+from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, standing
 from nearfield.reproduce.page import render
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.session import Settings, Traces, Wanted, opened
@@ -88,8 +88,9 @@ def command(
     page with all verdicts. Ctrl-C loses nothing: the same command goes on.
 
     --here asks this machine, too: it measures what the statements mean on any machine, in several launches, and a
-    further column says 'holds', 'does not', or 'cannot tell' where launches differ too much. No paper's verdict depends
-    on it. Keep the machine quiet meanwhile. The folder keeps each launch as a profile.
+    further column says 'holds', 'does not', or 'cannot tell' where launches differ too much, are incomplete, or ran
+    while the machine was busy. The exit code is 6 if nothing could be told. No paper's verdict depends on it. Keep the
+    machine quiet meanwhile. The folder keeps each launch as a profile.
 
     --trace asks a real program, in place of the imitation of the application that the paper names: a trace that
     `nearfield observe` made, on as many nodes as it has ranks. A further column says what it answers; no verdict
@@ -139,6 +140,9 @@ def command(
         err.print("stopped: incomplete claims are not judged; the same command goes on")
         raise typer.Exit(128 + stopped if stopped else stop.exit_code)
     err.print(f"page: [bold]{escape(str(page))}[/bold]   the profiles are beside it")
+    if here and not {"holds", "does not"} & set(_words_here(found)):
+        err.print("nothing could be told of this machine: the column 'here' says why, statement by statement")
+        raise typer.Exit(NOT_DECIDED)
 
 
 def _measure(wanted: Wanted, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool) -> Measured:
@@ -174,7 +178,8 @@ def _show(paper: JudgedPaper) -> None:
 
 def _show_here(paper: JudgedPaper) -> None:
     """Prints what this machine says, and nothing of what was not asked here."""
-    table = Table(Column("claim", key=True), *(Column(heading, prose=True) for heading in ("", "the paper", "here")))
+    prose = (Column(heading, prose=True) for heading in ("", "the paper", "here"))
+    table = Table(Column("claim", key=True), *prose, text=True)
     for claim in paper.claims:
         if asked := [(one, one.here) for one in claim.statements if one.here and (one.here.answer or one.here.ours)]:
             table.add_row(f"[bold]{claim.id}[/bold]", "", "", "")
@@ -189,7 +194,7 @@ def _judged(paper: JudgedPaper) -> Table:
     statements = [one for claim in paper.claims for one in claim.statements]
     beside = [name for name in ("here", "traced") if any(getattr(one, name) for one in statements)]
     headings = ("", "the paper", "ours (simulated)" if beside else "ours", *beside)
-    table = Table(Column("claim", key=True), *(Column(heading, prose=True) for heading in headings))
+    table = Table(Column("claim", key=True), *(Column(heading, prose=True) for heading in headings), text=True)
 
     def add_row(key: str, *cells: str) -> None:
         table.add_row(key, *cells, *[""] * (len(headings) - len(cells)))
@@ -221,18 +226,22 @@ def _here(here: Answer) -> str:
 def _count(found: Reproduction, here_only: bool) -> None:
     verdicts = [claim.verdict for paper in found.papers for claim in paper.claims]
     told = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
-    held, judged = counts(one for paper in found.papers for claim in paper.claims for one in claim.statements)
     if not here_only:
-        Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {told}; {held} of {counted(judged, 'statement')} hold")
+        Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {told}; {standing(found.papers)}")
     if found.traced:
         answers = [one.traced.answer for p in found.papers for c in p.claims for one in c.statements if one.traced]
         told = ", ".join(f"{answers.count(word)} {_MANY[word]}" for word in ("holds", "does not"))
         Terminal().print(f"traced ({escape(', '.join(one.name for one in found.traced))}): {told}")
     if found.here:
-        words: list[str] = [one.here.answer for p in found.papers for c in p.claims for one in c.statements if one.here]
+        words = _words_here(found)
         told = ", ".join(f"{words.count(word)} {many}" for word, many in _MANY.items())
         where = f"{found.here.mpi}, {counted(found.here.launches, 'launch', 'launches')}"
         Terminal().print(f"here ({escape(where)}): {told}; {words.count('')} are not asked here")
+
+
+def _words_here(found: Reproduction) -> list[str]:
+    """Returns what this machine answered to each statement; '' to one that is not asked here."""
+    return [one.here.answer for p in found.papers for c in p.claims for one in c.statements if one.here]
 
 
 def _list(wanted: list[Any], as_json: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -20,11 +20,14 @@ from nearfield.rewrite.patch import Patch
 from nearfield.terminal import Terminal, err
 from nearfield.units import counted
 
+if TYPE_CHECKING:
+    from nearfield.rewrite import Analysis
+
 CONTEXT = {"allow_interspersed_args": True}
 
 
 def command(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="a file in C or C++")],
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="a file in C or C++ (Fortran is not read)")],
     compiler_arguments: Annotated[
         list[str] | None, typer.Argument(metavar="-- ARGUMENTS", help="the compiler's arguments, such as -I and -D")
     ] = None,
@@ -76,6 +79,9 @@ def command(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write an HTML page: before and after side by side, and why")
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="say of every other place, too, why its communication stays")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
     """Move communication to where the caches want it: print a patch for each place where calls of MPI and loops can be
@@ -100,10 +106,12 @@ def command(
     """
     from nearfield.rewrite import analyse
     from nearfield.rewrite.applying import applied, best
+    from nearfield.rewrite.languages import check_language
     from nearfield.rewrite.notes import RULES, folder_of, notes_of
     from nearfield.rewrite.pieces import pieces_of
     from nearfield.rewrite.ranking import costs_of
 
+    check_language(source)
     costs, pieces = costs_of(profile, size), pieces_of(profile, piece)
     arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
     others = _others(source, compile_commands, link or [], arguments)
@@ -136,7 +144,9 @@ def command(
         print(json.dumps(data, indent=1))
     else:
         _show(found.patches if every else chosen, found.patches, source)
-        _tell(found.refusals, source, bool(found.patches), costs is not None)
+        _tell(found, source, verbose=verbose)
+        if found.patches:
+            err.print(_order_text(every=found.patches, with_costs=costs is not None))
     if apply and chosen:
         write_whole(source, applied(chosen).encode(), "Print the patch without --apply instead.")
         err.print(f"nearfield: {counted(len(chosen), 'place')} in {source} rewritten")
@@ -193,8 +203,8 @@ def _show(shown: list[Patch], every: list[Patch], source: Path) -> None:
     for patch in shown:
         where = f"{source}:{patch.lines[0]}"
         err.print(f"[bold]{escape(where)}: {escape(patch.transformation)}[/bold]: {escape(patch.reason)}")
-        if patch.gain is not None:
-            err.print(f"  expected gain: {patch.gain:.2f}x of the time of this communication")
+        long = "[yellow]more than 3 times as long as before:[/yellow] " if patch.is_long else ""
+        err.print(f"  {long}{escape(patch.size_text)}; {escape(str(patch.expected))}")
         for assumption in patch.assumptions:
             err.print(f"  it needs that {escape(assumption)}")
         others = [one.transformation for one in every if one.lines == patch.lines and one not in shown]
@@ -203,21 +213,48 @@ def _show(shown: list[Patch], every: list[Patch], source: Path) -> None:
         print(patch.diff, end="")
 
 
-def _tell(refusals: list[Any], source: Path, patched: bool, costs: bool) -> None:
+def _tell(found: Analysis, source: Path, *, verbose: bool) -> None:
+    """Prints why communication stays. If there are patches, only those reasons are printed that are about them, unless
+    `verbose` asks for all."""
     terminal = Terminal(stderr=True)
-    for one in refusals:
+    shown = [one for one in found.refusals if verbose or one.tried or not found.patches]
+    for one in shown:
         terminal.print(f"{source}:{one.line}: communication stays where it is: {escape(one.reason)}")
         if one.assumption:
             terminal.print(f"  if it is known to be otherwise, say so: {escape(one.assumption)}")
-    if not patched and not refusals:
+    if hidden := len(found.refusals) - len(shown):
+        stay = "stays" if hidden == 1 else "stay"
+        terminal.print(f"{counted(hidden, 'other place')} {stay} as before (-v says why).")
+    if not found.patches and not found.refusals:
         terminal.print(f"{source}: no function has both messages and loops in one block")
-    if patched and not costs:
-        terminal.print("No gain is known without a profile (--profile): variants are in the order of S0's rules.")
+
+
+def _order_text(every: list[Patch], *, with_costs: bool) -> str:
+    """Returns in which order the variants of a place are, and why."""
+    if with_costs and any(one.expected.gain for one in every):
+        return "A variant comes first if its gain is surely larger; where intervals overlap, the shorter patch does."
+    why = "" if with_costs else ": there is no profile (--profile)"
+    return f"No gain is known{why}. The shortest patch of a place comes first."
 
 
 def _plain(patch: Patch) -> dict[str, Any]:
     return {
         "path": str(patch.path), "function": patch.function, "lines": list(patch.lines),
-        "transformation": patch.transformation, "reason": patch.reason, "gain": patch.gain,
+        "transformation": patch.transformation, "reason": patch.reason, **_gain(patch),
+        "lines_before": patch.lengths[0], "lines_after": patch.lengths[1], "lines_changed": patch.touched,
         "assumptions": patch.assumptions, "checks": patch.checks, "diff": patch.diff,
+    }  # fmt: skip
+
+
+def _gain(patch: Patch) -> dict[str, Any]:
+    """Returns the expected gain as JSON: a ratio of speeds with its interval and the times of both versions in ns, or
+    nulls and the reason."""
+    gain = patch.expected.gain
+    if gain is None:
+        names = ("gain", "gain_low", "gain_high", "before_ns", "after_ns")
+        return {**dict.fromkeys(names), "gain_unknown": patch.expected.unknown}
+    ratio = gain.ratio
+    return {
+        "gain": ratio.value, "gain_low": ratio.low, "gain_high": ratio.high,
+        "before_ns": gain.before.value, "after_ns": gain.after.value, "gain_unknown": "",
     }  # fmt: skip

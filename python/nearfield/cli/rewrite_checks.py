@@ -56,7 +56,8 @@ class Checks:
                 problem = self._verified(patch, verifier, alike) if self.verify else ""
                 problem = problem or (self._measured(patch, program, inst) if self.measure else "")
                 if problem:
-                    refused.append(Refusal(patch.lines[0], f"{patch.transformation}: {problem}", patch.function))
+                    reason = f"{patch.transformation}: {problem}"
+                    refused.append(Refusal(patch.lines[0], reason, patch.function, tried=True))
                 else:
                     held.append(patch)
         return held, refused

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from nearfield.reproduce.curves import Points
 
@@ -47,11 +48,16 @@ class Found:
     ours: str
 
 
+Over = Literal["every", "some", "both"]
+
+
 @dataclass(frozen=True)
 class Judge:
-    """A function that judges, and its inputs."""
+    """A function that judges, and its inputs. `over` says over which points it holds: over every one, so that one point
+    alone can refute it; over some, so that one point alone can make it hold; or both, where one point can do either."""
 
     judge: Callable[[Asked], Found]
+    over: Over = "every"
     of_number: bool = False
     of_two: bool = False  # may be given a second curve
 
@@ -210,27 +216,27 @@ def _range_of(asked: Asked, curve: Points) -> str:
 
 
 JUDGES = {
-    "highest": Judge(lambda asked: _extreme(asked, max), of_number=True),
-    "lowest": Judge(lambda asked: _extreme(asked, min), of_number=True),
-    "peaks": Judge(_peaks),
+    "highest": Judge(lambda asked: _extreme(asked, max), "both", of_number=True),
+    "lowest": Judge(lambda asked: _extreme(asked, min), "both", of_number=True),
+    "peaks": Judge(_peaks, "both"),
     "everywhere": Judge(_everywhere, of_number=True),
     # Bounds: the paper says "more than", or "at most", and whatever is beyond the number agrees with it.
-    "at-least": Judge(lambda asked: _bound(asked, max, 1), of_number=True),
+    "at-least": Judge(lambda asked: _bound(asked, max, 1), "some", of_number=True),
     "at-most": Judge(lambda asked: _bound(asked, max, -1), of_number=True),
     "same": Judge(_same, of_two=True),
     "more": Judge(lambda asked: _all_compared(asked, lambda by: by > MORE), of_two=True),
     "less": Judge(lambda asked: _all_compared(asked, lambda by: by < -MORE), of_two=True),
     "no-more": Judge(lambda asked: _all_compared(asked, lambda by: by <= MORE), of_two=True),
-    "higher": Judge(_higher, of_two=True),
+    "higher": Judge(_higher, "both", of_two=True),
     "given": Judge(_given),
     # One or more for each line, or for each thing that is counted: a line that is in several caches counts repeatedly.
     "all": Judge(lambda asked: _all_numbers(asked, lambda y: y >= 1 - SAME)),
     "none": Judge(lambda asked: _all_numbers(asked, lambda y: abs(y) <= MORE)),
-    "some": Judge(lambda asked: Found(any(y > MORE for y in asked.curve.values()), _range(asked))),
+    "some": Judge(lambda asked: Found(any(y > MORE for y in asked.curve.values()), _range(asked)), "some"),
     "never": Judge(lambda asked: _all_numbers(asked, lambda y: y <= MORE)),  # more than nothing
     "grows": Judge(lambda asked: _monotonic(asked, 1)),
     "falls": Judge(lambda asked: _monotonic(asked, -1)),
     "flat": Judge(_flat),
     "between": Judge(_between),
-    "steps": Judge(_steps),
+    "steps": Judge(_steps, "both"),
 }

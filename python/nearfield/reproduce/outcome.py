@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +12,7 @@ from nearfield import itself
 from nearfield.base.files import content_of, write_whole
 from nearfield.base.toml import Table
 from nearfield.errors import ProfileError
+from nearfield.units import counted
 
 FILE = "reproduction.json"
 
@@ -57,7 +58,7 @@ class Answer(Table):
 class Judged(Table):
     """A statement of a paper. `holds` is None if nothing of ours judges it, and `ours` then says why. `number` is the
     paper's, as a range, and `at` where it has it. `not_counted` says why a verdict counts for nothing; '' if it counts.
-    `why` is a cause of what ours does otherwise."""
+    `why` is a cause of what ours does otherwise; there is none unless the statement was judged and does not hold."""
 
     says: str
     paper: str
@@ -74,7 +75,7 @@ class Judged(Table):
 
 
 class JudgedClaim(Table):
-    """A claim with its verdict."""
+    """A claim with its verdict. `note` explains it, if everything that the claim needs was simulated."""
 
     id: str
     says: str
@@ -95,13 +96,16 @@ class Chosen(Table):
 
 
 class JudgedPaper(Table):
-    """A paper with its judged claims and the free parameters that touch them."""
+    """A paper with its judged claims and the free parameters that touch them. `reading` sums them up, if all of them
+    were asked for and everything that they need was simulated."""
 
     name: str
     title: str
     reading: str = ""
     claims: list[JudgedClaim]
     chosen: list[Chosen]
+    simulated: list[str] = Field(default_factory=list, description="profiles that are simulated to the end")
+    missing: list[str] = Field(default_factory=list, description="profiles that are not, although the claims need them")
 
 
 class Measured(Table):
@@ -160,6 +164,19 @@ def counts(statements: Iterable[Judged]) -> tuple[int, int]:
     """Returns how many statements hold, and how many are judged and counted."""
     known = [bool(one.holds) for one in statements if one.holds is not None and not one.not_counted]
     return sum(known), len(known)
+
+
+def standing(papers: Sequence[JudgedPaper]) -> str:
+    """Returns '3 of 5 statements hold', and which part of the simulations there is if some are missing."""
+    held, judged = counts(one for paper in papers for claim in paper.claims for one in claim.statements)
+    simulated, missing = ({name for paper in papers for name in getattr(paper, which)} for which in _PROFILES)
+    told = f"{held} of {counted(judged, 'statement')} hold" if judged else "no statement is judged"
+    if missing:
+        told += f"; simulated to the end: {len(simulated)} of {counted(len(simulated) + len(missing), 'profile')}"
+    return told
+
+
+_PROFILES = ("simulated", "missing")
 
 
 def save(folder: Path, reproduction: Reproduction) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nearfield import itself
+from nearfield.base.words import capital
 from nearfield.report.markup import asset, fill, folded, framed, raw, table, tag, text
 from nearfield.reproduce.behind import behind
 from nearfield.reproduce.outcome import (
@@ -18,6 +19,7 @@ from nearfield.reproduce.outcome import (
     Reproduction,
     TracedFrom,
     counts,
+    standing,
 )
 from nearfield.reproduce.sketch import sketch
 from nearfield.units import counted
@@ -30,6 +32,7 @@ def render(found: Reproduction, folder: Path) -> str:
     main = fill(
         asset("main.html", __package__),
         {
+            "strips": _strips(found.papers),
             "banner": _incomplete(found, folder) + _measured(found.here) + _traced(found.traced),
             "overview": _overview(found),
             "papers": "".join(_paper(paper, folder) for paper in found.papers),
@@ -77,6 +80,20 @@ def _overview(found: Reproduction) -> str:
     return table(headings, rows)
 
 
+def _strips(papers: Iterable[JudgedPaper]) -> str:
+    """Returns a row of cells for each paper: one for each claim, in the colour of its verdict."""
+    return tag("div", "".join(map(_strip, papers)), class_="strips")
+
+
+def _strip(paper: JudgedPaper) -> str:
+    cells = "".join(
+        tag("a", text(one.id.partition(".")[2]), href=f"#{one.id}", title=f"{one.id}, {one.verdict}: {one.says}",
+            class_=f"cell {one.verdict.replace(' ', '-')}")
+        for one in paper.claims
+    )  # fmt: skip
+    return tag("div", tag("a", text(paper.name), href=f"#{paper.name}", class_="paper") + cells, class_="strip")
+
+
 def _verdict(claim: JudgedClaim) -> str:
     return tag("span", text(claim.verdict), class_=f"verdict {claim.verdict.replace(' ', '-')}")
 
@@ -98,17 +115,18 @@ def _paper(paper: JudgedPaper, folder: Path) -> str:
 
 
 def _reading(paper: JudgedPaper) -> str:
-    """Returns how much held, counted, and what the authors of the claims' file say about it."""
+    """Returns how much held, counted, or what was simulated if not everything was; and what the authors of the claims'
+    file say about it."""
     statements = [one for claim in paper.claims for one in claim.statements]
-    held, judged = counts(statements)
     shown = sum(1 for one in statements if one.not_counted)
     unknown = sum(1 for one in statements if one.holds is None and not one.not_counted)
-    told = f"{held} of {counted(judged, 'statement')} hold."
+    told = capital(f"{standing([paper])}.")
     if shown:
         told += f" {shown} more {'is' if shown == 1 else 'are'} shown, but not counted."
     if unknown:
-        told += f" {unknown} {'is' if unknown == 1 else 'are'} not simulated."
-    return tag("div", tag("p", tag("b", text(told))) + tag("p", text(paper.reading)), class_="reading")
+        told += f" {unknown} {'is' if unknown == 1 else 'are'} not judged."
+    reading = tag("p", text(paper.reading)) if paper.reading else ""
+    return tag("div", tag("p", tag("b", text(told))) + reading, class_="reading")
 
 
 def _claim(claim: JudgedClaim, folder: Path) -> str:

@@ -95,16 +95,25 @@ def _judged(
     wanted: Wanted, evidence: Evidence, here: Measured | None, traced: Callable[[Statement], outcome.Answer] | None
 ) -> list[outcome.JudgedPaper]:
     answers = {paper.name: partial(answered, paper, live=here.live) for paper, _ in wanted} if here else {}
-    return [
-        outcome.JudgedPaper(
-            name=paper.name,
-            title=paper.title,
-            reading=paper.reading,
-            claims=[judge_claim(claim, evidence, here=answers.get(paper.name), traced=traced) for claim in claims],
-            chosen=chosen(paper, claims),
-        )
-        for paper, claims in wanted
-    ]
+    return [_of_paper(paper, claims, evidence, answers.get(paper.name), traced) for paper, claims in wanted]
+
+
+def _of_paper(
+    paper: Paper, claims: list[Claim], evidence: Evidence,
+    here: Callable[[Statement], outcome.Answer] | None, traced: Callable[[Statement], outcome.Answer] | None,
+) -> outcome.JudgedPaper:  # fmt: skip
+    needed = profiles_needed([(paper, claims)])
+    missing = [name for name in needed if name not in evidence.profiles]
+    explained = bool(needed) and not missing and len(claims) == len(paper.claim)
+    return outcome.JudgedPaper(
+        name=paper.name,
+        title=paper.title,
+        reading=paper.reading if explained else "",
+        claims=[judge_claim(claim, evidence, here=here, traced=traced) for claim in claims],
+        chosen=chosen(paper, claims),
+        simulated=[name for name in needed if name not in missing],
+        missing=missing,
+    )
 
 
 def _told(here: Measured, out: Path) -> outcome.Measured:

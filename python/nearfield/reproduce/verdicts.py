@@ -48,12 +48,15 @@ def judge_claim(claim: Claim, evidence: Evidence, **beside: Callable[[Statement]
         judge_statement(one, evidence).model_copy(update={name: answer(one) for name, answer in answering.items()})
         for one in claim.statement
     ]
+    needed = {name for one in claim.statement for name in profiles_of(one)}
+    explained = bool(needed) and needed <= evidence.profiles.keys()
     return JudgedClaim(id=claim.id, says=claim.says, where=claim.where, verdict=verdict(statements),
-                       statements=statements, note=claim.note)  # fmt: skip
+                       statements=statements, note=claim.note if explained else "")  # fmt: skip
 
 
 def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
-    """Returns whether the statement holds, our numbers beside the paper's, and what they stand on."""
+    """Returns whether the statement holds, our numbers beside the paper's, and what they stand on; and the cause if it
+    does not."""
     holds, ours, behind = judged(statement, evidence)
     return Judged(
         says=statement.says,
@@ -62,7 +65,7 @@ def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
         holds=holds,
         is_number=statement.number is not None,
         not_counted=statement.not_counted,
-        why=statement.why,
+        why=statement.why if holds is False else "",
         number=_range(statement.number),
         at=_range(statement.at),
         shown=behind,

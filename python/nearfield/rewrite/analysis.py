@@ -23,6 +23,7 @@ from nearfield.rewrite.cutting import Cutting, deciding, sentence
 from nearfield.rewrite.elsewhere import Functions, Others
 from nearfield.rewrite.emit import Emitted, Emitter
 from nearfield.rewrite.function import Function
+from nearfield.rewrite.languages import check_language
 from nearfield.rewrite.legality import guard_of
 from nearfield.rewrite.model import Model
 from nearfield.rewrite.overlap import check_of
@@ -87,7 +88,9 @@ def _no_collection() -> Iterator[None]:
 
 
 def read(path: Path) -> str:
-    """Returns a file with one character for each byte. Raises UsageError if it is not UTF-8 or cannot be read."""
+    """Returns a file with one character for each byte. Raises UsageError if it is not UTF-8, cannot be read, or is in
+    Fortran."""
+    check_language(path)
     try:
         data = content_of(path)
         data.decode("utf-8")

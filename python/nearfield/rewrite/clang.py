@@ -341,8 +341,10 @@ class Unit:
 
 
 def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = False) -> Unit:
-    """Returns the parsed file. Raises UsageError if it does not compile."""
+    """Returns the parsed file. Raises UsageError if it does not compile, or a name is not UTF-8."""
     given = [*_own_headers(), *(word for word in arguments if not word.startswith("-fopenmp"))]
+    for word in (str(path), *given):
+        _check_utf8(word)
     try:
         unit = cindex.Index.create().parse(
             str(path), given, unsaved_files=[(str(path), text.encode("latin-1").decode())], options=_OPTIONS
@@ -356,6 +358,16 @@ def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = Fa
         )
         raise UsageError(f"{path} does not compile: {problem}", remedy)
     return made
+
+
+def _check_utf8(word: str) -> None:
+    """Returns nothing. Raises UsageError if a name or an argument is not UTF-8, which libclang requires."""
+    try:
+        word.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the name {ascii(word)} is not UTF-8, as libclang requires", "Rename it, or copy it."
+        ) from error
 
 
 @functools.cache

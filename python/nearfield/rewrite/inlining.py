@@ -147,7 +147,7 @@ class _Body:
         """Returns declarations for the block, and the lines for the call. Raises Barrier, at the line of the call."""
         assert self._callee.body is not None
         if self._callee.node.unit is not self._unit:
-            raise self._refused("it is defined in another file", self._site.call.line)
+            raise self._refused("the function is defined in another file", self._site.call.line)
         self._closed(self._callee.body)
         self._arguments()
         found = self._statements(self._callee.body)
@@ -157,7 +157,8 @@ class _Body:
     def _refused(self, reason: str, line: int) -> Barrier:
         at = f" (line {line})" if line != self._site.call.line else ""
         return Barrier(
-            f"the loops of {self._callee.name} are not split, since it cannot be inlined: {reason}{at}",
+            f"the loops of {self._callee.name} could be split only if its body stood in place of this call, which is "
+            f"not possible: {reason}{at}",
             self._site.call.line,
         )
 
@@ -168,22 +169,22 @@ class _Body:
         last = body.children[-1] if body.children else None
         for node in body.walk():
             if node.kind == Kind.RETURN_STMT and node is not last:
-                raise self._refused("it returns before its end", node.line)
+                raise self._refused("the function returns before its end", node.line)
             if node.kind in _LEAVES:
-                raise self._refused(f"it contains {_LEAVES[node.kind]}", node.line)
+                raise self._refused(f"the function contains {_LEAVES[node.kind]}", node.line)
             if node.kind == Kind.VAR_DECL and node.cursor.storage_class.name in ("STATIC", "EXTERN"):
-                raise self._refused(f"its variable {node.name} is not of this call alone", node.line)
+                raise self._refused(f"its variable {node.name} outlives the call (static or extern)", node.line)
         text = self._unit.text[body.offset : body.end]
         words = words_in(text)
         if not text.endswith("}") or self._unit.is_macro(self._site.statement.offset):
-            raise self._refused("a macro hides where it ends", body.line)
+            raise self._refused("a macro hides where the function ends", body.line)
         if "\\\n" in text:
-            raise self._refused("a line of it goes on behind a backslash", body.line)
+            raise self._refused("the function has a line that a backslash continues", body.line)
         if name := next((name for name in _OF_PLACE if name in words), ""):
-            raise self._refused(f"it uses {name}", body.line)
+            raise self._refused(f"the function uses {name}", body.line)
         between = self._unit.text[body.end : self._site.call.offset] or self._unit.text[self._block.end : body.offset]
         if re.search(r"^[ \t]*#[ \t]*include", between, re.MULTILINE):
-            raise self._refused("a header is included between it and its call", body.line)
+            raise self._refused("a header is included between the function and this call", body.line)
         changed = re.findall(r"^[ \t]*#[ \t]*(define|undef)[ \t]+(\w+)", self._unit.text, re.MULTILINE)
         defined = [name for _, name in changed]
         for how, name in changed:
@@ -193,7 +194,7 @@ class _Body:
     def _pragmas(self, body: Node) -> None:
         for pragma in re.finditer(r"^[ \t]*#[ \t]*pragma[^\n]*", self._unit.text[body.offset : body.end], re.MULTILINE):
             if name := next((name for name in words_in(pragma[0]) if self._names.get(name, name) != name), ""):
-                raise self._refused(f"a pragma names {name}", body.line)
+                raise self._refused(f"a pragma names {name}, which would get another name", body.line)
 
     # ---- arguments
 
@@ -201,7 +202,7 @@ class _Body:
         site = self._site
         formals, arguments, words = site.formals, site.arguments, split_arguments(site.call)
         if not len(formals) == len(arguments) == (len(words) if words != [""] else 0):
-            raise self._refused("its call has other arguments than it has parameters", site.call.line)
+            raise self._refused("this call passes other arguments than the function has parameters", site.call.line)
         for formal, word in zip(formals, words, strict=True):
             self._names[formal.name] = word if re.fullmatch(r"[\w.]+", word) else f"({word})"
         for formal, argument in zip(formals, arguments, strict=True):
@@ -215,7 +216,7 @@ class _Body:
         for macro in sorted(words & self._unit.macros.keys()):
             inside = words_in(self._unit.macros[macro].partition(")")[2])
             if name := next((one for one in sorted(inside) if self._names.get(one, one) != one), ""):
-                raise self._refused(f"the macro {macro} names its parameter {name}", self._callee.body.line)
+                raise self._refused(f"the macro {macro} uses the name of the parameter {name}", self._callee.body.line)
 
     def _argument(self, formal: Node, argument: Node) -> None:
         """Raises Barrier unless the argument can stand wherever the callee names its parameter."""
@@ -223,16 +224,16 @@ class _Body:
         by_reference = formal.type.kind == TypeKind.LVALUEREFERENCE
         wanted = formal.type.get_pointee().get_canonical() if by_reference else formal.type
         if not by_reference and wanted.kind not in (*NUMBERS, TypeKind.POINTER, *ARRAYS):
-            raise self._refused(f"its parameter {name} is no number and no pointer", formal.line)
+            raise self._refused(f"the parameter {name} is neither a number nor a pointer", formal.line)
         if by_reference and argument.bare.kind != Kind.DECL_REF_EXPR:
-            raise self._refused(f"what it gets for {name} is no variable", argument.line)
+            raise self._refused(f"the argument for the parameter {name} is no variable", argument.line)
         if not by_reference and self._callee.changes.get(formal.key):
-            raise self._refused(f"it changes its parameter {name}", self._callee.changes[formal.key][0].line)
+            raise self._refused(f"the function changes its parameter {name}", self._callee.changes[formal.key][0].line)
         if not by_reference and formal.key in self._callee.address_taken:
-            raise self._refused(f"it takes the address of its parameter {name}", formal.line)
+            raise self._refused(f"the function takes the address of its parameter {name}", formal.line)
         if substituted(type_of(wanted), self._names) != type_of(argument.bare.type):
             told = f"{argument.bare.type.spelling} becomes {wanted.spelling}"
-            raise self._refused(f"what it gets for {name} changes its type: {told}", argument.line)
+            raise self._refused(f"the argument for the parameter {name} is converted: {told}", argument.line)
         self._same_rows(name, argument)
         if by_reference:
             return
@@ -241,21 +242,26 @@ class _Body:
         assert self._callee.body is not None
         for node in self._callee.body.walk():
             if node.kind == Kind.CXX_UNARY_EXPR and any(_names(child, formal.key) for child in node.children):
-                raise self._refused(f"it takes the size of its parameter {name}", node.line)
+                raise self._refused(f"the function takes the size of its parameter {name}", node.line)
 
     def _steady_argument(self, name: str, node: Node) -> None:
         if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None:
             if node.type.is_volatile_qualified() or not self._keeps(node.declaration):
-                raise self._refused(f"{node.name}, which it gets for {name}, may change while it runs", node.line)
+                raise self._refused(
+                    f"{node.name}, the argument for the parameter {name}, may change during the call", node.line
+                )
         elif node.kind not in VALUES and node.operator not in ("+", "-", "*"):
-            raise self._refused(f"what it gets for {name} is no plain variable or value", node.line)
+            raise self._refused(
+                f"the argument for the parameter {name} is no variable, no number, and no sum or product of these",
+                node.line,
+            )
 
     def _same_rows(self, name: str, argument: Node) -> None:
         """Raises Barrier if the length of an array's rows may be another one in the caller, though it has the name."""
         for word in words_in("".join(re.findall(r"\[.*?\]", type_of(argument.bare.type)))):
             known = [one for one in self._function.declared.values() if one.name == word]
             if len(known) != 1 or not self._function.unchanged(known[0].key):
-                raise self._refused(f"the length of the rows of {name} may change", argument.line)
+                raise self._refused(f"the length of the rows of the parameter {name} may change", argument.line)
 
     def _keeps(self, declared: Node) -> bool:
         """Returns whether the callee leaves a variable of its caller as it is."""
@@ -330,10 +336,12 @@ class _Body:
         if given is None:
             if any(node.kind == Kind.CALL_EXPR or node.operator in (*ASSIGNMENTS, *INCREMENTS)
                    or node.type.is_volatile_qualified() for node in value.walk()):  # fmt: skip
-                raise self._refused("its result is not used, and what computes it may have effects", statement.line)
+                raise self._refused(
+                    "this call does not use the result, and computing it may have side effects", statement.line
+                )
             return ""
         if not type_of(value.bare.type) == type_of(given.type) == type_of(self._site.call.type):
-            raise self._refused("its result changes its type", statement.line)
+            raise self._refused("the result is converted to another type", statement.line)
         words = self._unit.text[value.offset : self._unit.statement_end(statement)]
         return f"{given.name} = {substituted(words, self._names)}"
 
@@ -341,7 +349,7 @@ class _Body:
         """Returns the declaration for the block, and what is left of it where it stood."""
         variables = [child for child in statement.children if child.kind == Kind.VAR_DECL]
         if len(variables) != len(statement.children):
-            raise self._refused("it declares something that is no variable", statement.line)
+            raise self._refused("the function declares something that is no variable", statement.line)
         steady = all(self._is_steady(node) for one in variables for child in one.children for node in child.walk())
         text = self._unit.text[statement.offset : self._unit.statement_end(statement)]
         for one in variables:
@@ -352,7 +360,9 @@ class _Body:
         plain = len(variables) == 1 and variables[0].type.kind in (*NUMBERS, TypeKind.POINTER)
         if not plain or "=" not in text or variables[0].cursor.type.spelling.startswith("auto"):
             name = variables[0].name
-            raise self._refused(f"its variable {name} depends on what may change before the call", statement.line)
+            raise self._refused(
+                f"its variable {name} is initialised with a value that may change before the call", statement.line
+            )
         declared, _, value = text.partition("=")
         if variables[0].type.is_const_qualified():
             declared = re.sub(r"\bconst\b", " ", declared)

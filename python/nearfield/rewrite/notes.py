@@ -12,12 +12,15 @@ from nearfield.rewrite.schedules import TRANSFORMATIONS
 SOURCE = (
     "S. Pellegrini, T. Hoefler, T. Fahringer: On the Effects of CPU Caches on MPI Point-to-Point Communications (2012)."
 )
+PROVED = (
+    "the new order keeps every dependence between the loops and the messages: isl, the integer set library, proves it "
+    "for the order, and proves it again for the text of the patch, which libclang has read"
+)
 RULES = {
     one.name: Rule(
         f"rewrite-{one.name}",
         one.summary[:1].upper() + one.summary[1:],
-        "The new order keeps every dependence between the loops and the messages; this is proved, and proved again "
-        "on the text of the patch.",
+        f"{PROVED[:1].upper()}{PROVED[1:]}.",
         SOURCE,
     )
     for one in TRANSFORMATIONS
@@ -42,11 +45,11 @@ def notes_of(analysis: Analysis) -> list[Note]:
 
 def _of_patch(patch: Patch) -> Note:
     file = str(patch.path)
-    before, after = patch.original.splitlines(keepends=True), patch.rewritten.splitlines(keepends=True)
     first, last = patch.lines
-    new = "".join(after[first - 1 : len(after) - (len(before) - last)])
-    fix = Fix(patch.reason, (Edit(file, first, last, new),))
-    advice = f"It holds if {' and '.join(patch.assumptions)}." if patch.assumptions else ""
+    fix = Fix(patch.reason, (Edit(file, first, last, "".join(patch.replacement)),))
+    advice = f"{patch.size_text}; {patch.expected}."
+    if patch.assumptions:
+        advice += f" It holds if {' and '.join(patch.assumptions)}."
     return Note(
         RULES[patch.transformation], Place(file, first, function=patch.function), patch.reason, advice, fixes=(fix,)
     )

@@ -9,7 +9,9 @@ from itertools import groupby, zip_longest
 
 from nearfield.report.markup import asset, folded, framed, raw, tag, text
 from nearfield.rewrite.analysis import Analysis
-from nearfield.rewrite.patch import CONTEXT, Patch, Refusal
+from nearfield.rewrite.notes import PROVED
+from nearfield.rewrite.patch import CONTEXT, LONG, Patch, Refusal
+from nearfield.rewrite.text import lines_of
 from nearfield.units import counted
 
 Row = tuple[int | None, int | None, bool]  # lines before and after, counted from 0, and whether they differ
@@ -38,11 +40,12 @@ def _headline(found: Analysis, places: int, command: str) -> str:
     if places:
         title = f"{found.path.name}: {counted(places, 'place')} where communication can move to suit the caches"
     facts = [
-        f"{counted(len(found.patches), 'legal order')}, each proved twice",
+        f"{counted(len(found.patches), 'legal order')}",
         *([counted(len(found.refusals), "refusal")] if found.refusals else []),
         tag("code", raw(command)),
     ]
-    return tag("h1", text(title)) + tag("p", " &ensp;|&ensp; ".join(facts), class_="facts-line")
+    head = tag("h1", text(title)) + tag("p", " &ensp;|&ensp; ".join(facts), class_="facts-line")
+    return head + (tag("p", text(f"Of each of them it holds that {PROVED}."), class_="quiet") if places else "")
 
 
 def _place(number: int, patches: Sequence[Patch]) -> str:
@@ -55,17 +58,26 @@ def _place(number: int, patches: Sequence[Patch]) -> str:
 
 
 def _patch(patch: Patch) -> str:
-    needs = [f"It needs that {one}." for one in patch.assumptions]
-    if patch.gain is not None:
-        needs.insert(0, f"Expected gain: {patch.gain:.2f}x of the time of this communication.")
-    told = "".join(tag("li", text(one)) for one in [*needs, *patch.checks])
     reason = tag("p", text(f"{patch.reason[:1].upper()}{patch.reason[1:]}."), class_="reason")
-    return reason + (tag("ul", told, class_="needs") if told else "") + side_by_side(patch)
+    both = tag("div", side_by_side(patch), class_="both") + tag("div", one_column(patch), class_="one")
+    return reason + _facts(patch) + both
+
+
+def _facts(patch: Patch) -> str:
+    """Returns the row above a patch: what it gains, how long it is, on what it rests, and what checks of it said."""
+    gain, length = text(patch.expected), text(patch.size_text)
+    if patch.is_long:
+        length = tag("b", text(f"more than {LONG} times as long as before: ")) + length
+    conditions = "; ".join(map(text, patch.assumptions)) or "none"
+    rows = [("gain", gain[:1].upper() + gain[1:]), ("length", length), ("conditions", conditions)]
+    rows += [("checks", "; ".join(map(text, patch.checks)))] if patch.checks else []
+    cells = (tag("div", tag("dt", name) + tag("dd", value)) for name, value in rows)
+    return tag("dl", "".join(cells), class_="facts")
 
 
 def side_by_side(patch: Patch) -> str:
     """Returns a table of the lines that change, and of some around them, before and after."""
-    before, after = patch.original.splitlines(), patch.rewritten.splitlines()
+    before, after = _both(patch)
     head = tag("tr", tag("th", "before", colspan=2, scope="col") + tag("th", "after", colspan=2, scope="col"))
     rows = []
     for old, new, changed in _rows(patch, before, after):
@@ -74,6 +86,32 @@ def side_by_side(patch: Patch) -> str:
     columns = tag("colgroup", '<col class="numbers"><col>' * 2)
     inner = tag("table", columns + tag("thead", head) + tag("tbody", "".join(rows)), class_="sides")
     return tag("div", inner, class_="scroll")
+
+
+def one_column(patch: Patch) -> str:
+    """Returns the same lines as one column, for narrow screens: of lines that differ first those before."""
+    before, after = _both(patch)
+    rows: list[str] = []
+    for changed, some in groupby(_rows(patch, before, after), key=lambda row: row[2]):
+        lines = list(some)
+        if changed:
+            rows += [_line("gone", "-", before[old]) for old, _, _ in lines if old is not None]
+            rows += [_line("new", "+", after[new]) for _, new, _ in lines if new is not None]
+        else:
+            rows += [_line("", " ", after[new]) for _, new, _ in lines if new is not None]
+    return tag("table", tag("tbody", "".join(rows)), class_="sides unified")
+
+
+def _line(kind: str, sign: str, code: str) -> str:
+    """Returns a row of the one column."""
+    cells = tag("td", sign, class_=f"number {kind}".strip()) + tag("td", tag("code", raw(code)), class_=kind or None)
+    return tag("tr", cells)
+
+
+def _both(patch: Patch) -> tuple[list[str], list[str]]:
+    """Returns the lines of both versions without their ends."""
+    before, after = ([line.rstrip("\r\n") for line in lines_of(one)] for one in (patch.original, patch.rewritten))
+    return before, after
 
 
 def _cells(lines: Sequence[str], line: int | None, kind: str) -> str:

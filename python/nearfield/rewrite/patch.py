@@ -6,7 +6,12 @@ import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nearfield.rewrite.gain import Expected
+from nearfield.rewrite.text import lines_of
+from nearfield.units import counted
+
 CONTEXT = 3  # unchanged lines around a change
+LONG = 3  # a patch that makes its place more than so many times as long says so
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,7 @@ class Patch:
     reason: str
     lines: tuple[int, int]
     assumptions: list[str] = field(default_factory=list)
-    gain: float | None = None  # expected, a ratio of speeds of an iteration's communication; None without a profile
+    expected: Expected = field(default_factory=Expected)
     steps: str = ""  # the new order of the region in words
     checks: list[str] = field(default_factory=list)  # what compiling and running it said
 
@@ -30,17 +35,52 @@ class Patch:
     def diff(self) -> str:
         """Returns the unified diff, which `patch -p1` and `git apply` take."""
         name = self.path.as_posix().lstrip("/")
-        before, after = (text.splitlines(keepends=True) for text in (self.original, self.rewritten))
+        before, after = lines_of(self.original), lines_of(self.rewritten)
         made = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", n=CONTEXT)
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in made)
+
+    @property
+    def replacement(self) -> list[str]:
+        """Returns the lines that stand in place of `lines`."""
+        before, after = lines_of(self.original), lines_of(self.rewritten)
+        return after[self.lines[0] - 1 : len(after) - (len(before) - self.lines[1])]
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Returns how many lines of code the place has before and after; blank lines do not count."""
+        first, last = self.lines
+        return _code(lines_of(self.original)[first - 1 : last]), _code(self.replacement)
+
+    @property
+    def touched(self) -> int:
+        """Returns how many lines of code are added or changed: what a person has to read."""
+        added = (line[1:] for line in self.diff.split("\n")[2:] if line.startswith("+"))
+        return sum(1 for line in added if line.strip())
+
+    @property
+    def is_long(self) -> bool:
+        """Returns whether the place becomes more than LONG times as long."""
+        before, after = self.lengths
+        return after > LONG * before
+
+    @property
+    def size_text(self) -> str:
+        """Returns '12 lines for 7 (5 added or changed)'."""
+        before, after = self.lengths
+        return f"{counted(after, 'line')} for {before} ({self.touched} added or changed)"
+
+
+def _code(lines: list[str]) -> int:
+    return sum(1 for line in lines if line.strip())
 
 
 @dataclass(frozen=True)
 class Refusal:
     """Says why the communication at a line stays as it is. `assumption` is the option that would allow more, if one
-    would."""
+    would. `tried` says that a patch was made and failed when it was run or measured."""
 
     line: int
     reason: str
     function: str = ""
     assumption: str = ""
+    tried: bool = False

@@ -1,83 +1,102 @@
-"""Ranks legal rewrites by a profile's costs, or without one by the rules of S0, and says why each is of use.
+"""Ranks legal rewrites: by a profile's costs where these tell variants apart, else by the length of the patch and then
+by the rules of S0; and says why each is of use.
 
 With a profile the expected gain compares the time of a message with its buffers in the caches and without, and the
-time of reading it at once and later. What overlap gains depends on how an MPI progresses messages while the program
-computes, which no record says; so it has no expected gain, and its place is by the rules."""
+time of reading it at once and later; all four at the message's size and at one distance. What overlap gains depends on
+how an MPI progresses messages while the program computes, which no record says; so it has no expected gain."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
+from nearfield.advise import costs as machine
+from nearfield.advise.costs import Points, at, scaled, total
 from nearfield.profile import Profile, load
-from nearfield.profile.records import deciding
+from nearfield.profile.compare import Estimate
+from nearfield.report.evidence import curve, pick
+from nearfield.rewrite.gain import Expected, Gain
 from nearfield.rewrite.parts import Order, Transformation
 from nearfield.rewrite.patch import Patch
 from nearfield.rewrite.program import Region
-from nearfield.topology import DISTANCES
 from nearfield.units import format_bytes, parse_bytes
 
-# Without a profile: send what is cached and receive late (rules 1 and 3), delay the use of received data (rule 2).
+# The rules of S0: send what is cached and receive late (rules 1 and 3), delay the use of received data (rule 2).
 BY_RULE = ("warm-send", "overlap", "late-receive", "reverse", "cut", "strip-mine")
+NEAREST = 2.0  # no time is taken from records at a size that is farther away than this factor
+WIDEST = 4.0  # nor is any interpolated towards a neighbour that is farther away than this one
 
 
 @dataclass
 class Costs:
-    """What messages cost on a profile's machine. `size_bytes` is for messages whose size the source does not say."""
+    """What messages cost on a profile's machine, between its ranks that are farthest apart on one node, or between
+    nodes if it has no others. `size_bytes` is for messages whose size the source does not say."""
 
     profile: Profile
     size_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        self._records = deciding(self.profile.records)
-        measured = set(self._records["distance"].drop_nulls())
-        inside = [distance for distance in DISTANCES if distance in measured]
-        self.distance = inside[-1] if inside else min(measured, default=None)
+        inside = machine.Costs(self.profile)
+        self._costs = inside if inside.place else machine.Costs(self.profile, network=True)
 
-    def time(self, scenario: str, metric: str, state: str, size_bytes: int) -> float | None:
-        """Returns the time in ns at the nearest size that was measured; None if there is none."""
-        if "state" not in self._records.columns:
-            return None
-        rows = self._records.filter(
-            (self._records["scenario"] == scenario) & (self._records["metric"] == metric)
-            & (self._records["state"] == state) & (self._records["distance"] == self.distance)
-        )  # fmt: skip
-        if scenario == "pollution":
-            rows = rows.filter(rows["side"] == "receiver")
-        found = rows.select("size_bytes", "value").drop_nulls().iter_rows()
-        pairs = [(abs(math.log(max(size, 1) / size_bytes)), value) for size, value in found]
-        return float(min(pairs)[1]) if pairs else None
+    def expected(self, transformation: str, size_bytes: int) -> Expected:
+        """Returns the expected gain of a transformation for messages of this size."""
+        if transformation == "overlap":
+            return Expected(unknown="no record says how far messages get while the program computes")
+        cold, warm = (self._sent(size_bytes, state) for state in ("invalid", "modified"))
+        later, at_once = (self._read(size_bytes, state) for state in ("base-invalid", "invalid"))
+        if not (cold and warm and later and at_once):
+            scenarios = {"pingpong": cold and warm, "pollution": later and at_once}
+            return Expected(unknown=_no_records([name for name, known in scenarios.items() if not known], size_bytes))
+        after = {"warm-send": (warm, later), "late-receive": (cold, at_once), "reverse": (warm, at_once)}
+        return Expected(Gain(total([cold, later]), total([*after[transformation]])))
 
-    def gain(self, transformation: str, size_bytes: int) -> float | None:
-        """Returns how many times as fast a message is sent and read; None if the records do not say it."""
-        cold, warm = (self.time("pingpong", "half_round_trip", state, size_bytes) for state in ("invalid", "modified"))
-        later, at_once = (
-            self.time("pollution", "traverse", state, size_bytes) for state in ("base-invalid", "invalid")
-        )
-        if cold is None or warm is None:
-            return None
-        later = later or 0.0
-        at_once = later if at_once is None else at_once
-        after = {"warm-send": warm + later, "late-receive": cold + at_once, "reverse": warm + at_once}.get(
-            transformation
-        )
-        return (cold + later) / after if after else None
+    def expected_of_cutting(self, size_bytes: int, piece_bytes: int) -> Expected:
+        """Returns the expected gain of making, sending and reading a long message in pieces."""
+        records, place = self._costs.profile.records, self._costs.place
+        sizes = pick(records, place, scenario="cut", metric="time")["size_bytes"].drop_nulls()
+        size = _nearest(sizes, size_bytes)
+        times = curve(records, "cut", "time", place=place, x="piece_bytes", size_bytes=size) if size else {}
+        piece = _nearest((one for one in times if one), piece_bytes)
+        if not size or not piece or 0 not in times:
+            return Expected(unknown=_no_records(["cut"], size_bytes))
+        whole, cut = (scaled(times[one].estimate, size_bytes / size) for one in (0, piece))
+        return Expected(Gain(whole, cut))
 
-    def gain_of_cutting(self, size_bytes: int, piece_bytes: int) -> float | None:
-        """Returns how many times as fast a long message is made, sent and read in pieces; None if no record says."""
-        rows = self._records.filter((self._records["scenario"] == "cut") & (self._records["metric"] == "time"))
-        if rows.is_empty():
-            return None
-        near = [
-            (abs(math.log(size / size_bytes)), abs(math.log(piece / piece_bytes)) if piece else -1.0, float(value))
-            for size, piece, value in rows.select("size_bytes", "piece_bytes", "value").drop_nulls().iter_rows()
-        ]
-        nearest = min((far for far, _, _ in near), default=0.0)
-        whole = [value for far, other, value in near if far == nearest and other < 0]
-        cut = sorted((other, value) for far, other, value in near if far == nearest and other >= 0)
-        return whole[0] / cut[0][1] if whole and cut else None
+    def _sent(self, size_bytes: int, state: str) -> Estimate | None:
+        """Returns the time in ns of a message in a buffers' state; None without stable records near the size."""
+        return near(self._costs.points("pingpong", "half_round_trip", state=state), size_bytes)
+
+    def _read(self, size_bytes: int, state: str) -> Estimate | None:
+        """Returns the time in ns of reading what was received; None without stable records near its size."""
+        return near(self._costs.points("pollution", "traverse", side="receiver", state=state), size_bytes)
+
+
+def near(points: Points, size_bytes: int) -> Estimate | None:
+    """Returns the time at a size, interpolated as `advise` does; None if no point is nearer than the factor NEAREST, or
+    there is no second one within WIDEST."""
+    if _nearest(points, size_bytes) is None:
+        return None
+    found = at({one: time for one, time in points.items() if _far(one, size_bytes) <= WIDEST}, size_bytes)
+    return found if found and found.value > 0 and found.low > 0 else None
+
+
+def _nearest(sizes: Iterable[int], size_bytes: int) -> int | None:
+    """Returns the nearest size that is not farther away than the factor NEAREST."""
+    found = min(sizes, key=lambda one: _far(one, size_bytes), default=None)
+    return found if found is not None and _far(found, size_bytes) <= NEAREST else None
+
+
+def _far(one: int, other: int) -> float:
+    """Returns the factor between two sizes, at least 1."""
+    return max(one, other, 1) / max(min(one, other), 1)
+
+
+def _no_records(scenarios: Sequence[str], size_bytes: int) -> str:
+    return f"the profile has no stable records of {' and '.join(scenarios)} near {format_bytes(size_bytes)}"
 
 
 def costs_of(profile: Path | None, size: str | None) -> Costs | None:
@@ -90,34 +109,56 @@ def message_bytes(region: Region) -> int | None:
     sizes = []
     for call in region.calls:
         for message in call.messages:
-            total = 0
+            elements = 0
             for monomial, factor in message.count.terms.items() if message.count is not None else ():
                 values = [region.symbols[key].value for key in monomial]
                 if any(value is None for value in values):
                     return None
-                total += factor * math.prod(value for value in values if value is not None)
-            sizes.append(total * message.element_bytes)
+                elements += factor * math.prod(value for value in values if value is not None)
+            sizes.append(elements * message.element_bytes)
     return max(sizes, default=None) or None
 
 
-def expected_gain(transformation: str, region: Region, costs: Costs | None) -> float | None:
-    """Returns the expected gain in communication of a transformation; None if it is not known."""
-    size = message_bytes(region) or (costs.size_bytes if costs else None)
-    if not costs or not size:
-        return None
+def expected_gain(transformation: str, region: Region, costs: Costs | None) -> Expected:
+    """Returns the expected gain in communication of a transformation of a region, or why it is not known."""
+    if costs is None:
+        return Expected()
+    size = message_bytes(region) or costs.size_bytes
+    if not size:
+        return Expected(unknown="the source does not say how long its messages are (--bytes does)")
     for call in region.calls:
         if call.piece:
-            return costs.gain_of_cutting(size, call.piece.elements * call.messages[0].element_bytes)
-    return costs.gain(transformation, size)
+            return costs.expected_of_cutting(size, call.piece.elements * call.messages[0].element_bytes)
+    return costs.expected(transformation, size)
 
 
 def ranked(patches: Sequence[Patch]) -> list[Patch]:
-    """Returns the patches by region, the best first: by expected gain, then by the rules."""
+    """Returns the patches by region, the best first: a variant stands in front of another one if it gains more beyond
+    the intervals of both; else the shorter one does, and of two as long the one that the rules name first."""
+    places = groupby(sorted(patches, key=lambda one: (one.lines, *_by_length(one))), key=lambda one: one.lines)
+    return [patch for _, some in places for patch in _best_first(list(some))]
 
-    def key(patch: Patch) -> tuple[tuple[int, int], float, int]:
-        return patch.lines, -(patch.gain or 1.0), BY_RULE.index(patch.transformation)
 
-    return sorted(patches, key=key)
+def _by_length(patch: Patch) -> tuple[bool, int, int]:
+    """Returns the key by which variants are in order if their gains do not tell them apart; a sure loss is the last."""
+    gain = patch.expected.gain
+    return gain is not None and gain.ratio.high < 1, patch.touched, BY_RULE.index(patch.transformation)
+
+
+def _best_first(waiting: list[Patch]) -> list[Patch]:
+    """Returns patches so that each surely better one is in front, and otherwise in the order in which they were."""
+    found = []
+    while waiting:
+        best = next(one for one in waiting if not any(is_better(other, one) for other in waiting))
+        found.append(best)
+        waiting = [one for one in waiting if one is not best]
+    return found
+
+
+def is_better(one: Patch, other: Patch) -> bool:
+    """Returns whether a patch gains more than another one, beyond the intervals of both."""
+    mine, its = one.expected.gain, other.expected.gain
+    return mine is not None and its is not None and mine.ratio.low > its.ratio.high
 
 
 def reason_of(transformation: Transformation, order: Order, region: Region) -> str:

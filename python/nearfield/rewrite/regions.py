@@ -21,7 +21,7 @@ from nearfield.rewrite.patch import Refusal
 from nearfield.rewrite.polynomials import Poly
 from nearfield.rewrite.program import NONBLOCKING, Access, Barrier, Blocking, Call, Item, Loop, Nest, Region
 from nearfield.rewrite.scalars import join_members, lives_within
-from nearfield.rewrite.text import line_of, skip_blank, statement_end, words_in
+from nearfield.rewrite.text import line_of, lines_of, skip_blank, statement_end, words_in
 
 MOST_ITEMS, BESIDE = 40, 8  # statements of a region; of a longer one, those on each side of its calls
 _BLOCKS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT)
@@ -383,7 +383,7 @@ class Reader:
         that the statement may be moved under them."""
         lead = self._lead(statement.offset)
         own = self.unit.text[lead : statement.offset]
-        lines = tuple(" ".join(line.split()) for line in own.splitlines() if line.strip())
+        lines = tuple(" ".join(line.split()) for line in lines_of(own) if line.strip())
         for line in lines:
             if not _SPLITTABLE.match(line) and not _PARALLEL.match(line):
                 raise Barrier(f"the pragma in front of it is not known to allow it: {line}", statement.line)

@@ -58,6 +58,12 @@ def statement_end(text: str, offset: int) -> int:
         place = group_end(text, place) if token[0] in _CLOSING else token.end()
 
 
+def lines_of(text: str) -> list[str]:
+    """Returns the lines with their ends, as compilers, `patch` and editors count them: only a newline ends one, no form
+    feed and none of the other characters at which `str.splitlines` breaks."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
 def line_of(text: str, offset: int) -> int:
     """Returns the number of the line, counted from 1."""
     return text.count("\n", 0, offset) + 1

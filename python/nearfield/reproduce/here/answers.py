@@ -14,6 +14,7 @@ from nearfield.reproduce.checks import curve_here
 from nearfield.reproduce.curves import Points
 from nearfield.reproduce.here.draws import FEWEST, answer, intervals, middle
 from nearfield.reproduce.here.questions import QUESTIONS
+from nearfield.reproduce.here.quiet import disturbance
 from nearfield.reproduce.here.sizes import Sizes
 from nearfield.reproduce.judges import JUDGES, Asked
 from nearfield.reproduce.outcome import Answer
@@ -31,6 +32,7 @@ class Live:
     sizes: Sizes
     profiles: Mapping[str, Sequence[Profile]]  # name -> one for each launch
     reasons: Mapping[str, str] = field(default_factory=dict)  # name -> why a launch has none
+    stopped: bool = False  # before all launches were made
 
 
 class _Unknown(Exception):
@@ -44,9 +46,11 @@ def answered(paper: Paper, statement: Statement, live: Live) -> Answer:
         return Answer(ours=statement.here_not or paper.here_not)
     if here.asks:
         return QUESTIONS[here.asks](live.sizes.profile.run.mpi)
-    launches = live.profiles.get(here.profile, ())
+    every = live.profiles.get(here.profile, ())
+    launches = [one for one in every if not disturbance(one)]
     told: dict[str, Any] = {"launches": len(launches), "profile": here.profile}
     try:
+        _check_launches(here.profile, every, launches, live)
         found = _by_launches(statement, here, launches, live)
     except _Unknown as lacking:
         return Answer(answer="cannot tell", ours=str(lacking), **told)
@@ -54,10 +58,20 @@ def answered(paper: Paper, statement: Statement, live: Live) -> Answer:
     return found.model_copy(update={**told, "ours": ours})
 
 
+def _check_launches(name: str, every: Sequence[Profile], usable: Sequence[Profile], live: Live) -> None:
+    """Raises _Unknown unless there are enough launches of this profile by which a statement may be judged."""
+    if live.stopped and name in live.reasons:
+        raise _Unknown(live.reasons[name])
+    if len(usable) >= FEWEST:
+        return
+    if unusable := [reason for one in every if (reason := disturbance(one))]:
+        of = counted(len(every), "launch", "launches")
+        again = "the same command measures again what cannot be used"
+        raise _Unknown(f"{len(unusable)} of {of} cannot be used: {unusable[0]}; {again}")
+    raise _Unknown(live.reasons.get(name) or f"measured in {counted(len(every), 'launch', 'launches')}")
+
+
 def _by_launches(statement: Statement, here: Here, launches: Sequence[Profile], live: Live) -> Answer:
-    if len(launches) < FEWEST:
-        too_few = f"measured in {counted(len(launches), 'launch', 'launches')}"
-        raise _Unknown(live.reasons.get(here.profile) or too_few)
     if statement.rule and not here.judge:
         return _by_rule(statement, launches)
     return _by_curve(statement, here, launches, live)
@@ -80,7 +94,8 @@ def _by_rule(statement: Statement, launches: Sequence[Profile]) -> Answer:
 
 def _by_curve(statement: Statement, here: Here, launches: Sequence[Profile], live: Live) -> Answer:
     meant = resolved(statement, here, live.sizes)
-    judge = JUDGES[meant.judge or ""].judge
+    judging = JUDGES[meant.judge or ""]
+    judge = judging.judge
     questions = [asked(meant, Evidence.of({here.profile: one})) for one in launches]
     whole = _together(questions)
     curves = [_against(one) for one in questions]
@@ -91,6 +106,7 @@ def _by_curve(statement: Statement, here: Here, launches: Sequence[Profile], liv
         lambda points: judge(replace(whole, curve=points, than=None)).holds,
         (0.0, 1.0, *(whole.number or ())),
         whole.at or (whole.steps[0] if whole.steps else -math.inf, math.inf),
+        judging.over,
     )
     return Answer(answer=word, ours=judge(replace(whole, write=_with_intervals(questions))).ours)
 

@@ -19,6 +19,7 @@ from nearfield.measure.request import Request
 from nearfield.measure.work import Work
 from nearfield.profile import Profile
 from nearfield.reproduce.here.answers import Live
+from nearfield.reproduce.here.quiet import disturbance
 from nearfield.reproduce.here.sizes import FACTS, Sizes
 from nearfield.reproduce.schema import Claim, HereProfile, Paper
 
@@ -68,8 +69,8 @@ class Measured:
 
 
 def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, watcher: Watcher) -> Measured:
-    """Measures what the claims need and the folder lacks. Ctrl-C ends it; the same call goes on. A launch that fails is
-    a reason, not an error. Raises NearfieldError if this MPI does not work at all."""
+    """Measures what the claims need and the folder lacks, or has of a busy machine only. Ctrl-C ends it; the same call
+    goes on. A launch that fails is a reason, not an error. Raises NearfieldError if this MPI does not work at all."""
     with writing(setup.folder, "Give another folder with --out."):
         setup.folder.mkdir(parents=True, exist_ok=True)
     base = Request(tier="quick", launches=1, mpi=setup.mpi, hostfile=setup.hostfile)
@@ -81,13 +82,13 @@ def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, watcher: Watc
         raise MeasurementError(runner.reasons[FACTS], f"see whether this MPI works: {itself.command('mpi')}")
     sizes = Sizes(facts)
     launches = list(_launches(needed(wanted), base, sizes, setup))
-    left = [one for one in launches if not _kept(one)]
+    left = [one for one in launches if not _usable(one)]
     watcher.launches(left, len(launches) - len(left))
     found: dict[str, list[Profile]] = defaultdict(list)
     for one in launches:
         if made := runner.profile(one):
             found[one.name].append(made)
-    return Measured(Live(sizes, found, runner.reasons), setup.folder, runner.stopped_by)
+    return Measured(Live(sizes, found, runner.reasons, runner.stopped_by is not None), setup.folder, runner.stopped_by)
 
 
 def needed(wanted: list[tuple[Paper, list[Claim]]]) -> dict[str, HereProfile]:
@@ -139,6 +140,12 @@ def _kept(launch: Launch) -> Profile | None:
     return found if found.run.complete and found.run.command == launch.request.command else None
 
 
+def _usable(launch: Launch) -> Profile | None:
+    """Returns the profile of the launch if the folder holds it whole and statements may be judged by it."""
+    found = _kept(launch)
+    return found if found and not disturbance(found) else None
+
+
 def _is_begun(launch: Launch) -> bool:
     """Returns whether an interrupted attempt at this launch can be resumed."""
     with suppress(NearfieldError):  # there is none, or it is damaged
@@ -156,7 +163,7 @@ class _Runner:
 
     def profile(self, launch: Launch) -> Profile | None:
         """Returns the launch's profile, measured now if it is not there; None if it could not be measured whole."""
-        if kept := _kept(launch):
+        if kept := _usable(launch):
             return kept
         if self.stopped_by:
             self.reasons.setdefault(launch.name, "stopped before it was measured; the same command goes on")

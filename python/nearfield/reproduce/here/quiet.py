@@ -1,0 +1,30 @@
+"""Whether a launch may judge anything: it must be complete, and the machine quiet enough meanwhile."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nearfield.busy import BUSY_SHARE
+from nearfield.profile import Profile
+from nearfield.report.findings.quality import MOST
+
+
+def disturbance(launch: Profile) -> str:
+    """Returns why no statement may be judged by a launch; '' if it may. It may not if a part of it was stopped or
+    failed, if something else used its cores during more than BUSY_SHARE of the repetitions, or if more than half of its
+    times are unstable."""
+    states = [one for one in launch.run.launch if one.state != "complete"]
+    if not launch.run.complete or states:
+        reason = next((one.reason for one in states if one.reason), None)
+        return f"it is incomplete{f' ({reason})' if reason else ''}"
+    disturbed = launch.run.disturbed_share or 0.0
+    if disturbed > BUSY_SHARE:
+        return f"the machine is busy: something else used its cores during {disturbed:.0%} of the repetitions"
+    unstable = _unstable_share(launch)
+    return f"{unstable:.0%} of its times are unstable" if unstable > MOST else ""
+
+
+def _unstable_share(launch: Profile) -> float:
+    """Returns the share of times whose interval is too wide; 0 if there are no times."""
+    times = launch.records.filter((pl.col("unit") == "ns") & pl.col("value").is_not_null())
+    return times.filter(~pl.col("stable")).height / times.height if times.height else 0.0

@@ -1,0 +1,20 @@
+"""Which languages can be rewritten, and what there is for the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nearfield import itself
+from nearfield.errors import UsageError
+
+FORTRAN = frozenset({".f", ".for", ".ftn", ".fpp", ".f77", ".f90", ".f95", ".f03", ".f08", ".f18"})
+
+
+def check_language(path: Path) -> None:
+    """Returns nothing. Raises UsageError if the file is in Fortran, and names what helps Fortran programs."""
+    if path.suffix.lower() in FORTRAN:
+        raise UsageError(
+            f"{path} is in Fortran: only C and C++ can be rewritten",
+            f"{itself.command('tune')}, run and compare need no source; {itself.command('observe')} and advise note "
+            "the lines at which a Fortran program loses time; the halo library has a Fortran module (docs/halo.md).",
+        )
