@@ -334,4 +334,4 @@ def test_a_file_that_is_no_text_is_explained(tmp_path: Path) -> None:
     file.write_bytes(Topology.from_synthetic("core:2 pu:1").xml().encode().replace(b"Machine", b"Machine\xff", 1))
     with pytest.raises(UsageError) as caught:
         Topology.from_xml(file)
-    assert "is not UTF-8 text" in caught.value.message and caught.value.remedy
+    assert "is not UTF-8" in caught.value.message and caught.value.remedy

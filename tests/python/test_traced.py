@@ -42,7 +42,16 @@ def test_a_trace_answers_beside_the_verdicts(ring, tmp_path):
         answers["large: payload-l3 improves"],
         answers["large: payload-l3's gain does not depend on the nodes"],
     )
-    words = ["simulate", "run", str(ring), "--policy", "header-l2,payload-l3,header-payload,adaptive", "--json"]
+    words = [
+        "simulate",
+        "run",
+        str(ring),
+        "--nodes",
+        "2",
+        "--policy",
+        "header-l2,payload-l3,header-payload,adaptive",
+        "--json",
+    ]
     simulated = json.loads(CliRunner().invoke(app, [*words, "--memory-slowdown", "1"]).stdout)
     base, saved = simulated["time_ns"][0][0], simulated["time_ns"][2][0]
     gain = 1 - saved / base

@@ -22,7 +22,12 @@ from nearfield.tune.knobs import find_knobs
 
 Progress = Callable[[str], None]
 State = Literal["built", "there already", "not possible", "failed"]
-OF_EACH_MPI = {mpi.ENGINE: "measuring engine", mpi.HALO: "halo library", mpi.LAYER: "profiling layer of observe"}
+OF_EACH_MPI = {
+    mpi.ENGINE: "measuring engine",
+    mpi.HALO: "halo library",
+    mpi.LAYER: "profiling layer of observe",
+    mpi.FORECAST: "profiling layer of forecast",
+}
 PER_PAIR = {
     "component": (mpi.COMPONENT, "component for settings per pair of ranks"),
     "shim": (mpi.SHIM, "shim for settings per pair of ranks"),
@@ -64,9 +69,10 @@ def command(
 ) -> None:
     """Build everything that is otherwise built when it is first needed, for example on a login node.
 
-    These are, for an MPI: the measuring engine, the halo library, the layer with which `nearfield observe` sees
-    messages, what lets each pair of ranks have settings of its own, and the checks of `nearfield rewrite`; and for no
-    MPI in particular the hooks of `nearfield cc` and the tool for Valgrind. There is one line for each.
+    These are, for an MPI: the measuring engine, the halo library, the layers with which `nearfield observe` sees
+    messages and `nearfield forecast` counts calls, what lets each pair of ranks have settings of its own, and the
+    checks of `nearfield rewrite`; and for no MPI in particular the hooks of `nearfield cc` and the tool for Valgrind.
+    There is one line for each.
 
     The exit code is 3 if a build failed. What cannot be built here because something optional is missing, such as
     Valgrind, is told and does no harm.
