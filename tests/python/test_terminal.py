@@ -79,7 +79,7 @@ def of_reproduce() -> list[Table]:
 
 def of_explain() -> list[Table]:
     ways = dict.fromkeys(explain.WAYS, (12345678, 1 << 40))
-    ranks = [explain.Report(100, rank, f"program-{rank}", "", 0, 1, ways) for rank in ("0", "11")]
+    ranks = [explain.Report(100, rank, f"program-{rank}", "", 0, ways) for rank in ("0", "11")]
     return [explain.table(ranks), explain.table(ranks[:1])]
 
 
