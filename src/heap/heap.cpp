@@ -322,6 +322,13 @@ bool is_end_of_block(std::uintptr_t address) {
   return reinterpret_cast<std::uintptr_t>(address_of(first)) + heap.spans.wanted_bytes(first) <= address;
 }
 
+bool begins_on_second_page(const void* address) {
+  if (!in_heap(address)) return false;
+  Lock lock(heap.lock);
+  const Spans::Page page = page_of(address);
+  return page > 1 && page < heap.region.usable_pages() && heap.spans.is_taken_span(page - 1);
+}
+
 HeapFacts heap_facts() {
   Lock lock(heap.lock);
   return {heap.taken(), std::size_t{heap.region.usable_pages()} << page_shift(), heap.forks, heap.reason};

@@ -42,6 +42,8 @@ Spans::Page heap_pages();     // that are usable
 Spans::Page content_pages();  // up to the end of what was ever handed out
 // Returns whether no byte of a block lies between this address and the end of its page.
 bool is_end_of_block(std::uintptr_t address);
+// Returns whether this is the second page of a block. Takes the lock.
+bool begins_on_second_page(const void* address);
 bool heap_is_open();
 void count_fork();
 

@@ -187,8 +187,13 @@ NEARFIELD_EXPORT void* mremap(void* at, std::size_t had, std::size_t bytes, int 
   return next(at, had, bytes, flags, to);
 }
 
-// NumPy advises huge pages for long arrays.
+// NumPy advises huge pages for long arrays, from their second page on, since it takes the first one for one that it
+// shares with the allocator's records. Without that page the block's first huge page could not be.
 NEARFIELD_EXPORT int madvise(void* at, std::size_t bytes, int advice) noexcept {
+  if (advice == MADV_HUGEPAGE && begins_on_second_page(at)) {
+    at = static_cast<char*>(at) - page_bytes();
+    bytes += page_bytes();
+  }
   before_advice(at, bytes, advice);
   return next_madvise(at, bytes, advice);
 }

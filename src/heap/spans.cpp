@@ -166,6 +166,12 @@ bool Spans::resize(Page first, Page pages) {
   return true;
 }
 
+bool Spans::is_taken_span(Page first) const {
+  if (first < begin_ || first >= end_ || table_[first].use != taken) return false;
+  const Page pages = table_[first].pages;
+  return pages > 1 && pages <= end_ - first && table_[first + pages - 1].first == first;
+}
+
 Spans::Page Spans::taken_span_that_ends_at(Page last) const {
   if (last < begin_ || last >= end_) return none;
   const Page first = table_[last].first;

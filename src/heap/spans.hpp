@@ -49,6 +49,8 @@ class Spans {
   Page pages_of(Page first) const { return table_[first].pages; }
   std::uint64_t wanted_bytes(Page first) const { return table_[first].wanted_bytes; }
   void set_wanted_bytes(Page first, std::uint64_t bytes) { table_[first].wanted_bytes = bytes; }
+  // Returns whether a taken span of more than one page begins at this page.
+  bool is_taken_span(Page first) const;
   // Returns the first page of the taken span whose last page this is; `none` if it is no such page.
   Page taken_span_that_ends_at(Page last) const;
 
