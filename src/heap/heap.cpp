@@ -38,7 +38,7 @@ constexpr std::size_t much_idle = std::size_t{256} << 20, much_idle_part = 4;
 constexpr std::size_t always_kept = std::size_t{16} << 20;
 // From here on, memory for calloc is returned to the system instead of being set to zero: its pages come anew, zero,
 // where they are first used.
-constexpr std::size_t dropped_from = std::size_t{8} << 20;
+constexpr std::size_t dropped_from = std::size_t{32} << 20;
 
 // What blocks lose by ending inside a page is bounded: at most one page each, together at most this and a part of what
 // the program has in use. Beyond it only blocks that lose little come from here.

@@ -4,9 +4,10 @@
 //
 // All ranks draw the same random numbers, so that they agree on each step without a word. In one step, one rank does
 // one thing to one of its blocks, or two ranks pass a message between parts of theirs. Where the seed is odd, a thread of
-// each rank writes to a block of its own all the time.
+// each rank writes all the time to the first and the last word of a block, between which messages are sent.
 #include <fcntl.h>
 #include <mpi.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -86,6 +87,7 @@ class Program {
     for (int rank = 0; rank < ranks; ++rank)
       for (int i = 0; i < blocks_per_rank; ++i) renew(rank, i);
     open_file();
+    renew_beside();
   }
 
   void run(long steps) {
@@ -128,6 +130,10 @@ class Program {
       case 9:
       case 10:
         return renew(rank, i);
+      case 11:
+      case 12:
+      case 13:
+        return send_beside_thread(rank, i);
       default:
         return send(rank, i);
     }
@@ -266,17 +272,41 @@ class Program {
     }
   }
 
-  // Counts in the first and the last word of a block, between which messages would be, and looks whether they stay.
-  void write_all_the_time() {
-    constexpr std::size_t words = 20000;
-    auto* block = static_cast<volatile std::uint64_t*>(std::malloc(words * sizeof(std::uint64_t)));
-    for (std::uint64_t number = 1; !is_over_; ++number) {
-      for (const std::size_t at : {std::size_t{0}, words / 2, words - 1}) block[at] = number;
-      usleep(100);
-      for (const std::size_t at : {std::size_t{0}, words / 2, words - 1})
-        if (block[at] != number) fail("a thread's write was lost");
+  // Each block is one that no message has passed through. None is freed, since the thread may still write to it.
+  void renew_beside() {
+    auto* block = static_cast<Byte*>(std::malloc(beside_bytes));
+    for (std::size_t at = 8; at < beside_bytes - 8; ++at) block[at] = static_cast<Byte>(at * 7 + at / 256);
+    beside_.store(block);
+  }
+
+  // Sends what lies between the words that the thread writes.
+  void send_beside_thread(int rank, int i) {
+    const int to = (rank + 1) % ranks;
+    const std::size_t size = std::min(shape(to, i).size, beside_bytes - 16);
+    if (rank == own) {
+      renew_beside();
+      for (int again = 0; again < 2; ++again)
+        MPI_Send(beside_.load() + 8, static_cast<int>(size), MPI_BYTE, to, 3, MPI_COMM_WORLD);
+    } else if (to == own) {
+      Block& block = blocks_[i];
+      for (int again = 0; again < 2; ++again)
+        MPI_Recv(block.bytes, static_cast<int>(size), MPI_BYTE, rank, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      for (std::size_t at = 0; at < size; ++at) block.expected[at] = static_cast<Byte>((8 + at) * 7 + (8 + at) / 256);
+      block.check_all("other bytes came than lie beside the thread's words");
     }
-    std::free(const_cast<std::uint64_t*>(block));
+  }
+
+  // Counts in the words, and looks whether they stay. It yields, since there may be more ranks than cores.
+  void write_all_the_time() {
+    constexpr std::size_t last = beside_bytes / sizeof(std::uint64_t) - 1;
+    for (std::uint64_t number = 1; !is_over_; ++number) {
+      auto* words = reinterpret_cast<volatile std::uint64_t*>(beside_.load());
+      words[0] = number;
+      words[last] = number;
+      for (int again = 0; again < 100; ++again)
+        if (words[0] != number || words[last] != number) fail("a thread's write was lost");
+      if (number % 16 == 0) sched_yield();
+    }
   }
 
   void open_file() {
@@ -289,6 +319,8 @@ class Program {
   Random random_;
   std::vector<Shape> shapes_;
   Block blocks_[blocks_per_rank];
+  static constexpr std::size_t beside_bytes = std::size_t{64} << 10;
+  std::atomic<Byte*> beside_{nullptr};
   std::atomic<bool> is_over_{false};
   std::uint64_t digest_ = 1469598103934665603u;
   int file_ = -1;

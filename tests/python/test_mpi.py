@@ -153,16 +153,22 @@ def test_without_mpicc_the_default_is_the_wheel(
 def test_an_mpi_that_starts_no_ranks_is_not_the_default(
     installations: list[Installation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Is the next MPI taken if the launcher of mpicc's MPI fails, and does the user read its words?"""
+    """Is the next MPI taken if the launcher of mpicc's MPI fails, does the user read its words, and is something said
+    while it is waited for?"""
     inst = next((one for one in installations if not one.origin.startswith("wheel ")), installations[0])
     put_script(tmp_path / "bin/mpicc", f'exec {c_wrapper(inst)} "$@"')
     put_script(tmp_path / "bin/mpicxx", f'exec {inst.compiler} "$@"')
-    starts = f'[ "$1" = --version ] && exec {inst.launcher} --version; echo no ranks today >&2; exit 1'
+    starts = f'[ "$1" = --version ] && exec {inst.launcher} --version; sleep 3; echo no ranks today >&2; exit 1'
     for name in FAMILIES[inst.family].launchers:
         put_script(tmp_path / "bin" / name, starts)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     broken = mpi.choose(str(tmp_path / "bin"))
-    assert broken.launcher.parent == tmp_path / "bin" and "no ranks today" in selection._start_problem(broken)
+    monkeypatch.setattr(selection, "SAY_EVERY_S", 0.5)
+    told: list[str] = []
+    assert broken.launcher.parent == tmp_path / "bin" and "no ranks today" in selection._start_problem(
+        broken, told.append
+    )
+    assert told and all("waiting for 2 ranks" in line for line in told)
     assert mpi.default().installation.launcher != broken.launcher
 
 

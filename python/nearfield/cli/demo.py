@@ -71,7 +71,7 @@ def _chosen(out: Path, probe: Standing) -> Installation:
     if probe is not Standing.ABSENT and (name := _measured_mpi(out)):
         err.print(escape(f"MPI: {name}, as before"))
         return mpi.choose(name)
-    first = mpi.default()
+    first = mpi.default(lambda text: err.print(escape(text)))
     err.print(escape(f"MPI: {first.why}; --mpi of the single commands takes another one"))
     others = [inst for inst in mpi.discover() if inst != first.installation]
     for inst in (first.installation, *others):

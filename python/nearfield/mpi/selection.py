@@ -3,6 +3,8 @@
 import difflib
 import os
 import shutil
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from nearfield.mpi.process import run
 from nearfield.mpi.toolchain import WRAPPERS
 
 START_LIMIT_S = 60.0  # for two ranks that do nothing; on a busy machine, too
+SAY_EVERY_S = 5.0  # while these are waited for
 
 
 @dataclass(frozen=True)
@@ -42,27 +45,40 @@ def choose(name_or_path: str | None = None) -> Installation:
     raise _unknown(name_or_path, found)
 
 
-def default() -> Choice:
+def default(say: Callable[[str], None] = lambda text: None) -> Choice:
     """Returns the first MPI that starts two ranks: the one to which `mpicc` on PATH belongs, else the Open MPI wheel
-    beside this Python, else any other. Raises MpiError if there is no MPI. That an MPI starts ranks is remembered."""
+    beside this Python, else any other. Raises MpiError if there is no MPI. That an MPI starts ranks is remembered.
+    `say` is called with a line every few seconds while an MPI is tried."""
     found = survey()
     if not found.usable:
         raise _none_found(found)
     refused: list[str] = []
     for inst in found.usable:
-        problem = "" if inst == found.usable[-1] else _start_problem(inst)
+        problem = "" if inst == found.usable[-1] else _start_problem(inst, say)
         if not problem:
             return Choice(inst, _why(inst, refused))
         refused.append(f"{inst.name} does not start 2 ranks ({problem})")
     raise AssertionError("the last MPI is taken without a try")
 
 
-def _start_problem(inst: Installation) -> str:
+def _start_problem(inst: Installation, say: Callable[[str], None]) -> str:
     """Returns why this MPI does not start two ranks here; empty if it does."""
     question = [str(inst.launcher), str(inst.library), os.uname().nodename, os.geteuid()]
     if answers.recall("starts", question):
         return ""
-    done = run(inst, ["true"], 2, oversubscribe=len(os.sched_getaffinity(0)) < 2, timeout_s=START_LIMIT_S)
+    begun = told_at = time.monotonic()
+
+    def tell_waiting() -> bool:
+        nonlocal told_at
+        if (now := time.monotonic()) - told_at >= SAY_EVERY_S:
+            say(
+                f"{inst.name}: waiting for 2 ranks that do nothing ({now - begun:.0f} s, at most {START_LIMIT_S:.0f} s)"
+            )
+            told_at = now
+        return False
+
+    oversubscribed = len(os.sched_getaffinity(0)) < 2
+    done = run(inst, ["true"], 2, oversubscribe=oversubscribed, timeout_s=START_LIMIT_S, is_dead=tell_waiting)
     if done.ok:
         answers.remember("starts", question, True, [inst.launcher, *filter(None, [inst.library])])
         return ""
