@@ -3,8 +3,8 @@
 
 namespace nearfield::heap {
 
-// Called at every message of this process: registers look_for_orders() with the MPI if it offers that and has not got
-// it now.
+// Called after MPI_Init and at every message that this process copies: registers look_for_orders() with the MPI if it
+// offers that and has not got it now.
 void watch_progress();
 
 }  // namespace nearfield::heap

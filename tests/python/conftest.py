@@ -18,6 +18,10 @@ from nearfield.mpi import Installation
 # sleeps for a second in each launch.
 os.environ.setdefault("OMPI_MCA_btl", "^uct,openib,ofi")
 
+# An MPI that no test names is the wheel beside this Python, whichever MPI this machine's mpicc belongs to: this mpicc
+# fails.
+os.environ["PATH"] = os.pathsep.join([str(Path(__file__).parents[1] / "data" / "no_mpicc"), os.environ["PATH"]])
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "installation" in metafunc.fixturenames:

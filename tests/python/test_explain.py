@@ -1,6 +1,7 @@
 """Does `nearfield run --explain` say rightly how messages were copied, and is the command its own otherwise?"""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -168,14 +169,16 @@ def test_a_program_is_explained(installations: list[Installation], programs: Pat
     assert carrier, reason
     rules = write(tmp_path, rules_for(inst, carrier, {"shared_heap": "on", "help": "never"}))
     program = mpi_program.built(inst, "explained.cpp", programs)
-    argv, env = launch_command(inst, [str(program), "heap", "heap", "static", "heap"], 2)
+    argv, env = launch_command(inst, [str(program), *["heap"] * 8, "static"], 2)
     (tmp_path / "scratch").mkdir()
     env["TMPDIR"] = str(tmp_path / "scratch")
     done = nearfield("run", "-v", "--explain", "--rules", rules, "--", *argv, env=env)
     assert done.code == 0, done.err
     assert "LD_PRELOAD = " in done.err and "the shared heap copies past the caches messages of" in done.err
     (rank_0,) = [line for line in done.err.splitlines() if line.startswith("0 ")]
-    assert " 3 (3 MiB) " in rank_0 and "(1 MiB)" in rank_0
+    # The block's pages are shared from the second message on, or a little later: its owner does that in its next call.
+    direct, static, private = (int(count) for count in re.findall(r"(\d+) \(\d+ MiB\)", rank_0))
+    assert static == 1 and direct + private == 8 and direct >= 4
     assert "came from memory outside the heap" in done.err
     assert done.err.index("nearfield: MPI took ") < done.err.index("came from memory"), "the ceiling comes first"
     assert not list((tmp_path / "scratch").glob("nearfield-*"))

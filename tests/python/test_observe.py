@@ -364,7 +364,8 @@ def test_an_observed_program_is_simulated(installation: Installation, tmp_path, 
     """Does `simulate run` give the same digits on any number of threads, and say where the time goes?"""
     observe_ring(installation, tmp_path, programs, 2)
 
-    words = ["simulate", "run", str(tmp_path / "trace"), "--policy", "payload-l3", "--json"]
+    options = ["--policy", "payload-l3", "--memory-slowdown", "1,5", "--nodes", "2", "--json"]
+    words = ["simulate", "run", str(tmp_path / "trace"), *options]
 
     def simulated(*options: str) -> dict[str, Any]:
         done = CliRunner().invoke(app, [*words, *options])
@@ -382,7 +383,7 @@ def test_an_observed_program_is_simulated(installation: Installation, tmp_path, 
     records = load(profile).records
     times = where(records, metric="time", policy="payload-l3")
     assert times["value"].to_list() == other
-    parts = where(records, metric="time_in", policy="memory", memory_slowdown="1")
+    parts = where(records, metric="time_in", policy="memory", memory_slowdown=1)
     assert sum(parts["value"]) == pytest.approx(sum(of[0][0] for of in first["rank_times_ns"]) / 2)
     assert set(where(records, call="MPI_Sendrecv")["line"]) == {"observed_ring.c:21 (main)"}
     page = render(load(profile))

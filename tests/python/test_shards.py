@@ -19,7 +19,7 @@ from nearfield.profile import load
 
 pytestmark = pytest.mark.mpi
 
-OPTIONS = ("--policy", "payload-l3", "--json")
+OPTIONS = ("--policy", "payload-l3", "--nodes", "4", "--json")
 
 
 @pytest.fixture(scope="module")
