@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +22,8 @@ from typing import Any
 
 from support import console, finish, new_table, parser, two_cpus, verdict
 from support.compare import Bar, Case, Times, gains_json, in_turn, judged
-from support.launches import compared, compile_c
+from support.launches import compared
+from support.resources import run_measured
 
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.tune import shared_heap
@@ -32,7 +32,6 @@ from nearfield.tune.knobs import Settings, knob_files
 from nearfield.tune.rules import load_rules
 
 MOST = 1.05
-LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -143,34 +142,15 @@ class Bench:
     def run(self, program: Program, environment: Mapping[str, str]) -> Times:
         """Seconds, or the inverse of a rate, and KiB. MeasurementError if it fails or does not end."""
         first, *rest = program.command.format(inputs=self.inputs).split()
-        took = self.scratch / "took"
-        settings = [f"{name}={value}" for name, value in environment.items()]
-        command = [str(self._runner()), str(took), *settings, "--", str(self.folder / first), *rest]
         stdin = Path(program.stdin.format(inputs=self.inputs)) if program.stdin else Path(os.devnull)
-        with stdin.open() as file:
-            try:
-                done = subprocess.run(
-                    command, stdin=file, capture_output=True, text=True, timeout=LIMIT_S, cwd=self.scratch
-                )
-            except subprocess.TimeoutExpired as error:
-                raise MeasurementError(f"does not end within {LIMIT_S:.0f} s: {' '.join(command[2:])}") from error
-        seconds, kib, status = took.read_text().split() if done.returncode == 0 else ("0", "0", "nothing")
-        if status != "0":
-            words = (done.stderr or done.stdout)[-300:]
-            raise MeasurementError(f"ends with {status}: env {' '.join(command[2:]).replace(' -- ', ' ')}", words)
-        time = float(seconds)
+        used = run_measured([str(self.folder / first), *rest], environment, self.scratch, stdin)
+        time = used.seconds
         if program.rate:
-            rates = re.findall(program.rate, done.stdout + done.stderr)
+            rates = re.findall(program.rate, used.printed)
             if not rates:
-                raise MeasurementError("prints no rate", done.stdout[-300:])
+                raise MeasurementError("prints no rate", used.printed[-300:])
             time = 1 / float(rates[-1])
-        return {(program.name, "time"): time, (program.name, "memory"): float(kib)}
-
-    def _runner(self) -> Path:
-        program = self.scratch / "resources"
-        if not program.exists():
-            compile_c(Path(__file__).with_name("resources.c"), program, ["cc"])
-        return program
+        return {(program.name, "time"): time, (program.name, "memory"): float(used.peak_kib)}
 
 
 def print_table(costs: Mapping[Program, Mapping[Case, Gain]]) -> None:

@@ -147,7 +147,7 @@ class Hpcc(_OfOneMpi):
         self._order = order
 
     def run(self, here: Place, way: Way, scratch: Path) -> Times:
-        (scratch / "hpccinf.txt").write_text(_HPCC_INPUT.format(order=self._order))
+        (scratch / "hpccinf.txt").write_text(hpcc_input(self._order, columns=2))
         out = scratch / "hpccoutf.txt"
         out.unlink(missing_ok=True)  # it would be added to
         here.launch([self._program], way, scratch)
@@ -163,9 +163,13 @@ class Hpcc(_OfOneMpi):
         return [*each, none_below({case: g for case, g in gains.items() if case not in links}, f"{where}, the others")]
 
 
-# As HPL's own example, but for the order of the matrix and the process grid.
+def hpcc_input(order: int, columns: int) -> str:
+    """Returns hpccinf.txt: HPL's own example, but for the order of the matrix and a process grid of one row."""
+    return _HPCC_INPUT.format(order=order, columns=columns)
+
+
 _HPCC_INPUT = """HPLinpack benchmark input file
-as bench/tuned_programs.py writes it
+as nearfield's benches write it
 HPL.out      output file name (if any)
 8            device out (6=stdout,7=stderr,file)
 1            # of problems sizes (N)
@@ -175,7 +179,7 @@ HPL.out      output file name (if any)
 0            PMAP process mapping (0=Row-,1=Column-major)
 1            # of process grids (P x Q)
 1            Ps
-2            Qs
+{columns}            Qs
 16.0         threshold
 1            # of panel fact
 2            PFACTs (0=left, 1=Crout, 2=Right)

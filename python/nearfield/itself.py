@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
@@ -10,12 +11,23 @@ from pathlib import Path
 
 def command(*words: object, anywhere: bool = False) -> str:
     """Returns a verb and its arguments as a line for the shell, in this folder or in any."""
-    return f"{program(anywhere)} {shlex.join(map(str, words))}"
+    return f"{program(anywhere)} {' '.join(quoted(str(word)) for word in words)}"
 
 
 def typed() -> str:
     """The command line that this process was started with, as people type it."""
-    return shlex.join(["nearfield", *sys.argv[1:]])
+    return " ".join(["nearfield", *map(quoted, sys.argv[1:])])
+
+
+def quoted(word: str) -> str:
+    """Returns a word as the shell reads it, in characters that every file can hold: bytes that are not UTF-8, as names
+    of files may have them, become $'\\xe9'."""
+    try:
+        word.encode()
+        return shlex.quote(word)
+    except UnicodeEncodeError:
+        safe = "".join(chr(b) if 32 <= b < 127 and chr(b) not in "'\\" else f"\\x{b:02x}" for b in os.fsencode(word))
+        return f"$'{safe}'"
 
 
 def program(anywhere: bool = False) -> str:

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from readers import DATA, ROOT
 
+from nearfield import itself
+
 LOCALES = {"C.UTF-8": {}, "C": {"PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}}
 COMMANDS = [
     "show NAME/p",
@@ -46,3 +48,13 @@ def test_names_that_are_not_utf_8(locale: str, tmp_path: Path) -> None:
         assert b"Traceback" not in done.stderr, words
     made = {path.name for path in folder.iterdir()}
     assert {"page.html", "tuned.sh", "new.toml", "simulated"} <= made
+
+
+def test_a_command_with_such_names_can_be_typed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does the command that profiles and pages hold give a shell the same words, in characters of UTF-8?"""
+    names = [b"n\xff\xe9", b"it's \\ \xe9\n", "höhe".encode(), b"plain"]
+    monkeypatch.setattr(sys, "argv", ["nearfield", *map(os.fsdecode, names)])
+    line = itself.typed()
+    words = line.encode().removeprefix(b"nearfield ")
+    shown = subprocess.run(["bash", "-c", b"printf '%s\\0' " + words], check=True, capture_output=True, timeout=30)
+    assert shown.stdout.split(b"\0")[:-1] == names
