@@ -257,7 +257,7 @@ def test_a_stop_ends_mending() -> None:
     arena.started.clear()
     arena.faults = faults
     chosen, reason = judged(arena, search, deadline)
-    assert chosen is None and reason == "it was ended; stream of 4 KiB at 0.80 of stock's speed"
+    assert chosen is None and reason == "the search was interrupted; stream of 4 KiB at 0.80 of stock's speed"
     assert len([settings for settings in arena.started if settings not in ({}, BIG | MANY)]) == 1
 
 

@@ -48,6 +48,10 @@ def command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an interrupted tune of the same --out, with the time left.")
     ] = False,
+    confirm_best: Annotated[
+        bool,
+        typer.Option("--confirm-best", help="With --resume: try nothing new, confirm the best so far, and keep it."),
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Give up an interrupted tune.")] = False,
     distance: Annotated[list[str] | None, typer.Option(help="Only this distance (repeat for more).")] = None,
     memory: Annotated[
@@ -76,8 +80,8 @@ def command(
 
     Some settings make long messages much faster and short ones a little slower. `--never-below 0.8` allows that.
 
-    Ctrl-C confirms and keeps the best so far, and a second Ctrl-C ends at once. Every finished trial is kept beside the
-    rules, in FILE.trials, until the rules are complete; `--resume` goes on from there.
+    Ctrl-C ends at once. Every finished trial is kept beside the rules, in FILE.trials, until the rules are complete;
+    `--resume` goes on from there, and `--resume --confirm-best` makes rules of what there is, in less than a minute.
 
     The verdict on a distance is a rule, or that the MPI's defaults are best, or that nothing is decided, as when other
     programs use the cores. Then the exit code is 6, rules of other distances are saved, and `--resume` goes on with as
@@ -100,6 +104,8 @@ def command(
         raise UsageError("--all-mpis and --mpi exclude each other", "leave one of them out")
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other", "leave one of them out")
+    if confirm_best and not resume:
+        raise UsageError("--confirm-best is for an interrupted tune", "add --resume")
     request = Request(
         mpi=mpi_name,
         budget_s=budget,
@@ -111,7 +117,7 @@ def command(
         sizes=tuple(sorted({parse_bytes(size) for size in sizes.split(",")})) if sizes else (),
         command=itself.typed(),
     )
-    asked = Asked(request, _given(ctx), resume, overwrite)
+    asked = Asked(request, _given(ctx), resume, overwrite, confirm_best)
     if all_mpis:
         tune_all.run(out or Path(places.FOLDER), asked, as_json)
     else:
@@ -129,7 +135,7 @@ def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
         raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / places.FILE}, or tune with --all-mpis")
     if not asked.resume:
         require_writable(out)
-    with Unfinished(out).held(resume=asked.resume) as unfinished, Sitting() as sitting:
+    with Unfinished(out).held(resume=asked.resume) as unfinished, Sitting(asked.confirm_best) as sitting:
         asked.require_free(unfinished)
         request = asked.begin(unfinished)
         rules: Rules | None = None

@@ -34,7 +34,7 @@ def run(folder: Path, asked: Asked, as_json: bool) -> None:
             asked.require_free(one)
         waiting = [(one, asked.begin(one, one.rules.stem)) for one in held]
         _tell_time(waiting)
-        sitting = stack.enter_context(Sitting())
+        sitting = stack.enter_context(Sitting(asked.confirm_best))
         results = _tuned(waiting, sitting)
     left = [unfinished for unfinished, _ in waiting if unfinished.path.exists()]
     if as_json:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass, replace
-from types import FrameType
 
 from nearfield.cli.tune_display import Display
 from nearfield.errors import UsageError
@@ -30,6 +28,7 @@ class Asked:
     given: frozenset[str]  # the names of the options that were typed
     resume: bool
     overwrite: bool
+    confirm_best: bool = False
 
     def require_free(self, unfinished: Unfinished) -> None:
         """Raises ProfileError if a new tune would destroy an interrupted one, unless --overwrite gave that up."""
@@ -69,49 +68,37 @@ def is_saved(rules: Rules) -> bool:
 
 
 class Sitting:
-    """One sitting; use it as a context. The first Ctrl-C asks the tune that is running to confirm its best settings and
-    to end. The second Ctrl-C ends it at once, and so does SIGTERM, which batch systems send."""
+    """One sitting; use it as a context. Ctrl-C ends it at once, without rules; what was measured is kept. With
+    `confirm_best` the best of an earlier sitting is confirmed in short, and nothing else is measured."""
 
-    def __init__(self) -> None:
+    def __init__(self, confirm_best: bool = False) -> None:
         self.display = Display()
         self.stopped = False
-        self._tuning: Tuning | None = None
+        self._confirm_best = confirm_best
 
     def __enter__(self) -> Sitting:
         self.display.__enter__()
-        self._old = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._old.items():
-            signal.signal(number, handler)
         self.display.__exit__()
 
     def say(self, text: str) -> None:
         self.display.say(text)
 
     def tune(self, unfinished: Unfinished, request: Request) -> Rules | None:
-        """Tunes one MPI, saves its rules and returns them; returns None if the tune was ended at once. Nothing is saved
+        """Tunes one MPI, saves its rules and returns them; returns None if Ctrl-C ended the tune. Nothing is saved
         if some distances are not decided and the others set nothing. The unfinished file is removed only when the rules
         are complete."""
-        self._tuning = Tuning(request, self.display, unfinished)
         try:
-            rules = self._tuning.run()
+            rules = Tuning(request, self.display, unfinished, only_confirms=self._confirm_best).run()
             if is_saved(rules):
                 save_rules(rules, unfinished.rules)
         except KeyboardInterrupt:
             self.stopped = True
             return None
         finally:
-            self._tuning = None
             self.display.end()
-        if not (self.stopped or rules.undecided):
+        if not (self._confirm_best or rules.undecided):
             unfinished.end()
         return rules
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.stopped or number == signal.SIGTERM or not self._tuning:
-            raise KeyboardInterrupt
-        self.stopped = True
-        self._tuning.stop()
-        self.say("stopping: the best so far is confirmed and kept (again to end at once)")

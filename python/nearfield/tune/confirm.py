@@ -118,7 +118,7 @@ class Confirming:
         goes_on: GoesOn = "confirming" if doubts else "anew" if self._busy else "searching"
         tried = [trial for trial in self._search.trials if trial.settings]
         if self._deadline.stopped:
-            doubts.insert(0, "it was ended" if tried else "it was ended before anything was tried")
+            doubts.insert(0, f"the search was interrupted{'' if tried else ' before anything was tried'}")
         elif not tried:
             doubts.append("there was no time to try anything")
         elif self._search.untried and not doubts:

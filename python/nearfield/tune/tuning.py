@@ -65,20 +65,17 @@ class Listener:
 
 @dataclass
 class Tuning:
-    """One run of tune. A signal handler may call `stop`: then the best so far is confirmed briefly and kept."""
+    """One run of tune. With `only_confirms` nothing new is tried: the best of what is kept is confirmed, in short."""
 
     request: Request
     listener: Listener
     kept: Kept = field(default_factory=Kept)
-    stopped: bool = False
+    only_confirms: bool = False
     _at_most: float = field(default=AT_MOST, repr=False)
     _busy: list[float] = field(
         default_factory=lambda: [0.0], repr=False
     )  # shares that others took, while own jobs sleep
     _deadline: Deadline = field(default_factory=lambda: Deadline(0.0), repr=False)
-
-    def stop(self) -> None:
-        self.stopped = self._deadline.stopped = True
 
     def run(self) -> Rules:
         """Returns the rules of the distances that are decided, and why the others are not."""
@@ -201,10 +198,10 @@ class Tuning:
         """Measures the other distances' rules at this one, for MPIs that take one set for all pairs."""
         others = [rule for rule in rules if rule.distance != distance and rule.parameters]
         arena.until = time.monotonic() + self._at_most * len(others) * ELSEWHERE_S
-        if others and not self.stopped:
+        if others and not self.only_confirms:
             self.listener.begin(distance, ELSEWHERE, len(others) * ELSEWHERE_S)
         for rule in others:
-            if self.stopped:
+            if self.only_confirms:
                 return
             try:
                 with arena.against(rule.parameters, searched_cases(self.request.sizes or SIZES)) as comparison:
@@ -233,7 +230,7 @@ class Tuning:
             busy=self._others() > BUSY_SHARE,
         )
         start, spent = self._search(arena, search, distance, caches, seconds)
-        if not self.stopped and search.winner and not self.kept.winner(distance):
+        if not self.only_confirms and search.winner and not self.kept.winner(distance):
             line = WinnerLine(distance=distance, spent_s=spent_s(), settings=search.winner, untried=search.untried)
             self.kept.add(line)
         busy = self._phase(arena, distance, "confirming", start, (1 - spent) * seconds, (1 - spent) * seconds)
@@ -253,7 +250,7 @@ class Tuning:
             return self._undecided(distance, outcome, spent_s()), search.trials
         rule = rule_table(arena.knobs, distance, pair, ranks, outcome.chosen, outcome.reason, limits, arena.all_pairs)
         rule.beyond = beyond(search.best_first(), self.request.never_below)
-        if not self.stopped:  # otherwise it was confirmed only briefly
+        if not self.only_confirms:  # otherwise it was confirmed only briefly
             self.kept.add(RuleLine(distance=distance, spent_s=spent_s(), rule=rule))
         return rule, search.trials
 
@@ -289,10 +286,10 @@ class Tuning:
         causes = [outcome.reason]
         if (busy := self._others()) > BUSY_SHARE:
             causes.append(f"other programs took {busy:.0%} of the cores' time")
-        elif not self.stopped:
+        elif not self.only_confirms:
             causes.append("the machine was quiet, so more time decides")
         reason = "; ".join(causes)
-        if outcome.goes_on and not self.stopped:
+        if outcome.goes_on and not self.only_confirms:
             self.kept.add(UndecidedLine(distance=distance, spent_s=spent_s, reason=reason, goes_on=outcome.goes_on))
         return UndecidedTable(distance=distance, reason=reason, seen=outcome.seen)
 
@@ -317,7 +314,7 @@ class Tuning:
         arena.until = start + self._at_most * (ends or whole)
         left = max(0.0, start + until - time.monotonic())
         self._deadline = Deadline(left, start + (self._at_most if busy else LATEST) * whole)
-        self._deadline.stopped = self.stopped
+        self._deadline.stopped = self.only_confirms
         self.listener.begin(distance, name, left)
         return busy
 
