@@ -288,7 +288,7 @@ void Peer::was_asked_to_share() {
 
 Copying::Copying(const Peer& peer, bool writes) : count_(writes ? &peer.slot_->writers : &peer.slot_->readers) {
   count_->fetch_add(1);
-  while (writes && peer.header_->moving.load() != 0 && !peer.is_gone()) {
+  while (peer.header_->moving.load() != 0 && !peer.is_gone()) {
     count_->fetch_sub(1);
     sched_yield();
     count_->fetch_add(1);

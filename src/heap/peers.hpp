@@ -91,8 +91,8 @@ class Visit {
 };
 
 // While a Copying exists, the peer does not free shared pages whose content a message may need; and if this process
-// writes, no page moves into the peer's file. Everybody who copies from or to a peer's heap makes one first, also where
-// the kernel copies in the end.
+// writes, no page moves. It waits while pages of the peer move. Everybody who copies from or to a peer's heap makes one
+// first, also where the kernel copies in the end.
 class Copying {
  public:
   Copying(const Peer& peer, bool writes);

@@ -106,7 +106,7 @@ struct Header {
   std::uint64_t device, inode;
   alignas(64) pthread_mutex_t alive;
   std::atomic<std::uint32_t> slots;   // that are taken
-  std::atomic<std::uint32_t> moving;  // whether pages move into the file, so that nobody may write to the heap
+  std::atomic<std::uint32_t> moving;  // whether pages move, so that no peer may begin to copy
   std::atomic<std::uint32_t> moves;   // how often pages moved into the file
   alignas(64) std::atomic<std::uint64_t> beat;
   std::atomic<std::uint32_t> helps;  // whether the owner looks for orders

@@ -213,6 +213,27 @@ bool no_peer_is_copying(std::atomic<std::uint32_t> Slot::* kind, std::int64_t pa
   return true;
 }
 
+// Keeps peers from beginning to copy, and signal handlers of this thread from running, while it exists.
+class Moving {
+ public:
+  Moving() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+    sharing.file.header()->moving.store(1);
+  }
+  ~Moving() {
+    sharing.file.header()->moving.store(0);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Moving(const Moving&) = delete;
+  Moving& operator=(const Moving&) = delete;
+  bool is_safe() const { return no_peer_is_copying(&Slot::writers, writers_limit_ns); }
+
+ private:
+  sigset_t before_;
+};
+
 bool map_anonymous(Page from, Page upto) {
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   forget_huge_pages(address_of(from), length(from, upto));
@@ -249,8 +270,8 @@ void unshare_stretch(Page from, Page upto, Content content, Users users) {
     free_file_pages(from, upto);
   } else if (!sharing.file.is_ours()) {
     copy_back(from, upto);
-  } else if (users == Users::nobody && no_peer_is_copying(&Slot::readers, peers_limit_ns) &&
-             no_peer_is_copying(&Slot::writers, peers_limit_ns)) {
+  } else if (no_peer_is_copying(&Slot::writers, peers_limit_ns) && users == Users::nobody &&
+             no_peer_is_copying(&Slot::readers, peers_limit_ns)) {
     for_pieces(from, upto, [](Page begin, Page end) {
       copy_back(begin, end);
       free_file_pages(begin, end);
@@ -267,37 +288,19 @@ void unshare_pages(Pages pages, Content content) {
   if (!sharing.shared_pages) return;
   pages = {std::max(pages.from, sharing.shared_from), std::min(pages.upto, sharing.shared_upto)};
   if (pages.empty()) return;
-  const Users users = content == Content::kept ? other_users() : Users::nobody;
-  for_stretches(pages, true, [=](Page from, Page upto) {
-    unshare_stretch(from, upto, content, users);
-    return true;
-  });
+  {
+    const Moving moving;
+    const Users users = content == Content::kept ? other_users() : Users::nobody;
+    for_stretches(pages, true, [=](Page from, Page upto) {
+      unshare_stretch(from, upto, content, users);
+      return true;
+    });
+  }
   if (sharing.shared_pages) return;
   sharing.stretches = 0;
   sharing.shared_from = ~Page{0};
   sharing.shared_upto = 0;
 }
-
-// Keeps peers from writing to the heap, and signal handlers of this thread from running, while it exists.
-class Moving {
- public:
-  Moving() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before_);
-    sharing.file.header()->moving.store(1);
-  }
-  ~Moving() {
-    sharing.file.header()->moving.store(0);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  Moving(const Moving&) = delete;
-  Moving& operator=(const Moving&) = delete;
-  bool is_safe() const { return no_peer_is_copying(&Slot::writers, writers_limit_ns); }
-
- private:
-  sigset_t before_;
-};
 
 // Returns whether a message has passed through the pages before, and notes that one does now.
 bool has_seen_message(Pages pages) {

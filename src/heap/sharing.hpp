@@ -10,9 +10,10 @@
 // pages that a message fills, while it is under way, since MPI forbids the program to write to a buffer that is being
 // sent, and to use one that is being received.
 //
-// Peers announce in their slot that they copy, and look at the bits of all pages before they do. So the owner can wait
-// for them where a message may still be under way (a fork between MPI_Isend and MPI_Wait). A peer that writes also
-// waits while pages move (Header::moving), even if the kernel writes for it.
+// Peers announce in their slot that they copy, themselves or by the kernel, and look at the bits of all pages before they
+// do. So the owner can wait for them where a message may still be under way (a fork between MPI_Isend and MPI_Wait); and
+// none begins while pages move, in either direction (Header::moving). tests/python/heap_protocol.py is a model of this,
+// of which all interleavings are explored.
 //
 // Threads: all functions need the heap's lock, but is_shared(), share_message() and answer_wish(), which take it.
 #pragma once

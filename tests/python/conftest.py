@@ -76,9 +76,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.fixture(autouse=True)
 def interrupts() -> None:
-    """Shells ignore Ctrl-C for what they start in the background, as would all that tests start there; and a command
-    line that a test calls in this process leaves Ctrl-C to the system at its end."""
+    """Shells ignore Ctrl-C for what they start in the background, and nohup ignores SIGHUP, as would all that tests
+    start there; and a command line that a test calls in this process leaves both to the system at its end."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)
