@@ -111,7 +111,8 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
     if problems := knobs.problems(settings):
         raise UsageError(problems[0])
     own: Settings = {name: value for name, value in settings.items() if knobs[name].carrier == "heap"}
-    return knobs.environment({**own, "shared_heap": "on"})
+    made = knobs.environment({**own, "shared_heap": "on"})
+    return {**made, shared_heap.VARIABLE: f"{made[shared_heap.VARIABLE]},at_start=1"}  # these programs have no MPI
 
 
 def inputs_beside(options: argparse.Namespace) -> Path | None:

@@ -1,8 +1,8 @@
 """What does the shared heap cost programs that send no message?
 
-Runs NumPy programs and HPCC on one rank (Debian's hpcc, or --hpcc FILE) with and without the shared heap preloaded, in
-turn, and compares wall-clock time, processor time, page faults and peak resident memory. One more run of each, not
-timed, finds the most huge pages that it had at any time.
+Runs NumPy programs, which initialize MPI by mpi4py, and HPCC on one rank (Debian's hpcc, or --hpcc FILE), with and
+without the shared heap preloaded, in turn, and compares wall-clock time, processor time, page faults and peak resident
+memory. One more run of each, not timed, finds the most huge pages that it had at any time.
 
 The bar: each is at most 1.01 of stock, and there are at least 0.99 of its huge pages.
 """
@@ -10,6 +10,7 @@ The bar: each is at most 1.01 of stock, and there are at least 0.99 of its huge 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import re
 import shutil
@@ -93,9 +94,11 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMPI_MCA_ess_singleton_isolated": "1
 def commands(options: argparse.Namespace, scratch: Path) -> dict[str, list[str]]:
     """Returns the programs by their names. HPCC is left out, with a word, where there is none."""
     found = {}
-    for name, lines in NUMPY.items():
+    if not importlib.util.find_spec("mpi4py"):
+        console.print("without NumPy: there is no mpi4py (pip install mpi4py)")
+    for name, lines in NUMPY.items() if importlib.util.find_spec("mpi4py") else ():
         file = scratch / f"{name}.py"
-        file.write_text("import numpy\n" + re.sub(r"^ {8}", "", lines, flags=re.MULTILINE))
+        file.write_text("from mpi4py import MPI\nimport numpy\n" + re.sub(r"^ {8}", "", lines, flags=re.MULTILINE))
         found[f"NumPy, {name}"] = [sys.executable, str(file)]
     if hpcc := options.hpcc or shutil.which("hpcc"):
         (scratch / "hpccinf.txt").write_text(hpcc_input(options.order, columns=1))

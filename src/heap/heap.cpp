@@ -10,13 +10,11 @@
 #include <cstdint>
 #include <cstring>
 
-#include "heap/fork.hpp"
 #include "heap/next_calls.hpp"
 #include "heap/pages.hpp"
 #include "heap/region.hpp"
 #include "heap/sharing.hpp"
 #include "heap/spans.hpp"
-#include "heap/users.hpp"
 
 extern "C" char __libc_single_threaded __attribute__((weak));
 
@@ -27,9 +25,12 @@ constinit std::atomic<std::size_t> shared_from{SIZE_MAX};
 namespace {
 
 // Free memory is kept for reuse, since pages that come anew cost more than all else here. It returns to the system
-// - when the program takes memory elsewhere, so that fragments do not add to what the program had in use at most more
-//   than this (the C library keeps as much: mallopt(3), M_TRIM_THRESHOLD) and a part of it;
-constexpr std::size_t slack_bytes = std::size_t{64} << 20, slack_part = 8;
+// - when the program takes memory elsewhere, so that fragments do not add to the most that it had in use more than
+//   this: a little and a part of it, a smaller part where that is much;
+constexpr std::size_t slack(std::size_t most_taken) {
+  constexpr std::size_t MiB = std::size_t{1} << 20;
+  return std::min(MiB + most_taken / 16, 8 * MiB + most_taken / 64);
+}
 // - when nobody has needed it for this long;
 constexpr std::int64_t unneeded_ns = 10'000'000'000;
 // - at once if it is more than this and a part of what is in use, since the system may need it.
@@ -40,9 +41,12 @@ constexpr std::size_t always_kept = std::size_t{16} << 20;
 // where they are first used.
 constexpr std::size_t dropped_from = std::size_t{32} << 20;
 
-// What blocks lose by ending inside a page is bounded: at most one page each, together at most this and a part of what
-// the program has in use. Beyond it only blocks that lose little come from here.
-constexpr std::size_t max_lost_bytes = std::size_t{4} << 20, max_lost_part = 32, long_block = std::size_t{128} << 10;
+// What blocks lose by ending inside a page is bounded: half a page each, together about this and a part of what the
+// program has in use. The more is lost, the longer blocks must be to come from here.
+constexpr std::size_t max_lost_bytes = std::size_t{512} << 10, max_lost_part = 256, long_block = std::size_t{128} << 10;
+
+// Longer blocks begin where a huge page can begin. Shorter ones do not, since the gaps would be memory that is lost.
+constexpr std::size_t aligned_from = std::size_t{32} << 20;
 
 // Returns whether the process has only one thread, so that no lock is needed. False if the C library (before glibc
 // 2.32) does not tell.
@@ -98,7 +102,7 @@ class ThreadCache {
 
  private:
   static constexpr Spans::Page max_pages = 64;
-  static constexpr std::size_t max_bytes = std::size_t{1} << 20;
+  static constexpr std::size_t max_bytes = std::size_t{512} << 10;
   static constexpr int max_in_class = 16;
 
   void* pop(Spans::Page pages);
@@ -130,8 +134,10 @@ void drop_pages(Spans::Page first, Spans::Page pages) {
 void purge(std::size_t keep) { heap.spans.purge(static_cast<Spans::Page>(keep >> page_shift()), drop_pages); }
 
 void choose_shared_from() {
-  const bool loses_much = heap.blocks * page_bytes() > max_lost_bytes + heap.taken() / max_lost_part;
-  shared_from.store(loses_much ? std::max(heap.from, long_block) : heap.from, std::memory_order_relaxed);
+  std::size_t from = heap.from, allowed = max_lost_bytes + heap.taken() / max_lost_part;
+  const std::size_t lost = heap.blocks * page_bytes() / 2;
+  for (; lost > allowed && from < long_block; allowed *= 2) from *= 2;
+  shared_from.store(from, std::memory_order_relaxed);
 }
 
 void release_locked(void* block) {
@@ -155,8 +161,8 @@ void note_taken() {
   const std::size_t taken = heap.taken(), idle = heap.idle();
   heap.least_idle = std::min(heap.least_idle, idle);
   heap.most_taken = std::max(heap.most_taken, taken);
-  const std::size_t slack = slack_bytes + heap.most_taken / slack_part;
-  if (taken + idle > heap.most_taken + slack) purge(heap.most_taken + slack / 2 - taken);
+  const std::size_t most = heap.most_taken + slack(heap.most_taken);
+  if (taken + idle > most) purge(most - slack(heap.most_taken) / 2 - taken);
 }
 
 // Blocks beyond it go to the C library's heap, which usually refuses them, too.
@@ -167,8 +173,7 @@ std::size_t physical_memory() {
 
 void* take_locked(std::size_t bytes, std::size_t alignment, bool& is_zero) {
   if (!heap.region.is_open() || bytes > physical_memory() || alignment > heap_span / 4) return nullptr;
-  // Long blocks begin where a huge page can begin.
-  if (bytes >= huge_page_bytes && alignment < huge_page_bytes) alignment = huge_page_bytes;
+  if (bytes >= aligned_from && alignment < huge_page_bytes) alignment = huge_page_bytes;
   const Spans::Page pages = pages_for(bytes), aligned = std::max(pages_for(alignment), Spans::Page{1});
   Spans::Page first = heap.spans.take(pages, aligned, is_zero);
   if (first == Spans::none) {
@@ -239,8 +244,6 @@ void ThreadCache::end() {
 
 void open_heap(const Settings& settings) {
   have_thread_end = pthread_key_create(&thread_end, [](void* ended) { static_cast<ThreadCache*>(ended)->end(); }) == 0;
-  watch_threads();
-  watch_forks();
   heap.reason = heap.region.open();
   // Is called by the first thread, which holds Header::alive as long as the program lives.
   if (!heap.reason) heap.reason = open_sharing();

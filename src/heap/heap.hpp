@@ -13,7 +13,7 @@
 
 namespace nearfield::heap {
 
-// Called once, by the library's constructor, before the program has threads.
+// Called once. Blocks come from the heap from then on.
 void open_heap(const Settings& settings);
 // Blocks from this size on are asked for here; no size is so long before open_heap(). A block is whole pages, so while
 // the program has many short blocks, only long ones are asked for.

@@ -102,9 +102,12 @@ void carry_out_copy(Order& order) {
 int look_for_orders() {
   Header* header = own_header();
   if (!header) return 0;
-  answer_wish();
-  if (header->order.state.load(std::memory_order_relaxed) != Order::posted) return 0;
   Order& order = header->order;
+  if (order.has_wish.load(std::memory_order_relaxed)) {
+    order.has_wish.store(0);  // first, since a peer sets it after its wish
+    answer_wish();
+  }
+  if (order.state.load(std::memory_order_relaxed) != Order::posted) return 0;
   std::uint32_t posted = Order::posted;
   if (!order.state.compare_exchange_strong(posted, Order::taken)) return 0;
   if (order.kind == Order::copy)
@@ -156,6 +159,7 @@ void ShareRequest::wish(std::uintptr_t from, std::size_t bytes) {
   wish.from = from;
   wish.bytes = bytes;
   wish.state.store(Order::posted, std::memory_order_release);
+  peer_.header()->order.has_wish.store(1, std::memory_order_release);
 }
 
 }  // namespace nearfield::heap

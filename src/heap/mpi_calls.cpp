@@ -4,19 +4,23 @@
 // of the program write to it, so that the rule for messages does not hold there: in a process with threads such pages
 // stay private (sharing.hpp). Only the memory's address and length are noted.
 //
-// MPI_Init: a process that only sends copies nothing itself, so it never comes to watch_progress() by a message.
+// MPI_Init: the heap is opened when MPI has been initialized, so that a program that is none of MPI's does not notice it,
+// and memory of the MPI's own stays where it is without the heap. A process that only sends copies nothing itself, so
+// this is also where it comes to watch_progress().
 //
 // The arguments are passed on as the machine words that they are, so that one definition serves every MPI, whose
 // handles are of different types.
-#include <dlfcn.h>
-
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 
 #include "base/export.h"
 #include "heap/heap.hpp"
+#include "heap/mpi_library.hpp"
 #include "heap/progress.hpp"
 #include "heap/sharing.hpp"
+#include "heap/start.hpp"
 
 namespace nearfield::heap {
 namespace {
@@ -31,12 +35,39 @@ void note(const void* from, Word bytes) {
 }
 
 template <typename... Words>
+int call(void* function, Words... words) {
+  return reinterpret_cast<int (*)(Words...)>(function)(words...);
+}
+
+// Returns a function that every MPI has.
+void* require_next(const char* name) {
+  if (void* function = next_mpi_function(name)) return function;
+  std::fprintf(stderr, "nearfield: %s of this program's MPI is in no library libmpi; run it without the heap\n", name);
+  std::abort();
+}
+
+template <typename... Words>
 int call_next(const char* name, Words... words) {
-  return reinterpret_cast<int (*)(Words...)>(dlsym(RTLD_NEXT, name))(words...);
+  return call(require_next(name), words...);
+}
+
+// Calls a function for large counts. Since this library has it, a program may take it for the MPI's where the MPI has
+// only the function with an int in the place of one argument, `name`, which then does the same.
+template <typename... Words>
+int call_next_large(const char* name, const char* large, Words... words) {
+  void* function = next_mpi_function(large);
+  return call(function ? function : require_next(name), words...);
 }
 
 int end_init(int error) {
-  if (error == 0) watch_progress();
+  if (error != 0) return error;
+  open_when_initialized();
+  watch_progress();
+  return error;
+}
+
+int end_allocate(int error, void** base, Word bytes) {
+  if (error == 0) note(*base, bytes);
   return error;
 }
 
@@ -45,41 +76,38 @@ int end_init(int error) {
 
 using namespace nearfield::heap;
 
-#define NEARFIELD_WIN_CREATE(name)                                                                \
-  NEARFIELD_EXPORT int name(void* base, Word bytes, Word unit, Word info, Word comm, void* win) { \
-    note(base, bytes);                                                                            \
-    return call_next(#name, base, bytes, unit, info, comm, win);                                  \
+#define NEARFIELD_WIN_CREATE(prefix)                                                                               \
+  NEARFIELD_EXPORT int prefix##_Win_create(void* base, Word bytes, Word unit, Word info, Word comm, void* win) {   \
+    note(base, bytes);                                                                                             \
+    return call_next(#prefix "_Win_create", base, bytes, unit, info, comm, win);                                   \
+  }                                                                                                                \
+  NEARFIELD_EXPORT int prefix##_Win_create_c(void* base, Word bytes, Word unit, Word info, Word comm, void* win) { \
+    note(base, bytes);                                                                                             \
+    return call_next_large(#prefix "_Win_create", #prefix "_Win_create_c", base, bytes, unit, info, comm, win);    \
   }
-#define NEARFIELD_WIN_ALLOCATE(name)                                                               \
-  NEARFIELD_EXPORT int name(Word bytes, Word unit, Word info, Word comm, void** base, void* win) { \
-    const int error = call_next(#name, bytes, unit, info, comm, base, win);                        \
-    if (error == 0) note(*base, bytes);                                                            \
-    return error;                                                                                  \
+#define NEARFIELD_WIN_ALLOCATE(prefix)                                                                                 \
+  NEARFIELD_EXPORT int prefix##_Win_allocate(Word bytes, Word unit, Word info, Word comm, void** base, void* win) {    \
+    return end_allocate(call_next(#prefix "_Win_allocate", bytes, unit, info, comm, base, win), base, bytes);          \
+  }                                                                                                                    \
+  NEARFIELD_EXPORT int prefix##_Win_allocate_c(Word bytes, Word unit, Word info, Word comm, void** base, void* win) {  \
+    return end_allocate(                                                                                               \
+        call_next_large(#prefix "_Win_allocate", #prefix "_Win_allocate_c", bytes, unit, info, comm, base, win), base, \
+        bytes);                                                                                                        \
   }
-#define NEARFIELD_WIN_ATTACH(name)                              \
-  NEARFIELD_EXPORT int name(Word win, void* base, Word bytes) { \
-    note(base, bytes);                                          \
-    return call_next(#name, win, base, bytes);                  \
+#define NEARFIELD_WIN_ATTACH(prefix)                                           \
+  NEARFIELD_EXPORT int prefix##_Win_attach(Word win, void* base, Word bytes) { \
+    note(base, bytes);                                                         \
+    return call_next(#prefix "_Win_attach", win, base, bytes);                 \
   }
+#define NEARFIELD_INIT(prefix)                                                                       \
+  NEARFIELD_EXPORT int prefix##_Init(void* argc, void* argv) {                                       \
+    return end_init(call_next(#prefix "_Init", argc, argv));                                         \
+  }                                                                                                  \
+  NEARFIELD_EXPORT int prefix##_Init_thread(void* argc, void* argv, Word required, void* provided) { \
+    return end_init(call_next(#prefix "_Init_thread", argc, argv, required, provided));              \
+  }
+#define NEARFIELD_MPI_CALLS(prefix) \
+  NEARFIELD_INIT(prefix) NEARFIELD_WIN_CREATE(prefix) NEARFIELD_WIN_ALLOCATE(prefix) NEARFIELD_WIN_ATTACH(prefix)
 
-#define NEARFIELD_INIT(name) \
-  NEARFIELD_EXPORT int name(void* argc, void* argv) { return end_init(call_next(#name, argc, argv)); }
-#define NEARFIELD_INIT_THREAD(name)                                                  \
-  NEARFIELD_EXPORT int name(void* argc, void* argv, Word required, void* provided) { \
-    return end_init(call_next(#name, argc, argv, required, provided));               \
-  }
-
-NEARFIELD_INIT(MPI_Init)
-NEARFIELD_INIT(PMPI_Init)
-NEARFIELD_INIT_THREAD(MPI_Init_thread)
-NEARFIELD_INIT_THREAD(PMPI_Init_thread)
-NEARFIELD_WIN_CREATE(MPI_Win_create)
-NEARFIELD_WIN_CREATE(PMPI_Win_create)
-NEARFIELD_WIN_CREATE(MPI_Win_create_c)
-NEARFIELD_WIN_CREATE(PMPI_Win_create_c)
-NEARFIELD_WIN_ALLOCATE(MPI_Win_allocate)
-NEARFIELD_WIN_ALLOCATE(PMPI_Win_allocate)
-NEARFIELD_WIN_ALLOCATE(MPI_Win_allocate_c)
-NEARFIELD_WIN_ALLOCATE(PMPI_Win_allocate_c)
-NEARFIELD_WIN_ATTACH(MPI_Win_attach)
-NEARFIELD_WIN_ATTACH(PMPI_Win_attach)
+NEARFIELD_MPI_CALLS(MPI)
+NEARFIELD_MPI_CALLS(PMPI)

@@ -5,15 +5,16 @@
 #include <link.h>
 
 #include <atomic>
-#include <cstring>
 
 #include "heap/heap.hpp"
 #include "heap/help.hpp"
+#include "heap/mpi_library.hpp"
 
 namespace nearfield::heap {
 namespace {
 
-// The callbacks that the MPI of this process offers. Open MPI: opal_progress_register, for good. MPICH from 4.3 on:
+// The callbacks that the MPI of this process offers. Open MPI: opal_progress_register_lp, for good, which
+// calls back at every eighth look for events, so that programs which poll hardly notice. MPICH from 4.3 on:
 // MPIX_Async_start, whose callbacks must all have ended before MPI_Finalize does, so ours ends by itself when it finds
 // no order for a while; the next message registers it again.
 struct Offer {
@@ -32,36 +33,16 @@ constinit std::atomic<bool> is_looked_up{false}, is_registered{false};
 constinit unsigned idle_calls = 0;
 
 template <typename F>
-void look_up(F*& function, void* library, const char* name) {
-  function = reinterpret_cast<F*>(dlsym(library, name));
-}
-
-struct Names {
-  char opal[512], mpi[512];
-};
-
-// dl_iterate_phdr's callback. A library that was loaded for another one alone is found only here. It is opened later,
-// since the loader is locked now.
-int find_libraries(dl_phdr_info* object, std::size_t, void* result) {
-  auto* names = static_cast<Names*>(result);
-  const char* slash = object->dlpi_name ? std::strrchr(object->dlpi_name, '/') : nullptr;
-  if (!slash || std::strlen(object->dlpi_name) >= sizeof names->mpi) return 0;
-  if (std::strncmp(slash, "/libopen-pal", 12) == 0) std::strcpy(names->opal, object->dlpi_name);
-  if (std::strncmp(slash, "/libmpi.", 8) == 0) std::strcpy(names->mpi, object->dlpi_name);
-  return 0;
+void look_up(F*& function, const char* library, const char* name) {
+  function = reinterpret_cast<F*>(find_in_library(library, name));
 }
 
 void find_offers() {
-  Names names{};
-  dl_iterate_phdr(find_libraries, &names);
-  if (void* library = names.opal[0] ? dlopen(names.opal, RTLD_LAZY | RTLD_NOLOAD) : nullptr)
-    look_up(offer.open_mpi, library, "opal_progress_register");
-  if (void* library = names.mpi[0] ? dlopen(names.mpi, RTLD_LAZY | RTLD_NOLOAD) : nullptr) {
-    look_up(offer.mpich, library, "PMPIX_Async_start");
-    look_up(offer.initialized, library, "PMPI_Initialized");
-    look_up(offer.query_thread, library, "PMPI_Query_thread");
-    look_up(offer.finalize, library, "PMPI_Finalize");
-  }
+  look_up(offer.open_mpi, "libopen-pal", "opal_progress_register_lp");
+  look_up(offer.mpich, "libmpi.", "PMPIX_Async_start");
+  look_up(offer.initialized, "libmpi.", "PMPI_Initialized");
+  look_up(offer.query_thread, "libmpi.", "PMPI_Query_thread");
+  look_up(offer.finalize, "libmpi.", "PMPI_Finalize");
 }
 
 int poll_for_mpich(void*) {

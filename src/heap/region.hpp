@@ -78,6 +78,7 @@ struct Order {
   enum State : std::uint32_t { none, being_written, posted, taken, finished };
   enum Kind : std::uint32_t { copy, share };
   alignas(64) std::atomic<std::uint32_t> state;
+  std::atomic<std::uint32_t> has_wish;  // whether a Wish is posted; in this line, which the owner looks at all the time
   std::uint32_t kind;
   std::uint32_t streaming;
   std::int32_t reader;  // the receiver's process

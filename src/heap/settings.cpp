@@ -13,11 +13,8 @@ struct Key {
 };
 
 constexpr Key keys[] = {
-    {"on", &Settings::on},
-    {"from", &Settings::from},
-    {"far_ns", &Settings::far_ns},
-    {"huge", &Settings::huge},
-    {"share_first", &Settings::share_first},
+    {"on", &Settings::on},     {"from", &Settings::from},         {"far_ns", &Settings::far_ns},
+    {"huge", &Settings::huge}, {"at_start", &Settings::at_start}, {"share_first", &Settings::share_first},
 };
 
 // Reads "65536-2097152+8388608-" or "never". Returns whether all of it was understood.

@@ -31,6 +31,7 @@ struct Settings {
   std::size_t from = 8192;      // bytes: shorter blocks stay in the C library's heap
   std::size_t far_ns = 150;     // a line that takes so long to come is of a core far away
   std::size_t huge = 1;         // 0: never asks for huge pages
+  std::size_t at_start = 0;     // 1: the heap opens when the program starts, not when MPI has been initialized
   std::size_t share_first = 0;  // 1: pages are shared at the first message that passes through them, not at the second
   Sizes stream{{{16777216, static_cast<std::size_t>(-1)}}, 1};   // messages that are copied past the caches ...
   Sizes far_stream{{{16384, static_cast<std::size_t>(-1)}}, 1};  // ... and where the cores are far apart

@@ -22,6 +22,9 @@
 #include "heap/users.hpp"
 
 namespace nearfield::heap {
+
+constinit std::atomic<Header*>* own_header_address = nullptr;
+
 namespace {
 
 using Page = Spans::Page;
@@ -69,16 +72,12 @@ struct Sharing {
 };
 constinit Sharing sharing;
 
-// Where the address of this process's header stands: in a page that every child finds empty, however it was made, since
-// the header is not mapped there.
-constinit std::atomic<Header*>* header = nullptr;
-
 bool map_header_address() {
-  if (header) return true;
+  if (own_header_address) return true;
   void* page = next_mmap(nullptr, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return false;
   next_madvise(page, page_bytes(), MADV_WIPEONFORK);
-  header = static_cast<std::atomic<Header*>*>(page);
+  own_header_address = static_cast<std::atomic<Header*>*>(page);
   return true;
 }
 
@@ -342,11 +341,9 @@ const char* open_sharing() {
   if (sharing.file.is_open()) return nullptr;
   if (!map_header_address()) return "address space is limited (ulimit -v)";
   if (const char* problem = sharing.file.open()) return problem;
-  header->store(sharing.file.header(), std::memory_order_release);
+  own_header_address->store(sharing.file.header(), std::memory_order_release);
   return nullptr;
 }
-
-Header* own_header() { return header ? header->load(std::memory_order_acquire) : nullptr; }
 
 bool is_shared(const void* from, std::size_t bytes) {
   const Pages pages = touched(from, bytes);
@@ -434,7 +431,7 @@ void take_over_inherited_pages() {
 }
 
 void forget_sharing() {
-  if (header) header->store(nullptr);
+  if (own_header_address) own_header_address->store(nullptr);
   if (sharing.file.is_ours()) close(sharing.file.descriptor());
   sharing.file.forget();
   sharing.shared_pages = sharing.stretches = 0;

@@ -18,6 +18,7 @@
 // Threads: all functions need the heap's lock, but is_shared(), share_message() and answer_wish(), which take it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,8 +28,13 @@ namespace nearfield::heap {
 
 // Opens the file. Returns nullptr, or why there can be none (text with static lifetime).
 const char* open_sharing();
+// Where the address of this process's header stands: in a page that every child finds empty, however it was made, since
+// the header is not mapped there. nullptr before the heap is open.
+extern std::atomic<Header*>* own_header_address;
 // Returns the header of this process's file; nullptr if there is none.
-Header* own_header();
+inline Header* own_header() {
+  return own_header_address ? own_header_address->load(std::memory_order_acquire) : nullptr;
+}
 
 // Returns whether all pages of [from, from + bytes) are shared.
 bool is_shared(const void* from, std::size_t bytes);

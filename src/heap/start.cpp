@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,11 +13,13 @@
 #include "base/copy.hpp"
 #include "heap/counts.hpp"
 #include "heap/distance.hpp"
+#include "heap/fork.hpp"
 #include "heap/heap.hpp"
 #include "heap/pages.hpp"
 #include "heap/peers.hpp"
 #include "heap/seccomp.hpp"
 #include "heap/sharing.hpp"
+#include "heap/users.hpp"
 
 namespace nearfield::heap {
 namespace {
@@ -24,6 +27,7 @@ namespace {
 constinit Settings chosen;
 constinit const char* why_not = nullptr;
 constinit bool is_reported = false;
+constinit std::atomic<bool> is_opened{false};
 
 // Tools that watch a program's heap need it where it was.
 const char* watching_tool() {
@@ -87,8 +91,9 @@ __attribute__((constructor(101))) void start() {
   start_clock();
   why_not = find_obstacle();
   if (why_not) return;
-  start_huge_pages(chosen.huge);
-  open_heap(chosen);
+  watch_threads();
+  watch_forks();
+  if (chosen.at_start) open_when_initialized();
 }
 
 __attribute__((destructor)) void end() {
@@ -99,5 +104,11 @@ __attribute__((destructor)) void end() {
 }  // namespace
 
 const Settings& settings() { return chosen; }
+
+void open_when_initialized() {
+  if (why_not || is_opened.exchange(true)) return;
+  start_huge_pages(chosen.huge);
+  open_heap(chosen);
+}
 
 }  // namespace nearfield::heap

@@ -22,22 +22,23 @@ namespace {
 
 // ---- threads
 
-// A thread that a library of the MPI's runtime has started.
-struct RuntimeThread {
+// A thread that is known to be harmless: see users.hpp.
+struct HarmlessThread {
   std::atomic<pid_t> id{0};  // 0: free; -1: being started
   void* (*start)(void*) = nullptr;
   void* argument = nullptr;
 };
-constexpr int max_runtime_threads = 64;
-constinit RuntimeThread runtime_threads[max_runtime_threads];
+constexpr int max_harmless_threads = 64;
+constinit HarmlessThread harmless_threads[max_harmless_threads];
 pthread_key_t at_thread_end;
 constinit bool have_key = false;
 
 pid_t own_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
-bool is_of_runtime(const void* function) {
-  static constexpr const char* libraries[] = {"libpmix.", "libprrte.", "libopen-pal.", "libopen-rte.",
-                                              "libucs.",  "libevent",  "mca_pmix_",    "mca_ess_"};
+bool is_harmless_start(const void* function) {
+  static constexpr const char* libraries[] = {"libpmix.",    "libprrte.",        "libopen-pal.", "libopen-rte.",
+                                              "libucs.",     "libevent",         "mca_pmix_",    "mca_ess_",
+                                              "libopenblas", "libscipy_openblas"};
   Dl_info info;
   if (!dladdr(function, &info) || !info.dli_fname) return false;
   const char* slash = std::strrchr(info.dli_fname, '/');
@@ -47,23 +48,23 @@ bool is_of_runtime(const void* function) {
   return false;
 }
 
-void* run_runtime_thread(void* given) {
-  auto* thread = static_cast<RuntimeThread*>(given);
+void* run_harmless_thread(void* given) {
+  auto* thread = static_cast<HarmlessThread*>(given);
   thread->id.store(own_thread());
   pthread_setspecific(at_thread_end, thread);  // its destructor is called however the thread ends
   return thread->start(thread->argument);
 }
 
-RuntimeThread* free_place() {
-  for (RuntimeThread& thread : runtime_threads) {
+HarmlessThread* free_place() {
+  for (HarmlessThread& thread : harmless_threads) {
     pid_t none = 0;
     if (thread.id.compare_exchange_strong(none, -1)) return &thread;
   }
   return nullptr;
 }
 
-bool is_runtime_thread(pid_t id) {
-  for (const RuntimeThread& thread : runtime_threads)
+bool is_harmless_thread(pid_t id) {
+  for (const HarmlessThread& thread : harmless_threads)
     if (thread.id.load() == id) return true;
   return false;
 }
@@ -98,10 +99,10 @@ bool all_entries(const char* path, F is_harmless) {
   return all && length == 0;
 }
 
-bool only_runtime_threads() {
+bool only_harmless_threads() {
   const pid_t caller = own_thread();
   if (caller != getpid()) return false;
-  return all_entries("/proc/self/task", [=](int id) { return id == caller || is_runtime_thread(id); });
+  return all_entries("/proc/self/task", [=](int id) { return id == caller || is_harmless_thread(id); });
 }
 
 // ---- devices
@@ -142,16 +143,16 @@ Users other_users() {
   if (!status.is_known() || status.number("VmLck") > 0) return Users::unknown;
   if (!all_entries("/proc/self/fd", is_harmless_file)) return Users::unknown;
   if (status.number("VmPin") > 0 || has_asynchronous_input()) return Users::threads;
-  return only_runtime_threads() ? Users::nobody : Users::threads;
+  return only_harmless_threads() ? Users::nobody : Users::threads;
 }
 
 void watch_threads() {
   have_key =
-      pthread_key_create(&at_thread_end, [](void* ended) { static_cast<RuntimeThread*>(ended)->id.store(0); }) == 0;
+      pthread_key_create(&at_thread_end, [](void* ended) { static_cast<HarmlessThread*>(ended)->id.store(0); }) == 0;
 }
 
 void forget_threads() {
-  for (RuntimeThread& thread : runtime_threads) thread.id.store(0);
+  for (HarmlessThread& thread : harmless_threads) thread.id.store(0);
 }
 
 }  // namespace nearfield::heap
@@ -161,11 +162,11 @@ NEARFIELD_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* att
   using namespace nearfield::heap;
   static const auto next = reinterpret_cast<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>(
       dlsym(RTLD_NEXT, "pthread_create"));
-  RuntimeThread* place = have_key && is_of_runtime(reinterpret_cast<const void*>(start)) ? free_place() : nullptr;
+  HarmlessThread* place = have_key && is_harmless_start(reinterpret_cast<const void*>(start)) ? free_place() : nullptr;
   if (!place) return next(thread, attributes, start, argument);
   place->start = start;
   place->argument = argument;
-  const int error = next(thread, attributes, run_runtime_thread, place);
+  const int error = next(thread, attributes, run_harmless_thread, place);
   if (error) place->id.store(0);
   return error;
 }

@@ -5,8 +5,9 @@
 // included, so there is a list of what is known to be harmless; what is not on it is taken for a user of every page.
 //
 //   threads   The caller is the program's first thread, and all others were started by libraries of an MPI's runtime
-//             that handle control messages alone (PMIx, PRRTE, UCX's and Open MPI's event threads). They write to no
-//             buffer of the program.
+//             that handle control messages alone (PMIx, PRRTE, UCX's and Open MPI's event threads), which write to no
+//             buffer of the program; or by OpenBLAS, whose threads work only while the thread that has called it waits
+//             there. A library is recognized by where the thread's first function lies.
 //   pages     No page is locked (mlock) or pinned for a device (VmPin). MPIs pin pages for network cards; their caches
 //             of such pages watch munmap and mmap, so that the inside of a message may move all the same.
 //   devices   No descriptor is of a device that may keep addresses of pages: only terminals, /dev/null and its like,

@@ -194,6 +194,7 @@ ssize_t copy_with_peer(Call& call, Peer& peer, const Original& original) {
 }  // namespace
 
 ssize_t move(const Original& original, const void* caller) {
+  if (!heap_is_open() && is_of_mpi(caller)) open_when_initialized();  // MPI_Init of this library was not called
   Call call{original.pid,
             {original.local, original.local_count},
             {original.remote, original.remote_count},

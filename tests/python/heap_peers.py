@@ -17,8 +17,9 @@ LIMIT_S = 30
 
 
 def environment(reports: Path | None = None, **settings: object) -> dict[str, str]:
-    """Loads the heap beside whatever this process preloads, with settings of heap/settings.hpp."""
-    values = {**settings, **({"report": reports} if reports else {})}
+    """Loads the heap beside whatever this process preloads, with settings of heap/settings.hpp. It opens at once, since
+    most of these programs are none of MPI's."""
+    values = {"at_start": 1, **settings, **({"report": reports} if reports else {})}
     text = ",".join(f"{key}={value}" for key, value in values.items())
     return {**os.environ, **shared_heap.loading(os.environ), shared_heap.VARIABLE: text}
 

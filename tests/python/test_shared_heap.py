@@ -17,6 +17,7 @@ from pathlib import Path
 import mpi_program
 import pytest
 from heap_peers import Peers, environment, peers, reports
+from test_halo_python import mpi4py_on
 
 from nearfield import mpi
 from nearfield.base.files import chosen
@@ -651,7 +652,7 @@ def test_messages_arrive(installation: Installation, messages: Path, tmp_path: P
     for (what, where), reason in FAILS_WITHOUT.items():
         if what == how and installation.name.startswith(where):
             pytest.skip(reason)
-    env = environment(tmp_path, share_first=1)
+    env = environment(tmp_path, share_first=1, at_start=0)
     settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
     settings["MPIR_CVAR_FINALIZE_WAIT"] = "1"  # else MPICH aborts in MPI_Finalize where a freed request is not complete
     ranks = 3 if how == "spawn" else 2
@@ -677,7 +678,7 @@ def test_random_programs_are_as_without(installation: Installation, programs: Pa
     """Do random calls that allocate, map other pages, fork, send and write have the baseline's results: with a thread
     that writes all the time (odd seeds), and where every page moves into shared memory at once?"""
     program = mpi_program.built(installation, "heap_random.cpp", programs)
-    env = environment(share_first=1)
+    env = environment(share_first=1, at_start=0)
     settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
     command = [str(program), str(seed), "300"]
     outputs = []
@@ -687,3 +688,30 @@ def test_random_programs_are_as_without(installation: Installation, programs: Pa
         outputs.append(done.stdout)
     assert "all right" in outputs[0]
     assert outputs[1] == outputs[0]
+
+
+@pytest.mark.mpi
+@pytest.mark.families
+def test_programs_of_python_are_as_without(installation: Installation, tmp_path: Path) -> None:
+    """mpi4py opens the MPI's library by itself, and asks which functions it has: do messages and one-sided calls of
+    NumPy arrays work, and do the arrays lie in the heap?"""
+    pytest.importorskip("mpi4py")
+    env = environment(tmp_path, at_start=0)
+    settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
+    program = str(mpi_program.PROGRAMS / "heap_mpi4py.py")
+    done = mpi.run(
+        installation, [sys.executable, program], 2, oversubscribe=CORES < 2, timeout_s=100,
+        env={**mpi4py_on(installation), **settings},
+    )  # fmt: skip
+    assert done.ok, done.stdout + done.stderr
+    assert sorted(done.stdout.splitlines()) == ["0 True True", "1 True True"]
+    if installation.family != "intel":  # it copies by process_vm_readv only when it is asked to
+        assert sum(report.in_user_space for report in reports(tmp_path)) > 0
+
+
+def test_programs_without_mpi_take_no_notice() -> None:
+    """Unless at_start is set, has a program that never initializes MPI no heap?"""
+    script = "print(any(line.startswith('20') and line[12] == '-' for line in open('/proc/self/maps')))"
+    for at_start in (0, 1):
+        shown = run([sys.executable, "-c", f"block = bytes(1 << 20); {script}"], at_start=at_start)
+        assert shown == f"{bool(at_start)}\n"

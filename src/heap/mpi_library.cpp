@@ -1,0 +1,45 @@
+#include "heap/mpi_library.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <cstddef>
+#include <cstring>
+
+namespace nearfield::heap {
+namespace {
+
+struct Search {
+  const char* begin;
+  char path[512];
+};
+
+// dl_iterate_phdr's callback. The library is opened later, since the loader is locked now.
+int compare_name(dl_phdr_info* object, std::size_t, void* given) {
+  auto* search = static_cast<Search*>(given);
+  const char* slash = object->dlpi_name ? std::strrchr(object->dlpi_name, '/') : nullptr;
+  if (!slash || std::strlen(object->dlpi_name) >= sizeof search->path) return 0;
+  if (std::strncmp(slash + 1, search->begin, std::strlen(search->begin)) != 0) return 0;
+  std::strcpy(search->path, object->dlpi_name);
+  return 1;
+}
+
+}  // namespace
+
+void* find_in_library(const char* library, const char* name) {
+  Search search{library, {}};
+  if (!dl_iterate_phdr(compare_name, &search)) return nullptr;
+  void* opened = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
+  if (!opened) return nullptr;
+  void* found = dlsym(opened, name);
+  dlclose(opened);  // it stays loaded for those who use it
+  return found;
+}
+
+void* next_mpi_function(const char* name) {
+  if (void* found = dlsym(RTLD_NEXT, name)) return found;
+  if (void* found = find_in_library("libmpi.", name)) return found;
+  return find_in_library("libmpich.", name);  // Debian's MPICH
+}
+
+}  // namespace nearfield::heap

@@ -1,0 +1,15 @@
+// The MPI of this process, which this library is not linked to.
+#pragma once
+
+namespace nearfield::heap {
+
+// Returns what a loaded library calls by this name; nullptr if there is no such library or name. `library` is how the
+// library's file name begins: "libmpi.". A library that was loaded for another one alone, as those of Python's modules
+// are, is found, too.
+void* find_in_library(const char* library, const char* name);
+
+// Returns the function of MPI behind this library's own one of the same name: a tool's that was preloaded after this
+// library, or the MPI's. nullptr if there is none.
+void* next_mpi_function(const char* name);
+
+}  // namespace nearfield::heap
