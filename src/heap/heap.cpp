@@ -25,16 +25,21 @@ constinit std::atomic<std::size_t> shared_from{SIZE_MAX};
 namespace {
 
 // Free memory is kept for reuse, since pages that come anew cost more than all else here. It returns to the system
-// - when the program takes memory elsewhere, so that fragments do not add to the most that it had in use more than
-//   this: a little and a part of it, a smaller part where that is much;
+// - when the program takes memory elsewhere, so that fragments add only a slack to the most that it had in use. The slack
+//   is small, unless pages that return are used again so soon that this costs more than a fourth of the time;
+constexpr std::size_t MiB = std::size_t{1} << 20;
 constexpr std::size_t slack(std::size_t most_taken) {
-  constexpr std::size_t MiB = std::size_t{1} << 20;
   return std::min(MiB + most_taken / 16, 8 * MiB + most_taken / 64);
 }
+constexpr std::size_t large_slack(std::size_t most_taken) { return 64 * MiB + most_taken / 8; }
+constexpr std::int64_t purge_part = 4, purge_burst_ns = 2'000'000, purge_period_ns = 1'000'000'000;
+constexpr std::size_t bytes_per_ns = 4;  // about, that can return and come anew
 // - when nobody has needed it for this long;
 constexpr std::int64_t unneeded_ns = 10'000'000'000;
 // - at once if it is more than this and a part of what is in use, since the system may need it.
 constexpr std::size_t much_idle = std::size_t{256} << 20, much_idle_part = 4;
+// - at once if the block is longer than this, or than those that were freed before, and no messages pass through it.
+constexpr std::size_t max_kept = 32 * MiB;
 // If less than this is idle, not even the clock is read.
 constexpr std::size_t always_kept = std::size_t{16} << 20;
 // From here on, memory for calloc is returned to the system instead of being set to zero: its pages come anew, zero,
@@ -75,9 +80,11 @@ struct Heap {
   std::size_t blocks = 0;
   std::size_t from = 0;  // Settings::from
   int forks = 0;
-  std::size_t most_taken = 0;  // bytes, at any time
-  std::size_t least_idle = 0;  // bytes, in the period that began then
+  std::size_t most_taken = 0;             // bytes, at any time
+  std::size_t longest_kept = long_block;  // bytes: of the blocks that were freed, up to max_kept
+  std::size_t least_idle = 0;             // bytes, in the period that began then
   std::int64_t period_start_ns = 0;
+  std::int64_t purge_start_ns = 0, purge_ns = 0;  // since when, and how long, memory was returned for fragments
   const char* reason = nullptr;
 
   std::size_t taken() const { return std::size_t{spans.taken_pages()} << page_shift(); }
@@ -140,8 +147,22 @@ void choose_shared_from() {
   shared_from.store(from, std::memory_order_relaxed);
 }
 
+// Returns whether memory that is freed returns at once, by the rule of the C library (mallopt(3), M_MMAP_THRESHOLD): if
+// the block is longer than those that were freed before it, or very long. Memory that messages pass through is kept.
+bool returns_at_once(const void* block, std::size_t bytes) {
+  if (bytes <= heap.longest_kept || is_shared(block, page_bytes())) return false;
+  if (bytes <= max_kept) heap.longest_kept = bytes;
+  return true;
+}
+
 void release_locked(void* block) {
-  heap.spans.give_back(page_of(block));
+  const Spans::Page first = page_of(block), pages = heap.spans.pages_of(first);
+  if (returns_at_once(block, std::size_t{pages} << page_shift())) {
+    drop_pages(first, pages);
+    heap.spans.give_back_zero(first);
+  } else {
+    heap.spans.give_back(first);
+  }
   --heap.blocks;
   choose_shared_from();
   const std::size_t idle = heap.idle();
@@ -155,14 +176,27 @@ void release_locked(void* block) {
   }
 }
 
+// Returns whether memory that is returned for fragments, and comes anew, has taken only a small part of the time.
+bool may_purge(std::int64_t now) {
+  if (now - heap.purge_start_ns >= purge_period_ns) {
+    heap.purge_start_ns = now;
+    heap.purge_ns = 0;
+  }
+  return heap.purge_ns <= purge_burst_ns + (now - heap.purge_start_ns) / purge_part;
+}
+
 // Called after memory was taken: keeps the records up to date, and returns idle memory where fragments have made too
 // much of it.
 void note_taken() {
   const std::size_t taken = heap.taken(), idle = heap.idle();
   heap.least_idle = std::min(heap.least_idle, idle);
   heap.most_taken = std::max(heap.most_taken, taken);
-  const std::size_t most = heap.most_taken + slack(heap.most_taken);
-  if (taken + idle > most) purge(most - slack(heap.most_taken) / 2 - taken);
+  std::size_t room = slack(heap.most_taken);
+  if (taken + idle <= heap.most_taken + room) return;
+  if (!may_purge(now_ns(CLOCK_MONOTONIC))) room = large_slack(heap.most_taken);
+  if (taken + idle <= heap.most_taken + room) return;
+  purge(heap.most_taken + room / 2 - taken);
+  heap.purge_ns += static_cast<std::int64_t>((idle - heap.idle()) / bytes_per_ns);
 }
 
 // Blocks beyond it go to the C library's heap, which usually refuses them, too.

@@ -26,18 +26,30 @@ Spans::SizeClass Spans::first_fit(Page pages) {
   return class_of(pages + more);
 }
 
+// Returns the shortest span of a list that is long enough, among its first few; `none` if there is none. The closer it
+// fits, the denser memory stays.
+Spans::Page Spans::best_of(Page list, Page pages) const {
+  constexpr int few = 16;
+  Page best = none;
+  for (int looked = 0; list && looked < few; ++looked, list = table_[list - 1].list.next) {
+    const Page length = table_[list - 1].pages;
+    if (length >= pages && (best == none || length < table_[best].pages)) best = list - 1;
+  }
+  return best;
+}
+
 Spans::Page Spans::find(Page pages) const {
-  // A span of the very list that it would go to may fit as well; looking at its first one keeps memory dense.
+  // A span of the very list that it would go to may fit as well.
   const SizeClass own = class_of(pages);
-  if (const Page head = lists_[own.level][own.sub]; head && table_[head - 1].pages >= pages) return head - 1;
+  if (const Page found = best_of(lists_[own.level][own.sub], pages); found != none) return found;
   const SizeClass from = first_fit(pages);
   if (from.level >= level_count) return none;
   if (const std::uint32_t subs = subs_[from.level] & (~0u << from.sub))
-    return lists_[from.level][std::countr_zero(subs)] - 1;
+    return best_of(lists_[from.level][std::countr_zero(subs)], pages);
   const std::uint32_t levels = from.level + 1 < level_count ? levels_ & (~0u << (from.level + 1)) : 0;
   if (!levels) return none;
   const int level = std::countr_zero(levels);
-  return lists_[level][std::countr_zero(subs_[level])] - 1;
+  return best_of(lists_[level][std::countr_zero(subs_[level])], pages);
 }
 
 // Returns how many pages of a free span may have been used since they were zero.
@@ -145,6 +157,12 @@ Spans::Page Spans::take(Page pages, Page alignment, bool& is_zero) {
 void Spans::give_back(Page first) {
   taken_ -= table_[first].pages;
   table_[first].use = free_and_used;
+  insert(merged(first));
+}
+
+void Spans::give_back_zero(Page first) {
+  taken_ -= table_[first].pages;
+  table_[first].use = free_and_zero;
   insert(merged(first));
 }
 

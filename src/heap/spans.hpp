@@ -43,6 +43,8 @@ class Spans {
   // `none` if there is none. `is_zero` tells whether all of its bytes are zero.
   Page take(Page pages, Page alignment, bool& is_zero);
   void give_back(Page first);
+  // The same for a span whose pages were returned to the system.
+  void give_back_zero(Page first);
   // Makes a taken span longer or shorter where it lies. Returns whether it could.
   bool resize(Page first, Page pages);
 
@@ -71,6 +73,7 @@ class Spans {
 
   static SizeClass class_of(Page pages);
   static SizeClass first_fit(Page pages);
+  Page best_of(Page list, Page pages) const;
   Page find(Page pages) const;
   bool is_free(Page first) const { return table_[first].use != taken; }
   bool is_free_before(Page first) const { return first > begin_ && is_free(table_[first - 1].first); }
