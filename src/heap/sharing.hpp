@@ -15,7 +15,8 @@
 // none begins while pages move, in either direction (Header::moving). tests/python/heap_protocol.py is a model of this,
 // of which all interleavings are explored.
 //
-// Threads: all functions need the heap's lock, but is_shared(), share_message() and answer_wish(), which take it.
+// Threads: all functions need the heap's lock, but own_header() and is_shared(), which need none, and share_message() and
+// answer_wish(), which take it.
 #pragma once
 
 #include <atomic>
