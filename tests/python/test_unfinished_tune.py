@@ -558,7 +558,7 @@ def test_the_time_is_told_before(machine: Machine) -> None:
     machine.started.clear()
     assert "2 MPIs (openmpi-5.0.11, mpich-5.0.2): about 11 min in all, of which 1 min to build" in said
     phases = "(searching 2 min 15 s, playing off 45 s, confirming 2 min)"
-    assert f"1 of 2, openmpi-5.0.11, shared-l3: about 5 min, at most 10 min 15 s {phases}" in said
+    assert f"1 of 2, openmpi-5.0.11, shared-l3: about 5 min, at most 10 min 40 s {phases}" in said
     with Unfinished(Path("nearfield-rules/mpich-5.0.2.toml")).held(resume=True) as unfinished:
         unfinished.add(TrialLine.of("shared-l3", 60.0, Trial({}, "model", "unfit")))
     said = tune("--all-mpis", "--resume").output
