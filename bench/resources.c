@@ -1,8 +1,9 @@
 /* Starts a program and says what it took: resources FILE [NAME=VALUE ...] -- PROGRAM [ARGUMENT ...]
  *
  * Writes "SECONDS CPU_SECONDS FAULTS PEAK_KIB STATUS" to FILE: from before the fork to the end, wait4's processor time,
- * page faults and ru_maxrss, and its exit code, or 128 and the signal. Variables are set for the program only. A process of its own that is small, since ru_maxrss
- * counts what the process was before it became the program: of a child of Python it would be Python's. */
+ * page faults and ru_maxrss, and its exit code, or 128 and the signal. Variables are set for the program only. This is a
+ * small process of its own, since ru_maxrss counts what the process was before it became the program: of a child of
+ * Python it would be Python's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -150,14 +150,14 @@ void choose_shared_from() {
 // Returns whether memory that is freed returns at once, by the rule of the C library (mallopt(3), M_MMAP_THRESHOLD): if
 // the block is longer than those that were freed before it, or very long. Memory that messages pass through is kept.
 bool returns_at_once(const void* block, std::size_t bytes) {
-  if (bytes <= heap.longest_kept || is_shared(block, page_bytes())) return false;
-  if (bytes <= max_kept) heap.longest_kept = bytes;
-  return true;
+  return bytes > heap.longest_kept && !is_shared(block, page_bytes());
 }
 
 void release_locked(void* block) {
   const Spans::Page first = page_of(block), pages = heap.spans.pages_of(first);
-  if (returns_at_once(block, std::size_t{pages} << page_shift())) {
+  const std::size_t bytes = std::size_t{pages} << page_shift();
+  if (returns_at_once(block, bytes)) {
+    if (bytes <= max_kept) heap.longest_kept = bytes;
     drop_pages(first, pages);
     heap.spans.give_back_zero(first);
   } else {
@@ -278,8 +278,9 @@ void ThreadCache::end() {
 
 void open_heap(const Settings& settings) {
   have_thread_end = pthread_key_create(&thread_end, [](void* ended) { static_cast<ThreadCache*>(ended)->end(); }) == 0;
+  Lock lock(heap.lock);  // the program may have threads by now
   heap.reason = heap.region.open();
-  // Is called by the first thread, which holds Header::alive as long as the program lives.
+  // Is called by the thread that initializes MPI, which holds Header::alive as long as it lives.
   if (!heap.reason) heap.reason = open_sharing();
   if (heap.reason) return;
   heap.spans.start(heap.region.table());

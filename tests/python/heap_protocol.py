@@ -150,7 +150,7 @@ def jump_unless(condition: Callable[[State], bool], over: int) -> Step:
 
 def share(*, waits_for_writers: bool = True) -> Steps:
     """sharing.cpp, share_locked() and share_piece(): the owner moves its page into the file. pwrite copies one half
-    after the other. If a peer writes, nothing moves; here it is waited for, and once more looked at in between."""
+    after the other. If a peer writes, nothing moves."""
     steps: Steps = [
         ("begins to move", lambda s: replace(s, moving=True)),
         ("is the page private?", jump_unless(lambda s: s.mapping == "private", over=5)),
