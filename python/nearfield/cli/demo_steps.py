@@ -107,9 +107,10 @@ def said_of_profile(out: Path) -> str:
         return f"nothing: {error.message}"
     measured = f"{counted(profile.records.height, 'number')} of {profile.run.mpi.family} {profile.run.mpi.version}"
     told = [measured]
-    if profile.records.height:
-        stable = int(profile.records["stable"].sum()) / profile.records.height
-        told[0] += f", {stable:.0%} of them stable"
+    times = profile.records.filter(profile.records["unit"] == "ns")
+    if times.height:
+        stable = int(times["stable"].sum()) / times.height
+        told[0] += f", {stable:.0%} of its times stable"
         if stable < MOSTLY_UNSTABLE:
             told.append("so much moved meanwhile that hardly any number can be relied on")
     if failed := sum(launch.state == "failed" for launch in profile.run.launch):
