@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <system_error>
 
 #include "stream/event_bytes.hpp"
@@ -15,6 +16,8 @@ Reader::Memory::Memory()
 namespace {
 
 std::unique_ptr<Input> opened(const std::string& path) {
+  std::error_code unknown;
+  if (std::filesystem::is_fifo(path, unknown)) throw BrokenStream(path + ": a pipe, which cannot be read out of order");
   try {
     return std::make_unique<FileInput>(path);
   } catch (const std::system_error& error) {

@@ -1,5 +1,6 @@
 // Does a reader of a stream get back what was recorded, to the last byte, and are broken streams refused?
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -188,6 +189,9 @@ void broken_streams_are_refused() {
   }
   CHECK(accepted == 0);
   CHECK_THROWS(Reader(folder.path + "/none.nfs"));
+  const std::string pipe = folder.path + "/pipe.nfs";
+  CHECK(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THROWS(Reader(pipe));  // at once: nobody writes to it
 }
 
 }  // namespace
