@@ -7,7 +7,7 @@ from pathlib import Path
 from nearfield import itself
 from nearfield.report.markup import folded, raw, table, tag, text
 from nearfield.reproduce.outcome import Judged, Series
-from nearfield.reproduce.shown import writer_x
+from nearfield.reproduce.writers import writer_x
 from nearfield.units import UNITS, counted
 
 

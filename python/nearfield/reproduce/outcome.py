@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, FiniteFloat, ValidationError, field_validator
 
 from nearfield import itself
 from nearfield.base.files import content_of, write_whole
 from nearfield.base.toml import Table
 from nearfield.errors import ProfileError
+from nearfield.reproduce.writers import WRITERS
 from nearfield.units import counted
 
 FILE = "reproduction.json"
@@ -23,7 +24,7 @@ class Line(Table):
     """A judged curve, or the one that it is compared with: (parameter, number)."""
 
     name: str
-    points: list[tuple[float, float]]
+    points: list[tuple[FiniteFloat, FiniteFloat]]
 
 
 class Series(Table):
@@ -38,12 +39,20 @@ class Series(Table):
 
 
 class Shown(Table):
-    """The curves and the records that a verdict follows from. `kind` names the unit of the numbers (shown.py)."""
+    """The judged curve, the curve that it is compared with, if any, and the records of both. `kind` is a name in
+    WRITERS."""
 
     by: str
     kind: str
-    lines: list[Line]
+    lines: Annotated[list[Line], Field(min_length=1, max_length=2)]
     records: list[Series]
+
+    @field_validator("kind")
+    @classmethod
+    def _is_known(cls, kind: str) -> str:
+        if kind not in WRITERS:
+            raise ValueError(f"{kind!r} is no unit")
+        return kind
 
 
 class Answer(Table):

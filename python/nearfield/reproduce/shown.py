@@ -4,34 +4,15 @@ record that went into it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from nearfield.reproduce.checks import curves_of, other_curve
 from nearfield.reproduce.curves import Points, Records, Row, metrics_of, single, x_of
 from nearfield.reproduce.outcome import Line, Series, Shown
 from nearfield.reproduce.schema import Curve, Statement
-from nearfield.units import UNITS, format_bytes
-
-
-def _short(value: float) -> str:
-    """Returns three digits, without an exponent for what is written without one."""
-    return f"{float(f'{value:.3g}'):g}"
-
-
-IN_BYTES = ("size_bytes", "load_bytes", "whole_bytes")
-WRITERS: Mapping[str, Callable[[float], str]] = {
-    "gain": lambda y: f"{_short(100 * y)} %",
-    "factor": lambda y: f"{_short(y)}x",
-    "mb_per_s": lambda y: f"{_short(y)} MB/s",
-    "per_line": lambda y: f"{y:.2g} a line",
-    **UNITS,
-}
-
-
-def writer_x(by: str) -> Callable[[float], str]:
-    """Returns what formats a curve's parameter."""
-    return format_bytes if by in IN_BYTES else lambda x: f"{by} {x:g}"
+from nearfield.reproduce.writers import IN_BYTES
+from nearfield.units import format_bytes
 
 
 def kind_of(curve: Curve, records: Records) -> str:

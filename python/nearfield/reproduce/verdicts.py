@@ -16,7 +16,8 @@ from nearfield.reproduce.curves import Points, Row, alternatives, points
 from nearfield.reproduce.judges import JUDGES, Asked
 from nearfield.reproduce.outcome import Answer, Chosen, Judged, JudgedClaim, Shown, verdict
 from nearfield.reproduce.schema import Claim, Curve, Paper, Statement
-from nearfield.reproduce.shown import WRITERS, kind_of, shown, writer_x
+from nearfield.reproduce.shown import kind_of, shown
+from nearfield.reproduce.writers import WRITERS, writer_x
 
 
 @dataclass(frozen=True)
