@@ -5,7 +5,7 @@
 // parent waits, so that they stay the same pages for threads that write to them and for network cards.
 //
 // Children that share the parent's memory until they exec (vfork, posix_spawn, popen, system) have nothing to do with
-// it. A child that was made by clone() without fork's handlers has no shared pages.
+// it. Before a child is made past fork's handlers, by clone() or syscall(), all pages become private (remapped.cpp).
 #pragma once
 
 namespace nearfield::heap {

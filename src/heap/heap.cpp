@@ -38,20 +38,18 @@ constexpr std::size_t bytes_per_ns = 4;  // about, that can return and come anew
 constexpr std::int64_t unneeded_ns = 10'000'000'000;
 // - at once if it is more than this and a part of what is in use, since the system may need it.
 constexpr std::size_t much_idle = std::size_t{256} << 20, much_idle_part = 4;
-// - at once if the block is longer than this, or than those that were freed before, and no messages pass through it.
-constexpr std::size_t max_kept = 32 * MiB;
+// - at once if the block is very long, or longer than those that were freed before, and no messages pass through it.
 // If less than this is idle, not even the clock is read.
 constexpr std::size_t always_kept = std::size_t{16} << 20;
-// From here on, memory for calloc is returned to the system instead of being set to zero: its pages come anew, zero,
-// where they are first used.
-constexpr std::size_t dropped_from = std::size_t{32} << 20;
+// Very long blocks begin where a huge page can begin; gaps before shorter ones would be memory that is lost. Their memory
+// is not set to zero for calloc but returned to the system: its pages come anew, zero, where they are first used.
+constexpr std::size_t very_long = 32 * MiB;
+// A block that moves is copied in pieces, each of which returns to the system when it is copied.
+constexpr std::size_t moved_at_once = MiB;
 
 // What blocks lose by ending inside a page is bounded: half a page each, together about this and a part of what the
 // program has in use. The more is lost, the longer blocks must be to come from here.
 constexpr std::size_t max_lost_bytes = std::size_t{512} << 10, max_lost_part = 256, long_block = std::size_t{128} << 10;
-
-// Longer blocks begin where a huge page can begin. Shorter ones do not, since the gaps would be memory that is lost.
-constexpr std::size_t aligned_from = std::size_t{32} << 20;
 
 // Returns whether the process has only one thread, so that no lock is needed. False if the C library (before glibc
 // 2.32) does not tell.
@@ -81,7 +79,7 @@ struct Heap {
   std::size_t from = 0;  // Settings::from
   int forks = 0;
   std::size_t most_taken = 0;             // bytes, at any time
-  std::size_t longest_kept = long_block;  // bytes: of the blocks that were freed, up to max_kept
+  std::size_t longest_kept = long_block;  // bytes: of the blocks that were freed, up to very_long
   std::size_t least_idle = 0;             // bytes, in the period that began then
   std::int64_t period_start_ns = 0;
   std::int64_t purge_start_ns = 0, purge_ns = 0;  // since when, and how long, memory was returned for fragments
@@ -157,7 +155,7 @@ void release_locked(void* block) {
   const Spans::Page first = page_of(block), pages = heap.spans.pages_of(first);
   const std::size_t bytes = std::size_t{pages} << page_shift();
   if (returns_at_once(block, bytes)) {
-    if (bytes <= max_kept) heap.longest_kept = bytes;
+    if (bytes <= very_long) heap.longest_kept = bytes;
     drop_pages(first, pages);
     heap.spans.give_back_zero(first);
   } else {
@@ -205,15 +203,20 @@ std::size_t physical_memory() {
   return bytes;
 }
 
+// Adds at least so many pages behind all others. Returns whether it could.
+bool grow(Spans::Page pages) {
+  const Spans::Page had = heap.region.usable_pages(), more = heap.region.grow(pages);
+  if (more) heap.spans.add(had, more);
+  return more != 0;
+}
+
 void* take_locked(std::size_t bytes, std::size_t alignment, bool& is_zero) {
   if (!heap.region.is_open() || bytes > physical_memory() || alignment > heap_span / 4) return nullptr;
-  if (bytes >= aligned_from && alignment < huge_page_bytes) alignment = huge_page_bytes;
+  if (bytes >= very_long && alignment < huge_page_bytes) alignment = huge_page_bytes;
   const Spans::Page pages = pages_for(bytes), aligned = std::max(pages_for(alignment), Spans::Page{1});
   Spans::Page first = heap.spans.take(pages, aligned, is_zero);
   if (first == Spans::none) {
-    const Spans::Page had = heap.region.usable_pages(), more = heap.region.grow(pages + aligned);
-    if (!more) return nullptr;
-    heap.spans.add(had, more);
+    if (!grow(pages + aligned)) return nullptr;
     first = heap.spans.take(pages, aligned, is_zero);
     if (first == Spans::none) return nullptr;
   }
@@ -304,7 +307,7 @@ void* allocate_zeroed(std::size_t bytes) {
   {
     Lock lock(heap.lock);
     block = take_locked(bytes, 1, is_zero);
-    if (block && !is_zero && bytes >= dropped_from) {
+    if (block && !is_zero && bytes >= very_long) {
       drop_pages(page_of(block), pages_for(bytes));
       is_zero = true;
     }
@@ -319,13 +322,26 @@ void release(void* block) {
 }
 
 bool resize_in_place(void* block, std::size_t bytes) {
-  if (bytes > heap_span / 2) return false;
+  if (bytes > physical_memory()) return false;
   Lock lock(heap.lock);
   const Spans::Page first = page_of(block), pages = pages_for(bytes);
-  if (pages != heap.spans.pages_of(first) && !heap.spans.resize(first, pages)) return false;
+  if (pages != heap.spans.pages_of(first) && !heap.spans.resize(first, pages)) {
+    if (!heap.spans.is_last(first) || !grow(pages) || !heap.spans.resize(first, pages)) return false;
+  }
   heap.spans.set_wanted_bytes(first, bytes);
   note_taken();
   return true;
+}
+
+void move_content(void* to, void* from, std::size_t bytes) {
+  auto* source = static_cast<char*>(from);
+  auto* target = static_cast<char*>(to);
+  for (; bytes >= 2 * moved_at_once; bytes -= moved_at_once, source += moved_at_once, target += moved_at_once) {
+    std::memcpy(target, source, moved_at_once);
+    Lock lock(heap.lock);
+    drop_pages(page_of(source), pages_for(moved_at_once));
+  }
+  std::memcpy(target, source, bytes);
 }
 
 std::size_t usable_bytes(const void* block) { return heap.spans.wanted_bytes(page_of(block)); }

@@ -24,6 +24,9 @@ void* allocate_zeroed(std::size_t bytes);
 // The block must be from one of these functions.
 void release(void* block);
 bool resize_in_place(void* block, std::size_t bytes);
+// Moves the first bytes of a block to another block. Returns the memory of a long one to the system piece by piece, so
+// that there are never two copies of all of it; its content is lost.
+void move_content(void* to, void* from, std::size_t bytes);
 std::size_t usable_bytes(const void* block);
 // Returns all free memory to the system, this thread's cached blocks included.
 void trim();

@@ -101,11 +101,18 @@ void* aligned(std::size_t alignment, std::size_t bytes) {
   return next.memalign(alignment, bytes);
 }
 
-// Moves a block to another heap, in either direction.
+// The C library makes a block of this length longer without a copy, so that it stays there.
+constexpr std::size_t stays_from = std::size_t{1} << 20;
+
+// Moves a block to a longer or shorter one, which may lie in the other heap.
 void* moved(void* old, std::size_t had, std::size_t bytes) {
   void* block = bytes >= shared_from ? malloc_here(bytes) : malloc_elsewhere(bytes);
   if (!block) return nullptr;
-  std::memcpy(block, old, had < bytes ? had : bytes);
+  const std::size_t count = had < bytes ? had : bytes;
+  if (in_heap(old))
+    move_content(block, old, count);
+  else
+    std::memcpy(block, old, count);
   if (in_heap(old))
     free_here(old);
   else if (!is_early(old))
@@ -145,7 +152,8 @@ NEARFIELD_EXPORT void* realloc(void* old, std::size_t bytes) {
   if (!old) return malloc(bytes);
   if (!in_heap(old) && !is_early(old)) {
     if (bytes < shared_from || !next.tells_lengths) return next.realloc(old, bytes);
-    return moved(old, usable(old), bytes);
+    const std::size_t had = usable(old);
+    return had < stays_from ? moved(old, had, bytes) : next.realloc(old, bytes);
   }
   if (bytes == 0) {
     free(old);

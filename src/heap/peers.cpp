@@ -12,6 +12,7 @@
 
 #include "base/linux.h"
 #include "heap/kernel_call.hpp"
+#include "heap/next_calls.hpp"
 #include "heap/seccomp.hpp"
 
 namespace nearfield::heap {
@@ -41,8 +42,7 @@ std::size_t slot_of(pid_t pid) { return static_cast<std::size_t>(pid) * 0x9e3779
 // Maps memory without malloc, which must not be called here because it may be waiting for us.
 template <typename T>
 T* map_array(std::size_t count) {
-  void* memory =
-      mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = map_on_demand(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? nullptr : static_cast<T*>(memory);
 }
 
@@ -64,8 +64,7 @@ char* map_aligned(int file, std::size_t offset, int protection) {
   char* begin = static_cast<char*>(reserved);
   char* aligned =
       reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(begin) + huge_page - 1) / huge_page * huge_page);
-  void* at =
-      mmap(aligned, window_bytes, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, static_cast<off_t>(offset));
+  void* at = map_on_demand(aligned, window_bytes, protection, MAP_SHARED | MAP_FIXED, file, static_cast<off_t>(offset));
   if (at == MAP_FAILED) {
     munmap(reserved, room);
     return nullptr;
@@ -79,7 +78,7 @@ char* map_aligned(int file, std::size_t offset, int protection) {
 
 // Maps a part of a peer's file; nullptr if that is not possible. A child of fork has none of it.
 void* map_part(int file, std::size_t bytes, std::size_t offset, int protection) {
-  void* at = mmap(nullptr, bytes, protection, MAP_SHARED | MAP_NORESERVE, file, static_cast<off_t>(offset));
+  void* at = map_on_demand(nullptr, bytes, protection, MAP_SHARED, file, static_cast<off_t>(offset));
   if (at == MAP_FAILED) return nullptr;
   madvise(at, bytes, MADV_DONTFORK);
   return at;
@@ -208,13 +207,17 @@ bool Peer::map_window(Window& window, std::size_t offset, bool for_writing) {
     window.begin.store(begin, std::memory_order_release);
     Peers::note(this, offset / window_bytes);
   } else if (for_writing && !window.writable.load()) {
-    // Mapped anew: after mprotect() every page that was read would fault again when it is written.
+    // Mapped anew, in one step, since other threads read here: after mprotect() every page that was read would fault
+    // again when it is written.
     const int file = fetch_file();
     if (file < 0) return false;
-    const void* at = mmap(begin, window_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file,
-                          static_cast<off_t>(offset));
+    void* other = map_part(file, window_bytes, offset, PROT_READ | PROT_WRITE);
     close(file);
-    if (at == MAP_FAILED) return false;
+    if (!other) return false;
+    if (mremap(other, window_bytes, window_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, begin) == MAP_FAILED) {
+      munmap(other, window_bytes);
+      return false;
+    }
     keep_to_ourselves(begin);
     window.writable.store(true);
   }

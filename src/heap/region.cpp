@@ -73,8 +73,8 @@ bool map_private(std::uintptr_t at, std::size_t bytes) {
 
 // Maps a part of the file. A child of fork has none of it, unless it is told otherwise.
 char* map_shared(int file, void* at, std::size_t bytes, std::size_t offset) {
-  void* mapped = next_mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | (at ? MAP_FIXED : 0), file,
-                           static_cast<off_t>(offset));
+  void* mapped = map_on_demand(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), file,
+                               static_cast<off_t>(offset));
   if (mapped == MAP_FAILED) return nullptr;
   next_madvise(mapped, bytes, MADV_DONTFORK);
   return static_cast<char*>(mapped);

@@ -105,6 +105,20 @@ int next_munmap(void* at, std::size_t bytes) {
   return next(at, bytes);
 }
 
+int next_mprotect(void* at, std::size_t bytes, int protection) {
+  static const auto next = next_function<int (*)(void*, std::size_t, int)>("mprotect");
+  return next(at, bytes, protection);
+}
+
+void* map_on_demand(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
+  void* mapped = next_mmap(at, bytes, PROT_NONE, flags | MAP_NORESERVE, file, offset);
+  if (mapped == MAP_FAILED) return MAP_FAILED;
+  munlock(mapped, bytes);  // while no page can be made there
+  if (next_mprotect(mapped, bytes, protection) == 0) return mapped;
+  next_munmap(mapped, bytes);
+  return MAP_FAILED;
+}
+
 int next_madvise(void* at, std::size_t bytes, int advice) {
   static const auto next = next_function<int (*)(void*, std::size_t, int)>("madvise");
   const OwnCall own;
@@ -199,9 +213,8 @@ NEARFIELD_EXPORT int madvise(void* at, std::size_t bytes, int advice) noexcept {
 }
 
 NEARFIELD_EXPORT int mprotect(void* at, std::size_t bytes, int protection) noexcept {
-  static const auto next = next_function<int (*)(void*, std::size_t, int)>("mprotect");
   if (protection != (PROT_READ | PROT_WRITE)) before_change(at, bytes);
-  return next(at, bytes, protection);
+  return next_mprotect(at, bytes, protection);
 }
 
 NEARFIELD_EXPORT int pkey_mprotect(void* at, std::size_t bytes, int protection, int key) noexcept {
@@ -222,4 +235,17 @@ NEARFIELD_EXPORT int ioctl(int file, unsigned long request, ...) noexcept {
     before_change(reinterpret_cast<const void*>(range.start), range.len);
   }
   return next(file, request, argument);
+}
+
+// A child that shares no memory with its parent; threads are made by other functions of the C library.
+NEARFIELD_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* argument, ...) noexcept {
+  static const auto next = next_function<int (*)(int (*)(void*), void*, int, void*, ...)>("clone");
+  va_list rest;
+  va_start(rest, argument);
+  auto* parent = va_arg(rest, pid_t*);
+  void* thread_area = va_arg(rest, void*);
+  auto* child = va_arg(rest, pid_t*);
+  va_end(rest);
+  if (!(flags & CLONE_VM)) before_fork_call();
+  return next(function, stack, flags, argument, parent, thread_area, child);
 }

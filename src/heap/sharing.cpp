@@ -49,8 +49,7 @@ class PageBits {
 
  private:
   bool map() {
-    void* memory =
-        next_mmap(nullptr, bits_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory = map_on_demand(nullptr, bits_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return false;
     words_ = static_cast<std::uint64_t*>(memory);
     return true;

@@ -184,6 +184,11 @@ bool Spans::resize(Page first, Page pages) {
   return true;
 }
 
+bool Spans::is_last(Page first) const {
+  const Page behind = end_of(first);
+  return behind == end_ || (is_free(behind) && end_of(behind) == end_);
+}
+
 bool Spans::is_taken_span(Page first) const {
   if (first < begin_ || first >= end_ || table_[first].use != taken) return false;
   const Page pages = table_[first].pages;

@@ -47,6 +47,8 @@ class Spans {
   void give_back_zero(Page first);
   // Makes a taken span longer or shorter where it lies. Returns whether it could.
   bool resize(Page first, Page pages);
+  // Returns whether behind a taken span lies nothing but free pages, so that it can grow into those that add() adds.
+  bool is_last(Page first) const;
 
   Page pages_of(Page first) const { return table_[first].pages; }
   std::uint64_t wanted_bytes(Page first) const { return table_[first].wanted_bytes; }

@@ -7,6 +7,7 @@
 //   fork_memory       what is freed after a fork returns to the system
 //   fork_copies       children of a fork have their parent's memory without copies of it
 //   untouched         memory that was only read takes none; MADV_DONTNEED gives it back, and leaves zeros
+//   growing           arrays that grow are never there twice
 //   fork_pinned       a buffer that the kernel or a device writes to is the same one after a fork
 //   memory            what is freed returns to the system, also from threads that end
 //   limits            mlockall, and blocks longer than all memory
@@ -403,6 +404,17 @@ std::size_t resident() {
   return here * 4096;
 }
 
+// Returns the most bytes that were resident at any time.
+std::size_t max_resident() {
+  std::FILE* file = std::fopen("/proc/self/status", "r");
+  char line[256];
+  std::size_t kib = 0;
+  while (std::fgets(line, sizeof line, file) && std::sscanf(line, "VmHWM: %zu", &kib) != 1) {
+  }
+  std::fclose(file);
+  return kib * KiB;
+}
+
 // Returns the bytes of memory that only this process has.
 std::size_t own_memory() {
   std::FILE* file = std::fopen("/proc/self/smaps_rollup", "r");
@@ -446,6 +458,27 @@ void untouched() {
     CHECK(is_zero(page, size / 4) && resident() < before + 16 * MiB);
     std::free(block);
   }
+}
+
+// Arrays that grow by turns, so that each is in the way of the other, and one by itself.
+void growing() {
+  const std::size_t before = max_resident();
+  Byte *block = nullptr, *other = nullptr;
+  std::size_t size = 0, other_size = 0;
+  const auto grow = [](Byte*& array, std::size_t& had, std::size_t wanted) {
+    array = static_cast<Byte*>(std::realloc(array, hidden(wanted)));
+    std::memset(array + had, static_cast<int>(wanted % 251), wanted - had);
+    had = wanted;
+  };
+  while (size < 256 * MiB) {
+    grow(block, size, size + size / 2 + 100 * KiB);
+    if (size < 100 * MiB) grow(other, other_size, size / 8);
+    CHECK(block[0] == 100 * KiB % 251 && block[size - 1] == size % 251);
+    CHECK(other[0] == (100 * KiB / 8) % 251 && other[other_size - 1] == other_size % 251);
+  }
+  CHECK(max_resident() < before + size + other_size + 16 * MiB);
+  std::free(block);
+  std::free(other);
 }
 
 // An io_uring pins a buffer as network cards do.
@@ -599,6 +632,7 @@ int main(int argc, char** argv) {
   if (what == "fork_memory") fork_memory();
   if (what == "fork_copies") fork_copies();
   if (what == "untouched") untouched();
+  if (what == "growing") growing();
   if (what == "fork_pinned") fork_pinned();
   if (what == "memory") fragments_cost_little(), freed_memory_returns(), ending_threads_keep_nothing();
   if (what == "limits") limits();

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+import time
 from pathlib import Path
 
 import mpi_program
@@ -57,14 +59,15 @@ def test_messages_arrive(installation: Installation, messages: Path, tmp_path: P
     ranks = 3 if how == "spawn" else 2
     # Open MPI and MPICH from 4.3 on give a sender that waits its turn to help; on a busy host that may come late.
     helps = how == "messages" and installation.name.startswith(("openmpi", "mpich-5"))
-    for _ in range(10):
+    until = time.monotonic() + 60
+    for number in itertools.count():
         done = mpi.run(installation, [str(messages), how], 2, oversubscribe=ranks > CORES, timeout_s=40, env=settings)
         assert done.ok, done.stdout + done.stderr
         assert "all right" in done.stdout.splitlines()
         ended = [report for report in reports(tmp_path) if report.values["rank"] != "-"]
         assert len(ended) >= 2
         helped = sum(report.messages("user_both") for report in ended)
-        if helped or not helps:
+        if helped or not helps or (number >= 10 and time.monotonic() > until):
             break
     if installation.family != "intel" and (how, installation.family) not in BY_KERNEL and how != "freed":
         assert sum(report.in_user_space for report in ended) > 0

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import mpi_program
 import pytest
-from heap_peers import Peers, environment, peers, reports
+from heap_peers import Peer, Peers, environment, peers, reports
 
 from nearfield.base.files import chosen
 from nearfield.doctor import kernel, memory
@@ -104,6 +104,11 @@ def test_freed_memory_returns_to_the_system(built: Path) -> None:
 def test_untouched_memory_costs_nothing(built: Path) -> None:
     """Does memory that is only read take none, and does MADV_DONTNEED give it back and leave zeros?"""
     assert run([built / "blocks", "untouched"]) == "right\n"
+
+
+def test_arrays_that_grow_are_never_there_twice(built: Path) -> None:
+    """Does realloc() take no more memory than the longer array has, as the C library's does by mremap()?"""
+    assert run([built / "blocks", "growing"]) == "right\n"
 
 
 def test_many_short_blocks_are_the_c_librarys(ranks: Peers) -> None:
@@ -302,6 +307,15 @@ def test_a_fork_divides_the_content(ranks: Peers) -> None:
     assert peer.ask("get", child.pid, news[child], size, 9) == f"{size} right"
     report = ranks.report(peer)
     assert (report.in_user_space, report.by_kernel) == (3, 8)
+
+
+def test_a_clone_divides_the_content(ranks: Peers) -> None:
+    """Has a child that clone() makes, past the handlers of forks, the content of shared pages, as pages of its own?"""
+    parent, peer = ranks.start(), ranks.start()
+    address = parent.filled(3 * MiB, 1)
+    ranks.share(parent, peer, address, 3 * MiB)
+    assert parent.ask("check_in_clone", address, 3 * MiB, 1) == "right"
+    assert peer.ask("get", parent.pid, address, 3 * MiB, 1) == f"{3 * MiB} right"
 
 
 def test_a_child_reads_whom_its_parent_has_read(ranks: Peers) -> None:
@@ -553,6 +567,25 @@ def test_locked_and_excessive_memory(built: Path, limits: str) -> None:
     assert run(limited(limits, built / "blocks", "limits")).endswith("right\n")
 
 
+def test_reading_takes_no_memory_of_a_program_that_locks_it(ranks: Peers) -> None:
+    """Where a reader has locked its memory of the future, do only those pages of its peer's file come into being there
+    through which a message passes?"""
+    owner, reader = ranks.start(), ranks.start()
+    if reader.ask("lock") != "done":
+        pytest.skip("the limit of locked memory is too low (ulimit -l)")
+    before = resident_kib(reader)
+    address = owner.filled(MiB, 1)
+    ranks.share(owner, reader, address, MiB)
+    assert reader.ask("get", owner.pid, address, MiB, 1) == f"{MiB} right"
+    assert resident_kib(reader) - before < 8 * 1024
+    assert ranks.report(reader).in_user_space > 0
+
+
+def resident_kib(peer: Peer) -> int:
+    status = Path(f"/proc/{peer.pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:")))
+
+
 def test_address_space_that_is_too_small_for_a_block(built: Path) -> None:
     """Where the region cannot grow, does the C library give the block?"""
     code = "import sys; a = [bytearray(60 << 20) for _ in range(3)]; print(len(a))"
@@ -598,7 +631,7 @@ def test_programs_take_no_notice() -> None:
     )
     assert {line.split()[-1] for line in shown.stdout.splitlines()} == {
         "malloc", "free", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc",
-        "malloc_usable_size", "malloc_trim", "process_vm_readv", "process_vm_writev", "syscall", "_Fork",
+        "malloc_usable_size", "malloc_trim", "process_vm_readv", "process_vm_writev", "syscall", "_Fork", "clone",
         "mmap", "mmap64", "munmap", "mremap", "madvise", "mprotect", "pkey_mprotect", "ioctl", "pthread_create",
         *(f"{prefix}_{name}" for prefix in ("MPI", "PMPI") for name in MPI_FUNCTIONS),
     }  # fmt: skip
