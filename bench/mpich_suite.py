@@ -1,7 +1,9 @@
-"""Do MPICH's own tests end under observation, or under a simulation that decides for them, as they do alone?
+"""Do MPICH's own tests end under observation, under a simulation that decides for them, and under the shared heap as
+they do alone?
 
 Takes the folder test/mpi of MPICH's sources, configured and built for the MPI that --mpi names, and starts every line
-of the lists of tests in some of its folders: alone, and then by `nearfield observe` or `nearfield simulate run`. A test
+of the lists of tests in some of its folders: alone, and then by `nearfield observe`, by `nearfield simulate run`, or
+with the shared heap preloaded, in which every page that a message passes through is shared at once. A test
 ends well if it prints "No Errors" and its exit code is 0. A test that ends otherwise the second time is started twice
 more in each way, and counts unless it varies alone as well. A simulation that refuses a program says why; these are
 listed.
@@ -29,12 +31,15 @@ from support import console, finish, parser, verdict
 from nearfield import mpi
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
 from nearfield.mpi.process import MARK, end_all
+from nearfield.tune import shared_heap
 
 FOLDERS = "pt2pt,coll,comm"
 WAYS = {
     "observe": ["observe", "--force", "-o", "{trace}", "--"],
     "simulate": ["simulate", "run", "--policy", "memory", "--memory-slowdown", "1", "--json", "--"],
+    "heap": [],
 }
+HEAP = "on=1,share_first=1"
 REFUSED = "cannot be simulated"  # before a reason
 
 
@@ -116,7 +121,9 @@ def run(test: Test, inst: Installation, options: argparse.Namespace, way: str = 
     argv = [str(test.program), *test.arguments]
     command, env = launch_command(inst, argv, test.ranks, oversubscribe=test.ranks > (os.cpu_count() or 1))
     with TemporaryDirectory(prefix="nearfield-bench-") as folder:
-        if way:
+        if way == "heap":
+            env = {**env, **shared_heap.loading(os.environ), shared_heap.VARIABLE: HEAP}
+        elif way:
             words = [word.format(trace=f"{folder}/trace") for word in WAYS[way]]
             command = [sys.executable, "-m", "nearfield", *words, *command]
         process = subprocess.Popen(
