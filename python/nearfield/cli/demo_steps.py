@@ -20,13 +20,13 @@ from nearfield.follow import lines_or_silence
 from nearfield.measure.work import Work
 from nearfield.mpi.tied import tied
 from nearfield.profile import load
+from nearfield.profile.stability import MAX_UNSTABLE, measured_times
 from nearfield.terminal import err
 from nearfield.tune.rules import load_rules
 from nearfield.tune.unfinished import SUFFIX
 from nearfield.units import counted
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
-MOSTLY_UNSTABLE = 0.3  # share of stable numbers below which a profile tells little
 
 
 class Standing(Enum):
@@ -107,11 +107,11 @@ def said_of_profile(out: Path) -> str:
         return f"nothing: {error.message}"
     measured = f"{counted(profile.records.height, 'number')} of {profile.run.mpi.family} {profile.run.mpi.version}"
     told = [measured]
-    times = profile.records.filter(profile.records["unit"] == "ns")
+    times = measured_times(profile)
     if times.height:
-        stable = int(times["stable"].sum()) / times.height
-        told[0] += f", {stable:.0%} of its times stable"
-        if stable < MOSTLY_UNSTABLE:
+        unstable = 1 - int(times["stable"].sum()) / times.height
+        told[0] += f", {1 - unstable:.0%} of its times stable"
+        if unstable > MAX_UNSTABLE:
             told.append("so much moved meanwhile that hardly any number can be relied on")
     if failed := sum(launch.state == "failed" for launch in profile.run.launch):
         told.append(f"{counted(failed, 'launch', 'launches')} failed, so some numbers are missing")

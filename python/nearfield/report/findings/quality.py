@@ -8,19 +8,18 @@ import polars as pl
 
 from nearfield.base.words import listed
 from nearfield.profile import Profile
-from nearfield.profile.compare import declared_metrics
+from nearfield.profile.stability import MAX_UNSTABLE, declared_records, measured_times
 from nearfield.report.findings.finding import Finding
 from nearfield.report.words import percent
 
 MANY = 0.1
-MOST = 0.5  # beyond this share nothing but the finding is headlined
 NEARLY_ALL = 0.99
 DISTURBED = 0.05  # share of repetitions; every system disturbs so few
 
 
 def unstable(profile: Profile) -> Iterator[Finding]:
     """Returns the share of times whose interval is too wide, and the scenario with most of them."""
-    times = _declared(profile).filter((pl.col("unit") == "ns") & pl.col("value").is_not_null())
+    times = measured_times(profile)
     wide = times.filter(~pl.col("stable"))
     if not wide.height:
         return
@@ -36,13 +35,13 @@ def unstable(profile: Profile) -> Iterator[Finding]:
         f"{name} ({percent(most)}); they are drawn hollow, and findings use no more of them than their bounds."
     )
     action = "Measure again on a quiet machine, or longer (without --quick)." if share > MANY else ""
-    if share > MOST:
+    if share > MAX_UNSTABLE:
         statement, action = _useless(profile, wide.height, times.height)
     yield Finding(
         topic="quality",
         title=f"{percent(share)} of the times are unstable",
         statement=statement,
-        level="warning" if share > MOST else "note",
+        level="warning" if share > MAX_UNSTABLE else "note",
         action=action,
         numbers={"unstable": wide.height, "times": times.height, "share": share},
         weight=3 if share > MANY else 1,
@@ -81,7 +80,7 @@ def disturbed(profile: Profile) -> Iterator[Finding]:
 
 def refuted(profile: Profile) -> Iterator[Finding]:
     """Returns the number of buffers that were not in the intended state."""
-    asked = _declared(profile).filter(pl.col("verdict").is_not_null() & (pl.col("unit") == "ns"))
+    asked = declared_records(profile).filter(pl.col("verdict").is_not_null() & (pl.col("unit") == "ns"))
     wrong = asked.filter(pl.col("verdict") == "refuted")
     if not wrong.height:
         return
@@ -114,12 +113,3 @@ def counters(profile: Profile) -> Iterator[Finding]:
             numbers={"missing": len(names)},
             weight=0.5,
         )
-
-
-def _declared(profile: Profile) -> pl.DataFrame:
-    """Returns the records without diagnostics, if the run declares the metrics of its scenarios."""
-    declared = declared_metrics(profile.run)
-    if not declared:
-        return profile.records
-    pairs = pl.concat_str("scenario", pl.lit("/"), "metric").is_in([f"{s}/{m}" for s, m in declared])
-    return profile.records.filter(pairs)

@@ -6,7 +6,7 @@ import polars as pl
 
 from nearfield.busy import BUSY_SHARE
 from nearfield.profile import Profile
-from nearfield.report.findings.quality import MOST
+from nearfield.profile.stability import MAX_UNSTABLE
 
 
 def disturbance(launch: Profile) -> str:
@@ -21,7 +21,7 @@ def disturbance(launch: Profile) -> str:
     if disturbed > BUSY_SHARE:
         return f"the machine is busy: something else used its cores during {disturbed:.0%} of the repetitions"
     unstable = _unstable_share(launch)
-    return f"{unstable:.0%} of its times are unstable" if unstable > MOST else ""
+    return f"{unstable:.0%} of its times are unstable" if unstable > MAX_UNSTABLE else ""
 
 
 def _unstable_share(launch: Profile) -> float:

@@ -1,0 +1,24 @@
+"""How many of a profile's times can be relied on: what demo and report say at first."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nearfield.profile.compare import declared_metrics
+from nearfield.profile.store import Profile
+
+MAX_UNSTABLE = 0.5  # share of the times; beyond it a profile says nothing but that
+
+
+def declared_records(profile: Profile) -> pl.DataFrame:
+    """Returns the records without diagnostics, if the run declares the metrics of its scenarios."""
+    declared = declared_metrics(profile.run)
+    if not declared:
+        return profile.records
+    pairs = pl.concat_str("scenario", pl.lit("/"), "metric").is_in([f"{s}/{m}" for s, m in declared])
+    return profile.records.filter(pairs)
+
+
+def measured_times(profile: Profile) -> pl.DataFrame:
+    """Returns the declared records that hold a time; their column `stable` says whether it varied little enough."""
+    return declared_records(profile).filter((pl.col("unit") == "ns") & pl.col("value").is_not_null())
