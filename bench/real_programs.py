@@ -3,9 +3,11 @@
 Takes the programs of bench/real_programs.toml that are found in --programs and on PATH, and leaves out the others with
 a word. Each is prepared in a folder of its own (--folder keeps them), forecast once, and then started on two ranks: as
 it is, under the layer of the forecast, and with the settings of the rules, in turn. Time is that of the whole command.
+A control has nothing but one variable of 3,000 bytes more in its environment: it moves the stack and the C library's
+heap, as whatever is preloaded does, and so shows what the time of a program owes to where its memory lies.
 
-The bars: the layer takes at most 1 % of the time; no gain is above the ceiling; and the lines of the output that are a
-program's results are the same in each run.
+The bars: the layer takes at most 1 % of the time, or no more than the control; no gain is above the ceiling; and the
+results in the output are the same in each run.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from nearfield.tune.gains import Gain
 
 MAX_OVERHEAD = 1.01
 CASE = ("time", "")
+CONTROL = Way((), {"NEARFIELD_BENCH_CONTROL": "x" * 3000})
 
 
 @dataclass(frozen=True)
@@ -48,16 +51,20 @@ class Program:
     folder: Path
     results: re.Pattern[str]
     results_file: str | None
+    output: str  # a pattern for the files that a run leaves, which the next would add to or refuse
+
+    def remove_output(self) -> None:
+        for old in self.folder.glob(self.output):
+            old.unlink()
 
     def run(self, here: Place, way: Way, seen: set[str]) -> Times:
         """Returns the time of one run in seconds, and adds its results to `seen`."""
-        for old in self.folder.glob(self.results_file or "ExaML_*"):
-            old.unlink()
+        self.remove_output()
         start = time.monotonic()
         printed = here.launch(self.argv, way, self.folder)
         seconds = time.monotonic() - start
         text = (self.folder / self.results_file).read_text() if self.results_file else printed
-        seen.add("\n".join(sorted(line for line in text.splitlines() if self.results.search(line))))
+        seen.add("\n".join(sorted(self.results.findall(text))))
         return {CASE: seconds}
 
 
@@ -72,22 +79,27 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
             return {"met": None}
         here = place(inst, options, setting.knobs)
         layer = Way((), {"LD_PRELOAD": str(mpi.program(inst, mpi.FORECAST)), FOLDER: name})
-        made = new_table("on two ranks", "program", "MPI, at most, likely, gain, layer, same results")
+        made = new_table("on two ranks", "program", "MPI, at most, likely, gain, layer, control, same results")
         for program in programs(options, scratch):
             before = forecast(program, here, options.rules)
             seen: set[str] = set()
-            ways = {"stock": STOCK, "layer": layer, "tuned": setting.way}
+            ways = {"stock": STOCK, "control": CONTROL, "layer": layer, "tuned": setting.way}
             runs = {way: partial(program.run, here, how, seen) for way, how in ways.items()}
             turns = in_turn(runs, options.rounds, here.cpus, program.name, takes=1)
             gain, cost = turns.gains()[CASE], turns.gains("stock", "layer")[CASE]
-            found[program.name] = before | {"gain": gain.value, "layer": cost.value, **turns.as_json()}
+            control = turns.gains("stock", "control")[CASE]
+            ratios = {"gain": gain.value, "layer": cost.value, "control": control.value}
+            found[program.name] = {**before, **ratios, **turns.as_json()}
             ceiling = before["at_most"]
             made.add_row(
                 program.name, f"{before['share']:.1%}", f"{ceiling:.2f}", f"{before['likely']:.2f}",
-                text(gain), text(cost), "yes" if len(seen) == 1 else "no",
+                text(gain), text(cost), text(control), "yes" if len(seen) == 1 else "no",
             )  # fmt: skip
             bars += [
-                Bar(f"{program.name}, layer: {text(cost)}", decided(cost, MAX_OVERHEAD)),
+                Bar(
+                    f"{program.name}, layer: {text(cost)}, control: {text(control)}",
+                    decided(cost, max(MAX_OVERHEAD, control.high)),
+                ),
                 Bar(f"{program.name}, gain: {text(gain)}, ceiling {ceiling:.3f}", decided(gain, ceiling)),
                 Bar(f"{program.name}: results {'are the same' if len(seen) == 1 else 'differ'}", len(seen) == 1),
             ]
@@ -109,8 +121,8 @@ def programs(options: argparse.Namespace, scratch: Path) -> list[Program]:
         if not folder.exists():
             prepare(about, program, folder)
         argv = shlex.split(about["command"].replace("{program}", program).replace("{folder}", str(folder)))
-        results = re.compile(about["results"])
-        made.append(Program(name, argv, folder, results, about.get("results_file")))
+        results = re.compile(about["results"], re.MULTILINE)
+        made.append(Program(name, argv, folder, results, about.get("results_file"), about.get("output", "*.none")))
     return made
 
 
@@ -129,6 +141,7 @@ def prepare(about: dict[str, Any], program: str, folder: Path) -> None:
 def forecast(program: Program, here: Place, rules: Path | None) -> dict[str, Any]:
     """Returns the share of MPI, the ceiling of the rules and the likely gain that a forecast of one run gives.
     MeasurementError if it cannot tell them."""
+    program.remove_output()
     command, env = here.command(program.argv)
     priced = ("--rules", str(rules.absolute())) if rules else ()
     done = subprocess.run(
@@ -137,7 +150,7 @@ def forecast(program: Program, here: Place, rules: Path | None) -> dict[str, Any
     )  # fmt: skip
     if done.returncode:
         raise MeasurementError(f"the forecast of {program.name} ends with {done.returncode}", done.stderr[-600:])
-    said = json.loads(done.stdout[done.stdout.rindex("\n{\n") :])
+    said = json.loads(done.stdout[done.stdout.rindex('{\n "decided"') :])
     (of_rules,) = (one for one in said["ceilings"] if one["means"].startswith("rules"))
     return {"share": said["mpi_share"], "at_most": of_rules["at_most"], "likely": of_rules["likely"]}
 

@@ -32,6 +32,9 @@ constexpr std::size_t slack(std::size_t most_taken) {
   return std::min(MiB + most_taken / 16, 8 * MiB + most_taken / 64);
 }
 constexpr std::size_t large_slack(std::size_t most_taken) { return 64 * MiB + most_taken / 8; }
+// Pages through which messages have passed are kept beside that, since moving them into shared memory again costs more
+// than a message: so many in all.
+constexpr std::size_t kept_shared(std::size_t most_taken) { return 16 * MiB + most_taken / 32; }
 constexpr std::int64_t purge_part = 4, purge_burst_ns = 2'000'000, purge_period_ns = 1'000'000'000;
 constexpr std::size_t bytes_per_ns = 4;  // about, that can return and come anew
 // - when nobody has needed it for this long;
@@ -136,7 +139,16 @@ void drop_pages(Spans::Page first, Spans::Page pages) {
   next_madvise(at, bytes, MADV_DONTNEED);
 }
 
-void purge(std::size_t keep) { heap.spans.purge(static_cast<Spans::Page>(keep >> page_shift()), drop_pages); }
+// Drops free pages, unless messages have passed through them and there are few of that kind.
+bool drop_free_pages(Spans::Page first, Spans::Page pages) {
+  const std::size_t bytes = std::size_t{pages} << page_shift();
+  if (sharing_facts().shared_bytes <= kept_shared(heap.most_taken) && is_partly_shared(address_of(first), bytes))
+    return false;
+  drop_pages(first, pages);
+  return true;
+}
+
+void purge(std::size_t keep) { heap.spans.purge(static_cast<Spans::Page>(keep >> page_shift()), drop_free_pages); }
 
 void choose_shared_from() {
   std::size_t from = heap.from, allowed = max_lost_bytes + heap.taken() / max_lost_part;
@@ -189,9 +201,10 @@ void note_taken() {
   const std::size_t taken = heap.taken(), idle = heap.idle();
   heap.least_idle = std::min(heap.least_idle, idle);
   heap.most_taken = std::max(heap.most_taken, taken);
-  std::size_t room = slack(heap.most_taken);
+  const std::size_t shared = std::min(sharing_facts().shared_bytes, kept_shared(heap.most_taken));
+  std::size_t room = slack(heap.most_taken) + shared;
   if (taken + idle <= heap.most_taken + room) return;
-  if (!may_purge(now_ns(CLOCK_MONOTONIC))) room = large_slack(heap.most_taken);
+  if (!may_purge(now_ns(CLOCK_MONOTONIC))) room = large_slack(heap.most_taken) + shared;
   if (taken + idle <= heap.most_taken + room) return;
   purge(heap.most_taken + room / 2 - taken);
   heap.purge_ns += static_cast<std::int64_t>((idle - heap.idle()) / bytes_per_ns);
@@ -349,7 +362,10 @@ std::size_t usable_bytes(const void* block) { return heap.spans.wanted_bytes(pag
 void trim() {
   cache.flush();
   Lock lock(heap.lock);
-  purge(0);
+  heap.spans.purge(0, [](Spans::Page first, Spans::Page pages) {
+    drop_pages(first, pages);
+    return true;
+  });
 }
 
 void offer_help() {

@@ -94,7 +94,9 @@ void carry_out_copy(Order& order) {
   if (reader->shared_bytes(order.to, order.bytes) != order.bytes) return;
   std::size_t contiguous = 0;
   char* to = reader->is_open() ? reader->at(order.to - heap_begin, true, contiguous) : nullptr;
-  if (to && contiguous >= order.bytes) help(order, to);
+  if (!to || contiguous < order.bytes) return;
+  reader->note_copied(order.bytes);
+  help(order, to);
 }
 
 }  // namespace

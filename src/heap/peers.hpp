@@ -55,6 +55,9 @@ class Peer {
   bool may_share();
   void was_asked_to_share();
 
+  // Notes that this process copies so much from the peer's shared pages, or to them.
+  void note_copied(std::size_t bytes) const { slot_->copied_bytes.fetch_add(bytes, std::memory_order_relaxed); }
+
   Apart apart;
 
  private:

@@ -35,9 +35,11 @@ inline constexpr std::size_t bits_offset = heap_span, bits_bytes = std::size_t{3
 inline constexpr std::size_t slots_offset = bits_offset + bits_bytes;
 inline constexpr std::uint32_t max_slots = 4096;
 
-// A peer's line in the file: how many of its threads copy from this heap, and to it, at this moment.
+// A peer's line in the file: how many of its threads copy from this heap, and to it, at this moment; and how many bytes
+// it has copied from shared pages and to them.
 struct alignas(64) Slot {
   std::atomic<std::uint32_t> readers, writers;
+  std::atomic<std::uint64_t> copied_bytes;
 };
 inline constexpr std::size_t slots_bytes = sizeof(Slot) * max_slots, file_bytes = slots_offset + slots_bytes;
 

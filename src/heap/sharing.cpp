@@ -32,6 +32,9 @@ using Page = Spans::Page;
 constexpr std::size_t min_shared_message = 4096;  // bytes: the kernel copies shorter ones as fast
 constexpr unsigned max_stretches = 16384;         // of shared pages; each is a mapping, of which a process has 65530
 constexpr std::int64_t peers_limit_ns = 2'000'000'000, writers_limit_ns = 1'000'000;
+// Pages move into the file as long as peers use those that did: so many bytes in advance, and then one byte for so many
+// that peers have copied. Where a program sends each block but a few times, the kernel's copy is cheaper.
+constexpr std::uint64_t moved_in_advance = std::uint64_t{64} << 20, copied_per_moved = 2;
 constexpr std::int64_t share_of_time = 50;  // one part of so many goes into looking in vain
 
 // A bit for each page of the heap, in private memory that is mapped when it is first needed.
@@ -65,6 +68,7 @@ struct Sharing {
   PageBits stale;    // private pages that the kernel copies from the file when they are written: never shared again
   std::int64_t not_before_ns[2] =
       {};  // for messages under way, and for those that were: one may work where the other never does
+  std::atomic<std::uint64_t> moved_bytes, allowed_bytes;  // into the file, since the process began
   std::size_t shared_pages = 0;
   unsigned stretches = 0;                        // at most: neighbours count each
   Page shared_from = ~Page{0}, shared_upto = 0;  // all shared pages lie between
@@ -187,6 +191,7 @@ bool share_piece(Page from, Page upto) {
   }
   next_madvise(address_of(from), bytes, MADV_DONTFORK);
   set_bits(from, upto, true);
+  sharing.moved_bytes.fetch_add(bytes, std::memory_order_relaxed);
   sharing.shared_pages += upto - from;
   sharing.shared_from = std::min(sharing.shared_from, from);
   sharing.shared_upto = std::max(sharing.shared_upto, upto);
@@ -319,6 +324,21 @@ bool any_window(Pages pages) {
   return false;
 }
 
+// Returns whether peers have used enough of what moved for more pages to move.
+bool may_move() {
+  const Header* mine = own_header();
+  if (!mine || settings().share_first) return mine != nullptr;
+  const std::uint64_t moved = sharing.moved_bytes.load(std::memory_order_relaxed);
+  if (moved < sharing.allowed_bytes.load(std::memory_order_relaxed)) return true;
+  std::uint64_t copied = 0;
+  const std::uint32_t taken = std::min(mine->slots.load(), max_slots);
+  for (std::uint32_t slot = 0; slot < taken; ++slot)
+    copied += sharing.file.slots()[slot].copied_bytes.load(std::memory_order_relaxed);
+  const std::uint64_t allowed = moved_in_advance + copied / copied_per_moved;
+  sharing.allowed_bytes.store(allowed, std::memory_order_relaxed);
+  return moved < allowed;
+}
+
 // Shares what is safe to share of the memory. Returns false if no page could move.
 bool share_locked(const char* from, std::size_t bytes, bool is_message) {
   const Pages all = touched(from, bytes);
@@ -344,6 +364,10 @@ const char* open_sharing() {
   return nullptr;
 }
 
+bool is_partly_shared(const void* from, std::size_t bytes) {
+  return own_header() && !for_stretches(touched(from, bytes), true, [](Page, Page) { return false; });
+}
+
 bool is_shared(const void* from, std::size_t bytes) {
   const Pages pages = touched(from, bytes);
   return !pages.empty() && own_header() && all_set(sharing.file.bits(), pages.from, pages.upto);
@@ -355,7 +379,7 @@ void note_window(const void* from, std::size_t bytes) {
 }
 
 void share_message(const char* from, std::size_t bytes, bool is_message) {
-  if (bytes < min_shared_message || is_shared(from, bytes)) return;
+  if (bytes < min_shared_message || is_shared(from, bytes) || !may_move()) return;
   const std::int64_t start = now_ns(CLOCK_MONOTONIC);
   std::int64_t& not_before_ns = sharing.not_before_ns[is_message ? 0 : 1];
   if (start < not_before_ns || !try_to_lock_heap()) return;
@@ -437,6 +461,7 @@ void forget_sharing() {
   sharing.shared_from = ~Page{0};
   sharing.shared_upto = 0;
   sharing.not_before_ns[0] = sharing.not_before_ns[1] = 0;
+  sharing.moved_bytes = sharing.allowed_bytes = 0;
 }
 
 SharingFacts sharing_facts() {

@@ -39,6 +39,8 @@ inline Header* own_header() {
 
 // Returns whether all pages of [from, from + bytes) are shared.
 bool is_shared(const void* from, std::size_t bytes);
+// Returns whether any page of it is. Needs the lock.
+bool is_partly_shared(const void* from, std::size_t bytes);
 
 // Notes that one-sided calls may access this memory at any time. Needs the lock.
 void note_window(const void* from, std::size_t bytes);

@@ -202,15 +202,14 @@ Spans::Page Spans::taken_span_that_ends_at(Page last) const {
   return first + table_[first].pages == last + 1 ? first : none;
 }
 
-void Spans::purge(Page keep, void (*drop)(Page first, Page pages)) {
+void Spans::purge(Page keep, bool (*drop)(Page first, Page pages)) {
   constexpr Page least = 4;  // shorter ones are not worth the call
   for (int level = level_count - 1; level >= 0 && idle_ > keep; --level)
     for (int sub = sub_count - 1; sub >= 0 && idle_ > keep; --sub)
       for (Page at = lists_[level][sub], next; at && idle_ > keep; at = next) {
         const Page first = at - 1, used = used_part(first);
         next = table_[first].list.next;
-        if (used < least) continue;
-        drop(first, used);
+        if (used < least || !drop(first, used)) continue;
         remove(first);
         if (end_of(first) == end_) untouched_ = first;
         table_[first].use = free_and_zero;

@@ -63,8 +63,9 @@ class Spans {
   Page taken_pages() const { return taken_; }
   // Returns the free pages that were used and not yet returned to the system.
   Page idle_pages() const { return idle_; }
-  // Returns free pages to the system by `drop`, longest spans first, until at most `keep` of them are idle.
-  void purge(Page keep, void (*drop)(Page first, Page pages));
+  // Returns free pages to the system by `drop`, longest spans first, until at most `keep` of them are idle. `drop` returns
+  // whether it did.
+  void purge(Page keep, bool (*drop)(Page first, Page pages));
 
  private:
   enum Use : std::uint32_t { taken, free_and_used, free_and_zero };

@@ -128,6 +128,7 @@ ssize_t copy_stretch(Call& call, Peer& peer, Copy copy) {
   if (length > shared) length = shared;
   if (length > contiguous) length = contiguous;
   if (!call.writes) look_at_distance(peer, mapped, length);
+  peer.note_copied(length);
   if (copied_with_help(call, peer, mapped, length, copy)) return static_cast<ssize_t>(length);
   if (call.writes) {
     touch_to_write(mapped, length);

@@ -274,6 +274,33 @@ def test_a_message_makes_its_pages_shared_the_second_time(ranks: Peers) -> None:
     assert ranks.report(owner).number("shared_bytes") == 256 * KiB
 
 
+def test_memory_of_messages_stays_shared(ranks: Peers) -> None:
+    """Where a program takes new blocks for each message and frees them, as Python does, do the same pages serve again,
+    without moving into shared memory each time?"""
+    owner, reader = ranks.start(), ranks.start()
+    chance = random.Random(1)
+    held: list[int] = []
+    for number in range(120):
+        size = chance.randrange(64 * KiB, 6 * MiB)
+        block = owner.filled(size, number)
+        ranks.share(owner, reader, block, size)
+        held.append(block)
+        if len(held) > 3:
+            owner.ask("give", held.pop(chance.randrange(3)))
+    assert ranks.report(owner).number("moves") < 30
+
+
+def test_pages_that_nobody_uses_move_no_more(ranks: Peers) -> None:
+    """Does a program whose blocks go through two messages each, and never again, stop moving pages after a while?"""
+    owner, reader = ranks.start(share_first=0), ranks.start(share_first=0)
+    for number in range(40):
+        block = owner.filled(8 * MiB, number)
+        for _ in range(2):
+            ranks.share(owner, reader, block, 8 * MiB)
+    report = ranks.report(owner)
+    assert 64 * MiB <= report.number("shared_bytes") < 160 * MiB
+
+
 # ---- fork and exec
 
 
