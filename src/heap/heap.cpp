@@ -337,9 +337,9 @@ void release(void* block) {
 bool resize_in_place(void* block, std::size_t bytes) {
   if (bytes > physical_memory()) return false;
   Lock lock(heap.lock);
-  const Spans::Page first = page_of(block), pages = pages_for(bytes);
-  if (pages != heap.spans.pages_of(first) && !heap.spans.resize(first, pages)) {
-    if (!heap.spans.is_last(first) || !grow(pages) || !heap.spans.resize(first, pages)) return false;
+  const Spans::Page first = page_of(block), pages = pages_for(bytes), had = heap.spans.pages_of(first);
+  if (pages != had && !heap.spans.resize(first, pages)) {
+    if (!heap.spans.is_last(first) || !grow(pages - had) || !heap.spans.resize(first, pages)) return false;
   }
   heap.spans.set_wanted_bytes(first, bytes);
   note_taken();

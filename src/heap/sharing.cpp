@@ -365,7 +365,7 @@ const char* open_sharing() {
 }
 
 bool is_partly_shared(const void* from, std::size_t bytes) {
-  return own_header() && !for_stretches(touched(from, bytes), true, [](Page, Page) { return false; });
+  return sharing.shared_pages && !for_stretches(touched(from, bytes), true, [](Page, Page) { return false; });
 }
 
 bool is_shared(const void* from, std::size_t bytes) {
