@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from heap_peers import Peers, build_programs, peers
 from two_nodes import TwoNodes, two_nodes, why_not
 
 from nearfield import mpi
@@ -111,3 +112,18 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
         pytest.skip(reason)
     with two_nodes(tmp_path_factory.mktemp("nodes")) as both:
         yield both
+
+
+@pytest.fixture(scope="session")
+def heap_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the programs that the shared heap is tested by."""
+    folder = tmp_path_factory.mktemp("shared_heap")
+    build_programs(folder)
+    return folder
+
+
+@pytest.fixture
+def heap_ranks(heap_programs: Path, tmp_path: Path) -> Iterator[Peers]:
+    """Processes with a shared heap, which end with the test."""
+    with peers(heap_programs / "peer", tmp_path) as started:
+        yield started

@@ -11,9 +11,45 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import mpi_program
+
 from nearfield.tune import shared_heap
 
 LIMIT_S = 30
+KiB, MiB = 1 << 10, 1 << 20
+COMPILER = os.environ.get("CXX", "c++")
+# -fno-builtin: the compiler must not leave out a malloc whose block it sees freed.
+FLAGS = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-fno-builtin", "-pthread"]
+
+
+def build_programs(folder: Path) -> None:
+    """Compiles the programs into the folder: as they are, and heap_blocks.cpp static and with AddressSanitizer."""
+    variants = {
+        "peer": ("heap_peer.cpp", "-ldl"),
+        "blocks": ("heap_blocks.cpp", "-ldl"),
+        "static": ("heap_blocks.cpp", "-static"),
+        "asan": ("heap_blocks.cpp", "-fsanitize=address", "-O0"),
+    }
+    in_c = {"filtered": ("filtered.c",), "shifting.so": ("shifting_malloc.c", "-shared", "-fPIC", "-fno-builtin")}
+    commands = [
+        ["cc", "-O2", str(mpi_program.PROGRAMS / source), *flags, "-ldl", "-o", str(folder / name)]
+        for name, (source, *flags) in in_c.items()
+    ]
+    commands += [
+        [COMPILER, *FLAGS, str(mpi_program.PROGRAMS / source), *flags, "-o", str(folder / name)]
+        for name, (source, *flags) in variants.items()
+    ]
+    compilers = [subprocess.Popen(command) for command in commands]
+    assert [compiler.wait(120) for compiler in compilers] == [0] * len(commands)
+
+
+def run(command: list[object], folder: Path | None = None, **settings: object) -> str:
+    """Runs a program under the heap to its end, and returns what it printed. Reports go into the folder."""
+    words, env = [str(word) for word in command], environment(folder, **settings)
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    assert done.stderr == ""
+    return done.stdout
 
 
 def environment(reports: Path | None = None, **settings: object) -> dict[str, str]:

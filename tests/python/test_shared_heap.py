@@ -1,8 +1,8 @@
 """Does a program whose long blocks lie in the shared heap do what it does without, whatever happens to it?
 
 tests/programs/heap_blocks.cpp checks the malloc family in one process; tests/programs/heap_peer.cpp is a process that
-reads and writes others, told by these tests line by line. Programs of MPI are tested in test_heap_mpi.py.
-Nothing is timed.
+reads and writes others, told by these tests line by line. Forks are tested in test_heap_forks.py, programs of MPI in
+test_heap_mpi.py. Nothing is timed.
 """
 
 import os
@@ -11,63 +11,18 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import mpi_program
 import pytest
-from heap_peers import Peer, Peers, environment, peers, reports
+from heap_peers import KiB, MiB, Peer, Peers, environment, reports, run
 
 from nearfield.base.files import chosen
 from nearfield.doctor import kernel, memory
 from nearfield.tune import shared_heap
 
-KiB, MiB = 1 << 10, 1 << 20
 FIRST, BEHIND_LAST = 0x20 << 40, 0x21 << 40  # of the heap's addresses (src/heap/region.hpp)
 MPI_FUNCTIONS = ["Init", "Init_thread", "Win_create", "Win_create_c", "Win_allocate", "Win_allocate_c", "Win_attach"]
 CORES = len(os.sched_getaffinity(0))
-COMPILER = os.environ.get("CXX", "c++")
-# -fno-builtin: the compiler must not leave out a malloc whose block it sees freed.
-FLAGS = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-fno-builtin", "-pthread"]
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the programs: as they are, and the first one static and with AddressSanitizer."""
-    folder = tmp_path_factory.mktemp("shared_heap")
-    variants = {
-        "peer": ("heap_peer.cpp", "-ldl"),
-        "blocks": ("heap_blocks.cpp", "-ldl"),
-        "static": ("heap_blocks.cpp", "-static"),
-        "asan": ("heap_blocks.cpp", "-fsanitize=address", "-O0"),
-    }
-    in_c = {"filtered": ("filtered.c",), "shifting.so": ("shifting_malloc.c", "-shared", "-fPIC", "-fno-builtin")}
-    commands = [
-        ["cc", "-O2", str(mpi_program.PROGRAMS / source), *flags, "-ldl", "-o", str(folder / name)]
-        for name, (source, *flags) in in_c.items()
-    ]
-    commands += [
-        [COMPILER, *FLAGS, str(mpi_program.PROGRAMS / source), *flags, "-o", str(folder / name)]
-        for name, (source, *flags) in variants.items()
-    ]
-    compilers = [subprocess.Popen(command) for command in commands]
-    assert [compiler.wait(120) for compiler in compilers] == [0] * len(commands)
-    return folder
-
-
-@pytest.fixture
-def ranks(built: Path, tmp_path: Path) -> Iterator[Peers]:
-    with peers(built / "peer", tmp_path) as started:
-        yield started
-
-
-def run(command: list[object], folder: Path | None = None, **settings: object) -> str:
-    """A program under the heap, to its end; what it printed. Reports go into the folder."""
-    words, env = [str(word) for word in command], environment(folder, **settings)
-    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, (command, done.stdout, done.stderr)
-    assert done.stderr == ""
-    return done.stdout
 
 
 def limited(limits: str, *command: object) -> list[object]:
@@ -82,39 +37,39 @@ def is_shared(address: int) -> bool:
 # ---- the malloc family
 
 
-def test_the_malloc_family_does_what_it_should(built: Path, tmp_path: Path) -> None:
+def test_the_malloc_family_does_what_it_should(heap_programs: Path, tmp_path: Path) -> None:
     """Do all its functions give blocks that are long, aligned, zero and apart as they promise, fail as they should, and
     put those from 8 KiB on into the heap? Do calls through syscall() that the heap does not replace work?"""
-    assert run([built / "blocks", "family"], tmp_path) == "right\n"
+    assert run([heap_programs / "blocks", "family"], tmp_path) == "right\n"
     (report,) = reports(tmp_path)
     assert report.number("mapped_bytes") > 0
     assert report.values["reason"] == "-"
 
 
-def test_blocks_of_many_threads_stay_apart(built: Path) -> None:
+def test_blocks_of_many_threads_stay_apart(heap_programs: Path) -> None:
     """Do blocks keep their content while four threads take, change and give back each other's?"""
-    assert run([built / "blocks", "stress", 1]) == "right\n"
+    assert run([heap_programs / "blocks", "stress", 1]) == "right\n"
 
 
-def test_freed_memory_returns_to_the_system(built: Path) -> None:
+def test_freed_memory_returns_to_the_system(heap_programs: Path) -> None:
     """Does the resident memory fall by free() and malloc_trim(), and do threads that end leave nothing behind?"""
-    assert run([built / "blocks", "memory"]) == "right\n"
+    assert run([heap_programs / "blocks", "memory"]) == "right\n"
 
 
-def test_untouched_memory_costs_nothing(built: Path) -> None:
+def test_untouched_memory_costs_nothing(heap_programs: Path) -> None:
     """Does memory that is only read take none, and does MADV_DONTNEED give it back and leave zeros?"""
-    assert run([built / "blocks", "untouched"]) == "right\n"
+    assert run([heap_programs / "blocks", "untouched"]) == "right\n"
 
 
-def test_arrays_that_grow_are_never_there_twice(built: Path) -> None:
+def test_arrays_that_grow_are_never_there_twice(heap_programs: Path) -> None:
     """Does realloc() take no more memory than the longer array has, as the C library's does by mremap()?"""
-    assert run([built / "blocks", "growing"]) == "right\n"
+    assert run([heap_programs / "blocks", "growing"]) == "right\n"
 
 
-def test_many_short_blocks_are_the_c_librarys(ranks: Peers) -> None:
+def test_many_short_blocks_are_the_c_librarys(heap_ranks: Peers) -> None:
     """Where short blocks would lose much memory by ending inside a page, do they come from the C library's heap, and do
     they come from the shared heap again when most of them are freed?"""
-    peer = ranks.start()
+    peer = heap_ranks.start()
     blocks = [peer.take(9 * KiB) for _ in range(3000)]
     assert is_shared(blocks[0]) and not is_shared(blocks[-1])
     assert is_shared(peer.take(MiB))
@@ -123,9 +78,9 @@ def test_many_short_blocks_are_the_c_librarys(ranks: Peers) -> None:
     assert is_shared(peer.take(9 * KiB))
 
 
-def test_where_sharing_begins_can_be_set(ranks: Peers) -> None:
+def test_where_sharing_begins_can_be_set(heap_ranks: Peers) -> None:
     """Do blocks below the length that is set stay in the C library's heap?"""
-    peer = ranks.start(**{"from": 100000})
+    peer = heap_ranks.start(**{"from": 100000})
     assert not is_shared(peer.take(99999))
     assert is_shared(peer.take(100000))
 
@@ -146,18 +101,18 @@ def test_arrays_of_fortran_and_numpy_lie_in_the_heap(tmp_path: Path) -> None:
 # ---- reading and writing a peer's blocks
 
 
-def test_ragged_pieces_arrive(ranks: Peers) -> None:
+def test_ragged_pieces_arrive(heap_ranks: Peers) -> None:
     """For several pieces of any length at any address on both sides, across borders of windows too, is every byte where
     it belongs and no other changed, and did no call need the kernel?"""
-    owner, reader = ranks.start(), ranks.start(stream="65536-2097152")
+    owner, reader = heap_ranks.start(), heap_ranks.start(stream="65536-2097152")
     size = 6 * MiB
     long = owner.take(200 * MiB)
     border = (long // (64 * MiB) + 2) * 64 * MiB  # 64 MiB is a window; the second one begins inside the block
     for address in (owner.take(size), border - size // 2):
         owner.ask("fill", address, size, 5)
-        ranks.share(owner, reader, address, size)
+        heap_ranks.share(owner, reader, address, size)
         assert reader.ask("ragged", owner.pid, address, size, 5, 300) == "right"
-    report = ranks.report(reader)
+    report = heap_ranks.report(reader)
     assert report.by_kernel == 2
     assert report.in_user_space > 300  # messages of less than 64 B are not counted
     assert report.messages("user_plain") and report.messages("user_streaming")
@@ -165,36 +120,36 @@ def test_ragged_pieces_arrive(ranks: Peers) -> None:
 
 
 @pytest.mark.parametrize("is_advised", [False, True])
-def test_advised_memory_gets_huge_pages(ranks: Peers, is_advised: bool) -> None:
+def test_advised_memory_gets_huge_pages(heap_ranks: Peers, is_advised: bool) -> None:
     """Where huge pages are by advice only: does memory that was advised get them, and other memory none?"""
     if chosen(memory.THP / "enabled") != "madvise" or memory.shared_gets_huge(kernel.MADV_COLLAPSE) != "yes":
         pytest.skip("shared memory gets no huge pages by advice here")
     size = 8 * MiB
-    owner, reader = ranks.start(), ranks.start()
+    owner, reader = heap_ranks.start(), heap_ranks.start()
     source, own = owner.filled(MiB, 1), reader.take(size, 2 * MiB)
     if is_advised:
         assert reader.ask("advise", own, size) == "done"
     reader.ask("fill", own, size, 2)
-    ranks.share(reader, owner, own, size)
-    ranks.share(owner, reader, source, MiB)
+    heap_ranks.share(reader, owner, own, size)
+    heap_ranks.share(owner, reader, source, MiB)
     for _ in range(20):
         assert reader.ask("get", owner.pid, source, MiB, 1).endswith("right")
-    assert bool(ranks.report(reader).number("huge_pages")) is is_advised
+    assert bool(heap_ranks.report(reader).number("huge_pages")) is is_advised
 
 
-def test_a_message_to_oneself_arrives(ranks: Peers) -> None:
+def test_a_message_to_oneself_arrives(heap_ranks: Peers) -> None:
     """Does a process read and write itself?"""
-    peer = ranks.start()
+    peer = heap_ranks.start()
     address = peer.filled(1 * MiB, 1)
     assert peer.ask("get", peer.pid, address, 1 * MiB, 1) == f"{MiB} right"
     assert peer.ask("put", peer.pid, address, 1 * MiB, 2) == f"{MiB}"
     assert peer.ask("check", address, 1 * MiB, 2) == "right"
 
 
-def test_what_is_not_in_the_heap_is_the_kernels(ranks: Peers) -> None:
+def test_what_is_not_in_the_heap_is_the_kernels(heap_ranks: Peers) -> None:
     """Does a call have the kernel's own result where a range begins in the heap and ends outside, lies outside, where
     nothing is mapped, and for a process that does not exist or is no rank?"""
-    owner, reader = ranks.start(), ranks.start()
+    owner, reader = heap_ranks.start(), heap_ranks.start()
     address, short = owner.filled(64 * KiB, 1), owner.filled(1000, 2)
     assert not is_shared(short)
     assert reader.ask("get", owner.pid, short, 1000, 2) == "1000 right"
@@ -205,7 +160,7 @@ def test_what_is_not_in_the_heap_is_the_kernels(ranks: Peers) -> None:
         assert reader.ask("get", owner.pid, beyond - 5000, 5000, 3) == "5000 right"
         assert reader.ask("get", owner.pid, beyond - 5000, 15000, 3) == "5000 right"  # what there is of it
         assert reader.ask("put", owner.pid, beyond - 5000, 15000, 3) == "5000"
-        ranks.share(owner, reader, beyond - 5000, 5000)
+        heap_ranks.share(owner, reader, beyond - 5000, 5000)
     for nothing in (beyond, BEHIND_LAST - 4096, BEHIND_LAST + (1 << 40), 4096):
         assert reader.ask("get", owner.pid, nothing, 4096, 1) == "EFAULT"
         assert reader.ask("put", owner.pid, nothing, 4096, 1) == "EFAULT"
@@ -216,332 +171,117 @@ def test_what_is_not_in_the_heap_is_the_kernels(ranks: Peers) -> None:
     finally:
         without.kill()
         without.wait()
-    report = ranks.report(reader)
+    report = heap_ranks.report(reader)
     assert (report.in_user_space, report.bytes("user_plain")) == (3, 15000)
     assert report.by_kernel == 16
 
 
-def test_a_block_that_is_used_again_is_read_anew(ranks: Peers) -> None:
+def test_a_block_that_is_used_again_is_read_anew(heap_ranks: Peers) -> None:
     """After a peer gave a block back to the system and took it again, does a reader get what is there now?"""
-    owner, reader = ranks.start(), ranks.start()
+    owner, reader = heap_ranks.start(), heap_ranks.start()
     seen = set()
     for seed in range(6):
         address = owner.filled(20 * MiB, seed)
         seen.add(address)
-        ranks.share(owner, reader, address + 5 * MiB, 10 * MiB)
+        heap_ranks.share(owner, reader, address + 5 * MiB, 10 * MiB)
         assert reader.ask("get", owner.pid, address + 5 * MiB, 10 * MiB, seed) == f"{10 * MiB} right"
         owner.ask("give", address)
     assert len(seen) < 6
-    assert ranks.report(reader).in_user_space >= 6
+    assert heap_ranks.report(reader).in_user_space >= 6
 
 
-def test_more_windows_than_may_be_mapped(ranks: Peers) -> None:
+def test_more_windows_than_may_be_mapped(heap_ranks: Peers) -> None:
     """Where messages come from more memory than may be mapped at once, are all of them right, from the heap, and is no
     more mapped?"""
-    owner, reader = ranks.start(), ranks.start()
+    owner, reader = heap_ranks.start(), heap_ranks.start()
     blocks = [owner.take(64 * MiB) for _ in range(530)]
     for block in blocks:
         owner.ask("fill", block, 4096, 1)
-        ranks.share(owner, reader, block, 4096)
+        heap_ranks.share(owner, reader, block, 4096)
     for _ in range(2):
         for block in blocks:
             assert reader.ask("get", owner.pid, block, 4096, 1) == "4096 right"
-    report = ranks.report(reader)
+    report = heap_ranks.report(reader)
     assert report.in_user_space == 2 * len(blocks)
     assert report.number("windows") == 512
 
 
-def test_blocks_of_a_thread_that_ended_are_shared(ranks: Peers) -> None:
+def test_blocks_of_a_thread_that_ended_are_shared(heap_ranks: Peers) -> None:
     """After the end of the thread that took the first block, are messages from it right, and does it become shared?"""
-    owner, reader = ranks.start(), ranks.start()
+    owner, reader = heap_ranks.start(), heap_ranks.start()
     address = int(owner.ask("from_thread"))
     owner.ask("fill", address, 300000, 1)
-    ranks.share(owner, reader, address, 300000)
+    heap_ranks.share(owner, reader, address, 300000)
     for _ in range(20):
         assert reader.ask("get", owner.pid, address, 300000, 1) == "300000 right"
-    assert ranks.report(reader).in_user_space == 20
+    assert heap_ranks.report(reader).in_user_space == 20
 
 
-def test_a_message_makes_its_pages_shared_the_second_time(ranks: Peers) -> None:
+def test_a_message_makes_its_pages_shared_the_second_time(heap_ranks: Peers) -> None:
     """Are pages of a block private until messages have passed through them twice, and no others shared then?"""
-    owner, reader = ranks.start(share_first=0), ranks.start()
+    owner, reader = heap_ranks.start(share_first=0), heap_ranks.start()
     address = owner.filled(MiB, 1)
     for _ in range(2):
-        ranks.share(owner, reader, address + 128 * KiB, 256 * KiB)
+        heap_ranks.share(owner, reader, address + 128 * KiB, 256 * KiB)
         assert reader.ask("get", owner.pid, address + 128 * KiB, 256 * KiB, 1) == f"{256 * KiB} right"
-    report = ranks.report(reader)
+    report = heap_ranks.report(reader)
     assert (report.in_user_space, report.by_kernel) == (2, 2)
-    assert ranks.report(owner).number("shared_bytes") == 256 * KiB
+    assert heap_ranks.report(owner).number("shared_bytes") == 256 * KiB
 
 
-def test_memory_of_messages_stays_shared(ranks: Peers) -> None:
+def test_memory_of_messages_stays_shared(heap_ranks: Peers) -> None:
     """Where a program takes new blocks for each message and frees them, as Python does, do the same pages serve again,
     without moving into shared memory each time?"""
-    owner, reader = ranks.start(), ranks.start()
+    owner, reader = heap_ranks.start(), heap_ranks.start()
     chance = random.Random(1)
     held: list[int] = []
     for number in range(120):
         size = chance.randrange(64 * KiB, 6 * MiB)
         block = owner.filled(size, number)
-        ranks.share(owner, reader, block, size)
+        heap_ranks.share(owner, reader, block, size)
         held.append(block)
         if len(held) > 3:
             owner.ask("give", held.pop(chance.randrange(3)))
-    assert ranks.report(owner).number("moves") < 30
+    assert heap_ranks.report(owner).number("moves") < 30
 
 
-def test_pages_that_nobody_uses_move_no_more(ranks: Peers) -> None:
+def test_pages_that_nobody_uses_move_no_more(heap_ranks: Peers) -> None:
     """Does a program whose blocks go through two messages each, and never again, stop moving pages after a while?"""
-    owner, reader = ranks.start(share_first=0), ranks.start(share_first=0)
+    owner, reader = heap_ranks.start(share_first=0), heap_ranks.start(share_first=0)
     for number in range(40):
         block = owner.filled(8 * MiB, number)
         for _ in range(2):
-            ranks.share(owner, reader, block, 8 * MiB)
-    report = ranks.report(owner)
+            heap_ranks.share(owner, reader, block, 8 * MiB)
+    report = heap_ranks.report(owner)
     assert 64 * MiB <= report.number("shared_bytes") < 160 * MiB
-
-
-# ---- fork and exec
-
-
-def test_a_fork_divides_the_content(ranks: Peers) -> None:
-    """After a fork, do parent and child each keep and change their own bytes, do a peer's reads and writes reach
-    the one whose number they name, and are the parent's new blocks shared, and the child's not?"""
-    parent, peer = ranks.start(), ranks.start()
-    size = 3 * MiB
-    old = parent.filled(size, 1)
-    ranks.share(parent, peer, old, size)
-    assert peer.ask("get", parent.pid, old, size, 1) == f"{size} right"
-    assert peer.ask("put", parent.pid, old, size, 2) == f"{size}"
-    child = parent.fork()
-    parent.ask("fill", old, size, 3)
-    assert child.ask("check", old, size, 2) == "right"
-    child.ask("fill", old, size, 4)
-    assert parent.ask("check", old, size, 3) == "right"
-    assert peer.ask("get", parent.pid, old, size, 3) == f"{size} right"
-    assert peer.ask("get", child.pid, old, size, 4) == f"{size} right"
-    assert peer.ask("put", parent.pid, old, size, 5) == f"{size}"
-    assert peer.ask("put", child.pid, old, size, 6) == f"{size}"
-    assert parent.ask("check", old, size, 5) == "right"
-    assert child.ask("check", old, size, 6) == "right"
-    # They read each other, too.
-    assert child.ask("get", parent.pid, old, size, 5) == f"{size} right"
-    assert child.ask("get", peer.pid, peer.filled(size, 7), size, 7) == f"{size} right"
-    news = {owner: owner.filled(size, seed) for seed, owner in ((8, parent), (9, child))}
-    for owner, new in news.items():
-        ranks.share(owner, peer, new, size)
-    assert peer.ask("get", parent.pid, news[parent], size, 8) == f"{size} right"
-    assert peer.ask("get", child.pid, news[child], size, 9) == f"{size} right"
-    report = ranks.report(peer)
-    assert (report.in_user_space, report.by_kernel) == (3, 8)
-
-
-def test_a_clone_divides_the_content(ranks: Peers) -> None:
-    """Has a child that clone() makes, past the handlers of forks, the content of shared pages, as pages of its own?"""
-    parent, peer = ranks.start(), ranks.start()
-    address = parent.filled(3 * MiB, 1)
-    ranks.share(parent, peer, address, 3 * MiB)
-    assert parent.ask("check_in_clone", address, 3 * MiB, 1) == "right"
-    assert peer.ask("get", parent.pid, address, 3 * MiB, 1) == f"{3 * MiB} right"
-
-
-def test_a_child_reads_whom_its_parent_has_read(ranks: Peers) -> None:
-    """Does a child forget the peers that its parent had mapped, and find them again?"""
-    parent, peer = ranks.start(), ranks.start()
-    address = peer.filled(MiB, 1)
-    assert parent.ask("get", peer.pid, address, MiB, 1) == f"{MiB} right"
-    child = parent.fork()
-    assert child.ask("get", peer.pid, address, MiB, 1) == f"{MiB} right"
-    assert child.ask("put", peer.pid, address, MiB, 2) == f"{MiB}"
-    assert parent.ask("get", peer.pid, address, MiB, 2) == f"{MiB} right"
-
-
-def test_forks_while_others_read_write_and_allocate(ranks: Peers) -> None:
-    """While a process with busy threads forks again and again, is every read of a peer right, no write lost, and no
-    block of the threads' changed?"""
-    owner, reader, writer = ranks.start(), ranks.start(), ranks.start()
-    still, written = owner.filled(300 * KiB, 1), owner.take(300 * KiB)
-    ranks.share(owner, reader, still, 300 * KiB)
-    ranks.share(owner, writer, written, 300 * KiB)
-    owner.ask("churn")
-    owner.ask("count", owner.take(64 * KiB))
-    owner.ask("follow", reader.pid, reader.filled(100 * KiB, 2), 100 * KiB, 2)
-    reader.ask("follow", owner.pid, still, 300 * KiB, 1)
-    writer.ask("echo", owner.pid, written, 300 * KiB)
-    for _ in range(20):
-        child = owner.fork()
-        assert child.ask("check", still, 300 * KiB, 1) == "right"
-        os.kill(child.pid, signal.SIGKILL)
-        owner.ask("wait")
-        child.close()
-    assert (reader.ask("stop"), writer.ask("stop")) == ("right", "right")
-    assert owner.ask("stop") == ", ".join(["right"] * 4)
-    assert ranks.report(reader).in_user_space > 0
-
-
-@pytest.mark.parametrize(("seed", "forks", "reason"), [(1, 40, "-"), (2, 70, "-")])
-def test_blocks_outlive_many_forks(built: Path, tmp_path: Path, seed: int, forks: int, reason: str) -> None:
-    """Between forks, also more of them than there are regions: do old and new blocks keep their content whatever is
-    done with them, in the parent and in every child?"""
-    assert run([built / "blocks", "forks", seed, forks], tmp_path) == "right\n"
-    (report,) = reports(tmp_path)
-    assert report.values["reason"] == reason
-
-
-@pytest.mark.parametrize("what", ["raw_fork", "fork_memory", "fork_copies", "fork_pinned"])
-def test_other_things_that_a_fork_must_not_change(built: Path, what: str) -> None:
-    """Has a child of _Fork() its parent's memory, does memory freed after a fork return to the system, do children
-    share memory with their parent until one of them writes to it, and does what the kernel or a network card writes
-    into a buffer still arrive there?"""
-    said = run([built / "blocks", what])
-    if said != "right\n":
-        pytest.skip(said)
-
-
-def test_new_blocks_are_shared_after_forks(ranks: Peers) -> None:
-    """When blocks come and go between forks, are new ones always shared?"""
-    owner, reader = ranks.start(), ranks.start()
-    owner.take(MiB)  # stays
-    for seed in range(10):
-        block = owner.filled(MiB, seed)
-        ranks.share(owner, reader, block, MiB)
-        assert reader.ask("get", owner.pid, block, MiB, seed) == f"{MiB} right"
-        if seed % 3:
-            owner.ask("give", block)
-        child = owner.fork()
-        os.kill(child.pid, signal.SIGKILL)
-        owner.ask("wait")
-        if seed % 3 == 0:
-            owner.ask("give", block)
-    report = ranks.report(reader)
-    assert (report.in_user_space, report.by_kernel) == (10, 10)
-
-
-def test_a_program_that_closes_all_descriptors_forks(ranks: Peers) -> None:
-    """Where the heap's file is closed, is the content still divided by a fork, and a peer's read right before and
-    after?"""
-    parent, peer = ranks.start(), ranks.start()
-    old = parent.filled(3 * MiB, 1)
-    assert parent.ask("close") == "done"
-    assert peer.ask("get", parent.pid, old, 3 * MiB, 1) == f"{3 * MiB} right"
-    more = parent.filled(30 * MiB, 2)  # it grows without a descriptor
-    child = parent.fork()
-    parent.ask("fill", old, 3 * MiB, 3)
-    assert child.ask("check", old, 3 * MiB, 1) == "right"
-    assert child.ask("check", more, 30 * MiB, 2) == "right"
-    child.ask("fill", more, 30 * MiB, 4)
-    assert parent.ask("check", more, 30 * MiB, 2) == "right"
-    assert peer.ask("get", parent.pid, old, 3 * MiB, 3) == f"{3 * MiB} right"
-    new = parent.filled(MiB, 5)
-    assert peer.ask("get", parent.pid, new, MiB, 5) == f"{MiB} right"
-    assert ranks.report(peer).messages("kernel_not_shared") == 3  # nobody can open the file
-
-
-def test_writes_of_threads_while_a_program_without_descriptors_forks(ranks: Peers) -> None:
-    """Where the heap's file is closed, do other threads' writes during a fork last?"""
-    owner = ranks.start()
-    counter = owner.take(64 * KiB)
-    owner.filled(200 * MiB, 1)
-    owner.ask("close")
-    owner.ask("count", counter)
-    for _ in range(3):
-        os.kill(owner.fork().pid, signal.SIGKILL)
-        owner.ask("wait")
-    assert owner.ask("stop") == "right"
-
-
-PYTHON_STARTS = """
-import multiprocessing, os, subprocess, sys
-block = bytearray(range(256)) * 8192
-true = "/bin/true"
-how = sys.argv[1]
-if how == "spawn":
-    assert subprocess.run([true]).returncode == 0
-    assert subprocess.run(["echo", "x"], capture_output=True).stdout == b"x\\n"
-    assert os.system(true) == 0
-    with os.popen("env -u LD_PRELOAD cat /proc/self/maps") as maps:
-        assert "nearfield-heap" not in maps.read()
-    child = os.posix_spawn(true, [true], os.environ)
-    assert os.waitpid(child, 0)[1] == 0
-else:
-    def work(number):
-        block[number] = 99
-        return sum(block) + len(bytearray(300000))
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        expected = [sum(block) + 300000 + 99 - n for n in range(20)]
-        results = pool.map(work, range(20), 1)
-    for result in results:
-        assert result >= sum(block) + 300000
-    assert subprocess.run([true], preexec_fn=lambda: block.reverse()).returncode == 0
-assert block == bytearray(range(256)) * 8192
-"""
-
-
-@pytest.mark.parametrize(("how", "forks"), [("spawn", 0), ("fork", 2)])
-def test_python_starts_processes(tmp_path: Path, how: str, forks: int) -> None:
-    """Do system, popen, posix_spawn and subprocess leave the heap shared, and do multiprocessing and a function before
-    exec find their parent's content, and leave it as it was?"""
-    assert run([sys.executable, "-c", PYTHON_STARTS, how], tmp_path) == ""
-    (report,) = [one for one in reports(tmp_path) if one.values["program"].startswith("python")]
-    assert (report.values["reason"] == "-") and (report.number("forks") > 0) == (forks > 0)
-
-
-def test_exec_leaves_nothing_behind(ranks: Peers) -> None:
-    """After exec in a process that was read, has it one heap of its own, and does a reader get the new one's bytes, not
-    those of the old that it had mapped? (To the reader this is a process number that got another owner.)"""
-    owner, reader = ranks.start(), ranks.start()
-    old = owner.filled(MiB, 1)
-    ranks.share(owner, reader, old, MiB)
-    assert reader.ask("get", owner.pid, old, MiB, 1) == f"{MiB} right"
-    owner.begin_anew()
-    new = owner.filled(MiB, 2)
-    assert sum("nearfield-heap" in file for file in owner.files()) == 1
-    ranks.share(owner, reader, new, MiB)
-    assert reader.ask("get", owner.pid, new, MiB, 2) == f"{MiB} right"
-    assert reader.ask("put", owner.pid, new, MiB, 3) == f"{MiB}"
-    assert owner.ask("check", new, MiB, 3) == "right"
-    report = ranks.report(reader)
-    assert (report.in_user_space, report.by_kernel) == (3, 2)
-
-
-def test_what_a_user_preloads_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Is it loaded beside what a user preloads, once, and does that still take effect?"""
-    source, theirs = tmp_path / "theirs.c", tmp_path / "theirs.so"
-    source.write_text('#include <stdio.h>\n__attribute__((constructor)) void say(void) { puts("theirs"); }\n')
-    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", theirs], check=True, timeout=60)
-    monkeypatch.setenv("LD_PRELOAD", str(theirs))
-    env = shared_heap.loading(os.environ)
-    assert env["LD_PRELOAD"].split() == [str(shared_heap.library()), str(theirs)]
-    assert shared_heap.loading({"LD_PRELOAD": env["LD_PRELOAD"]})["LD_PRELOAD"] == env["LD_PRELOAD"]
-    assert sorted(run([sys.executable, "-c", "print('mine')"]).split()) == ["mine", "theirs"]
 
 
 # ---- peers that die
 
 
-def test_a_peer_that_dies_is_gone(ranks: Peers) -> None:
+def test_a_peer_that_dies_is_gone(heap_ranks: Peers) -> None:
     """Where a peer is killed while it is read and written, do readers end with the kernel's error instead of reading on
     in what they have mapped?"""
     for _ in range(4):
-        owner, reader, writer = ranks.start(), ranks.start(), ranks.start()
+        owner, reader, writer = heap_ranks.start(), heap_ranks.start(), heap_ranks.start()
         blocks = [owner.filled(MiB, 1) for _ in range(2)]
         reader.ask("follow", owner.pid, blocks[0], MiB, 1)
         writer.ask("echo", owner.pid, blocks[1], MiB)
         assert reader.ask("get", owner.pid, blocks[0], MiB, 1) == f"{MiB} right"
-        ranks.kill(owner)
+        heap_ranks.kill(owner)
         for _ in range(20):
             assert reader.ask("get", owner.pid, blocks[0], MiB, 1) == "ESRCH"
         assert writer.ask("put", owner.pid, blocks[1], MiB, 1) == "ESRCH"
         assert reader.ask("join") == "ESRCH"
         assert writer.ask("join") in ("ESRCH", "a write was lost")  # it reads what it wrote
-        assert ranks.report(reader).number("peers") < 5
+        assert heap_ranks.report(reader).number("peers") < 5
 
 
-def test_killed_processes_leave_nothing(ranks: Peers) -> None:
+def test_killed_processes_leave_nothing(heap_ranks: Peers) -> None:
     """Do processes that are killed at random moments leave no file and no process?"""
     before = set(Path("/dev/shm").glob("*nearfield-heap*"))
     choice = random.Random(1)
-    all_peers = [ranks.start() for _ in range(8)]
+    all_peers = [heap_ranks.start() for _ in range(8)]
     for peer in all_peers:
         peer.ask("churn")
         peer.ask("follow", peer.pid, peer.filled(MiB, 1), MiB, 1)
@@ -551,15 +291,15 @@ def test_killed_processes_leave_nothing(ranks: Peers) -> None:
     for peer in choice.sample(all_peers, len(all_peers)):
         other = choice.choice(all_peers)
         peer.tell("get", other.pid, FIRST + 4096, MiB, 1)
-        ranks.kill(peer)
+        heap_ranks.kill(peer)
     assert set(Path("/dev/shm").glob("*nearfield-heap*")) == before
     assert not [peer for peer in all_peers if Path(f"/proc/{peer.pid}").exists()]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-def test_another_user_may_not_read(ranks: Peers) -> None:
+def test_another_user_may_not_read(heap_ranks: Peers) -> None:
     """Is a process of another user refused, as the kernel refuses it?"""
-    owner, stranger = ranks.start(), ranks.start()
+    owner, stranger = heap_ranks.start(), heap_ranks.start()
     address = owner.filled(MiB, 1)
     assert stranger.ask("become", 65534) == "done"
     assert stranger.ask("get", owner.pid, address, MiB, 1) == "EPERM"
@@ -579,33 +319,33 @@ def test_another_user_may_not_read(ranks: Peers) -> None:
         ("ulimit -n 16", "-"),
     ],
 )
-def test_limits_are_no_harm(built: Path, tmp_path: Path, limits: str, reason: str) -> None:
+def test_limits_are_no_harm(heap_programs: Path, tmp_path: Path, limits: str, reason: str) -> None:
     """Under a limit of address space, file sizes or descriptors, does a program run as without it, from the C library's
     heap where it must, and is the reason reported?"""
-    assert run(limited(limits, built / "blocks", "plain"), tmp_path) == "right\n"
+    assert run(limited(limits, heap_programs / "blocks", "plain"), tmp_path) == "right\n"
     (report,) = [one for one in reports(tmp_path) if one.values["program"] == "blocks"]
     assert reason in report.values["reason"]
 
 
 @pytest.mark.parametrize("limits", ["true", "ulimit -l 4096"])
-def test_locked_and_excessive_memory(built: Path, limits: str) -> None:
+def test_locked_and_excessive_memory(heap_programs: Path, limits: str) -> None:
     """Does a program that locks its memory run, also where little may be locked, and does a block fail that is longer
     than all memory?"""
-    assert run(limited(limits, built / "blocks", "limits")).endswith("right\n")
+    assert run(limited(limits, heap_programs / "blocks", "limits")).endswith("right\n")
 
 
-def test_reading_takes_no_memory_of_a_program_that_locks_it(ranks: Peers) -> None:
+def test_reading_takes_no_memory_of_a_program_that_locks_it(heap_ranks: Peers) -> None:
     """Where a reader has locked its memory of the future, do only those pages of its peer's file come into being there
     through which a message passes?"""
-    owner, reader = ranks.start(), ranks.start()
+    owner, reader = heap_ranks.start(), heap_ranks.start()
     if reader.ask("lock") != "done":
         pytest.skip("the limit of locked memory is too low (ulimit -l)")
     before = resident_kib(reader)
     address = owner.filled(MiB, 1)
-    ranks.share(owner, reader, address, MiB)
+    heap_ranks.share(owner, reader, address, MiB)
     assert reader.ask("get", owner.pid, address, MiB, 1) == f"{MiB} right"
     assert resident_kib(reader) - before < 8 * 1024
-    assert ranks.report(reader).in_user_space > 0
+    assert heap_ranks.report(reader).in_user_space > 0
 
 
 def resident_kib(peer: Peer) -> int:
@@ -613,24 +353,24 @@ def resident_kib(peer: Peer) -> int:
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:")))
 
 
-def test_address_space_that_is_too_small_for_a_block(built: Path) -> None:
+def test_address_space_that_is_too_small_for_a_block(heap_programs: Path) -> None:
     """Where the region cannot grow, does the C library give the block?"""
     code = "import sys; a = [bytearray(60 << 20) for _ in range(3)]; print(len(a))"
     assert run(limited("ulimit -v 900000", sys.executable, "-c", code)) == "3\n"
 
 
-def test_steps_aside_for_filters_that_kill(built: Path, tmp_path: Path) -> None:
+def test_steps_aside_for_filters_that_kill(heap_programs: Path, tmp_path: Path) -> None:
     """Where a filter kills whoever makes the heap's system calls: does a program run without the heap, and is the
     reason reported?"""
-    assert run([built / "filtered", built / "blocks", "plain"], tmp_path) == "right\n"
+    assert run([heap_programs / "filtered", heap_programs / "blocks", "plain"], tmp_path) == "right\n"
     reasons = {report.values["program"]: report.values["reason"] for report in reports(tmp_path)}
     assert "seccomp" in reasons["blocks"]
 
 
-def test_allocators_that_do_not_tell_lengths(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allocators_that_do_not_tell_lengths(heap_programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind the heap and before it: are blocks right that an allocator without malloc_usable_size makes longer?"""
     code = "import array; a = array.array('b')\nfor _ in range(3000): a.frombytes(bytes(1000))\nprint(len(a), sum(a))"
-    heap, theirs = str(shared_heap.library()), str(built / "shifting.so")
+    heap, theirs = str(shared_heap.library()), str(heap_programs / "shifting.so")
     for order in (f"{heap} {theirs}", f"{theirs} {heap}"):
         monkeypatch.setenv("PYTHONMALLOC", "malloc")
         env = {**environment(), "LD_PRELOAD": order}
@@ -638,15 +378,15 @@ def test_allocators_that_do_not_tell_lengths(built: Path, monkeypatch: pytest.Mo
         assert (done.returncode, done.stdout) == (0, "3000000 0\n"), (order, done.stderr)
 
 
-def test_steps_aside_for_tools_that_watch_memory(built: Path, tmp_path: Path) -> None:
+def test_steps_aside_for_tools_that_watch_memory(heap_programs: Path, tmp_path: Path) -> None:
     """Under AddressSanitizer and Valgrind, and in a static program, does everything run as without it, and is the
     reason reported?"""
-    assert run([built / "asan", "plain"], tmp_path) == "right\n"
+    assert run([heap_programs / "asan", "plain"], tmp_path) == "right\n"
     (report,) = reports(tmp_path)
     assert report.values["reason"] == "AddressSanitizer watches this program"
-    assert run([built / "static", "plain"]) == "right\n"
+    assert run([heap_programs / "static", "plain"]) == "right\n"
     if valgrind := shutil.which("valgrind"):
-        assert run([valgrind, "-q", "--error-exitcode=9", built / "blocks", "plain"], tmp_path) == "right\n"
+        assert run([valgrind, "-q", "--error-exitcode=9", heap_programs / "blocks", "plain"], tmp_path) == "right\n"
         assert "Valgrind watches this program" in {one.values["reason"] for one in reports(tmp_path)}
 
 
