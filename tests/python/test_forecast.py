@@ -225,6 +225,12 @@ def test_the_next_step_follows_from_the_ceiling() -> None:
     worth = saying.next_commands(Run(pair(made_calls(5.0)), prices_of_rules(load_rules(RULES), "here")), ["a"])
     assert len(worth) <= 3 and "compare -- a" in worth[0] and "observe -- a" in worth[1]
     assert "tune" in saying.next_commands(Run(pair(made_calls(5.0))), ["a"])[0]
+    prices = prices_of_rules(load_rules(RULES), "here")
+    assert (
+        "compare --rules r.toml -- a"
+        in saying.next_commands(Run(pair(made_calls(5.0)), prices), ["a"], Path("r.toml"))[0]
+    )
+    assert "tune --mpi mpich-5.0.2" in saying.next_commands(Run(pair(made_calls(5.0))), ["a"], None, "mpich-5.0.2")[0]
 
 
 def test_the_sentence_of_the_ceiling_names_the_call() -> None:

@@ -66,6 +66,6 @@ def command(
         err.print(f"nearfield: the command ended with exit code {code} before any rank called MPI")
     else:
         console = Terminal()
-        for line in (*saying.lines(run), *saying.next_commands(run, argv)):
+        for line in (*saying.lines(run), *saying.next_commands(run, argv, rules, record.mpi)):
             console.print(escape(line) if isinstance(line, str) else line)
     raise typer.Exit(code or (NOT_DECIDED if run.undecided() else 0))

@@ -14,6 +14,8 @@ from nearfield.tune.search import Trial
 from nearfield.tune.tuning import Listener
 from nearfield.units import format_seconds
 
+LATE_EVERY_S = 10.0
+
 
 class Display(Listener):
     """The display; use it as a context. `prefix` stands before all lines of one MPI among several."""
@@ -23,7 +25,7 @@ class Display(Listener):
         self._bar = WorkBar(err, self.standing, every_s)
         self._phase = self._best = ""
         self._begun = self._ends = self._latest = 0.0  # times of this MPI on the monotonic clock; the end is a guess
-        self._is_late = False  # whether a log has been told that it takes longer
+        self._next_late = 0.0  # when a log is next told that it takes longer, on the monotonic clock
 
     def __enter__(self) -> Display:
         self._bar.start()
@@ -38,7 +40,7 @@ class Display(Listener):
     def plan(self, mpi_name: str, distances: list[str], seconds: Mapping[str, float], at_most_s: float) -> None:
         total = sum(seconds.values())
         self._begun = time.monotonic()
-        self._ends, self._latest, self._is_late = self._begun + total, self._begun + at_most_s, False
+        self._ends, self._latest, self._next_late = self._begun + total, self._begun + at_most_s, 0.0
         phases = ", ".join(f"{name} {format_seconds(taken)}" for name, taken in seconds.items())
         many = f"{len(distances)} distances ({', '.join(distances)})" if len(distances) > 1 else distances[0]
         told = f"about {format_seconds(total)}, at most {format_seconds(at_most_s)}"
@@ -70,9 +72,9 @@ class Display(Listener):
         return Standing(self._phase + self._best, share, self._ends - now)
 
     def _late(self, now: float) -> Standing | None:
-        """Returns that it takes longer than planned; for a log only once."""
-        if self._is_late and not err.is_terminal:
+        """Returns that it takes longer than planned; for a log only every LATE_EVERY_S."""
+        if now < self._next_late and not err.is_terminal:
             return None
-        self._is_late = True
+        self._next_late = now + LATE_EVERY_S
         left = format_seconds(max(0.0, self._latest - now))
         return Standing(f"{self._phase}{self._best}: longer than was planned, at most {left} more", None, None)

@@ -24,9 +24,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Recording:
-    """A command that is about to run under the layer: the environment to start it with, where its ranks write, and the
-    folders that must not stay if nearfield is killed."""
+    """A command that is about to run under the layer: the name of its MPI, the environment to start it with, where its
+    ranks write, and the folders that must not stay if nearfield is killed."""
 
+    mpi: str
     environment: dict[str, str]
     folder: Path
     scratch: tuple[Path, ...] = ()
@@ -36,11 +37,6 @@ class Recording:
         return Run(read_ranks(self.folder), prices)
 
 
-def layer(argv: Sequence[str], mpi_name: str | None, progress: Progress) -> Path:
-    """Returns the layer for the command's MPI, which the first call builds. Raises UsageError or MpiError."""
-    return mpi.program(buildable(recognise(argv, mpi_name)), mpi.FORECAST, progress)
-
-
 @contextmanager
 def recording(
     argv: Sequence[str], environment: Mapping[str, str], *, mpi_name: str | None = None, out: Path | None = None,
@@ -48,15 +44,17 @@ def recording(
 ) -> Iterator[Recording]:  # fmt: skip
     """A context in which the command may run under the layer. Its record is kept in `out`, and else nowhere. Raises
     UsageError or MpiError before anything runs."""
-    library = layer(argv, mpi_name, progress)
+    inst = buildable(recognise(argv, mpi_name))
+    library = mpi.program(inst, mpi.FORECAST, progress)
     if out:
         _new_folder(out)
-        yield Recording(preloading(environment, [library], {FOLDER: str(out.resolve())}, argv), out)
+        yield Recording(inst.name, preloading(environment, [library], {FOLDER: str(out.resolve())}, argv), out)
         return
     here = Path.cwd() if in_allocation() else None  # other nodes see this folder, and not their /tmp
     folder = Path(tempfile.mkdtemp(prefix=".nearfield-forecast-" if here else "nearfield-", dir=here))
     try:
-        yield Recording(preloading(environment, [library], {FOLDER: str(folder)}, argv), folder, (folder,))
+        environment = preloading(environment, [library], {FOLDER: str(folder)}, argv)
+        yield Recording(inst.name, environment, folder, (folder,))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from nearfield import itself
@@ -108,17 +109,20 @@ def ceilings_table(run: Run) -> Table:
     return table
 
 
-def next_commands(run: Run, argv: Sequence[str]) -> list[str]:
-    """Returns up to three commands to type next, or a sentence if there is nothing to gain."""
+def next_commands(run: Run, argv: Sequence[str], rules: Path | None = None, mpi: str = "") -> list[str]:
+    """Returns up to three commands to type next, or a sentence if there is nothing to gain. `rules` are those that were
+    given to the forecast, and `mpi` is the program's."""
     if not run.ranks:
         return []
     if not run.undecided() and max(map(_most, run.ceilings)) < WORTH:
         return ["nothing to gain by nearfield: this program's time is not in MPI inside a node"]
-    has_rules = bool(run.prices and run.prices.has_rules)
-    commands = [itself.command("compare", "--", *argv) if has_rules else itself.command("tune")]
+    if run.prices and run.prices.has_rules:
+        commands = [itself.command("compare", *(("--rules", rules) if rules else ()), "--", *argv)]
+    else:
+        commands = [itself.command("tune", *(("--mpi", mpi) if mpi else ()))]
     waits = run.transfer_share is not None and run.transfer_share < run.share / 2
     if waits:
-        commands.append(itself.command("observe", "--", *argv) + "   (who comes late: then advise trace)")
+        commands.append(itself.command("observe", "--", *argv) + "   (who comes late; then: advise on the trace)")
     if _most(run.ceilings[2]) >= WORTH:
         commands.append(itself.command("rewrite", "--help") + "   (or docs/halo.md)")
     return [f"next: {command}" for command in commands[:3]]
