@@ -60,6 +60,8 @@ def test_each_reason_is_a_sentence(reports: list[Report], words: str) -> None:
 
 def test_what_was_killed_is_said() -> None:
     assert "was killed, or called _exit, has reported nothing" in said(report(), code=1)
+    launcher = said(report("-"), code=130)
+    assert "nothing is known of its messages" in launcher and "copied a message out of" not in launcher
 
 
 def test_what_is_set_is_said() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from nearfield.cli.plan import command
+from nearfield.cli.plan import command, full_nodes
 from nearfield.errors import UsageError
 from nearfield.measure.sim import costs, pool
+from nearfield.plan.known import default
 from nearfield.profile import load, save
 
 QUIET = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
@@ -35,6 +37,16 @@ def test_what_a_person_sees() -> None:
     assert lines[3].split()[:4] == ["split", "node", "box", "time"]
     assert " ".join(lines[4].split()).startswith("8x4x1 1x1x1 32x64x256 2.48 ms 0 % 99 % 1 % 2x 128 KiB, 2x 64 KiB, -")
     assert lines[-1].startswith("8x4x1 is best: 2.48 ms an exchange, 99 % of it bytes; the best 1-D takes 2.66x")
+
+
+def test_only_full_nodes_are_planned() -> None:
+    """Is a number of ranks refused that leaves a node partly empty, and a machine's own one lowered, with a note?"""
+    known = replace(default(), ranks_per_node=12)
+    with pytest.raises(UsageError, match="64 ranks do not fill nodes of 24"):
+        full_nodes(64, 24, known)
+    assert full_nodes(64, None, known) == 8
+    assert known.notes[-1] == "64 ranks do not fill nodes of 12, so that 8 are planned on each."
+    assert full_nodes(48, None, known) == 12 and full_nodes(64, 16, known) == 16 and full_nodes(4, None, known) == 12
 
 
 def test_ten_splits_unless_asked_for_more() -> None:

@@ -97,8 +97,9 @@ def command(
         raise UsageError("--json and --csv are two formats", "Give one of them.")
     extents = counts(grid, "grid")
     known = costs_known(profile, on, mode, messages)
+    per_node = full_nodes(ranks, ranks_per_node, known)
     ask = partial(
-        splits, extents, ranks, known.costs, ranks_per_node=ranks_per_node or known.ranks_per_node, halo=halo,
+        splits, extents, ranks, known.costs, ranks_per_node=per_node, halo=halo,
         periodic=periodic, corners=corners, element_bytes=parse_bytes(element),
     )  # fmt: skip
     plans = ask(dims=counts(dims, "split", least=0) if dims else None)
@@ -120,6 +121,21 @@ def counts(text: str, what: str, least: int = 1) -> list[int]:
     if not (1 <= len(words) <= 3 and all(word.isdecimal() and int(word) >= least for word in words)):
         raise UsageError(f"'{text}' is no {what}", "Write one to three whole numbers: 256x256x256.")
     return [int(word) for word in words]
+
+
+def full_nodes(ranks: int, wanted: int | None, known: Known) -> int | None:
+    """Returns how many ranks a node has, so that all nodes are full, since only these are planned; None if all ranks
+    are on one node. Where the machine's number leaves a node partly empty, the next smaller one is taken, and a note
+    is added to `known`. Raises UsageError if the wanted number leaves one partly empty."""
+    per_node = wanted or known.ranks_per_node
+    if per_node is None or per_node >= ranks or ranks % per_node == 0:
+        return per_node
+    full = max(number for number in range(1, per_node) if ranks % number == 0)
+    problem = f"{ranks} ranks do not fill nodes of {per_node}"
+    if wanted:
+        raise UsageError(f"{problem}, and only full nodes are planned", f"Give a number that divides {ranks}: {full}.")
+    known.notes.append(f"{problem}, so that {full} are planned on each.")
+    return full
 
 
 def costs_known(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> Known:

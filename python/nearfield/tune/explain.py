@@ -190,7 +190,7 @@ def sentences(reports: Sequence[Report], environment: Mapping[str, str], code: i
     """Returns sentences that say what the heap did for these messages, what it cost, and why the kernel copied some."""
     seen = with_traffic(reports)
     return [
-        *(_use(seen) if seen else [_why_nothing(reports)]),
+        *(_use(seen) if seen else [_why_nothing([one for one in reports if one.is_rank or not code])]),
         *_why_kernel(seen, _settings(environment)["from"]),
         *_memory(seen),
         *_why_no_heap(seen or [report for report in reports if report.is_rank]),
