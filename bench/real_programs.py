@@ -51,10 +51,10 @@ class Program:
     folder: Path
     results: re.Pattern[str]
     results_file: str | None
-    output: str  # a pattern for the files that a run leaves, which the next would add to or refuse
+    output: str | None  # a pattern for the files that a run leaves, which the next would add to or refuse
 
     def remove_output(self) -> None:
-        for old in self.folder.glob(self.output):
+        for old in self.folder.glob(self.output) if self.output else ():
             old.unlink()
 
     def run(self, here: Place, way: Way, seen: set[str]) -> Times:
@@ -90,9 +90,10 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
             control = turns.gains("stock", "control")[CASE]
             ratios = {"gain": gain.value, "layer": cost.value, "control": control.value}
             found[program.name] = {**before, **ratios, **turns.as_json()}
-            ceiling = before["at_most"]
+            ceiling = before["at_most"] or float("inf")
+            likely = f"{before['likely']:.2f}" if before["likely"] else "not known"
             made.add_row(
-                program.name, f"{before['share']:.1%}", f"{ceiling:.2f}", f"{before['likely']:.2f}",
+                program.name, f"{before['share']:.1%}", f"{ceiling:.2f}", likely,
                 text(gain), text(cost), text(control), "yes" if len(seen) == 1 else "no",
             )  # fmt: skip
             bars += [
@@ -120,9 +121,9 @@ def programs(options: argparse.Namespace, scratch: Path) -> list[Program]:
         folder = scratch / re.sub(r"\W+", "-", name)
         if not folder.exists():
             prepare(about, program, folder)
-        argv = shlex.split(about["command"].replace("{program}", program).replace("{folder}", str(folder)))
+        argv = shlex.split(about["command"].replace("{program}", program))
         results = re.compile(about["results"], re.MULTILINE)
-        made.append(Program(name, argv, folder, results, about.get("results_file"), about.get("output", "*.none")))
+        made.append(Program(name, argv, folder, results, about.get("results_file"), about.get("output")))
     return made
 
 

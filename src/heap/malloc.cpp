@@ -109,14 +109,13 @@ void* moved(void* old, std::size_t had, std::size_t bytes) {
   void* block = bytes >= shared_from ? malloc_here(bytes) : malloc_elsewhere(bytes);
   if (!block) return nullptr;
   const std::size_t count = had < bytes ? had : bytes;
-  if (in_heap(old))
+  if (in_heap(old)) {
     move_content(block, old, count);
-  else
-    std::memcpy(block, old, count);
-  if (in_heap(old))
     free_here(old);
-  else if (!is_early(old))
-    next.free(old);
+  } else {
+    std::memcpy(block, old, count);
+    if (!is_early(old)) next.free(old);
+  }
   return block;
 }
 
