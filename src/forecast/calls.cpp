@@ -1,8 +1,12 @@
 // The wrappers of all functions in calls.def, under both of their names: Fortran's bindings, and other tools, call one
 // or the other. Each goes on to the next library's function of the same name. The outermost call of a thread is counted,
 // nothing that happens inside.
+#include <algorithm>
+#include <utility>
+
 #include "base/mpi_handles.hpp"
 #include "forecast/describe.hpp"
+#include "forecast/polls.hpp"
 #include "forecast/record.hpp"
 #include "forecast/shape.hpp"
 
@@ -19,26 +23,129 @@ int pass_on(Own own, const Word* w) {
     return own(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12]);
 }
 
+// What the wrapper of a function passes to those below.
+struct Call {
+  const Shape& shape;
+  Function& function;
+  Word* arguments;
+  const void* site;
+  Table& table;
+};
+
+template <int n, class Own>
+int count_timed(const Call& call, Own own) {
+  const auto& [shape, function, arguments, site, table] = call;
+  Polls& last = polls;
+  Before before;
+  look_before(shape, arguments, before);
+  const std::uint64_t begun = ticks();
+  const std::uint64_t since_poll = end_untimed(last, table, begun);
+  const Did pending = before.did;
+  const int result = pass_on<n>(own, arguments);
+  const std::uint64_t ended = ticks();
+  if (result == MPI_SUCCESS) look_after(shape, arguments, before, table);
+  const bool is_poll = shape.does == Does::poll;
+  Row& row = count(table, function, site, before.did, begun, ended, is_poll ? since_poll : 0);
+  last.function = nullptr;
+  last.ended = is_poll ? ended : 0;
+  if (is_poll && since_poll && result == MPI_SUCCESS && found_nothing(shape, arguments)) {
+    last.row = &row;
+    last.did = pending;
+    last.call = ended - begun;
+    last.gap = since_poll;
+    begin_untimed(last, function, site, shape, arguments);
+  }
+  return result;
+}
+
+// Counts an untimed poll that found something.
+[[gnu::noinline]] void count_found(const Call& call) {
+  Polls& last = polls;
+  const std::uint64_t ended = ticks(), left = end_untimed(last, call.table, ended), gap = std::min(left, last.gap);
+  Before before;
+  before.did = last.did;
+  look_after(call.shape, call.arguments, before, call.table);
+  count(call.table, call.function, call.site, before.did, ended - (left - gap), ended, gap);
+  last.function = nullptr;
+  last.ended = ended;
+}
+
 template <int n, class Own>
 [[gnu::noinline]] int counted(const Shape& shape, Function& function, Own own, Word* arguments, const void* site) {
   Thread& me = thread;
   Table* const table = me.depth == 0 && is_active.load(std::memory_order_relaxed) ? take_table() : nullptr;
   if (!table) return pass_on<n>(own, arguments);
   ++me.depth;
-  Before before;
-  look_before(shape, arguments, before);
-  const std::uint64_t begun = ticks();
-  const std::uint64_t between = shape.does == Does::poll && me.poll_end ? begun - me.poll_end : 0;
-  const int result = pass_on<n>(own, arguments);
-  const std::uint64_t ended = ticks();
-  if (result == MPI_SUCCESS) look_after(shape, arguments, before, *table);
-  count(*table, function, me.fortran_site ? me.fortran_site : site, before.did, begun, ended, between);
-  me.poll_end = shape.does == Does::poll ? ended : 0;
+  const int result =
+      count_timed<n>({shape, function, arguments, me.fortran_site ? me.fortran_site : site, *table}, own);
   --me.depth;
   return result;
 }
 
+// The same for a function that may poll: a poll that repeats the last one costs a few instructions.
+template <const Shape& shape, int n, class Own>
+[[gnu::always_inline]] inline int counted_or_untimed(Function& function, Own own, const Word (&arguments)[n],
+                                                     const void* site) {
+  if constexpr (shape.does == Does::poll) {
+    Thread& me = thread;
+    Polls& last = polls;
+    if (me.fortran_site) site = me.fortran_site;
+    if (me.depth == 0 && repeats(last, function, site, shape, arguments)) {
+      ++me.depth;
+      const int result = pass_on<n>(own, arguments);
+      if (result != MPI_SUCCESS || found_nothing(shape, arguments)) {
+        ++last.untimed;
+      } else {
+        Word words[n];
+        std::copy_n(arguments, n, words);
+        count_found({shape, function, words, site, *me.table});
+      }
+      --me.depth;
+      return result;
+    }
+  }
+  Word words[n];
+  std::copy_n(arguments, n, words);
+  return counted<n>(shape, function, own, words, site);
+}
+
+// Returns the ticks of a call: the least of several means, since others may use the core meanwhile.
+template <const Shape& shape>
+double measure_ticks(const Word (&arguments)[6]) {
+  static Function function{"-", 1};
+  static constexpr auto do_nothing = [](Word, Word, Word, Word, Word, Word) { return MPI_SUCCESS; };
+  constexpr int means = 8, times = max_untimed + 1;
+  std::uint64_t least = ~std::uint64_t{0};
+  for (int mean = 0; mean < means; ++mean) {
+    const std::uint64_t begun = ticks();
+    for (int i = 0; i < times; ++i) counted_or_untimed<shape>(function, do_nothing, arguments, nullptr);
+    least = std::min(least, ticks() - begun);
+  }
+  return static_cast<double>(least) / times;
+}
+
+template <class Handle>
+Word word(Handle handle) {
+  if constexpr (std::is_pointer_v<Handle>)
+    return reinterpret_cast<Word>(handle);
+  else
+    return handle;
+}
+
 }  // namespace
+
+void measure_layer() {
+  static constexpr Shape sends = send(), asks = completes(0).polls(1);
+  static Table scratch;
+  const Thread before = std::exchange(thread, Thread{.has_asked = true, .table = &scratch});
+  MPI_Request request = MPI_REQUEST_NULL;
+  int flag = 0;
+  Word to_self[] = {0, 1, word(MPI_BYTE), 0, 0, word(MPI_COMM_WORLD)},
+       one_request[] = {word(&request), word(&flag), 0, 0, 0, 0};
+  set_cost(measure_ticks<sends>(to_self), measure_ticks<asks>(one_request));
+  thread = before;
+  polls = {};
+}
 }  // namespace nearfield::forecast
 
 using namespace nearfield::forecast;
@@ -53,8 +160,8 @@ using namespace nearfield::forecast;
   extern "C" __attribute__((visibility("default"))) int id(PARAMETERS_##n) asm(symbol);                            \
   extern "C" int id(PARAMETERS_##n) {                                                                              \
     static const auto own = reinterpret_cast<decltype(&id)>(nearfield::next_or_abort(its_next, "PMPI_" its_name)); \
-    Word words[] = {WORDS_##n};                                                                                    \
-    return counted<n>(shape_of_##id, function_of_##id, own, words, __builtin_return_address(0));                   \
+    const Word words[] = {WORDS_##n};                                                                              \
+    return counted_or_untimed<shape_of_##id, n>(function_of_##id, own, words, __builtin_return_address(0));        \
   }
 
 #define CALL_AS(name, n, shape)                                     \

@@ -1,11 +1,12 @@
 #include "forecast/communicators.hpp"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
-#include <vector>
+#include <utility>
 
 #include "base/mpi_handles.hpp"
 
@@ -17,6 +18,60 @@ constexpr int most = 2048, most_steps = 32;  // in the table; steps from a commu
 std::atomic<Communicator*> table[most];
 Communicator gone{};  // stands where one was
 pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
+
+// ---- memory: none of it from the C library's heap, since one block more there can change how often the program's own
+// heap returns memory to the system
+
+char *block = nullptr, *block_end = nullptr;
+Communicator* freed = nullptr;  // a list
+
+void* map_memory(std::size_t bytes) {
+  void* const found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return found == MAP_FAILED ? nullptr : found;
+}
+
+// Returns a communicator of zeros with room for so many ranks; null without memory. The caller holds `changing`.
+Communicator* allocate(std::size_t ranks) {
+  constexpr std::size_t block_bytes = 1 << 16, alignment = alignof(Communicator);
+  for (Communicator** link = &freed; *link; link = &(*link)->next)
+    if (static_cast<std::size_t>((*link)->size) >= ranks) {
+      Communicator* const found = std::exchange(*link, (*link)->next);
+      *found = {};
+      return found;
+    }
+  const std::size_t bytes = (sizeof(Communicator) + ranks + alignment - 1) / alignment * alignment;
+  if (bytes > static_cast<std::size_t>(block_end - block)) {
+    const std::size_t mapped = std::max(block_bytes, bytes);
+    block = static_cast<char*>(map_memory(mapped));
+    block_end = block ? block + mapped : nullptr;
+    if (!block) return nullptr;
+  }
+  return reinterpret_cast<Communicator*>(std::exchange(block, block + bytes));
+}
+
+void release(Communicator* comm) { comm->next = std::exchange(freed, comm); }
+
+// An array of integers for one function.
+class Integers {
+ public:
+  explicit Integers(int count)
+      : size_(static_cast<std::size_t>(std::max(1, count))),
+        first_(static_cast<int*>(map_memory(size_ * sizeof(int)))) {}
+  Integers(const Integers&) = delete;
+  Integers& operator=(const Integers&) = delete;
+  ~Integers() {
+    if (first_) munmap(first_, size_ * sizeof(int));
+  }
+  explicit operator bool() const { return first_; }
+  int* data() { return first_; }
+  int& operator[](int at) { return first_[at]; }
+
+ private:
+  std::size_t size_;
+  int* first_;
+};
+
+// ---- the table
 
 template <class Handle>
 std::uint64_t key_of(Handle handle) {
@@ -54,7 +109,10 @@ int neighbours_of(MPI_Comm comm) {
   return count;
 }
 
-std::vector<int> world_ranks(MPI_Comm comm, bool is_between_groups) {
+// Calls use(size, ranks) with the ranks of a communicator's group, or of the other group, in MPI_COMM_WORLD. Returns
+// whether there was memory.
+template <class Use>
+bool with_world_ranks(MPI_Comm comm, bool is_between_groups, Use use) {
   MPI_Group group, world;
   int size = 0;
   if (is_between_groups)
@@ -63,12 +121,16 @@ std::vector<int> world_ranks(MPI_Comm comm, bool is_between_groups) {
     PMPI(MPI_Comm_group)(comm, &group);
   PMPI(MPI_Comm_group)(MPI_COMM_WORLD, &world);
   PMPI(MPI_Group_size)(group, &size);
-  std::vector<int> ranks(static_cast<std::size_t>(size)), in_world(ranks.size());
-  for (int i = 0; i < size; ++i) ranks[static_cast<std::size_t>(i)] = i;
-  PMPI(MPI_Group_translate_ranks)(group, size, ranks.data(), world, in_world.data());
+  Integers ranks(size), in_world(size);
+  const bool has_memory = ranks && in_world;
+  if (has_memory) {
+    for (int i = 0; i < size; ++i) ranks[i] = i;
+    PMPI(MPI_Group_translate_ranks)(group, size, ranks.data(), world, in_world.data());
+    use(size, in_world.data());
+  }
   PMPI(MPI_Group_free)(&group);
   PMPI(MPI_Group_free)(&world);
-  return in_world;
+  return has_memory;
 }
 
 Place place_of_all(const Communicator& comm, int rank) {
@@ -78,28 +140,26 @@ Place place_of_all(const Communicator& comm, int rank) {
   return !elsewhere ? Place::node : here ? Place::both : Place::others;
 }
 
-// Never destroyed: programs finalise MPI in exit handlers, in whatever order.
-std::vector<unsigned char>& world_is_here() {
-  static auto& only = *new std::vector<unsigned char>;
-  return only;
-}
+Communicator* in_world = nullptr;  // MPI_COMM_WORLD's ranks
 
 // Ranks that are not in this job's world (spawned ones) may be here.
 bool is_here(int world_rank) {
-  return world_rank < 0 || static_cast<std::size_t>(world_rank) >= world_is_here().size() ||
-         world_is_here()[static_cast<std::size_t>(world_rank)];
+  return world_rank < 0 || !in_world || world_rank >= in_world->size || in_world->is_here[world_rank];
 }
 
 Communicator* described(MPI_Comm comm) {
   int is_between_groups = 0, rank = -1;
   PMPI(MPI_Comm_test_inter)(comm, &is_between_groups);
-  const std::vector<int> ranks = world_ranks(comm, is_between_groups);
-  auto* const made = static_cast<Communicator*>(std::calloc(1, sizeof(Communicator) + ranks.size()));
+  Communicator* made = nullptr;
+  with_world_ranks(comm, is_between_groups, [&](int size, const int* ranks) {
+    made = allocate(static_cast<std::size_t>(size));
+    if (!made) return;
+    made->size = size;
+    for (int i = 0; i < size; ++i) made->is_here[i] = is_here(ranks[i]);
+  });
   if (!made) return nullptr;
   made->key = key_of(comm);
-  made->size = static_cast<int>(ranks.size());
   made->is_between_groups = is_between_groups;
-  for (std::size_t i = 0; i < ranks.size(); ++i) made->is_here[i] = is_here(ranks[i]);
   if (!is_between_groups) {
     PMPI(MPI_Comm_rank)(comm, &rank);
     made->destinations = neighbours_of(comm);
@@ -116,21 +176,26 @@ void put(Communicator* comm) {
     slot.store(comm, std::memory_order_release);
     return;
   }
-  std::free(comm);
+  release(comm);
 }
 
 }  // namespace
 
-int begin_communicators() {
-  MPI_Comm node;
-  PMPI(MPI_Comm_split_type)(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-  int ranks = 1;
+// A communicator of the node's ranks would say the same, but what MPI libraries allocate for it stays on the heap.
+int begin_communicators(const char* host) {
+  std::uint64_t mine = 0xcbf29ce484222325;  // FNV-1a
+  for (; *host; ++host) mine = (mine ^ static_cast<unsigned char>(*host)) * 0x100000001b3;
+  int ranks = 1, here = 0;
   PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks);
-  world_is_here().assign(static_cast<std::size_t>(ranks), 0);
-  const std::vector<int> here = world_ranks(node, false);
-  for (const int rank : here) world_is_here()[static_cast<std::size_t>(rank)] = 1;
-  PMPI(MPI_Comm_free)(&node);
-  return static_cast<int>(here.size());
+  const std::size_t bytes = static_cast<std::size_t>(ranks) * sizeof mine;
+  auto* const hosts = static_cast<std::uint64_t*>(map_memory(bytes));
+  in_world = allocate(static_cast<std::size_t>(ranks));
+  if (!hosts || !in_world) std::abort();  // the other ranks wait for this one
+  PMPI(MPI_Allgather)(&mine, sizeof mine, MPI_BYTE, hosts, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
+  in_world->size = ranks;
+  for (int i = 0; i < ranks; ++i) here += in_world->is_here[i] = hosts[i] == mine;
+  munmap(hosts, bytes);
+  return here;
 }
 
 const Communicator* known(MPI_Comm comm) {
@@ -147,7 +212,7 @@ const Communicator* known(MPI_Comm comm) {
 
 void forget(MPI_Comm comm) {
   pthread_mutex_lock(&changing);
-  if (auto* const slot = find(key_of(comm))) std::free(slot->exchange(&gone));
+  if (auto* const slot = find(key_of(comm))) release(slot->exchange(&gone));
   pthread_mutex_unlock(&changing);
 }
 

@@ -8,6 +8,7 @@
 namespace nearfield::forecast {
 
 struct Communicator {
+  Communicator* next;  // of those that were freed
   std::uint64_t key;
   int size;  // of the other group, between two groups
   bool is_between_groups;
@@ -16,8 +17,9 @@ struct Communicator {
   unsigned char is_here[];
 };
 
-// Looks at MPI_COMM_WORLD, right after MPI_Init; all ranks must. Returns how many of its ranks are on this node.
-int begin_communicators();
+// Compares the names of the hosts of all ranks, right after MPI_Init; all ranks must call it. Returns how many ranks are
+// on this node.
+int begin_communicators(const char* host);
 // Returns what is known of it; null if it is none, or if there are too many.
 const Communicator* known(MPI_Comm comm);
 // The handle is about to become invalid.

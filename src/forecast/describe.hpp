@@ -21,4 +21,7 @@ void look_before(const Shape& shape, Word* arguments, Before& before);
 // Is called after it, if it succeeded: adds to `before.did`, and to the bytes that the thread has sent.
 void look_after(const Shape& shape, const Word* arguments, Before& before, Table& table);
 
+// Measures what the layer itself costs a call, after MPI_Init.
+void measure_layer();
+
 }  // namespace nearfield::forecast

@@ -42,7 +42,7 @@ struct Header {
   std::uint32_t is_spawned, lost_threads;  // lost: threads that found no table
   std::uint64_t first_ticks, first_ns;     // before MPI_Init
   Usage begin, end;                        // after MPI_Init, before MPI_Finalize
-  double fault_ns, call_ns;                // the costs of a page fault, and of the layer itself in each call
+  double fault_ns, call_ns;                // the costs of a page fault, and of the layer itself in a mean call
   std::uint64_t cores[16];                 // a bit for each core that this process may use
   char host[128], library[128];
   std::uint32_t names_used, objects_used;
@@ -62,7 +62,8 @@ struct Table {
   std::uint32_t taken, is_first;               // is_first: of the thread that called MPI_Init
   std::uint64_t last_ticks;                    // the end of its last call
   std::uint64_t sent_to_node, sent_to_others;  // bytes
-  std::uint64_t unused[4];
+  std::uint64_t untimed;                       // calls that were counted without reading the clock
+  std::uint64_t unused[3];
   Row rows[rows_per_table];
 };
 

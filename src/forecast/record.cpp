@@ -156,34 +156,37 @@ void begin() {
 }
 
 namespace {
-// Returns the ns that the layer adds to a call: the least of several means, since others may use the core meanwhile.
-double measure_call_ns() {
-  constexpr int means = 8, times = 64;
-  static Table scratch;
-  static Function function{"-"};
-  function.number = 1;
-  std::uint64_t least = ~std::uint64_t{0};
-  for (int mean = 0; mean < means; ++mean) {
-    const std::uint64_t begun = ticks();
-    for (int i = 0; i < times; ++i) {
-      const std::uint64_t before = ticks();
-      count(scratch, function, nullptr, Did{}, before, ticks(), 0);
-    }
-    least = std::min(least, ticks() - begun);
+double timed_call_ticks = 0, repeated_poll_ticks = 0;
+
+// Returns the mean ns that the layer has added to a call.
+double mean_call_ns() {
+  std::uint64_t calls = 0, untimed = 0;
+  for (int i = 0; i < most_tables; ++i) {
+    const Table& table = table_at(i);
+    if (!table.last_ticks) continue;
+    untimed += table.untimed;
+    for (const Row& row : table.rows) calls += row.calls;
   }
+  if (!calls) return 0;
   const Header& head = header();
   const double ns_per_tick =
       static_cast<double>(head.end.wall_ns - head.first_ns) / static_cast<double>(head.end.ticks - head.first_ticks);
-  return static_cast<double>(least) / times * ns_per_tick;
+  const double share = static_cast<double>(untimed) / static_cast<double>(calls);
+  return ns_per_tick * (share * repeated_poll_ticks + (1 - share) * timed_call_ticks);
 }
 }  // namespace
+
+void set_cost(double timed_call, double repeated_poll) {
+  timed_call_ticks = timed_call;
+  repeated_poll_ticks = repeated_poll;
+}
 
 void end(State state) {
   if (!is_active.exchange(false) || header().pid != static_cast<std::int32_t>(getpid())) return;
   Header& head = header();
   head.end = usage_now();
   head.fault_ns = measure_fault_ns();
-  head.call_ns = measure_call_ns();
+  head.call_ns = mean_call_ns();
   head.state = state;
 }
 
@@ -205,7 +208,7 @@ Table* take_table() {
   return nullptr;
 }
 
-void count(Table& table, Function& function, const void* site, const Did& did, std::uint64_t begun, std::uint64_t ended,
+Row& count(Table& table, Function& function, const void* site, const Did& did, std::uint64_t begun, std::uint64_t ended,
            std::uint64_t between) {
   std::uint32_t number = function.number.load(std::memory_order_relaxed);
   if (!number) number = add_name(function);
@@ -218,6 +221,7 @@ void count(Table& table, Function& function, const void* site, const Did& did, s
   row.ticks += ended - begun;
   row.between += between;
   table.last_ticks = ended;
+  return row;
 }
 
 namespace {

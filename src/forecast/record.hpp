@@ -1,5 +1,5 @@
-// Counts calls into the tables of format.hpp. Nothing here knows MPI. A call costs two reads of the processor's counter
-// and an addition to a row of its thread's own table: no lock and no allocation, except where a row is new.
+// Counts calls into the tables of format.hpp. Nothing here knows MPI. A call costs at most two reads of the processor's
+// counter and an addition to a row of its thread's own table: no lock and no allocation, except where a row is new.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,6 @@ struct Thread {
   bool has_asked = false;              // for a table
   const void* fortran_site = nullptr;  // where Fortran's binding was called
   Table* table = nullptr;
-  std::uint64_t poll_end = 0;  // of the thread's last call, if that was a poll
 };
 inline thread_local constinit __attribute__((tls_model("initial-exec"))) Thread thread;
 inline std::atomic<bool> is_active = false;
@@ -50,12 +49,14 @@ bool open_file();
 Header& header();
 // Begins to count; before that, the caller fills in the header who this rank is.
 void begin();
+// Says how many ticks the layer itself takes in a timed call and, on average, in polls that mostly are not timed.
+void set_cost(double timed_call, double repeated_poll);
 // Notes the end of what is counted. Only the first call has an effect, and none has in a child made by fork.
 void end(State state);
 // Gives the thread its table; null if there are too many threads.
 Table* take_table();
-// Adds a call to its row.
-void count(Table& table, Function& function, const void* site, const Did& did, std::uint64_t begun, std::uint64_t ended,
+// Adds a call to its row, and returns the row.
+Row& count(Table& table, Function& function, const void* site, const Did& did, std::uint64_t begun, std::uint64_t ended,
            std::uint64_t between);
 
 }  // namespace nearfield::forecast

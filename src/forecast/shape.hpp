@@ -43,8 +43,9 @@ struct Shape {
   constexpr Shape large() const {
     return with([](Shape& s) { s.is_large = true; });
   }
-  constexpr Shape polls() const {
-    return with([](Shape& s) { s.does = Does::poll; });
+  // `flag`: where the call says whether, or how many, it has found.
+  constexpr Shape polls(std::int8_t flag) const {
+    return with([&](Shape& s) { s.does = Does::poll, s.told = flag; });
   }
   constexpr Shape neighbours() const {
     return with([](Shape& s) { s.category = Category::neighbours, s.of_neighbours = true; });

@@ -6,6 +6,8 @@
 
 #include "base/mpi_handles.hpp"
 #include "forecast/communicators.hpp"
+#include "forecast/describe.hpp"
+#include "forecast/polls.hpp"
 #include "forecast/record.hpp"
 
 using namespace nearfield::forecast;
@@ -32,8 +34,9 @@ int start(Initialise initialise) {
   const int result = initialise();
   if (result == MPI_SUCCESS && nearfield::is_built_for_the_library()) {
     say_who(header());
-    header().node_ranks = begin_communicators();
+    header().node_ranks = begin_communicators(header().host);
     begin();
+    measure_layer();
   }
   --thread.depth;
   return result;
@@ -60,11 +63,15 @@ STARTS("PMPI_Init", init_p, (int* argc, char*** argv), (argc, argv))
 STARTS("MPI_Init_thread", init_thread, (int* argc, char*** argv, int need, int* got), (argc, argv, need, got))
 STARTS("PMPI_Init_thread", init_thread_p, (int* argc, char*** argv, int need, int* got), (argc, argv, need, got))
 
-ENTRY("MPI_Finalize", finalize, ()) {
+static void finish() {
+  if (thread.table) end_untimed(polls, *thread.table, ticks());
   end(State::finalized);
+}
+ENTRY("MPI_Finalize", finalize, ()) {
+  finish();
   return next_finalize()();
 }
 ENTRY("PMPI_Finalize", finalize_p, ()) {
-  end(State::finalized);
+  finish();
   return next_finalize_p()();
 }

@@ -145,6 +145,25 @@ def test_sizes_and_kinds_are_told_apart(installation: Installation, programs: Pa
 
 
 @pytest.mark.mpi
+def test_polls_are_counted_without_a_clock(installation: Installation, programs: Path, tmp_path: Path) -> None:
+    """Where most polls are not timed: is none of them lost, is the message that the last one found counted, and is
+    their time, with that between them, the time for which the program polled?"""
+    compiler = wrapper(installation, "c")
+    assert compiler
+    done = forecast(installation, compiled(installation, compiler, "forecast_polls.c", programs), 2, tmp_path)
+    assert done.ok, done.stdout + done.stderr
+    rank = read_ranks(tmp_path)[0]
+    printed = [line.split() for line in done.stdout.splitlines()]
+    assert len(printed) == 4
+    for name, polls, seconds in printed:
+        rows = [one for one in rank.calls if one.name == name]
+        assert sum(one.calls for one in rows) == int(polls)
+        found = [(one.messages, one.bytes) for one in rows if one.messages]
+        assert found == ([] if name == "MPI_Iprobe" else [(1, 1024)])
+        assert sum(one.seconds + one.between_seconds for one in rows) == pytest.approx(float(seconds), rel=0.2)
+
+
+@pytest.mark.mpi
 @pytest.mark.families
 def test_threads_are_counted_each(installation: Installation, programs: Path, tmp_path: Path) -> None:
     """Where several threads call MPI at once, is no call lost, though there is no lock?"""

@@ -41,7 +41,7 @@ def run_sentences(run: Run) -> Iterator[str]:
         f"{run.others:.1f} cores of a node"
     )
     if run.layer_share > LOUD:
-        yield f"the layer itself took about {run.layer_share:.1%} of the run, since it makes so many short calls"
+        yield f"the layer itself took at least {run.layer_share:.1%} of the run, since it makes so many short calls"
 
 
 def share_sentence(run: Run) -> str:
