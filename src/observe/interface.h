@@ -23,7 +23,7 @@ int nearfield_observe_answers(void);
 /* Returns whether the program's own clock, MPI_Wtime, is to be the simulation's. */
 int nearfield_observe_clock(void);
 
-/* Sends what was recorded so far, if a simulation reads the stream. */
+/* Sends what was recorded so far to the simulation that reads the stream; each tenth call writes it to the file. */
 void nearfield_observe_flush(void);
 
 /* Appends an event (stream/event_bytes.hpp) behind the accesses made so far. */

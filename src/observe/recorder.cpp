@@ -150,8 +150,15 @@ int nearfield_observe_answers() { return getenv("NEARFIELD_OBSERVE_ASK") && !in_
 
 int nearfield_observe_clock() { return getenv("NEARFIELD_OBSERVE_CLOCK") != nullptr; }
 
+// Files get larger chunks than a simulation, since each chunk names its places of code again.
 void nearfield_observe_flush() {
-  if (state == State::recording && !in_valgrind && goes_to_simulation()) encoder.finish_chunk();
+  constexpr unsigned flushes_per_chunk = 10;
+  static unsigned flushes = 0;
+  if (state != State::recording || (!goes_to_simulation() && ++flushes % flushes_per_chunk != 0)) return;
+  if (in_valgrind)
+    nearfield_ask(NEARFIELD_FLUSH, 0, 0, 0);
+  else
+    encoder.finish_chunk();
 }
 
 void nearfield_observe_event(const unsigned char* bytes, unsigned long size) {

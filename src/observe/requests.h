@@ -11,6 +11,7 @@ enum nearfield_request {
   NEARFIELD_EVENT,   /* (bytes, size): the event comes now. Returns 1 if the program had other threads so far. */
   NEARFIELD_PLACE,   /* (code, unsigned long* offset): returns the number of the object. */
   NEARFIELD_CALLERS, /* (call, const void** addresses, most): as nearfield_observe_callers. */
+  NEARFIELD_FLUSH,   /* What was recorded so far is written to the file. */
   NEARFIELD_END,     /* The stream is complete, but for its last chunk. */
 };
 

@@ -1,5 +1,6 @@
 """However a verb that starts a user's ranks is told to end, do its ranks end, and are no files of theirs left?"""
 
+import json
 import signal
 import subprocess
 import time
@@ -13,6 +14,7 @@ from tuning import NEARFIELD, rules_for, write
 
 from nearfield import mpi
 from nearfield.mpi import Installation, launch_command
+from nearfield.observe.trace import STREAM_HEADER_BYTES
 
 pytestmark = [pytest.mark.mpi, pytest.mark.families]
 VERBS = {
@@ -72,6 +74,30 @@ def test_ranks_end_with_their_verb(
         assert code == (-number if number == KILL else 128 + number)
     until("no rank is left", lambda: not ranks())
     until("no file is left", lambda: not list(scratch.iterdir()))
+
+
+def test_a_signal_keeps_what_was_observed(installation: Installation, programs: Path, tmp_path: Path) -> None:
+    """If a signal ends the observation of a program whose regular calls take few bytes: is there a trace of both ranks
+    with the calls until then?"""
+    compiler = wrapper(installation, "c")
+    assert compiler
+    program = compiled(installation, compiler, "endless.c", programs)
+    argv, env = launch_command(installation, [str(program), str(tmp_path), "2000"], 2)
+    out = tmp_path / "out"
+    started = subprocess.Popen(
+        [*NEARFIELD, "observe", "--out", str(out), "--", *argv], env=env, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    def recorded() -> bool:
+        return len([file for file in out.glob("rank-*.nfs") if file.stat().st_size > STREAM_HEADER_BYTES]) == 2
+
+    until("both ranks have written calls", recorded)
+    started.send_signal(INT)
+    started.wait(LONG_S)
+    shown = subprocess.run([*NEARFIELD, "observe", "show", str(out), "--json"], capture_output=True, check=True)
+    for rank in json.loads(shown.stdout)["ranks"]:
+        assert sum(call["calls"] for call in rank["calls"] if call["name"] == "MPI_Sendrecv") > 10
 
 
 def _files(verb: str, folder: Path) -> list[str]:

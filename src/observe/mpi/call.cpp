@@ -62,7 +62,8 @@ stream::Number since_ns() {
   return since;
 }
 
-// A simulation that goes on meanwhile gets what there is now and then: often it has little to do until then.
+// A simulation that runs meanwhile gets what was recorded so far, since it may have nothing to do until then; a file gets
+// it in case the program is interrupted.
 void flush_now_and_then() {
   constexpr std::uint64_t often_ns = 50'000'000;
   static std::uint64_t flushed_ns = 0;

@@ -38,6 +38,7 @@ void nearfield_event(const unsigned char* bytes, unsigned long size) { encoder.e
 unsigned long nearfield_place(unsigned long code, unsigned long* offset) { return mentioned(code, *offset); }
 void nearfield_threads() { tell_threads(); }
 void nearfield_region(const char* name, int begins) { tell_region(name, begins); }
+void nearfield_flush() { encoder.finish_chunk(); }
 void nearfield_end() { end_stream(); }
 
 void nearfield_access(unsigned long code, unsigned long kind, unsigned long address) {

@@ -267,6 +267,9 @@ static Bool answer(ThreadId thread, UWord* words, UWord* result) {
     case NEARFIELD_CALLERS:
       *result = callers(words[1], (Addr*)words[2], words[3]);
       return True;
+    case NEARFIELD_FLUSH:
+      nearfield_flush();
+      return True;
     case NEARFIELD_END:
       wanted = False;
       turn_on_or_off();

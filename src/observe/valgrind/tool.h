@@ -13,6 +13,7 @@ void nearfield_event(const unsigned char* bytes, unsigned long size);
 unsigned long nearfield_place(unsigned long code, unsigned long* offset);
 void nearfield_threads(void);
 void nearfield_region(const char* name, int begins);
+void nearfield_flush(void);
 void nearfield_end(void);
 /* Called by the program's translated code. `kind` is a stream::SiteKind. */
 void nearfield_access(unsigned long code, unsigned long kind, unsigned long address);
