@@ -191,6 +191,8 @@ def tell(rules: Rules) -> None:
             continue
         gained = f"{gain_text(rule.gain)} of stock's speed, all sizes and patterns" if rule.gain else "gain not known"
         console.print(f"[bold]{rule.distance}[/bold]: {gained}")
+        if brief := rule.briefly_confirmed():
+            console.print(f"  [yellow]{brief}[/yellow]")
         console.print(_ranges(rule))
         if best := rule.gaining():
             span = format_span(best.from_bytes, best.to_bytes)

@@ -59,6 +59,11 @@ class Confirmed:
         return flag_of(self.pairs)
 
     @property
+    def launches(self) -> int:
+        """Returns the number of launches in which every case was measured."""
+        return min(len({pair.launch for pair in pairs}) for pairs in self.pairs.values())
+
+    @property
     def mean(self) -> Gain:
         """Returns the gain of all sizes and message patterns together."""
         return self._together(list(self.messages))
@@ -114,6 +119,7 @@ def rule_table(
     )
     if chosen:
         table.gain = _gain_table(chosen.mean)
+        table.launches = chosen.launches
         for part in chosen.ranges(limits):
             table.range.append(
                 RangeTable(from_bytes=part.from_bytes, to_bytes=part.to_bytes, gain=_gain_table(part.gain))

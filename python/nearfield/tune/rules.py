@@ -16,10 +16,10 @@ from nearfield.busy import BUSY_SHARE
 from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.topology import DISTANCES, Topology
 from nearfield.tune.criterion import COLLECTIVES, NEVER_BELOW, WORTH_TELLING
-from nearfield.tune.gains import Gain, Range, gaining, geometric_mean
+from nearfield.tune.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Gain, Range, gaining, geometric_mean
 from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
 from nearfield.tune.places import default_rules, rules_files
-from nearfield.units import format_bytes
+from nearfield.units import counted, format_bytes
 
 # Bounds of possible values: sizes of messages, times per message, and ratios of speeds.
 Bytes = Annotated[int, Field(ge=1, le=1 << 40)]
@@ -77,6 +77,7 @@ class RuleTable(Table):
     at_ranks_per_node: int = Field(ge=1, le=1 << 20)
     never_below: float = Field(default=NEVER_BELOW, gt=0, le=1)  # of stock's speed: the promise for every size
     gain: GainTable | None = None
+    launches: int = Field(default=0, ge=0, le=1 << 20)  # in which each size was confirmed; 0: not known
     apart: list[ApartTable] = Field(default_factory=list)  # none: the cores stayed where they were
     elsewhere: dict[str, Ratio] = Field(default_factory=dict)  # distance -> gain of these parameters there
     range: list[RangeTable] = Field(default_factory=list)
@@ -97,6 +98,15 @@ class RuleTable(Table):
         places = ", ".join(f"{one.flag_ns:.0f} ns in {one.share:.0%} of the time" for one in self.apart)
         told = f"the cores moved (a virtual machine?): a flag took {places}"
         return f"{told}; the rule is for {self.flag_ns:.0f} ns" if self.flag_ns else told
+
+    def briefly_confirmed(self) -> str:
+        """Returns in words that the intervals of the gains come from too few launches; empty if they do not."""
+        if not 0 < self.launches < FEWEST_LAUNCHES:
+            return ""
+        return (
+            f"confirmed in {counted(self.launches, 'launch')} instead of {SURE_LAUNCHES}: other launches may differ by "
+            "a tenth, which the intervals do not contain"
+        )
 
     def gaining(self) -> Range | None:
         """Returns the range of sizes in which all message patterns together gain; None if there is none."""
