@@ -11,7 +11,7 @@ from tuning import NEARFIELD, nearfield, rules_for, write
 
 from nearfield import mpi
 from nearfield.cli.export import exported
-from nearfield.errors import UsageError
+from nearfield.errors import MpiError, UsageError
 from nearfield.mpi import Installation, launch_command
 from nearfield.tune import shared_heap
 from nearfield.tune.knobs import find_knobs
@@ -74,6 +74,20 @@ def test_a_program_of_another_mpi_is_refused(installations: list[Installation], 
     file = write(tmp_path, rules_for(first, transport(first), {}))
     done = nearfield("run", "--rules", file, "--", first.launcher, "-n", "1", mpi.program(second), "--describe")
     assert done.code == 3 and "each rank would be alone" in done.words
+
+
+@pytest.mark.families
+def test_no_mpi_is_named_that_the_program_cannot_run_with(
+    installation: Installation, installations: list[Installation]
+) -> None:
+    """Is --mpi refused if it contradicts the program, and accepted for another MPI with the same binary interface?"""
+    program = [str(mpi.program(installation)), "--describe"]
+    for named in installations:
+        if (named.family == "openmpi") == (installation.family == "openmpi"):
+            assert recognise(program, named.name).family == named.family
+        else:
+            with pytest.raises(MpiError, match=f"--mpi names {named.family}.* is of {installation.family}"):
+                recognise(program, named.name)
 
 
 @pytest.mark.families

@@ -32,14 +32,14 @@ class Recognised:
 
 
 def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
-    """Returns the MPI. Raises UsageError for a missing command, MpiError if no file tells the MPI or two disagree."""
-    if mpi_name:
-        inst = mpi.choose(mpi_name)
-        told = (inst.launcher, inst.compiler, inst.library)
-        return Recognised(inst.family, inst.version, "--mpi", tuple(file for file in told if file))
+    """Returns the MPI: that of --mpi, else that of the program, else that of the launcher. Raises UsageError for
+    a missing command, and MpiError if no file tells the MPI, or if the program cannot run with the launcher's or the
+    named one."""
     if not which(argv[0]):
         raise UsageError(f"there is no command '{argv[0]}'")
     launcher, program = of_launcher(argv), of_program(argv)
+    if mpi_name:
+        return _named(mpi_name, program or launcher)
     if launcher and program and launcher.family != program.family:
         raise MpiError(
             f"{launcher.by} is of {launcher.family} {launcher.version}, but {program.by} of {program.family} "
@@ -53,6 +53,18 @@ def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
         )
     files = (*(launcher.files if launcher else ()), *(program.files if program else ()))
     return replace(found, files=files)
+
+
+def _named(mpi_name: str, found: Recognised | None) -> Recognised:
+    """Returns the MPI that --mpi names. Raises MpiError if the command's own one has another binary interface."""
+    inst = mpi.choose(mpi_name)
+    if found and (found.family == "openmpi") != (inst.family == "openmpi"):
+        raise MpiError(
+            f"--mpi names {inst.family} {inst.version}, but {found.by} is of {found.family} {found.version}",
+            "leave out --mpi, or start the program of that MPI by its launcher",
+        )
+    files = (inst.launcher, inst.compiler, inst.library)
+    return Recognised(inst.family, inst.version, "--mpi", tuple(file for file in files if file))
 
 
 def of_launcher(argv: Sequence[str]) -> Recognised | None:
