@@ -5,6 +5,7 @@ What a check finds depends on the machine; these tests assert what must hold on 
 
 import io
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -141,6 +142,28 @@ def test_another_heap_is_really_fetched(checks):
     """Does a heap count as possible only if process_vm_readv works between siblings, as the heap asks for it?"""
     refused = copying.sibling_refused(permit=False)
     assert (checks["shared_heap"].status == "ok") == (refused == "")
+
+
+def test_memory_of_ended_jobs_is_found(tmp_path):
+    """Of the files that MPIs share memory by: are those found that no process uses, and no young or foreign ones?"""
+    names = (
+        "sm_segment.host.0.1.0",
+        "mpich_shm_ab_0",
+        "sm_segment.in-use",
+        "sm_segment.mapped",
+        "sm_segment.young",
+        "notes",
+    )
+    for name in names:
+        (tmp_path / name).write_bytes(bytes(8192))
+        if "young" not in name:
+            os.utime(tmp_path / name, (1, 1))
+    with (tmp_path / names[2]).open("rb"), (tmp_path / names[3]).open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 8192, prot=mmap.PROT_READ)
+        file.close()
+        found = memory.left_behind(tmp_path)
+        mapped.close()
+    assert [(file.name, allocated >= 8192) for file, allocated in found] == [(names[1], True), (names[0], True)]
 
 
 @pytest.mark.parametrize(

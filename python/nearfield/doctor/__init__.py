@@ -30,6 +30,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     memory.shared_huge_pages,
     memory.hugetlb_pages,
     memory.dev_shm,
+    memory.ended_jobs,
     memory.locked_memory,
     host.virtualisation,
 )

@@ -6,14 +6,19 @@ import os
 import platform
 import re
 import resource
+import time
 from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 
 from nearfield.base.files import chosen, read
 from nearfield.doctor import kernel
 from nearfield.doctor.check import Check
+from nearfield.units import counted
 
 THP = Path("/sys/kernel/mm/transparent_hugepage")
+SHM = Path("/dev/shm")
+OF_MPI = ("sm_segment.*", "vader_segment.*", "mpich_shm*", "Intel_MPI*", "mv2_*", "psm*_shm*")  # shared memory of MPIs
 MIB = 1 << 20
 ENOUGH_SHM_BYTES = 256 * MIB
 ENOUGH_LOCKED_BYTES = 64 * MIB
@@ -97,6 +102,49 @@ def dev_shm() -> Check:
         return Check(name, "ok", found, "room for the memory that ranks share")
     remedy = "Remove what killed runs left there; in a container: --shm-size=1g."
     return Check(name, "limited", found, "large messages or many ranks may fail with a bus error", remedy)
+
+
+def ended_jobs() -> Check:
+    """Did jobs that were killed leave shared memory behind, which takes memory until somebody removes it?"""
+    name = "ended jobs"
+    left = left_behind(SHM)
+    if not left:
+        return Check(name, "ok", f"they left nothing in {SHM}", "no memory is taken by jobs that have ended")
+    allocated = sum(blocks for _, blocks in left)
+    found = f"they left {counted(len(left), 'file')} in {SHM}, {allocated // MIB} MiB"
+    patterns = sorted({next(p for p in OF_MPI if fnmatch(file.name, p)) for file, _ in left})
+    remedy = f"While no MPI job of yours runs: rm {' '.join(f'{SHM}/{pattern}' for pattern in patterns)}"
+    return Check(name, "limited", found, "their memory is not free, and a full /dev/shm ends jobs", remedy)
+
+
+def left_behind(folder: Path) -> list[tuple[Path, int]]:
+    """Returns the files of MPI libraries in a folder that this user owns and no process of this user has mapped or
+    open, with their allocated bytes. Files younger than a minute are left out, since a job may just begin."""
+    files = {}
+    for file in folder.glob("*"):
+        with suppress(OSError):
+            about = file.lstat()
+            is_old = time.time() - about.st_mtime > 60
+            if about.st_uid == os.getuid() and is_old and any(fnmatch(file.name, pattern) for pattern in OF_MPI):
+                files[file] = about.st_blocks * 512
+    if files:
+        used = _used_files()
+        files = {file: allocated for file, allocated in files.items() if str(file) not in used}
+    return sorted(files.items())
+
+
+def _used_files() -> set[str]:
+    """Returns the files that processes of this user have mapped or open."""
+    used = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            lines = (process / "maps").read_text(errors="replace").splitlines()
+            used |= {line.split(None, 5)[5] for line in lines if line.count("/")}
+        with suppress(OSError):
+            for descriptor in (process / "fd").iterdir():
+                with suppress(OSError):
+                    used.add(str(descriptor.readlink()))
+    return used
 
 
 def locked_memory() -> Check:
