@@ -5,7 +5,8 @@
 // stay private (sharing.hpp). Only the memory's address and length are noted.
 //
 // MPI_Init: the heap is opened when MPI has been initialized, so that a program that is none of MPI's does not notice it,
-// and memory of the MPI's own stays where it is without the heap. A process that only sends copies nothing itself, so
+// and memory of the MPI's own stays where it is without the heap. The only rank of a job has nobody to share memory with,
+// so its heap stays closed, also where it spawns others later. A process that only sends copies nothing itself, so
 // this is also where it comes to watch_progress().
 //
 // The arguments are passed on as the machine words that they are, so that one definition serves every MPI, whose
@@ -61,6 +62,10 @@ int call_next_large(const char* name, const char* large, Words... words) {
 
 int end_init(int error) {
   if (error != 0) return error;
+  if (world_size() == 1) {
+    stay_closed("there is only one rank");
+    return error;
+  }
   open_when_initialized();
   watch_progress();
   return error;

@@ -4,6 +4,7 @@
 #include <link.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 namespace nearfield::heap {
@@ -40,6 +41,18 @@ void* next_mpi_function(const char* name) {
   if (void* found = dlsym(RTLD_NEXT, name)) return found;
   if (void* found = find_in_library("libmpi.", name)) return found;
   return find_in_library("libmpich.", name);  // Debian's MPICH
+}
+
+int world_size() {
+  constexpr std::intptr_t mpich_world = 0x44000000;                  // in MPICH's binary interface
+  void* openmpi_world = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");  // the program may hold the MPI's variable
+  if (!openmpi_world) openmpi_world = find_in_library("libmpi.", "ompi_mpi_comm_world");
+  void* const comm_size = next_mpi_function("PMPI_Comm_size");
+  if (!comm_size || !(openmpi_world || next_mpi_function("MPIR_Dup_fn"))) return 0;
+  const auto world = openmpi_world ? reinterpret_cast<std::intptr_t>(openmpi_world) : mpich_world;
+  int size = 0;
+  const int error = reinterpret_cast<int (*)(std::intptr_t, int*)>(comm_size)(world, &size);
+  return error == 0 ? size : 0;
 }
 
 }  // namespace nearfield::heap

@@ -12,4 +12,7 @@ void* find_in_library(const char* library, const char* name);
 // library, or the MPI's. nullptr if there is none.
 void* next_mpi_function(const char* name);
 
+// Returns the number of ranks of MPI_COMM_WORLD after MPI_Init; 0 if it is not known for this MPI.
+int world_size();
+
 }  // namespace nearfield::heap

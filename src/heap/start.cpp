@@ -111,4 +111,8 @@ void open_when_initialized() {
   open_heap(chosen);
 }
 
+void stay_closed(const char* reason) {
+  if (!is_opened.exchange(true)) why_not = why_not ? why_not : reason;
+}
+
 }  // namespace nearfield::heap

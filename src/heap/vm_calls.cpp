@@ -195,7 +195,9 @@ ssize_t copy_with_peer(Call& call, Peer& peer, const Original& original) {
 }  // namespace
 
 ssize_t move(const Original& original, const void* caller) {
-  if (!heap_is_open() && is_of_mpi(caller)) open_when_initialized();  // MPI_Init of this library was not called
+  // A message came although this library's MPI_Init was not called. MPIs also read their own memory, within MPI_Init, to
+  // see whether they may.
+  if (!heap_is_open() && original.pid != getpid() && is_of_mpi(caller)) open_when_initialized();
   Call call{original.pid,
             {original.local, original.local_count},
             {original.remote, original.remote_count},

@@ -92,6 +92,20 @@ def test_random_programs_are_as_without(installation: Installation, programs: Pa
 
 
 @pytest.mark.families
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_only_a_job_of_several_ranks_has_a_heap(
+    installation: Installation, messages: Path, tmp_path: Path, ranks: int
+) -> None:
+    """Is the memory of a job's only rank left to the C library, and is the reason reported?"""
+    env = environment(tmp_path, at_start=0)
+    settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
+    done = mpi.run(installation, [str(messages), "nothing"], ranks, oversubscribe=ranks > CORES, env=settings)
+    assert done.ok, done.stdout + done.stderr
+    ended = [report.values["reason"] for report in reports(tmp_path) if report.values["program"] == messages.name[:15]]
+    assert ended == ["there is only one rank" if ranks == 1 else "-"] * ranks
+
+
+@pytest.mark.families
 def test_programs_of_python_are_as_without(installation: Installation, tmp_path: Path) -> None:
     """mpi4py opens the MPI's library by itself, and asks which functions it has: do messages and one-sided calls of
     NumPy arrays work, and do the arrays lie in the heap?"""
