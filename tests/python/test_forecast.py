@@ -241,6 +241,16 @@ def test_the_sentence_of_the_ceiling_names_the_call() -> None:
     assert "better rules could make it at most 1.08x" in saying.ceiling_sentence(Run(ranks), under_rules=True)
 
 
+def test_the_sentence_of_the_ceiling_explains_it() -> None:
+    """If more than MPI's time could become shorter, does the sentence say what else, and how much it is?"""
+    faulting = NONE._replace(user_ns=6 * 10**9, system_ns=4 * 10**9, has_delay=1)
+    ranks = [replace(rank, end=faulting) for rank in pair(made_calls(0.1))]
+    assert saying.ceiling_sentence(Run(ranks)).startswith(
+        "MPI took 1.0% of this run; with the time between polls, page faults and waiting for cores it is 41.0%, so "
+        "rules can make it at most 1.70x as fast"
+    )
+
+
 def test_calls_of_one_place_and_size_are_one_line() -> None:
     ranks = pair(made_calls(1.0), made_calls(2.0, size_class=3))
     counted: dict[str, float] = defaultdict(float)

@@ -102,8 +102,8 @@ class Run:
 
     @property
     def layer_share(self) -> float:
-        """Returns the share of the run that the layer itself took, on the rank where that is most: at least this, since its
-        cost was measured where the caches hold all that it needs, and where the program waits for no memory."""
+        """Returns the share of the run that the layer itself took, on the rank where that is most: at least this, since
+        its cost was measured where the caches hold all that it needs, and where no program waits for memory."""
         spent = [(sum(one.calls for one in rank.calls) * rank.call_ns / 1e9, rank.seconds) for rank in self.ranks]
         return max((layer / seconds for layer, seconds in spent if seconds > 0), default=0.0)
 

@@ -17,6 +17,7 @@ from nearfield.units import counted, format_bytes, format_rounded
 MOST_CALLS = 6  # lines of the table
 WORTH = 1.02  # a smaller gain is none
 _SINGLE = 0.5  # from this share on, one call is named in the sentence about the ceiling
+_MUCH_MORE = 0.02  # of the run: from so much on, what else than MPI becomes shorter is named
 
 
 def run_sentences(run: Run) -> Iterator[str]:
@@ -64,8 +65,13 @@ def ceiling_sentence(run: Run, under_rules: bool = False) -> str:
     if not rules:
         return ""
     means = "better rules could" if under_rules else "rules can"
-    text = f"MPI took {run.share:.1%} of this run, so {means} make it at most {rules.at_most_text} as fast"
-    if not rules.at_most:
+    text = f"MPI took {run.share:.1%} of this run"
+    if rules.at_most:
+        affected = 1 - 1 / rules.at_most
+        if affected > run.share + _MUCH_MORE:
+            text += f"; with the time between polls, page faults and waiting for cores it is {affected:.1%}"
+        text += f", so {means} make it at most {rules.at_most_text} as fast"
+    else:
         text = f"MPI took {run.share:.1%} of this run, and how much {means} gain has no bound that it shows"
     lines = run.by_call()
     total = sum(line.seconds for line in lines)
