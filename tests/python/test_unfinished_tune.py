@@ -517,18 +517,20 @@ def test_every_mpi_gets_its_rules(machine: Machine, monkeypatch: pytest.MonkeyPa
     assert prepared._question(["true"], None, False, "mpich") != question, "what is kept is of other rules"
 
 
-@pytest.mark.parametrize("what", [KeyboardInterrupt, MeasurementError])
+@pytest.mark.parametrize("what", [KeyboardInterrupt, SystemExit, MeasurementError])
 def test_what_fails_or_is_interrupted_costs_only_itself(machine: Machine, what: type[BaseException]) -> None:
     """Does the other MPI have its rules, does the exit code tell, and does the command that is told go on with the one
     that is left?"""
     machine.on_start = after(5, what, of="mpich")
-    machine.found = [OPENMPI, MPICH] if what is KeyboardInterrupt else [MPICH, OPENMPI]
+    machine.found = [MPICH, OPENMPI] if what is MeasurementError else [OPENMPI, MPICH]
     done = tune("--all-mpis", *GRID, "-o", "site rules")
     said = done.output
     if what is MeasurementError:
         assert isinstance(done.exception, MeasurementError) and "1 of 2 MPIs could not be tuned" in str(done.exception)
         assert "failed: made up" in said
         said += done.exception.remedy
+    elif what is SystemExit:
+        assert done.exit_code and "what was measured is kept" in said
     else:
         assert done.exit_code == 130 and "not done yet: mpich-5.0.2 (5 finished trials)" in said
     folder = Path("site rules")

@@ -46,7 +46,7 @@ class Gain:
         """Returns the verdict in one line."""
         interval = f"{self.value:.3f}x of stock ({self.low:.3f} to {self.high:.3f}, n = {self.n})"
         if self.n < FEWEST:
-            return f"tuned: {interval}; too few runs for a verdict"
+            return f"tuned: {interval}; a verdict needs at least {FEWEST} runs of each (-n {FEWEST})"
         if self.low > 1 + SAME:
             return f"tuned is faster: {interval}"
         if self.high < 1 - SAME:
@@ -63,7 +63,7 @@ class Gain:
 
 def command(
     argv: CommandArgument,
-    runs: Annotated[int, typer.Option("-n", "--runs", min=2, help="Runs of each.")] = 10,
+    runs: Annotated[int, typer.Option("-n", "--runs", min=2, help="Runs of each; a verdict needs at least 6.")] = 10,
     metric: Annotated[
         str,
         typer.Option(metavar="REGEX", help="A number that the program prints, instead of wall time: the first group."),

@@ -20,7 +20,7 @@ from nearfield.follow import lines_or_silence
 from nearfield.measure.work import Work
 from nearfield.mpi.tied import tied
 from nearfield.profile import load
-from nearfield.profile.stability import MAX_UNSTABLE, measured_times
+from nearfield.profile.stability import MAX_UNSTABLE, measured_times, unstable_share
 from nearfield.terminal import err
 from nearfield.tune.rules import load_rules
 from nearfield.tune.unfinished import SUFFIX
@@ -107,9 +107,8 @@ def said_of_profile(out: Path) -> str:
         return f"nothing: {error.message}"
     measured = f"{counted(profile.records.height, 'number')} of {profile.run.mpi.family} {profile.run.mpi.version}"
     told = [measured]
-    times = measured_times(profile)
-    if times.height:
-        unstable = 1 - int(times["stable"].sum()) / times.height
+    if measured_times(profile).height:
+        unstable = unstable_share(profile)
         told[0] += f", {1 - unstable:.0%} of its times stable"
         if unstable > MAX_UNSTABLE:
             told.append("so much moved meanwhile that hardly any number can be relied on")

@@ -23,6 +23,8 @@ from nearfield.measure.live.launch import Ending, Job, describe_scenarios
 from nearfield.measure.live.session import LAUNCH_OVERHEAD_S
 from nearfield.measure.sim.pool import cores
 from nearfield.measure.work import Outcome
+from nearfield.profile import load
+from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
 from nearfield.terminal import Terminal, err
 from nearfield.units import counted, parse_bytes
 
@@ -164,6 +166,8 @@ def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:
     if not outcome.saved:
         err.print("stopped before anything was measured")
     elif outcome.complete:
+        if (unstable := unstable_share(load(out))) > MAX_UNSTABLE:
+            err.print(f"[yellow]{unstable:.0%} of the times cannot be used, since too much moved meanwhile[/yellow]")
         err.print(f"profile: [bold]{folder}[/bold]   next: {escape(itself.command('report', out))}")
     elif outcome.stopped_by:
         err.print(f"stopped; what was measured is in [bold]{folder}[/bold]. To go on: {again}")

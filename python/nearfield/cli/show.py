@@ -20,6 +20,7 @@ from nearfield.profile.compare import declared_metrics
 from nearfield.profile.ending import unfinished
 from nearfield.profile.pivot import Grid, grids, headline_metric, overview
 from nearfield.profile.records import PLACE, VERDICT, WORDS, parameters
+from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
 from nearfield.report.findings import Finding, findings
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import counted, format_bytes, format_ns, format_value, parse_bytes
@@ -180,7 +181,7 @@ def header(profile: Profile) -> Table:
     if not run.complete:
         remedy = escape(f"{unfinished(run)}; to complete it: {profile.completed_by}")
         grid.add_row("", f"[yellow]{remedy}[/yellow]")
-    for switch in run.switch:
+    for switch in run.switch if unstable_share(profile) <= MAX_UNSTABLE else ():
         grid.add_row("switch", escape(_switch_line(switch)))
     for skipped in run.skipped:
         grid.add_row("skipped", escape(f"{skipped.scenario}: {skipped.reason}"))

@@ -35,7 +35,11 @@ def run(folder: Path, asked: Asked, as_json: bool) -> None:
         waiting = [(one, asked.begin(one, one.rules.stem)) for one in held]
         _tell_time(waiting)
         sitting = stack.enter_context(Sitting(asked.confirm_best))
-        results = _tuned(waiting, sitting)
+        try:
+            results = _tuned(waiting, sitting)
+        except SystemExit:  # a signal
+            sitting.say(f"stopped; what was measured is kept. To go on: {_resuming(folder)}")
+            raise
     left = [unfinished for unfinished, _ in waiting if unfinished.path.exists()]
     if as_json:
         found = {name: one for name, one in results.items() if isinstance(one, Rules)}
@@ -44,6 +48,10 @@ def run(folder: Path, asked: Asked, as_json: bool) -> None:
         Terminal().print(summary(results))
     _tell_next(folder, results)
     _end(folder, results, left, stopped=sitting.stopped)
+
+
+def _resuming(folder: Path) -> str:
+    return itself.command("tune", "--all-mpis", "--resume", "-o", folder)
 
 
 def _fresh(folder: Path) -> list[Path]:
@@ -122,6 +130,9 @@ def summary(results: Results) -> Table:
 
 
 def _tell_next(folder: Path, results: Results) -> None:
+    for name, one in results.items():
+        if isinstance(one, Rules) and (busy := one.busy()):
+            err.print(f"[yellow]{escape(name)}: {escape(busy)}: tune again when it is quiet[/yellow]")
     if any(isinstance(one, Rules) and one.sets_something for one in results.values()):
         err.print(f"rules: [bold]{escape(str(folder))}[/bold], of which each program gets those of its MPI")
         err.print(f"next: {escape(applied_by(folder))}")
@@ -131,7 +142,7 @@ def _end(folder: Path, results: Results, left: list[Unfinished], *, stopped: boo
     """If an MPI is left to tune, says which and how to go on, and ends with an exit code that is not 0."""
     if not left:
         return
-    again = itself.command("tune", "--all-mpis", "--resume", "-o", folder)
+    again = _resuming(folder)
     failed = [name for name, one in results.items() if isinstance(one, NearfieldError)]
     if failed and not stopped:
         raise MeasurementError(

@@ -22,3 +22,9 @@ def declared_records(profile: Profile) -> pl.DataFrame:
 def measured_times(profile: Profile) -> pl.DataFrame:
     """Returns the declared records that hold a time; their column `stable` says whether it varied little enough."""
     return declared_records(profile).filter((pl.col("unit") == "ns") & pl.col("value").is_not_null())
+
+
+def unstable_share(profile: Profile) -> float:
+    """Returns the share of the profile's times that are unstable; 0 if it has none."""
+    times = measured_times(profile)
+    return 1 - int(times["stable"].sum()) / times.height if times.height else 0.0

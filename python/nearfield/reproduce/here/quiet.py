@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from nearfield.busy import BUSY_SHARE
 from nearfield.profile import Profile
-from nearfield.profile.stability import MAX_UNSTABLE
+from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
 
 
 def disturbance(launch: Profile) -> str:
@@ -20,11 +18,5 @@ def disturbance(launch: Profile) -> str:
     disturbed = launch.run.disturbed_share or 0.0
     if disturbed > BUSY_SHARE:
         return f"the machine is busy: something else used its cores during {disturbed:.0%} of the repetitions"
-    unstable = _unstable_share(launch)
+    unstable = unstable_share(launch)
     return f"{unstable:.0%} of its times are unstable" if unstable > MAX_UNSTABLE else ""
-
-
-def _unstable_share(launch: Profile) -> float:
-    """Returns the share of times whose interval is too wide; 0 if there are no times."""
-    times = launch.records.filter((pl.col("unit") == "ns") & pl.col("value").is_not_null())
-    return times.filter(~pl.col("stable")).height / times.height if times.height else 0.0
