@@ -1,6 +1,17 @@
-"""`python -m nearfield`: for launchers that take a module, as mpi4py.futures does."""
+"""The command `nearfield`, and `python -m nearfield` for launchers that take a module, as mpi4py.futures does."""
 
-from nearfield.cli import main
+import sys
+
+
+def main() -> None:
+    """Runs the command line. Ctrl-C ends it without a traceback from here on, also while modules are imported."""
+    try:
+        from nearfield import cli
+
+        cli.main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

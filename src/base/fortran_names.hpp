@@ -37,7 +37,8 @@ class CalledFrom {
       std::intptr_t a, std::intptr_t b, std::intptr_t c, std::intptr_t d, std::intptr_t e, std::intptr_t f, \
       std::intptr_t g, std::intptr_t h, std::intptr_t i, std::intptr_t j, std::intptr_t k, std::intptr_t l, \
       std::intptr_t m, std::intptr_t n, std::intptr_t o) {                                                  \
-    static const auto own = reinterpret_cast<decltype(&name)>(nearfield::next_or_abort(#name, "p" #name));  \
+    const auto own = nearfield::find_once(                                                                  \
+        [] { return reinterpret_cast<decltype(&name)>(nearfield::next_or_abort(#name, "p" #name)); });      \
     const nearfield::CalledFrom from(slot, __builtin_return_address(0));                                    \
     own(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);                                                       \
   }

@@ -9,19 +9,14 @@
 // Open MPI's predefined handles are addresses of variables in its library, which is not there when this one is loaded.
 #ifdef OPEN_MPI
 #undef OMPI_PREDEFINED_GLOBAL
-#define OMPI_PREDEFINED_GLOBAL(type, name)                            \
-  ([]() -> type {                                                     \
-    static void* const found = ::nearfield::find_mpi_variable(#name); \
-    return static_cast<type>(found);                                  \
-  }())
+#define OMPI_PREDEFINED_GLOBAL(type, name) \
+  static_cast<type>(::nearfield::find_once([] { return ::nearfield::find_mpi_variable(#name); }))
 #endif
 
 // The MPI library's own function, which is looked up once.
-#define PMPI(name)                                                                                               \
-  ([]() -> decltype(&name) {                                                                                     \
-    static const auto own = reinterpret_cast<decltype(&name)>(::nearfield::next_or_abort("P" #name, "P" #name)); \
-    return own;                                                                                                  \
-  }())
+#define PMPI(name)         \
+  (::nearfield::find_once( \
+      [] { return reinterpret_cast<decltype(&name)>(::nearfield::next_or_abort("P" #name, "P" #name)); }))
 
 namespace nearfield {
 

@@ -3,6 +3,8 @@
 // extension modules), where dlsym(RTLD_NEXT) does not look.
 #pragma once
 
+#include <atomic>
+
 namespace nearfield {
 
 // Returns the function; null if no loaded library has it.
@@ -18,6 +20,16 @@ const char* library_of(void* function);
 // Returns the next tool's or the library's own function; `pmpi_name` if no MPI_ name follows ours. Ends the process if
 // there is none: the program called a function that its MPI does not have.
 void* next_or_abort(const char* name, const char* pmpi_name);
+
+// Returns the pointer that find() returns, which each place of the program calls once, or once in each of several threads
+// at the same time. Needs no lock and, unlike a static variable of a function, no C++ library.
+template <class Find>
+auto find_once(Find find) {
+  static std::atomic<decltype(find())> known{nullptr};
+  auto found = known.load(std::memory_order_relaxed);
+  if (!found) known.store(found = find(), std::memory_order_relaxed);
+  return found;
+}
 
 }  // namespace nearfield
 

@@ -108,11 +108,6 @@ Row& row_for(Table& table, std::uint64_t site, std::uint32_t key) {
   return table.rows[0];
 }
 
-void begin_thread_ends() {
-  static const int made = pthread_key_create(&at_thread_end, give_table_back);
-  static_cast<void>(made);
-}
-
 }  // namespace
 
 Header& header() { return *reinterpret_cast<Header*>(mapped); }
@@ -143,7 +138,7 @@ bool open_file() {
 }
 
 void begin() {
-  begin_thread_ends();
+  pthread_key_create(&at_thread_end, give_table_back);
   Header& head = header();
   head.version = version;
   head.pid = static_cast<std::int32_t>(getpid());

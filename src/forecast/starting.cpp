@@ -45,12 +45,12 @@ int start(Initialise initialise) {
 }  // namespace
 
 // A function goes on to the next library's one of the same name, as in calls.cpp.
-#define ENTRY(symbol, id, parameters)                                                                   \
-  extern "C" __attribute__((visibility("default"))) int id parameters asm(symbol);                      \
-  static int(*next_##id()) parameters {                                                                 \
-    static const auto found = nearfield::next_or_abort(symbol, symbol[0] == 'P' ? symbol : "P" symbol); \
-    return reinterpret_cast<int(*) parameters>(found);                                                  \
-  }                                                                                                     \
+#define ENTRY(symbol, id, parameters)                                                              \
+  extern "C" __attribute__((visibility("default"))) int id parameters asm(symbol);                 \
+  static int(*next_##id()) parameters {                                                            \
+    return reinterpret_cast<int(*) parameters>(nearfield::find_once(                               \
+        [] { return nearfield::next_or_abort(symbol, symbol[0] == 'P' ? symbol : "P" symbol); })); \
+  }                                                                                                \
   extern "C" int id parameters
 
 #define STARTS(symbol, id, parameters, arguments)        \

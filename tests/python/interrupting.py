@@ -72,7 +72,7 @@ VERBS = {
         Verb("diff", "diff p q"),
         Verb("run", "run --rules rules.toml --force -- {mpirun} ./app", its_own_code=True),
         Verb("run-explain", "run --explain --rules rules.toml --force -- {mpirun} ./app", its_own_code=True),
-        Verb("forecast", "forecast -p p -- {mpirun} ./app"),
+        Verb("forecast", "forecast -p p -- {mpirun} ./app", its_own_code=True),
         Verb("tune-all-mpis", "tune --all-mpis --budget 20 --sizes 8,64KiB"),
         Verb("demo", "demo"),
         Verb("compare", "compare -n 2 --rules rules.toml --force -- {mpirun} ./app"),
@@ -119,7 +119,7 @@ class Try:
     @property
     def began(self) -> bool:
         """Whether nearfield's own first line had been reached; before it Python itself reports Ctrl-C."""
-        return "Traceback" not in self.output or "nearfield/cli/__init__" in self.output
+        return "Traceback" not in self.output or "nearfield/__main__.py" in self.output
 
 
 class Field:

@@ -75,6 +75,17 @@ def test_both_layers_count_the_same(installation: Installation, programs: Path, 
 
 @pytest.mark.mpi
 @pytest.mark.families
+def test_the_layer_takes_no_memory_of_the_programs_heap(installation: Installation) -> None:
+    """Does it use no function that allocates, and not the C++ library, which allocates when it is loaded?"""
+    layer = mpi.program(installation, mpi.FORECAST)
+    read = [["readelf", "-d", layer], ["nm", "-DC", "--undefined-only", layer]]
+    needed, used = (subprocess.run(one, check=True, capture_output=True, text=True).stdout for one in read)
+    assert "libc.so" in needed and "libstdc++" not in needed
+    assert not [name for name in ("malloc", "calloc", "operator new") if f" {name}" in used]
+
+
+@pytest.mark.mpi
+@pytest.mark.families
 @pytest.mark.parametrize("words", ["errors", "refused"])
 def test_errors_are_the_programs_own(installation: Installation, programs: Path, tmp_path: Path, words: str) -> None:
     """Do calls that fail, that are cancelled, and windows get the same results as without?"""

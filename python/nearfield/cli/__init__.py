@@ -56,13 +56,15 @@ def __getattr__(name: str) -> Any:
 
 def main() -> None:
     """Runs the command line; every error a user can act on ends here, as one line and an exit code."""
-    from nearfield.cli import at_once, signals
+    from nearfield.cli import signals
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
     try:
         signals.take_signals()
+        from nearfield.cli import at_once
+
         if not at_once.run(sys.argv[1:]):
             from nearfield.cli.verbs import app
 
