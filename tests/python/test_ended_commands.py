@@ -98,6 +98,8 @@ def test_a_signal_keeps_what_was_observed(installation: Installation, programs: 
     shown = subprocess.run([*NEARFIELD, "observe", "show", str(out), "--json"], capture_output=True, check=True)
     for rank in json.loads(shown.stdout)["ranks"]:
         assert sum(call["calls"] for call in rank["calls"] if call["name"] == "MPI_Sendrecv") > 10
+    simulated = subprocess.run([*NEARFIELD, "simulate", "run", str(out)], capture_output=True, text=True)
+    assert simulated.returncode == 4 and "ends where SIGINT ended the program" in simulated.stderr
 
 
 def _files(verb: str, folder: Path) -> list[str]:

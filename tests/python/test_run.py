@@ -306,7 +306,7 @@ def test_rules_of_another_version_tell_how_to_make_them(rules: Path, tmp_path: P
     program.chmod(0o755)
     for file in (rules, tmp_path / "none.toml"):
         said = nearfield("run", "--rules", file, "--", program).err
-        assert "tune --mpi openmpi-4.1.4 -o openmpi-4.1.4.toml" in " ".join(said.split())
+        assert "tune --mpi openmpi-4.1.4 -o nearfield-rules/openmpi-4.1.4.toml" in " ".join(said.split())
 
 
 @pytest.mark.mpi

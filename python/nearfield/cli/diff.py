@@ -171,7 +171,14 @@ def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) 
     parts += [_summary_table(comparison), Text(agreement_line(agreement(comparison.changes)))]
     parts += [Text(), Text(verdict_sentence(comparison.changes), style="bold")]
     parts += _changes_table(largest(comparison.changes))
-    return Group(*parts, *_axes(lone, comparison), *_variables(a, b, verbose), Text(UNPAIRED, style="dim"))
+    return Group(*parts, *_axes(lone, comparison), *_variables(a, b, verbose), Text(_caution(a, b), style="dim"))
+
+
+def _caution(a: Profile, b: Profile) -> str:
+    """Returns what a ratio of the two does not say; empty if both were simulated."""
+    if a.path.resolve() == b.path.resolve():
+        return "A and B are the same profile."
+    return "" if a.run.backend == b.run.backend == "sim" else UNPAIRED
 
 
 def _variables(a: Profile, b: Profile, verbose: bool) -> list[RenderableType]:

@@ -70,7 +70,10 @@ def command(
     )  # fmt: skip
     about = done.trace.about
     if done.ended_by:
-        err.print(f"nearfield: {signal_name(done.ended_by)} ended the program; this is what it did until then")
+        err.print(
+            f"nearfield: {signal_name(done.ended_by)} ended the program; what it did until then can be shown, but not "
+            "simulated"
+        )
     err.print(
         f"nearfield: {escape(str(out))} holds {counted(about.ranks, 'stream')} with {format_rounded(about.accesses)} "
         f"accesses in {format_bytes(about.stream_bytes)}: {escape(itself.command('observe', 'show', out))}"

@@ -42,7 +42,8 @@ def command(
     out = Terminal()
     about = trace.about
     where = f" under {about.mpi}" if about.mpi else ""
-    out.print(f"{escape(about.command)}{where}: {about.seconds:.1f} s observed, exit code {about.exit_code}")
+    how = f"ended by {about.ended_by}" if about.ended_by else f"exit code {about.exit_code}"
+    out.print(f"{escape(about.command)}{where}: {about.seconds:.1f} s observed, {how}")
     out.print(_ranks(summaries))
     for table in (_lines(summaries, every), _calls(summaries, every)):
         if table.rows:

@@ -130,7 +130,7 @@ def command(
         return _list(as_json)
     if as_json and as_csv:
         raise UsageError("--json and --csv are two formats", "Give one of them.")
-    machine = at_frequency(load_machine(on), frequency) if frequency else load_machine(on)
+    machine = at_frequency(load_machine(on), frequency) if frequency is not None else load_machine(on)
     names = tuple(dict.fromkeys(collective or ()))
     each = ranks_per_node or usual_ranks_per_node(machine, names)
     asked = Operations(

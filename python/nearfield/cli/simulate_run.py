@@ -174,7 +174,7 @@ def _trace_of(what: list[str], valgrind: bool) -> Trace:
 def _choose(asked: _Asked, shards: Alone) -> Chosen:
     """Returns what is to be simulated. Raises NearfieldError if that, or --out, is impossible."""
     machine = load_machine(asked.on)
-    machine = at_frequency(machine, asked.frequency) if asked.frequency else machine
+    machine = at_frequency(machine, asked.frequency) if asked.frequency is not None else machine
     policies = _policies(chosen_policies(machine, parse_policies(asked.policy)))
     slowdowns = tuple(parse_factors(asked.memory_slowdown))
     check_axes(machine, policies, slowdowns)

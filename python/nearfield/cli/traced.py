@@ -13,12 +13,13 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from nearfield import itself
 from nearfield.base.words import listed
 from nearfield.cli.work_bar import Standing, WorkBar
 from nearfield.errors import MeasurementError, UsageError
 from nearfield.observe.ending import EndedBySignal
 from nearfield.observe.observing import observe
-from nearfield.observe.trace import Trace, newest
+from nearfield.observe.trace import BrokenTraceError, Trace, newest
 from nearfield.terminal import err
 from nearfield.units import format_rounded
 
@@ -47,6 +48,11 @@ def traced(what: list[str], keep: Path | None, *, valgrind: bool = False) -> Ite
         found = trace_here(Path(what[0]) if what else None)
         if valgrind:
             raise UsageError(f"{found.folder} was observed already", "--valgrind is for a command: -- COMMAND")
+        if found.about.ended_by:
+            raise BrokenTraceError(
+                f"{found.folder} ends where {found.about.ended_by} ended the program, so its ranks do not end together",
+                f"observe it to its end; what it did until then: {itself.command('observe', 'show', found.folder)}",
+            )
         yield found
         return
     if len(what) == 1 and not shutil.which(what[0]):

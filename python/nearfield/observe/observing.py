@@ -162,12 +162,13 @@ def finish(folder: Path, about: TraceFile, progress: Progress = lambda line: Non
     """Completes the trace of a command that has ended, by the signal `ended_by` unless that is 0. Returns why it is not
     whole; "" if it is. Raises MeasurementError if no process recorded anything."""
     streams = _named_streams(folder)
+    about.ended_by = signal_name(ended_by) if ended_by else ""
     about.ranks = len(streams)
     about.stream_bytes = sum(file.stat().st_size for file in streams.values())
     if not streams:
         trace.write(folder, about)
         raise MeasurementError(f"no process of this command recorded anything ({_how(about)})", _remedy(about))
-    problem = f"{signal_name(ended_by)} ended the program" if ended_by else ""
+    problem = f"{about.ended_by} ended the program" if ended_by else ""
     places: set[tuple[str, int]] = set()
     progress(f"reading the places of {len(streams)} streams")
     for _, file in sorted(streams.items()):

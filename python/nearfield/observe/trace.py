@@ -40,6 +40,7 @@ class TraceFile(Table):
     region: str = ""  # accesses outside it were left out
     recorder: Literal["hooks", "valgrind"] = "hooks"  # of accesses
     complete: bool = False  # the program ended by itself, and every stream is whole
+    ended_by: str = ""  # the signal that ended nearfield and the program
     seconds: float = 0.0
     exit_code: int = -1
     ranks: int = 0

@@ -11,7 +11,7 @@ from nearfield import answers, itself, mpi
 from nearfield.errors import MpiError, NearfieldError, UsageError
 from nearfield.mpi import Installation
 from nearfield.topology import Topology
-from nearfield.tune import per_pair
+from nearfield.tune import per_pair, places
 from nearfield.tune.apart import Flag
 from nearfield.tune.prepared import Application, Plan, merged
 from nearfield.tune.recognise import Recognised, recognise
@@ -97,14 +97,15 @@ def require_fit(rules: Rules, found: Recognised, where: str) -> None:
     if reasons := mismatches(rules, found.family, found.version, machine):
         raise UsageError(
             f"the rules in {where} do not fit: {'; '.join(reasons)}",
-            f"make rules for this MPI here: {_tuning(found)}   or use these all the same with --force",
+            f"make rules for this MPI here: {_tuning(found)}   and take them with --rules {places.FOLDER}, or use "
+            "these all the same with --force",
         )
 
 
 def _tuning(found: Recognised) -> str:
-    """Returns the command that tunes the MPI of a program."""
+    """Returns the command that tunes the MPI of a program, into the folder where rules of several MPIs are found."""
     name = f"{found.family}-{found.version}"
-    return itself.command("tune", "--mpi", name, "-o", f"{name}.toml")
+    return itself.command("tune", "--mpi", name, "-o", f"{places.FOLDER}/{name}.toml")
 
 
 def _rules_at(file: Path | None, argv: Sequence[str], mpi_name: str | None) -> Path:

@@ -168,7 +168,7 @@ class Tuning:
         """Returns about how many seconds each phase will still take, for all distances together."""
         left = [distance for distance in distances if self.kept.rule(distance) is None]
         share = self.request.budget_s / len(distances)
-        begun = [one for one in left if self.kept.winner(one) is None]  # the others are only confirmed
+        begun = [one for one in left if not self.only_confirms and self.kept.winner(one) is None]
         searching = sum(max(0.0, self._searching_s(knobs, one, share) - self.kept.used_s(one)) for one in begun)
         played_off = (PLAYED_OFF_BY - SEARCHED_BY) * share * len(begun)
         confirmed = (1 - PLAYED_OFF_BY) * share * len(left) + PLAYED_OFF_BY * share * (len(left) - len(begun))
@@ -213,6 +213,8 @@ class Tuning:
     def _tune(
         self, arena: Arena, distance: str, pair: tuple[int, int], topology: Topology, seconds: float
     ) -> tuple[RuleTable | UndecidedTable, list[Trial]]:
+        if self.only_confirms and not self.kept.trials(distance):
+            return UndecidedTable(distance=distance, reason="nothing was tried yet, so nothing can be confirmed"), []
         caches = topology.cache_bytes(pair[0])
         ranks = self.request.ranks_per_node or len(topology.cores)
         begun = time.monotonic() - self.kept.spent_s(distance)
@@ -235,6 +237,7 @@ class Tuning:
             self.kept.add(line)
         busy = self._phase(arena, distance, "confirming", start, (1 - spent) * seconds, (1 - spent) * seconds)
         limits = [4 << 10, *caches]
+        earlier = [pair for _, launch in self.kept.launches(distance) for pairs in launch.values() for pair in pairs]
         outcome = Confirming(
             arena,
             search,
@@ -248,7 +251,8 @@ class Tuning:
         ).run()
         if outcome.goes_on:
             return self._undecided(distance, outcome, spent_s()), search.trials
-        rule = rule_table(arena.knobs, distance, pair, ranks, outcome.chosen, outcome.reason, limits, arena.all_pairs)
+        flags = [*earlier, *arena.all_pairs]
+        rule = rule_table(arena.knobs, distance, pair, ranks, outcome.chosen, outcome.reason, limits, flags)
         rule.beyond = beyond(search.best_first(), self.request.never_below)
         if not self.only_confirms:  # otherwise it was confirmed only briefly
             self.kept.add(RuleLine(distance=distance, spent_s=spent_s(), rule=rule))
