@@ -20,13 +20,16 @@ Starter = Callable[..., None]
 
 @pytest.fixture
 def start() -> Iterator[Starter]:
-    """Starts Python code in a process of its own on one core, with a folder in its command line, which ends with the
-    test."""
+    """Starts Python code in a process of its own on one core, with a folder in its command line, and returns when the
+    code runs. The process ends with the test."""
     running: list[subprocess.Popen[bytes]] = []
 
     def started(code: str, folder: Path, policy: int = os.SCHED_OTHER) -> None:
-        process = subprocess.Popen([sys.executable, "-c", code, str(folder)])
+        words = [sys.executable, "-c", f"print(flush=True)\n{code}", str(folder)]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE)
         running.append(process)
+        assert process.stdout
+        process.stdout.readline()
         os.sched_setaffinity(process.pid, {CORE})
         os.sched_setscheduler(process.pid, policy, os.sched_param(0))
 
