@@ -3,8 +3,6 @@
 // extension modules), where dlsym(RTLD_NEXT) does not look.
 #pragma once
 
-#include <atomic>
-
 namespace nearfield {
 
 // Returns the function; null if no loaded library has it.
@@ -25,9 +23,9 @@ void* next_or_abort(const char* name, const char* pmpi_name);
 // at the same time. Needs no lock and, unlike a static variable of a function, no C++ library.
 template <class Find>
 auto find_once(Find find) {
-  static std::atomic<decltype(find())> known{nullptr};
-  auto found = known.load(std::memory_order_relaxed);
-  if (!found) known.store(found = find(), std::memory_order_relaxed);
+  static decltype(find()) known = nullptr;
+  auto found = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (!found) __atomic_store_n(&known, found = find(), __ATOMIC_RELAXED);
   return found;
 }
 
