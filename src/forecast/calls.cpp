@@ -23,7 +23,7 @@ int pass_on(Own own, const Word* w) {
     return own(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12]);
 }
 
-// What the wrapper of a function passes to those below.
+// One call of an MPI function: the wrapper passes it to count_timed() and count_found().
 struct Call {
   const Shape& shape;
   Function& function;
@@ -82,7 +82,7 @@ template <int n, class Own>
   return result;
 }
 
-// The same for a function that may poll: a poll that repeats the last one costs a few instructions.
+// Counts a call of any function. A poll that repeats the last one costs only a few instructions.
 template <const Shape& shape, int n, class Own>
 [[gnu::always_inline]] inline int counted_or_untimed(Function& function, Own own, const Word (&arguments)[n],
                                                      const void* site) {
