@@ -216,9 +216,10 @@ std::size_t physical_memory() {
   return bytes;
 }
 
-// Adds at least so many pages behind all others. Returns whether it could.
+// Adds pages behind all others until at least so many are free there. Returns whether it could.
 bool grow(Spans::Page pages) {
-  const Spans::Page had = heap.region.usable_pages(), more = heap.region.grow(pages);
+  const Spans::Page had = heap.region.usable_pages(), free = heap.spans.free_pages_at_end();
+  const Spans::Page more = heap.region.grow(std::max(pages, free + 1) - free);
   if (more) heap.spans.add(had, more);
   return more != 0;
 }

@@ -14,7 +14,7 @@
 
 // syscall(), by the C library's own instructions. Calls other than the two go on without a frame, because those that
 // return twice (clone, vfork) must find the stack as they left it; before calls by which mappings or processes change
-// (numbers 9 to 28, 56, 57, 216, 329 and 435) nearfield_heap_before_mapping_call() is called.
+// (numbers 9 to 28, 56, 57, 151, 216, 329 and 435) nearfield_heap_before_mapping_call() is called.
 extern "C" long nearfield_heap_syscall(long number, ...);
 extern "C" __attribute__((used)) long nearfield_heap_failed(long negative) {
   errno = static_cast<int>(-negative);
@@ -49,6 +49,8 @@ syscall:
   cmpq $56, %rdi
   je 1f
   cmpq $57, %rdi
+  je 1f
+  cmpq $151, %rdi
   je 1f
   cmpq $216, %rdi
   je 1f

@@ -138,14 +138,13 @@ bool Peer::connect() {
   const int file = windows_ ? fetch_file() : -1;
   if (file < 0) return false;
   auto* header = static_cast<Header*>(map_part(file, page_bytes(), 0, PROT_READ | PROT_WRITE));
-  void* bits = map_part(file, bits_bytes, bits_offset, PROT_READ);
+  bits_.map(file, bits_offset, false);
   auto* slots_of_readers = static_cast<Slot*>(map_part(file, slots_bytes, slots_offset, PROT_READ | PROT_WRITE));
   close(file);
   // The owner is dead, or only the thread that held the mutex.
-  if (!header || !bits || !slots_of_readers || header->owner_died()) return false;
+  if (!header || !bits_.is_mapped() || !slots_of_readers || header->owner_died()) return false;
   const std::uint32_t slot = header->slots.fetch_add(1);
   if (slot >= max_slots) return false;
-  bits_ = static_cast<const std::atomic<std::uint64_t>*>(bits);
   slot_ = &slots_of_readers[slot];
   header_ = header;
   return true;
@@ -176,19 +175,30 @@ class Peers {
       int oldest = 0;
       for (int i = 1; i < most_windows; ++i)
         if (age(i) > age(oldest)) oldest = i;
-      Peer::Window& window = window_of(oldest);
-      munmap(window.begin.load(), window_bytes);
-      window.begin.store(nullptr);
-      window.writable.store(false);
-      table.mapped[oldest] = table.mapped[--table.windows];
+      unmap(oldest);
     }
     table.is_evicting.store(false);
     return alone;
   }
 
+  static void unmap_all() {
+    Locked locked;
+    table.is_evicting.store(true);
+    if (table.visitors.load() == 0)
+      while (table.windows) unmap(table.windows - 1);
+    table.is_evicting.store(false);
+  }
+
   static void note(Peer* peer, std::size_t index) { table.mapped[table.windows++] = {peer, index}; }
 
  private:
+  static void unmap(int i) {
+    Peer::Window& window = window_of(i);
+    munmap(window.begin.load(), window_bytes);
+    window.begin.store(nullptr);
+    window.writable.store(false);
+    table.mapped[i] = table.mapped[--table.windows];
+  }
   static Peer::Window& window_of(int i) { return table.mapped[i].peer->windows_[table.mapped[i].index]; }
   static std::uint32_t age(int i) { return table.clock.load() - window_of(i).last_used.load(); }
 };
@@ -255,22 +265,21 @@ bool Peer::may_help() {
 namespace {
 
 // Returns how many of the bytes lie before the first page whose bit is not `shared`.
-std::size_t bytes_with(const std::atomic<std::uint64_t>* bits, std::uintptr_t from, std::size_t bytes, bool shared) {
+std::size_t bytes_with(PageBits& bits, std::uintptr_t from, std::size_t bytes, bool shared) {
   if (!in_heap(from) || bytes > heap_begin + heap_span - from) return shared ? 0 : bytes;
   const Spans::Page first = page_of(from), last = page_of(from + bytes - 1);
-  if (shared && all_set(bits, first, last + 1)) return bytes;
+  if (!bits.reach(last + 1)) return shared ? 0 : bytes;
+  if (shared && bits.are_set(first, last + 1)) return bytes;
   Spans::Page page = first;
-  while (page <= last && all_set(bits, page, page + 1) == shared) ++page;
+  while (page <= last && bits.is_set(page) == shared) ++page;
   if (page > last) return bytes;
   return page == first ? 0 : static_cast<std::size_t>(address_of(page) - reinterpret_cast<char*>(from));
 }
 
 }  // namespace
 
-std::size_t Peer::shared_bytes(std::uintptr_t from, std::size_t bytes) const {
-  return bytes_with(bits_, from, bytes, true);
-}
-std::size_t Peer::private_bytes(std::uintptr_t from, std::size_t bytes) const {
+std::size_t Peer::shared_bytes(std::uintptr_t from, std::size_t bytes) { return bytes_with(bits_, from, bytes, true); }
+std::size_t Peer::private_bytes(std::uintptr_t from, std::size_t bytes) {
   return bytes_with(bits_, from, bytes, false);
 }
 
@@ -317,6 +326,8 @@ Peer* find_peer(pid_t pid) {
   if (!peer && slot < slots) peer = Peers::add(pid);
   return peer && peer->is_open() ? peer : nullptr;
 }
+
+void unmap_windows() { Peers::unmap_all(); }
 
 pid_t own_process() {
   pid_t pid = table.own.load(std::memory_order_relaxed);

@@ -40,9 +40,9 @@ class Peer {
   bool is_gone() const { return header_ && header_->owner_died(); }
   Header* header() const { return header_; }
   // Returns how many of the bytes from this address on lie in shared pages. Must be called inside a Copying.
-  std::size_t shared_bytes(std::uintptr_t from, std::size_t bytes) const;
+  std::size_t shared_bytes(std::uintptr_t from, std::size_t bytes);
   // Returns how many of them come before the next shared page.
-  std::size_t private_bytes(std::uintptr_t from, std::size_t bytes) const;
+  std::size_t private_bytes(std::uintptr_t from, std::size_t bytes);
 
   // Returns where a byte of its file lies in this process, and in `length` how much follows it there; nullptr if it
   // cannot be mapped. Must be called inside a Visit.
@@ -77,7 +77,7 @@ class Peer {
   int file_ = -1;  // the descriptor's number in the peer
   std::uint64_t device_ = 0, inode_ = 0;
   Header* header_ = nullptr;
-  const std::atomic<std::uint64_t>* bits_ = nullptr;
+  PageBits bits_;
   Slot* slot_ = nullptr;  // this process's
   Window* windows_ = nullptr;
   std::atomic<std::uint32_t> in_vain_{0}, asked_{0};
@@ -113,6 +113,9 @@ Peer* find_peer(pid_t pid);
 // Called before `bytes` of a peer's memory are written: reading a byte of it makes Linux map 16 pages at once (where
 // they exist), writing only one.
 void touch_to_write(const char* to, std::size_t bytes);
+
+// Unmaps all windows, unless a message uses one at this moment. They are mapped again when they are needed.
+void unmap_windows();
 
 // Is called in a child, which has no peers yet.
 void forget_peers();

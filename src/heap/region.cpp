@@ -17,7 +17,7 @@
 namespace nearfield::heap {
 namespace {
 
-constexpr std::size_t min_step = std::size_t{4} << 20, max_step = std::size_t{256} << 20;
+constexpr std::size_t min_step = std::size_t{2} << 20, max_step = std::size_t{256} << 20;
 constexpr std::size_t table_step = std::size_t{1} << 20;
 constexpr std::uintptr_t table_begin = heap_begin + heap_span;
 constexpr int high_descriptor = 900;  // programs number their own files from below
@@ -140,11 +140,10 @@ const char* File::open() {
   if (file < 0) return "the kernel gives no memfd";
   struct stat status{};
   fstat(file, &status);
-  char* bits = map_shared(file, nullptr, bits_bytes, bits_offset);
-  char* slots = bits ? map_shared(file, nullptr, slots_bytes, slots_offset) : nullptr;
+  char* slots = bits_.map(file, bits_offset, true) ? map_shared(file, nullptr, slots_bytes, slots_offset) : nullptr;
   char* at = slots ? map_shared(file, reinterpret_cast<void*>(heap_begin), page_bytes(), 0) : nullptr;
   if (!at) {
-    if (bits) next_munmap(bits, bits_bytes);
+    bits_.unmap();
     if (slots) next_munmap(slots, slots_bytes);
     close(file);
     return "address space is limited (ulimit -v)";
@@ -157,7 +156,6 @@ const char* File::open() {
   std::memcpy(header->magic, Header::expected, sizeof header->magic);
   file_ = file;
   header_ = header;
-  bits_ = reinterpret_cast<std::atomic<std::uint64_t>*>(bits);
   slots_ = reinterpret_cast<Slot*>(slots);
   return nullptr;
 }
@@ -167,8 +165,11 @@ bool File::is_ours() const {
   return file_ >= 0 && fstat(file_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
-void File::let_child_inherit_bits(bool yes) const {
-  next_madvise(bits_, bits_bytes, yes ? MADV_DOFORK : MADV_DONTFORK);
+void File::forget() {
+  file_ = -1;
+  header_ = nullptr;
+  slots_ = nullptr;
+  bits_.forget();
 }
 
 }  // namespace nearfield::heap

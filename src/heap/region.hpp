@@ -25,14 +25,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "heap/page_bits.hpp"
 #include "heap/spans.hpp"
 
 namespace nearfield::heap {
 
 inline constexpr std::uintptr_t heap_begin = std::uintptr_t{0x20} << 40;
 inline constexpr std::size_t heap_span = std::size_t{1} << 40;  // of addresses
-inline constexpr std::size_t bits_offset = heap_span, bits_bytes = std::size_t{32} << 20;
-inline constexpr std::size_t slots_offset = bits_offset + bits_bytes;
+inline constexpr std::size_t bits_offset = heap_span;
+inline constexpr std::size_t slots_offset = bits_offset + PageBits::bytes;
 inline constexpr std::uint32_t max_slots = 4096;
 
 // A peer's line in the file: how many of its threads copy from this heap, and to it, at this moment; and how many bytes
@@ -49,16 +50,6 @@ inline bool in_heap(const void* address) { return in_heap(reinterpret_cast<std::
 std::size_t page_bytes();
 int page_shift();
 
-// Returns whether the bits of all these pages are set.
-inline bool all_set(const std::atomic<std::uint64_t>* bits, Spans::Page from, Spans::Page upto) {
-  while (from < upto) {
-    const std::uint32_t inside = from % 64, count = upto - from < 64 - inside ? upto - from : 64 - inside;
-    const std::uint64_t mask = (count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1) << inside;
-    if ((bits[from / 64].load(std::memory_order_acquire) & mask) != mask) return false;
-    from += count;
-  }
-  return true;
-}
 inline Spans::Page page_of(std::uintptr_t address) {
   return static_cast<Spans::Page>((address - heap_begin) >> page_shift());
 }
@@ -145,22 +136,20 @@ class File {
   // Returns nullptr, or why there can be none (text with static lifetime).
   const char* open();
   // Forgets the parent's file in a child, where it is not mapped.
-  void forget() { *this = File{}; }
+  void forget();
   bool is_open() const { return header_ != nullptr; }
   // Returns whether the program has not closed it, as those do that close all descriptors which they do not know.
   bool is_ours() const;
   int descriptor() const { return file_; }
   Header* header() const { return header_; }
-  std::atomic<std::uint64_t>* bits() const { return bits_; }
+  PageBits& bits() { return bits_; }
   Slot* slots() const { return slots_; }
-  // Sets whether a child of fork inherits the bits.
-  void let_child_inherit_bits(bool yes) const;
 
  private:
   int file_ = -1;
   std::uint64_t device_ = 0, inode_ = 0;
   Header* header_ = nullptr;
-  std::atomic<std::uint64_t>* bits_ = nullptr;
+  PageBits bits_;
   Slot* slots_ = nullptr;
 };
 

@@ -23,6 +23,7 @@
 #include "heap/heap.hpp"
 #include "heap/next_calls.hpp"
 #include "heap/pages.hpp"
+#include "heap/peers.hpp"
 #include "heap/sharing.hpp"
 
 namespace nearfield::heap {
@@ -162,6 +163,9 @@ void before_mapping_call(long number, const void* at, std::size_t bytes, long th
     case SYS_clone3:
       if (at && !(*static_cast<const std::uint64_t*>(at) & CLONE_VM)) before_fork_call();
       break;
+    case SYS_mlockall:
+      unmap_windows();
+      break;
     case SYS_munmap:
     case SYS_remap_file_pages:
       before_change(at, bytes);
@@ -221,6 +225,13 @@ NEARFIELD_EXPORT int pkey_mprotect(void* at, std::size_t bytes, int protection, 
   static const auto next = next_function<int (*)(void*, std::size_t, int, int)>("pkey_mprotect");
   before_change(at, bytes);
   return next(at, bytes, protection, key);
+}
+
+// Makes all memory resident that is mapped. Of peers' files it would be what they do not use, too, so it is mapped anew.
+NEARFIELD_EXPORT int mlockall(int flags) noexcept {
+  static const auto next = next_function<int (*)(int)>("mlockall");
+  unmap_windows();
+  return next(flags);
 }
 
 // A userfaultfd's owner wants to know of every page that is touched.

@@ -37,29 +37,6 @@ constexpr std::int64_t peers_limit_ns = 2'000'000'000, writers_limit_ns = 1'000'
 constexpr std::uint64_t moved_in_advance = std::uint64_t{64} << 20, copied_per_moved = 2;
 constexpr std::int64_t share_of_time = 50;  // one part of so many goes into looking in vain
 
-// A bit for each page of the heap, in private memory that is mapped when it is first needed.
-class PageBits {
- public:
-  bool has(Page page) const { return words_ && (words_[page / 64] >> (page % 64) & 1); }
-  bool set(Page page) {
-    if (!words_ && !map()) return false;
-    words_[page / 64] |= std::uint64_t{1} << (page % 64);
-    return true;
-  }
-  void clear(Page from, Page upto) {
-    for (Page page = from; words_ && page < upto; ++page) words_[page / 64] &= ~(std::uint64_t{1} << (page % 64));
-  }
-
- private:
-  bool map() {
-    void* memory = map_on_demand(nullptr, bits_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return false;
-    words_ = static_cast<std::uint64_t*>(memory);
-    return true;
-  }
-  std::uint64_t* words_ = nullptr;
-};
-
 struct Sharing {
   File file;
   PageBits seen;     // pages through which a message has passed
@@ -106,18 +83,7 @@ Pages filled(const char* from, std::size_t bytes) {
   return pages;
 }
 
-bool bit(Page page) { return sharing.file.is_open() && all_set(sharing.file.bits(), page, page + 1); }
-
-void set_bits(Page from, Page upto, bool to) {
-  for (Page page = from; page < upto; ++page) {
-    auto& word = sharing.file.bits()[page / 64];
-    const std::uint64_t mask = std::uint64_t{1} << (page % 64);
-    if (to)
-      word.fetch_or(mask, std::memory_order_release);
-    else
-      word.fetch_and(~mask, std::memory_order_seq_cst);
-  }
-}
+bool bit(Page page) { return sharing.file.bits().is_set(page); }
 
 // Calls `act` with each stretch of pages whose bit is `shared`.
 template <typename F>
@@ -183,14 +149,14 @@ bool for_pieces(Page from, Page upto, F act) {
 bool share_piece(Page from, Page upto) {
   const std::size_t bytes = length(from, upto);
   const int file = sharing.file.descriptor();
-  if (!write_all(file, address_of(from), bytes, offset(from)) ||
+  if (!sharing.file.bits().reach(upto) || !write_all(file, address_of(from), bytes, offset(from)) ||
       next_mmap(address_of(from), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED | MAP_POPULATE,
                 file, offset(from)) == MAP_FAILED) {
     free_file_pages(from, upto);
     return false;
   }
   next_madvise(address_of(from), bytes, MADV_DONTFORK);
-  set_bits(from, upto, true);
+  sharing.file.bits().set(from, upto);
   sharing.moved_bytes.fetch_add(bytes, std::memory_order_relaxed);
   sharing.shared_pages += upto - from;
   sharing.shared_from = std::min(sharing.shared_from, from);
@@ -267,7 +233,7 @@ void copy_on_write(Page from, Page upto) {
 }
 
 void unshare_stretch(Page from, Page upto, Content content, Users users) {
-  set_bits(from, upto, false);
+  sharing.file.bits().clear(from, upto);
   if (content == Content::dropped) {  // no message is under way there
     map_anonymous(from, upto);
     free_file_pages(from, upto);
@@ -308,19 +274,19 @@ void unshare_pages(Pages pages, Content content) {
 // Returns whether a message has passed through the pages before, and notes that one does now.
 bool has_seen_message(Pages pages) {
   if (settings().share_first) return true;
-  const bool seen = sharing.seen.has(pages.from);
+  const bool seen = sharing.seen.is_set(pages.from);
   return (seen || sharing.seen.set(pages.from)) && seen;
 }
 
 bool any_special(Pages pages) {
   for (Page page = pages.from; page < pages.upto; ++page)
-    if (sharing.special.has(page) || sharing.stale.has(page)) return true;
+    if (sharing.special.is_set(page) || sharing.stale.is_set(page)) return true;
   return false;
 }
 
 bool any_window(Pages pages) {
   for (Page page = pages.from; page < pages.upto; ++page)
-    if (sharing.windows.has(page)) return true;
+    if (sharing.windows.is_set(page)) return true;
   return false;
 }
 
@@ -370,7 +336,7 @@ bool is_partly_shared(const void* from, std::size_t bytes) {
 
 bool is_shared(const void* from, std::size_t bytes) {
   const Pages pages = touched(from, bytes);
-  return !pages.empty() && own_header() && all_set(sharing.file.bits(), pages.from, pages.upto);
+  return !pages.empty() && own_header() && sharing.file.bits().are_set(pages.from, pages.upto);
 }
 
 void note_window(const void* from, std::size_t bytes) {
@@ -406,7 +372,7 @@ void unshare(const void* from, std::size_t bytes, Content content) {
   unshare_pages(pages, content);
   if (content == Content::dropped)
     for (Page page = pages.from; page < pages.upto; ++page)
-      if (sharing.stale.has(page)) map_anonymous(page, page + 1);  // else it would have the file's content again
+      if (sharing.stale.is_set(page)) map_anonymous(page, page + 1);  // else it would have the file's content again
   errno = error;
 }
 
@@ -429,7 +395,7 @@ bool child_must_copy() {
     unshare_pages(all, Content::kept);
     return false;
   }
-  sharing.file.let_child_inherit_bits(true);
+  sharing.file.bits().let_child_inherit(true);
   for_stretches(all, true, [](Page from, Page upto) {
     return next_madvise(address_of(from), length(from, upto), MADV_DOFORK) == 0;
   });
@@ -442,7 +408,7 @@ void end_inheritance() {
   for_stretches({sharing.shared_from, sharing.shared_upto}, true, [](Page from, Page upto) {
     return next_madvise(address_of(from), length(from, upto), MADV_DONTFORK) == 0;
   });
-  sharing.file.let_child_inherit_bits(false);
+  sharing.file.bits().let_child_inherit(false);
 }
 
 void take_over_inherited_pages() {
@@ -450,7 +416,7 @@ void take_over_inherited_pages() {
     copy_back(from, upto);
     return true;
   });
-  next_munmap(sharing.file.bits(), bits_bytes);
+  sharing.file.bits().unmap();
 }
 
 void forget_sharing() {

@@ -50,6 +50,9 @@ class Spans {
   // Returns whether behind a taken span lies nothing but free pages, so that it can grow into those that add() adds.
   bool is_last(Page first) const;
 
+  // Returns how many free pages lie behind all taken ones.
+  Page free_pages_at_end() const { return is_free_before(end_) ? end_ - table_[end_ - 1].first : 0; }
+
   Page pages_of(Page first) const { return table_[first].pages; }
   std::uint64_t wanted_bytes(Page first) const { return table_[first].wanted_bytes; }
   void set_wanted_bytes(Page first, std::uint64_t bytes) { table_[first].wanted_bytes = bytes; }

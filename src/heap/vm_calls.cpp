@@ -140,7 +140,7 @@ ssize_t copy_stretch(Call& call, Peer& peer, Copy copy) {
 }
 
 // Returns how many bytes of a message lie in shared pages.
-std::size_t count_shared(const Peer& peer, Pieces there) {
+std::size_t count_shared(Peer& peer, Pieces there) {
   std::size_t shared = 0;
   while (!there.done()) {
     const auto at = reinterpret_cast<std::uintptr_t>(there.at());

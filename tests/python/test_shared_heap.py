@@ -348,6 +348,26 @@ def test_reading_takes_no_memory_of_a_program_that_locks_it(heap_ranks: Peers) -
     assert heap_ranks.report(reader).in_user_space > 0
 
 
+def test_locking_memory_makes_no_tables_and_windows_resident(heap_ranks: Peers) -> None:
+    """Where a process that has received a message locks all of its memory, do the bits of the heap's pages and the rest
+    of its peer's file stay as they are, and do messages still pass?"""
+    owner, reader = heap_ranks.start(), heap_ranks.start()
+    address = owner.filled(MiB, 1)
+    heap_ranks.share(owner, reader, address, MiB)
+    file_before = blocks_of_file(owner)
+    if reader.ask("lock") != "done":
+        pytest.skip("the limit of locked memory is too low (ulimit -l)")
+    assert resident_kib(reader) < 32 * 1024  # code, libraries and a stack
+    assert blocks_of_file(owner) - file_before < 2 * 512, "only the lines of peers, 256 KiB"
+    assert reader.ask("get", owner.pid, address, MiB, 1) == f"{MiB} right"
+
+
+def blocks_of_file(peer: Peer) -> int:
+    """Returns how much of a process's heap file exists, in blocks of 512 bytes."""
+    files = Path(f"/proc/{peer.pid}/fd").iterdir()
+    return next(file.stat().st_blocks for file in files if "nearfield-heap" in str(file.readlink()))
+
+
 def resident_kib(peer: Peer) -> int:
     status = Path(f"/proc/{peer.pid}/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:")))
@@ -399,7 +419,8 @@ def test_programs_take_no_notice() -> None:
     assert {line.split()[-1] for line in shown.stdout.splitlines()} == {
         "malloc", "free", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc",
         "malloc_usable_size", "malloc_trim", "process_vm_readv", "process_vm_writev", "syscall", "_Fork", "clone",
-        "mmap", "mmap64", "munmap", "mremap", "madvise", "mprotect", "pkey_mprotect", "ioctl", "pthread_create",
+        "mmap", "mmap64", "munmap", "mremap", "madvise", "mprotect", "pkey_mprotect", "mlockall", "ioctl",
+        "pthread_create",
         *(f"{prefix}_{name}" for prefix in ("MPI", "PMPI") for name in MPI_FUNCTIONS),
     }  # fmt: skip
 
