@@ -12,7 +12,7 @@ import pytest
 
 from nearfield.cli.export import exported
 from nearfield.cli.tune import tell
-from nearfield.errors import NearfieldError
+from nearfield.errors import NearfieldError, ProfileError
 from nearfield.machine.captured import captured
 from nearfield.machine.native import native
 from nearfield.plan.known import measured
@@ -71,6 +71,15 @@ def test_edited_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         file.write_text(text)
         answers.add(refused(use_rules, file))
     assert answers == {True, False}, "some edits are harmless"
+
+
+@pytest.mark.parametrize(("text", "says"), [("", "is empty"), (" \n", "is empty"), ("# x", "nothing but comments")])
+def test_empty_files(tmp_path: Path, text: str, says: str) -> None:
+    """Is a file without content refused in one sentence, and not key by key?"""
+    file = tmp_path / "rules.toml"
+    file.write_text(text)
+    with pytest.raises(ProfileError, match=says):
+        load_rules(file)
 
 
 def use_profile(folder: Path) -> None:

@@ -159,6 +159,8 @@ def test_rules_are_found_by_the_command_that_applies_them(called: Called) -> Non
     (user.folder / "rules.toml").write_text(RULES.read_text().replace('"5.0.11"', '"5.0.3"'))
     said = user.calls("report", "profile")
     assert "rules.toml is left out" in said and "Run programs as they are" not in said
+    (user.folder / "profile" / "rules.toml").write_text(RULES.read_text().replace('"AMD EPYC"', '"Other"'))
+    assert "rules.toml is for Other, the profile of AMD EPYC" in " ".join(user.calls("report", "profile").split())
 
 
 # Examples of these verbs take a moment, given the files that they name.

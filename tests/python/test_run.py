@@ -168,6 +168,13 @@ def test_compare_says_what_tuning_is_worth(rules: Path) -> None:
     assert "a verdict needs at least 6 runs of each" in nearfield("compare", *metric[2:], "-n", "2", *sh(text)).out
 
 
+def test_compare_reports_a_failure_once(installations: list[Installation], rules: Path) -> None:
+    """If the program fails under the profiling layer and without it, is only the latter reported?"""
+    inst = next(i for i in installations if i.family == "openmpi" and i.version.startswith("5"))
+    failed = nearfield("compare", "--rules", rules, "--force", "--", inst.launcher, "-n", "1", "sh", "-c", "exit 3")
+    assert failed.code == 5 and failed.words.count("the stock run ended with exit code 3") == 1, failed.words
+
+
 def test_compare_tells_what_went_wrong(rules: Path) -> None:
     """Which run failed and how; a metric that is not printed, or no expression, or no number."""
     only_tuned = sh('test -z "$OMPI_MCA_btl_sm_eager_limit" || { echo broken; exit 3; }')
@@ -286,6 +293,8 @@ def test_what_cannot_be_preloaded_sets_nothing(heap_rules: Path, tmp_path: Path)
     assert "not there yet" in told and f"cp {shared_heap.library()} {tmp_path / 'none.so'}" in " ".join(told.split())
     assert "cannot be preloaded" in nearfield("export", "--rules", heap_rules, "--library", "none.so").err
     assert "a virtual environment" in nearfield("export", "--rules", heap_rules).err
+    refused = nearfield("export", "--rules", heap_rules, "--format", "conf")
+    assert (refused.code == 0) == ("a virtual environment" in refused.err), "what is refused needs no advice"
 
 
 def test_rules_that_set_nothing_say_so(installations: list[Installation], tmp_path: Path) -> None:

@@ -357,7 +357,7 @@ def test_a_profile_of_another_machine_is_not_mixed_in(tmp_path):
 )
 def test_bad_input_is_refused_with_what_would_be_right(options, says):
     """Is the nearest valid choice named, before anything is simulated?"""
-    with pytest.raises(NearfieldError) as refusal:
+    with pytest.raises(UsageError) as refusal:
         run(*options, "--repetitions", "1")
     assert says.lower() in str(refusal.value).lower()
 

@@ -230,7 +230,7 @@ def test_launches_of_a_confirmation_are_not_lost(machine: Machine) -> None:
     ended = tune(*GRID)
     assert ended.exit_code == NOT_DECIDED and "only 4 of the 6 launches" in ended.output
     assert "measured 1.30x, but was not confirmed" in ended.output
-    assert "4 finished launches" in ended.output and not Path("rules.toml").exists()
+    assert "4 confirming launches" in ended.output and not Path("rules.toml").exists()
     started = len(machine.started[OPENMPI.name])
     machine.on_start = lambda name, count: None
     assert tune(*resuming(ended.output)).exit_code == 0
@@ -329,7 +329,7 @@ def test_a_distance_that_is_done_is_not_measured_again(machine: Machine) -> None
     ended = tune(*GRID)
     assert (
         ended.exit_code == 130
-        and f"{len(every) + 1 + 4} finished trials, 6 finished launches and 1 rule in " in ended.output
+        and f"{len(every) + 1 + 4} finished trials, 6 confirming launches and 1 rule in " in ended.output
     )
     kept = read("rules.toml")
     machine.started.clear()

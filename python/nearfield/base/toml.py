@@ -56,6 +56,8 @@ def parse_toml(
         raise ProfileError(f"{path} is damaged: byte {error.start} is not UTF-8 text", remedy) from error
     except (ValueError, RecursionError) as error:
         raise ProfileError(f"{path}: {error}", remedy) from error
+    if not values:
+        raise ProfileError(f"{path} is empty" if not content.strip() else f"{path} holds nothing but comments", remedy)
     _check_version(values.get("schema_version"), path, by_hand=remedy != _REMEDY)
     for key, value in _leaves(values):
         if problem := _problem(value):

@@ -105,9 +105,11 @@ def command(
     busy = _busy()
     stock = dict(os.environ)
     program = Program(argv, pattern, {"stock": stock, "tuned": {**stock, **made.environment}})
-    forecast = None if no_forecast else _forecast(program, mpi_name, prices_of=rules)
+    forecast, unknown = (None, "") if no_forecast else _forecast(program, mpi_name, prices_of=rules)
     if not forecast:
         program.measure("stock")
+    if unknown:
+        tell(f"how much of this run is MPI is not known: {unknown}")
     program.measure("tuned")
     values = program.pairs(runs, tells=not as_json)
     slow, fast = ("tuned", "stock") if higher else ("stock", "tuned")
@@ -184,22 +186,22 @@ def _busy() -> float:
     return busy
 
 
-def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) -> Run | None:
-    """Makes stock's first run under the thin layer, says the ceiling, and returns the run; None if it fails there."""
+def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) -> tuple[Run | None, str]:
+    """Makes stock's first run under the thin layer, says the ceiling, and returns the run; if it fails there, returns
+    None and why."""
     with if_possible(program.argv, program.environments["stock"], mpi_name) as record:
         if not record:
-            return None
+            return None, ""
         try:
             program.measure("stock", record)
         except MeasurementError as error:
-            tell(f"how much of this run is MPI is not known: {error.message}")
-            return None
+            return None, error.message
         run = record.run(prices_if_any(prices_of))
     if sentence := ceiling_sentence(run):
         err.print(f"nearfield: {escape(sentence)}")
     if crowded := run.more_ranks_than_cores:
         err.print(f"nearfield: {crowded[0]} ranks share {crowded[1]} cores: what one waits, another one loses")
-    return run
+    return run, ""
 
 
 def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) -> str:

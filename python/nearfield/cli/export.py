@@ -89,7 +89,7 @@ def exported(rules: Rules, family: str, form: str, path: Path, library: Path | N
         why = "; ".join(made.warnings)
         raise UsageError(f"there is nothing to export from {path}: {why}", "leave this MPI as it is")
     environment.pop("ASAN_OPTIONS", None)  # useful only to the few who debug programs
-    preloading = _with_library(environment, library)
+    preloading, not_for_all = _with_library(environment, library)
     comments = [
         f"Tuned for {rules.mpi.family} {rules.mpi.version} on {rules.machine.cpu_model}",
         f"by nearfield {rules.nearfield} on {rules.host}, {rules.created}: {rules.command}",
@@ -99,30 +99,34 @@ def exported(rules: Rules, family: str, form: str, path: Path, library: Path | N
     text = FORMATS[form].write(theirs, rules.mpi.version, comments, environment)
     if text is None:
         raise UsageError(f"{theirs} has no file of defaults of its own", "use --format env, module or slurm")
+    if not_for_all:
+        err.print(not_for_all)
     return text
 
 
-def _with_library(environment: dict[str, str], library: Path | None) -> list[str]:
+def _with_library(environment: dict[str, str], library: Path | None) -> tuple[list[str], str]:
     """Puts the given path of the library into the variables that preload it. Returns comments for the administrator,
-    and warns if the library may not be there for everybody."""
+    and a warning if the library may not be there for everybody."""
     own = shared_heap.library()
     if str(own) not in environment.get(PRELOAD, "").split():
-        return []
+        return [], ""
     place = library or own
     if not place.is_absolute() or len(str(place).split()) > 1 or ":" in str(place):
         raise UsageError(f"'{place}' cannot be preloaded", "name an absolute path without spaces and colons")
     environment[PRELOAD] = environment[PRELOAD].replace(str(own), str(place))
+    warning = ""
     if place != own and not place.is_file():
-        err.print(f"[yellow]not there yet:[/yellow] {escape(str(place))}; put it there: cp {escape(f'{own} {place}')}")
+        copy = escape(f"cp {own} {place}")
+        warning = f"[yellow]not there yet:[/yellow] {escape(str(place))}; put it there: {copy}"
     elif where := _private(place):
-        err.print(
+        warning = (
             f"[yellow]the library to preload is in {where}:[/yellow] {escape(str(place))}; for other users copy it "
             "to a central place, and name that with --library"
         )
     return [
         f"{place} is loaded into every process that gets these variables, shells included: set them for jobs only, or "
         "by a module, where start-up times count."
-    ]
+    ], warning
 
 
 def _private(place: Path) -> str:

@@ -28,6 +28,7 @@ from nearfield.machine.quantity import is_size
 from nearfield.machine.simulated import Comparison, comparisons
 from nearfield.measure.live.facts import capture_machine
 from nearfield.profile import load
+from nearfield.profile.store import DEFAULT_NAME
 from nearfield.terminal import Column, Table, Terminal, print_csv
 from nearfield.topology import Topology
 from nearfield.units import format_bytes
@@ -238,7 +239,13 @@ def new(
     _write_new(out, text)
     open_lines = len(re.findall(r"^# \w+ = \{", text, re.MULTILINE))
     lacks = f", without {open_lines} values that only measuring tells" if open_lines else ""
-    print(f"wrote {out}{lacks}\nnext: edit it, then")
+    print(f"wrote {out}{lacks}")
+    if open_lines and source == "here" and not profile:
+        print("to measure them on this machine:")
+        measured = out.with_stem(f"{out.stem}-measured")
+        print(f"  {itself.command('probe')}")
+        print(f"  {itself.command('machine', 'new', '--from', 'here', '--profile', DEFAULT_NAME, '-o', measured)}")
+    print("next: edit it, then")
     for words in (
         ("machine", "check", out),
         ("probe", "--quick", "--on", out),

@@ -181,6 +181,8 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
     if given or beside.exists():
         path, rules = rules_of_mpi(given or beside, measured.family, measured.version)
         _require_fit(rules, path, profile)
+        if other := _other_processor(rules, path, profile):
+            Terminal(stderr=True).print(Text(f"caution: {other}", style="yellow"))
         return path
     usual = default_rules()
     if not usual.exists():
@@ -188,12 +190,18 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
     try:
         usual, rules = rules_of_mpi(usual, measured.family, measured.version)
         _require_fit(rules, usual, profile)
-        if rules.machine.cpu_model != profile.machine.cpu_model:
-            raise UsageError(f"{usual} is for {rules.machine.cpu_model}, the profile of {profile.machine.cpu_model}")
+        if other := _other_processor(rules, usual, profile):
+            raise UsageError(other)
     except NearfieldError as error:
         Terminal(stderr=True).print(Text(f"{usual} is left out: {error.message}", style="dim"))
         return None
     return usual
+
+
+def _other_processor(rules: Rules, path: Path, profile: Profile) -> str:
+    """Returns in words that the rules were found on another processor; empty if it is the profile's."""
+    found, measured = rules.machine.cpu_model, profile.machine.cpu_model
+    return "" if found == measured else f"{path} is for {found}, the profile of {measured}"
 
 
 def _require_fit(rules: Rules, path: Path, profile: Profile) -> None:

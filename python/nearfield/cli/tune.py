@@ -141,6 +141,10 @@ def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
         rules: Rules | None = None
         try:
             rules = sitting.tune(unfinished, request)
+        except SystemExit:  # a signal
+            if not unfinished.found():
+                sitting.say("ended before anything was measured")
+            raise
         finally:
             if not (unfinished.found() or unfinished.undecided()):
                 unfinished.end()

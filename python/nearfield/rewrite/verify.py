@@ -222,6 +222,8 @@ class Verifier:
         """Compiles and links a version."""
         folder = Path(tempfile.mkdtemp(prefix="version-", dir=self._folder))
         program = replace(self._program, linked=tuple(self._objects()))
+        if not layer_folder(self._inst).exists():
+            self._progress("compiling nearfield's own part of the checks, once for this MPI")
         return build(program, self._inst, text, folder, self._flags(), layer(self._inst))
 
     def _flags(self) -> list[str]:

@@ -203,7 +203,7 @@ class Confirming:
 
     def _too_few(self, launches: Sequence[Launch]) -> str:
         needed = f"{self._fewest} to {SURE_LAUNCHES}" if self._fewest < SURE_LAUNCHES else f"{SURE_LAUNCHES}"
-        return f"only {self._whole(launches)} of the {needed} launches that confirm a setting had ended"
+        return f"only {self._whole(launches)} of the {needed} launches that confirm a setting had measured every size"
 
     def _judged(self, settings: Settings, launches: Sequence[Launch]) -> Confirmed:
         return Confirmed.of(settings, usual(_merged(launches)), self._never_below)

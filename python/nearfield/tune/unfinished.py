@@ -86,7 +86,7 @@ class Unfinished(Kept):
             kind: sum(isinstance(line, kind) for line in self.lines) for kind in (TrialLine, LaunchLine, RuleLine)
         }
         told = [counted(number[TrialLine], "finished trial")]
-        told += [counted(number[LaunchLine], "finished launch", "finished launches")] if number[LaunchLine] else []
+        told += [counted(number[LaunchLine], "confirming launch", "confirming launches")] if number[LaunchLine] else []
         return listed(told + ([counted(number[RuleLine], "rule")] if number[RuleLine] else []))
 
     def undecided(self) -> bool:

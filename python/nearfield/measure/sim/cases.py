@@ -120,8 +120,7 @@ class Case:
                 repetitions,
             )
         except (ValueError, RuntimeError) as error:
-            what = f"{self.scenario} {self.given} on {self.machine.name}"
-            raise MeasurementError(f"{what} cannot be simulated: {error}") from error
+            raise MeasurementError(f"{self} on {self.machine.name} cannot be simulated: {error}") from error
         return [self._row(result) for result in results]
 
     def _row(self, result: simulation.Result) -> Row:
