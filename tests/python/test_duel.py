@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -116,6 +117,22 @@ def test_what_hangs_or_dies_is_unfit(installation: Installation, monkeypatch: py
         with pytest.raises(Unfit, match="dies|hangs"):
             one.visit(("exchange", 1 << 20), 1)
     assert ranks() == []
+
+
+@pytest.mark.families
+def test_ctrl_c_while_a_job_ends_leaves_nothing(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Are the ranks and all folders gone, too, if Ctrl-C comes while the end of a job is awaited?"""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def interrupted(*_: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), contestant(installation):
+        monkeypatch.setattr(threading.Thread, "join", interrupted)
+    assert ranks() == [] and not list(tmp_path.iterdir())
 
 
 @pytest.mark.families

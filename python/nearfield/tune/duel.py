@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -85,39 +85,42 @@ class Contestant:
 
     def __enter__(self) -> Contestant:
         self._require_time()
-        self._folder = TemporaryDirectory(prefix="nearfield-tune-")
-        folder = Path(self._folder.name)
-        self._job = Job(folder)
-        fifos = [folder / f"turns.{rank}" for rank in range(len(self._pair))]
-        for fifo in (*fifos, folder / "answers"):
-            os.mkfifo(fifo, 0o600)
-        # Open for both, so that opening does not block and a job's end is no end of file.
-        self._commands = [os.open(fifo, os.O_RDWR | os.O_CLOEXEC) for fifo in fifos]
-        self._answers = os.open(folder / "answers", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        plan = {**self._plan, "output": folder / "answers", "turns": folder / "turns"}
-        text = "".join(f"{key} = {value}\n" for key, value in plan.items())
-        (folder / "plan").write_text(text + "".join(f"rank = {cpu}\n" for cpu in self._pair), encoding="utf-8")
-        self._thread = threading.Thread(target=self._run, args=(folder / "plan",), daemon=True)
-        self._thread.start()
-        try:
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="nearfield-tune-")))
+            self._job = Job(folder)
+            fifos = [folder / f"turns.{rank}" for rank in range(len(self._pair))]
+            for fifo in (*fifos, folder / "answers"):
+                os.mkfifo(fifo, 0o600)
+            # Open for both, so that opening does not block and a job's end is no end of file.
+            self._commands = [_opened(stack, fifo, os.O_RDWR) for fifo in fifos]
+            self._answers = _opened(stack, folder / "answers", os.O_RDWR | os.O_NONBLOCK)
+            plan = {**self._plan, "output": folder / "answers", "turns": folder / "turns"}
+            text = "".join(f"{key} = {value}\n" for key, value in plan.items())
+            (folder / "plan").write_text(text + "".join(f"rank = {cpu}\n" for cpu in self._pair), encoding="utf-8")
+            self._thread = threading.Thread(target=self._run, args=(folder / "plan",), daemon=True)
+            stack.callback(self._end_job)  # before it starts, since Ctrl-C may come while it does
+            self._thread.start()
             cases = self._answer("cases", START_LIMIT_S)["cases"]
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        self._job.started()
-        self.cases = {(case["pattern"], case["size_bytes"]): index for index, case in enumerate(cases)}
+            self._job.started()
+            self.cases = {(case["pattern"], case["size_bytes"]): index for index, case in enumerate(cases)}
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _end_job(self) -> None:
         self._tell("end")
-        self._thread.join(LAST_TURN_S)
-        if self._thread.is_alive():
+        if self._thread.ident is None:  # it has not started yet
             self._given_up.set()
-            self._kill()
-            self._thread.join(END_LIMIT_S)  # a launcher that starts only now is killed, too
-        for descriptor in (*self._commands, self._answers):
-            os.close(descriptor)
-        self._folder.cleanup()
+            return
+        try:
+            self._thread.join(LAST_TURN_S)
+        finally:  # also after Ctrl-C meanwhile
+            if self._thread.is_alive():
+                self._given_up.set()
+                self._kill()
+                self._thread.join(END_LIMIT_S)  # a launcher that starts only now is killed, too
 
     def check(self, case: Case) -> None:
         """Raises Unfit unless data arrives as it was sent."""
@@ -137,6 +140,8 @@ class Contestant:
             if self._given_up.is_set():
                 self._kill()
 
+        if self._given_up.is_set():
+            return
         try:
             self._finished = mpi.run(
                 self._inst, [str(self._engine), str(plan)], len(self._pair), env=self._environment, on_start=started
@@ -183,6 +188,13 @@ class Contestant:
         what = "does not start" if not self.cases else "dies"
         said = [*self._finished.words, self._finished.silence][0]
         return Unfit(f"{what} (exit code {self._finished.exit_code}): {said}")
+
+
+def _opened(stack: ExitStack, fifo: Path, flags: int) -> int:
+    """Returns a descriptor, which the stack closes."""
+    descriptor = os.open(fifo, flags | os.O_CLOEXEC)
+    stack.callback(os.close, descriptor)
+    return descriptor
 
 
 def pairs(stock: Contestant, other: Contestant, case: Case, count: int) -> list[Pair]:
