@@ -1,6 +1,6 @@
-"""The picture in the README: the top of a report page, as a headless Chromium shows it.
+"""The picture of the first tutorial: the top of a report page, as a headless Chromium shows it.
 
-python docs/screenshot.py REPORT.html [docs/report.png] [--width 1400] [--height 2700] [--dark] [--anchor ID]
+python docs/screenshot.py REPORT.html [docs/images/report.png] [--width 1400] [--height 2700] [--dark] [--anchor ID]
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ QUIET = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("report", type=Path)
-    parser.add_argument("picture", type=Path, nargs="?", default=Path(__file__).with_name("report.png"))
+    parser.add_argument("picture", type=Path, nargs="?", default=Path(__file__).parent / "images/report.png")
     parser.add_argument("--width", type=int, default=1400)
     parser.add_argument("--height", type=int, default=2700)
     parser.add_argument("--dark", action="store_true")

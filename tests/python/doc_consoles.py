@@ -1,13 +1,15 @@
-"""The console blocks of README.md and docs/*.md: commands, and what they print, so that no page shows other digits.
+"""The console blocks of README.md and of the pages below docs/: commands, and what they print.
 
-A block is checked if this line stands before it:
+A console block is one that is fenced as `console`, or that has a line "$ COMMAND". A comment before it says where its
+digits are from:
 
-    <!-- console: SETUP -->
+    <!-- console: SETUP -->                 the commands are run, and must print what stands there
+    <!-- measured: MACHINE, COMMAND -->     measured once, there, by that command
 
 SETUP is the name of a function in SETUPS, which makes the folder that the commands run in: `plain` if they need nothing
-but files of the repository. A line "$ nearfield ..." is a command; the lines up to the next one are what it must print
-to stdout. A line "..." stands for any lines. What depends on the speed of this host is left out of the comparison,
-where a pattern of VARYING knows it.
+but files of the repository. A line "$ nearfield ..." is a command; the lines up to the next one are what it must print,
+to stdout or stderr. A line "..." stands for any lines. What depends on the speed of this host is left out of the
+comparison, where a pattern of VARYING knows it. A page that is generated whole is not among PAGES.
 
 python tests/python/doc_consoles.py    runs the commands and writes what they print into these pages
 """
@@ -17,6 +19,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,9 +28,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))))
+PAGES = ("README.md", *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))))
 LONGEST_S = 170  # of one command on a loaded machine
-_BLOCK = re.compile(r"(<!-- console: (\S+) -->\n```\n)(.*?)(```\n)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- console: (\S+) -->\n```console\n)(.*?)(```\n)", re.DOTALL)
+_FENCED = re.compile(r"(?P<before>^.*\n)?^(?P<fence>```+)(?P<language>[^\n`]*)\n(?P<text>.*?)^(?P=fence)$", re.DOTALL | re.MULTILINE)
+_MEASURED = re.compile(r"<!-- measured: [^,]+, .+ -->")
 VARYING = (re.compile(r"simulated in \S+ \S+: [\d,.]+( million)?"),)  # how fast this host is
 
 
@@ -37,7 +42,13 @@ def _plain(folder: Path) -> None:
         (folder / name).symlink_to(ROOT / name)
 
 
-SETUPS: dict[str, Callable[[Path], None]] = {"plain": _plain}
+def _programs(folder: Path) -> None:
+    """Puts the programs that `rewrite` is shown with into the folder."""
+    for source in (ROOT / "tests/programs/listing1.c", *(ROOT / "tests/data/documented").glob("*.c")):
+        shutil.copy(source, folder)
+
+
+SETUPS: dict[str, Callable[[Path], None]] = {"plain": _plain, "programs": _programs}
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,39 @@ def blocks() -> list[Block]:
     ]
 
 
+@dataclass(frozen=True)
+class Fence:
+    """A fenced block of a page, with the line before it."""
+
+    page: str
+    before: str
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}: {self.text.strip().splitlines()[0][:60] if self.text.strip() else ''}"
+
+    @property
+    def is_console(self) -> bool:
+        """Whether it shows what a command printed."""
+        return self.language == "console" or re.search(r"^\$ ", self.text, re.MULTILINE) is not None
+
+    @property
+    def says_whence(self) -> bool:
+        """Whether its output is checked, or marked as measured."""
+        checked = re.fullmatch(rf"<!-- console: ({'|'.join(SETUPS)}) -->", self.before)
+        return checked is not None or _MEASURED.fullmatch(self.before) is not None
+
+
+def fences() -> list[Fence]:
+    """Returns all fenced blocks of all pages."""
+    return [
+        Fence(page, (match["before"] or "").strip(), match["language"].strip(), match["text"])
+        for page in PAGES
+        for match in _FENCED.finditer((ROOT / page).read_text("utf-8"))
+    ]
+
+
 def commands(text: str) -> Iterator[str]:
     """Yields the commands of a block, without the dollar sign."""
     for line in text.splitlines():
@@ -89,11 +133,11 @@ def _run(command: str, folder: Path) -> str:
     if program != "nearfield":
         raise ValueError(f"a checked block runs nearfield, not {command}")
     done = subprocess.run(
-        [sys.executable, "-m", "nearfield", *words], cwd=folder, capture_output=True, text=True, timeout=LONGEST_S,
-        env={**os.environ, "COLUMNS": "120", "PYTHONPATH": ""}, check=False,
+        [sys.executable, "-m", "nearfield", *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, timeout=LONGEST_S, env={**os.environ, "COLUMNS": "120", "PYTHONPATH": ""}, check=False,
     )  # fmt: skip
     if done.returncode:
-        raise ValueError(f"{command} ends with exit code {done.returncode}: {done.stderr}")
+        raise ValueError(f"{command} ends with exit code {done.returncode}: {done.stdout}")
     return f"$ {command}\n{done.stdout.rstrip()}\n"
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/*.md, made from the schemas, so that they cannot disagree with them.
+"""The tables of docs/reference/*.md, made from the schemas, so that they cannot disagree with them.
 
 python tests/python/doc_tables.py    rewrites the tables between the markers of these pages
 """
@@ -19,9 +19,9 @@ from nearfield.profile.records import CORE, REQUIRED, VERDICT, VERDICT_SUMMARY
 from nearfield.profile.schema import Machine, Run
 from nearfield.report.data import FindingsTable
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("profile.md", "machine.md", "report.md")
-LEFT_OUT = ("communication",)  # docs/halo.md describes plans
+DOCS = Path(__file__).parents[2] / "docs/reference"
+PAGES = ("profile.md", "machine.md", "findings.md")
+LEFT_OUT = ("communication",)  # docs/how-to/machine.md describes it
 _WORDS = {"float": "number", "int": "whole number"}
 _MARKED = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
