@@ -1,5 +1,6 @@
 # make demo   set everything up, measure this machine, tune its MPI, write a report; again: go on where it stopped
 # make test   everything that CI runs
+# make docs   the documentation as a site, and manual pages
 PYTHON ?= python3
 VENV   := .venv
 NF     := $(VENV)/bin/nearfield
@@ -9,7 +10,7 @@ FOLLOW := $(PYTHON) -I $(SOURCE)/follow.py build/set-up.log
 # What the extension module and the shared heap are made of; the engine is built by `nearfield` itself, once per MPI.
 NATIVE := $(shell find src/advise src/base src/heap src/machine src/observe src/plan src/scenario src/sim src/stream src/topology src/trace src/python -type f) src/variants.cmake CMakeLists.txt
 
-.PHONY: demo test bench lint stubs clean
+.PHONY: demo test bench lint docs stubs clean
 demo: $(VENV)/.installed
 	@$(NF) demo
 
@@ -26,6 +27,12 @@ lint: $(VENV)/.lint
 	$(VENV)/bin/mypy
 	cd bench && $(abspath $(VENV))/bin/mypy *.py support
 
+# The site into build/docs, where every warning is an error, and the manual pages into build/man.
+docs: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict
+	@$(VENV)/bin/python docs/generate_reference.py
+	@echo "the site: build/docs/index.html"
+
 # What type checkers know of the extension module; tests/python/test_stubs.py says when it is not current.
 stubs: $(VENV)/.test
 	$(VENV)/bin/python -m nanobind.stubgen -q -m nearfield._native -r -O python/nearfield
@@ -36,7 +43,7 @@ $(VENV)/bin/python:
 	@echo "making $(VENV)"
 	@$(FOLLOW) $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "error: '$(PYTHON) -m venv' failed; install Python 3.10+ with venv (Debian: apt install python3-venv)"; exit 1; }
 
-$(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(NATIVE)
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml include/nearfield/halo.h $(NATIVE)
 	@$(VENV)/bin/python -c "import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_path('include') + '/Python.h'))" || { echo "error: Python's headers are missing; install them (Debian: apt install python3-dev)"; exit 1; }
 	@command -v $${CXX:-c++} >/dev/null || { echo "error: no C++ compiler; install one (Debian: apt install g++) or set CXX"; exit 1; }
 	@echo "setting up: an MPI, CMake, hwloc and Python packages into $(VENV) (one to three minutes if nothing else runs)"
@@ -49,6 +56,10 @@ $(VENV)/.test: $(VENV)/.installed
 
 $(VENV)/.lint: $(VENV)/.test
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check ruff==0.17.5 clang-format==23.1.5 mypy==2.4.1
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check mkdocs==1.6.1 mkdocs-material==9.8.2 mkdocstrings-python==2.0.11
 	@touch $@
 
 clean:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 DOCS = Path(__file__).parent
 PICTURE = DOCS / "images/gain.svg"
-WIDTH, HEIGHT = 760, 360
-LEFT, RIGHT, TOP, BOTTOM = 64, 172, 58, 52
+WIDTH, HEIGHT = 600, 350
+LEFT, RIGHT, TOP, BOTTOM = 44, 150, 58, 56
 TOP_GAIN = 6
 UNITS = {"KiB": 10, "MiB": 20}
 # Line styles differ as well as colours, so that the curves can be told apart in print and by everybody.
@@ -43,7 +43,7 @@ def picture() -> str:
     for size in sizes:
         parts.append(f'<text x="{_x(size)}" y="{HEIGHT - BOTTOM + 22}" text-anchor="middle">{size}</text>')
     parts.append(f'<text x="{WIDTH - RIGHT + 10}" y="{_y(1) + 4}">the MPI\'s defaults</text>')
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 10}" text-anchor="middle">message size</text>')
+    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">message size</text>')
     ends = _apart([next(gain for gain in reversed(gains) if gain) for gains in curves.values()])
     for number, ((name, gains), end) in enumerate(zip(curves.items(), ends, strict=True)):
         points = [(_x(size), _y(gain)) for size, gain in zip(sizes, gains, strict=True) if gain]
@@ -95,7 +95,7 @@ _HEAD = f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT
 <title>Speed of MPI messages inside a node under nearfield run, relative to the same MPI with its defaults</title>
 <style>
 rect {{ fill: #ffffff }}
-text {{ font: 13px system-ui, sans-serif; fill: #45505a }}
+text {{ font: 14px system-ui, sans-serif; fill: #45505a }}
 text.title {{ font-size: 16px; font-weight: 600; fill: #14181c }}
 text.name {{ font-weight: 600 }}
 .grid {{ stroke: #e3e7ea }}
@@ -103,7 +103,7 @@ text.name {{ font-weight: 600 }}
 {_styles()}
 </style>
 <rect {_SIZE} rx="8"/>
-<text class="title" x="{LEFT - 40}" y="30">Ping-pong under nearfield run: times as fast as the MPI's defaults</text>"""
+<text class="title" x="{LEFT - 32}" y="30">Ping-pong under nearfield run: times as fast as with defaults</text>"""
 
 if __name__ == "__main__":
     PICTURE.write_text(picture(), encoding="utf-8")

@@ -8,6 +8,7 @@ commands come from the definitions of the command line, so that pages and --help
 
 from __future__ import annotations
 
+import html
 import inspect
 import re
 import sys
@@ -61,7 +62,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     from mkdocs.structure.files import File
 
     for name, text in site_pages().items():
-        files.append(File.generated(config, name, content=text))
+        files.append(File.generated(config, name, content=_linked(text)))
     return files
 
 
@@ -75,6 +76,16 @@ def site_pages() -> dict[str, str]:
         halo_reference.fortran_page(),
     ]
     return dict(zip(GENERATED, made, strict=True))
+
+
+def _linked(text: str) -> str:
+    """Returns a page below reference/ with links where it names other pages by their paths, as sources do."""
+
+    def link(match: re.Match[str]) -> str:
+        exists = (ROOT / "docs" / match[1]).is_file() or match[1] in GENERATED
+        return f"[{match[0]}](../{match[1]})" if exists else match[0]
+
+    return re.sub(r"\bdocs/([\w/-]+\.md)", link, text)
 
 
 def manual_pages() -> dict[str, str]:
@@ -157,9 +168,8 @@ def _code(name: str) -> str:
 def _escaped(text: str) -> str:
     """Returns prose whose angle brackets, stars, pipes and names in brackets stand for themselves, but in code."""
     parts = re.split(r"(`[^`]*`)", text)
-    plain = (re.sub(r"([<>*_|\[\]])", r"\\\1", part) for part in parts[::2])
-    code = (part.replace("|", "\\|") for part in parts[1::2])
-    return "".join(piece for pair in zip(plain, [*code, ""], strict=True) for piece in pair)
+    plain = (re.sub(r"([*_\[\]])", r"\\\1", html.escape(part, quote=False)) for part in parts[::2])
+    return "".join(piece for pair in zip(plain, [*parts[1::2], ""], strict=True) for piece in pair).replace("|", "\\|")
 
 
 # ---- manual pages

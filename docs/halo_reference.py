@@ -82,7 +82,7 @@ def _described(block: str) -> Iterator[tuple[str, str]]:
 def _c_names(code: str) -> list[str]:
     if code.startswith("enum"):
         constants = re.findall(r"\bNF_\w+(?= =)", code)
-        return [constants[0], constants[-1]]
+        return [f"{constants[0]}` to `{constants[-1]}"]
     functions = re.findall(r"\b(nf_\w+)\(", re.sub(r"\{.*", "", code, flags=re.DOTALL))
     types = re.findall(r"^\} (nf_\w+);|^typedef (?:enum|struct).*?(\w+);$", code, re.MULTILINE)
     return list(dict.fromkeys([*functions, *(one or other for one, other in types)]))
@@ -171,7 +171,7 @@ def _dedented(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Returns prose whose angle and square brackets stand for themselves."""
-    return re.sub(r"([<\[])", r"\\\1", text)
+    return text.replace("<", "&lt;").replace("[", "\\[")
 
 
 def _prose(comment: str, mark: str) -> str:

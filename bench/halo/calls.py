@@ -3,7 +3,7 @@
 Planes are written before each exchange, and what arrives is copied where GHEX would have copied it; what the same costs
 on memory of one's own is taken off.
 
-calls.py ROUNDS. GHEX is measured if it can be imported; docs/halo.md says how to build it.
+calls.py ROUNDS. GHEX is measured if it can be imported; docs/performance.md says how to build it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-/* nearfield's halo library, C interface. docs/halo.md teaches it.
+/* nearfield's halo library, C interface. docs/tutorials/halo.md teaches it.
  *
  * A grid is a box of cells, cut into one part per rank. Fields live on it: one value (or a few) per cell, with ghost
  * cells around each rank's part. Inside a node a field is ONE array: a rank finds its neighbours' cells where its ghost
@@ -22,10 +22,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The version of all of nearfield: pyproject.toml and CMakeLists.txt read these three lines. */
 #define NEARFIELD_VERSION_MAJOR 0
 #define NEARFIELD_VERSION_MINOR 1
 #define NEARFIELD_VERSION_PATCH 0
-#define NEARFIELD_VERSION "0.1.0"
+#define NF_TEXT_OF(number) #number
+#define NF_VERSION_OF(major, minor, patch) NF_TEXT_OF(major) "." NF_TEXT_OF(minor) "." NF_TEXT_OF(patch)
+#define NEARFIELD_VERSION NF_VERSION_OF(NEARFIELD_VERSION_MAJOR, NEARFIELD_VERSION_MINOR, NEARFIELD_VERSION_PATCH)
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,7 +74,7 @@ typedef struct {
 
 /* Sets one dimension of 1 cell, no halo, corners and reorder; the library chooses the rest. `struct_size` is the
  * caller's sizeof(nf_grid_options). Later versions add members at the end: a program that was compiled with fewer keeps
-  * running, and one that was compiled with more than the library knows gets NF_ARGUMENT, also from nf_grid_create. */
+ * running, and one that was compiled with more than the library knows gets NF_ARGUMENT, also from nf_grid_create. */
 NF_API int nf_grid_options_init(nf_grid_options* options, size_t struct_size);
 
 /* Returns options that nf_grid_options_init has set. Always begin with these. */

@@ -1,5 +1,5 @@
 // nearfield's halo library for C++20: a grid over a communicator, fields that neighbours on a node read in place.
-// It wraps halo.h, the C interface, function by function. docs/halo.md teaches it.
+// It wraps halo.h, the C interface, function by function. docs/tutorials/halo.md teaches it.
 //
 //   nearfield::Grid<2> grid(MPI_COMM_WORLD, {.extents = {4096, 4096}, .halo = 1});
 //   auto now = grid.field<double>(), next = grid.field<double>();

@@ -2,8 +2,8 @@
 //
 //   NEARFIELD_HEAP="stream=65536-262144+16777216-"
 //
-// Keys are separated by commas, and every one may be left out. Set by `nearfield run` from rules.toml; docs/heap.md
-// describes them.
+// Keys are separated by commas, and every one may be left out. Set by `nearfield run` from rules.toml;
+// docs/reference/environment.md describes them.
 #pragma once
 
 #include <cstddef>

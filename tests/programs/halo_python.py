@@ -210,7 +210,7 @@ def debugging_damages_ghost_cells() -> None:
 
 def examples_of_the_documentation_run() -> None:
     """On fewer cells and for fewer steps."""
-    document = (Path(__file__).parents[2] / "docs/halo.md").read_text(encoding="utf-8")
+    document = (Path(__file__).parents[2] / "docs/tutorials/halo.md").read_text(encoding="utf-8")
     indented = (line for line in nearfield.halo.__doc__.splitlines() if not line or line.startswith("    "))
     docstring = textwrap.dedent("\n".join(indented))
     for example in (re.search("```python\n(.*?)```", document, re.S)[1], docstring):

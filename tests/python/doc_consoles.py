@@ -7,9 +7,10 @@ digits are from:
     <!-- measured: MACHINE, COMMAND -->     measured once, there, by that command
 
 SETUP is the name of a function in SETUPS, which makes the folder that the commands run in: `plain` if they need nothing
-but files of the repository. A line "$ nearfield ..." is a command; the lines up to the next one are what it must print,
-to stdout or stderr. A line "..." stands for any lines. What depends on the speed of this host is left out of the
-comparison, where a pattern of VARYING knows it. A page that is generated whole is not among PAGES.
+but files of the repository, `programs` if they rewrite programs (then what goes to stderr is shown, too). A line
+"$ nearfield ..." is a command; the lines up to the next one are what it must print to stdout. A line "..." stands for
+any lines. What depends on the speed of this host is left out of the comparison, where a pattern of VARYING knows it. A
+page that is generated whole is not among PAGES.
 
 python tests/python/doc_consoles.py    runs the commands and writes what they print into these pages
 """
@@ -31,7 +32,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))))
 LONGEST_S = 170  # of one command on a loaded machine
 _BLOCK = re.compile(r"(<!-- console: (\S+) -->\n```console\n)(.*?)(```\n)", re.DOTALL)
-_FENCED = re.compile(r"(?P<before>^.*\n)?^(?P<fence>```+)(?P<language>[^\n`]*)\n(?P<text>.*?)^(?P=fence)$", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(
+    r"(?P<before>^[^\n]*\n)?^(?P<fence>```+)(?P<language>[^\n`]*)\n(?P<text>.*?)^(?P=fence)$", re.DOTALL | re.MULTILINE
+)
 _MEASURED = re.compile(r"<!-- measured: [^,]+, .+ -->")
 VARYING = (re.compile(r"simulated in \S+ \S+: [\d,.]+( million)?"),)  # how fast this host is
 
@@ -49,6 +52,7 @@ def _programs(folder: Path) -> None:
 
 
 SETUPS: dict[str, Callable[[Path], None]] = {"plain": _plain, "programs": _programs}
+WITH_STDERR = ("programs",)  # whose notes belong to what is shown
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ class Block:
         """Returns the block with what its commands print now."""
         with tempfile.TemporaryDirectory() as folder:
             SETUPS[self.setup](Path(folder))
-            return "\n".join(_run(command, Path(folder)) for command in commands(self.text))
+            errors = subprocess.STDOUT if self.setup in WITH_STDERR else subprocess.PIPE
+            return "\n".join(_run(command, Path(folder), errors) for command in commands(self.text))
 
 
 def blocks() -> list[Block]:
@@ -128,16 +133,16 @@ def _settled(text: str) -> str:
     return text
 
 
-def _run(command: str, folder: Path) -> str:
+def _run(command: str, folder: Path, errors: int) -> str:
     program, *words = shlex.split(command, comments=True)
     if program != "nearfield":
         raise ValueError(f"a checked block runs nearfield, not {command}")
     done = subprocess.run(
-        [sys.executable, "-m", "nearfield", *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        [sys.executable, "-m", "nearfield", *words], cwd=folder, stdout=subprocess.PIPE, stderr=errors,
         text=True, timeout=LONGEST_S, env={**os.environ, "COLUMNS": "120", "PYTHONPATH": ""}, check=False,
     )  # fmt: skip
     if done.returncode:
-        raise ValueError(f"{command} ends with exit code {done.returncode}: {done.stdout}")
+        raise ValueError(f"{command} ends with exit code {done.returncode}: {done.stderr or done.stdout}")
     return f"$ {command}\n{done.stdout.rstrip()}\n"
 
 

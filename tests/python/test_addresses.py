@@ -23,12 +23,12 @@ MACHINE = "power5-redstorm"
 
 
 def test_the_examples_of_the_documentation() -> None:
-    """Do those of the package and of docs/simulate.md print what stands there?"""
+    """Do those of the package and of docs/how-to/traces.md print what stands there?"""
     assert doctest.testmod(nearfield.simulate) == (0, 8)
-    page = (DOCS / "simulate.md").read_text(encoding="utf-8")
+    page = (DOCS / "how-to/traces.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(>>>.*?)```", page, re.DOTALL)
     assert len(blocks) == 1
-    test = doctest.DocTestParser().get_doctest(blocks[0], {}, "simulate.md", None, None)
+    test = doctest.DocTestParser().get_doctest(blocks[0], {}, "traces.md", None, None)
     assert doctest.DocTestRunner().run(test) == (0, 7)
 
 

@@ -128,7 +128,7 @@ def test_ratios_with_zero() -> None:
     ],
 )
 def test_verdicts(ratio: Estimate | None, stable: bool, unit: str, verdict: str) -> None:
-    """Does each rule of docs/profile.md give its verdict?"""
+    """Does each rule of docs/reference/profile.md give its verdict?"""
     assert verdict_of(ratio, stable, unit, 0.05) == verdict
 
 

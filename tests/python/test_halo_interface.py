@@ -21,20 +21,9 @@ HEADER = ROOT / "include/nearfield/halo.hpp"
 WRONG = ROOT / "tests/programs/halo_wrong.cpp"
 
 
-def test_the_headers_have_the_version_of_the_project() -> None:
-    """Do the macros in C, the project in CMake and the package in Python have one version?"""
-    header = HEADER.with_suffix(".h").read_text()
-    numbers = [re.search(rf"#define NEARFIELD_VERSION_{part} (\d+)\n", header) for part in ("MAJOR", "MINOR", "PATCH")]
-    text = re.search(r'#define NEARFIELD_VERSION "(.*)"\n', header)
-    cmake = re.search(r"project\(nearfield VERSION (\S+) ", (ROOT / "CMakeLists.txt").read_text())
-    package = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.M)
-    assert text and cmake and package and all(numbers)
-    assert ".".join(number[1] for number in numbers if number) == text[1] == cmake[1] == package[1]
-
-
 def test_examples_of_the_documentation_run(installations: list[Installation], tmp_path: Path) -> None:
-    """Does the program in docs/halo.md compile and run, and does the example of the header compile?"""
-    document = re.search(r"```cpp\n(.*?)```", (ROOT / "docs/halo.md").read_text(), re.S)
+    """Does the program in docs/tutorials/halo.md compile and run, and does the example of the header compile?"""
+    document = re.search(r"```cpp\n(.*?)```", (ROOT / "docs/tutorials/halo.md").read_text(), re.S)
     header = re.search(r"(?:^//   .*\n)+", HEADER.read_text(), re.M)
     assert document and document[1].count("4096, 4096") == 1 and header and "nearfield::Grid<2>" in header[0]
     example = re.sub("^//   ", "  ", header[0], flags=re.M)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import typer
+from doc_consoles import fences
 
 from nearfield import itself
 from nearfield.cli import VERBS
@@ -91,16 +92,14 @@ def test_examples_start_this_nearfield(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 VERB = "|".join(VERBS)
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 
 def examples() -> list[str]:
     """The commands of the help and of the blocks of README and docs."""
     blocks = [part for ctx in COMMANDS.values() for part in paragraphs(ctx)[1]]
-    blocks += [
-        block for page in PAGES for block in re.findall(r"```(?:sh|bash)?\n(.*?)```", page.read_text(), re.DOTALL)
-    ]
-    lines = [line.strip() for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    blocks += [fence.text for fence in fences() if fence.language in ("sh", "console")]
+    lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.replace("\\\n", " ").splitlines()]
     own = (re.match(rf"nearfield (?:{VERB})\b.*?(?=$|\s+[|>#&]|;)", line) for line in lines)
     within = (re.search(rf"(?<=\$\()nearfield (?:{VERB})\b[^)]*", line) for line in lines)
     return list(dict.fromkeys(call.group() for call in (*own, *within) if call))

@@ -88,8 +88,8 @@ def test_a_machine_written_is_the_machine_read(name: str, tmp_path: Path) -> Non
 
 
 def test_the_page_says_what_the_schema_says() -> None:
-    """Is the table of docs/machine.md fresh? (python tests/python/doc_tables.py)"""
-    page = (ROOT / "docs" / "machine.md").read_text()
+    """Is the table of docs/reference/machine.md fresh? (python tests/python/doc_tables.py)"""
+    page = (ROOT / "docs/reference/machine.md").read_text()
     assert rewrite(page) == page
 
 
@@ -266,7 +266,7 @@ def needed_keys(model: Any = DescribedMachine, prefix: str = "") -> Iterator[tup
 
 @pytest.mark.parametrize(("key", "where"), [pair for pair in needed_keys() if pair[0] not in OTHERWISE_TOLD])
 def test_a_key_is_asked_for_where_the_page_says(key: str, where: str, tmp_path: Path) -> None:
-    """Do the checks ask for each key that docs/machine.md says is required somewhere, in the page's words?"""
+    """Do the checks ask for each key that docs/reference/machine.md says is required somewhere, in the page's words?"""
     machine = values("power5-redstorm")
     for edit in MAKES_NEEDED.get(key, []):
         edit(machine)
@@ -277,7 +277,7 @@ def test_a_key_is_asked_for_where_the_page_says(key: str, where: str, tmp_path: 
     table.pop(last, None)
     told = key.replace("cache.1.", "cache[1].")
     assert f"the key '{told}' is missing, required {where}: it is " in refusal(machine, tmp_path)
-    page = (ROOT / "docs" / "machine.md").read_text()
+    page = (ROOT / "docs/reference/machine.md").read_text()
     row = next(line for line in page.splitlines() if line.startswith(f"| `{key.replace('.1.', '[].')}"))
     assert f"| {where} |" in row
 

@@ -72,8 +72,8 @@ def test_the_table_alone_says_its_version() -> None:
 
 
 def test_the_documentation_is_the_schema() -> None:
-    """Do the tables of docs/profile.md say what the schema says? (python tests/python/doc_tables.py rewrites them)"""
-    page = (ROOT / "docs" / "profile.md").read_text()
+    """Do the tables of docs/reference/profile.md say what the schema says? (python tests/python/doc_tables.py)"""
+    page = (ROOT / "docs/reference/profile.md").read_text()
     assert page.count("<!-- generated:") == 3
     assert rewrite(page) == page
 
@@ -346,7 +346,7 @@ def test_the_profile_meant_when_none_is_named(tmp_path: Path, monkeypatch: pytes
     ],
 )
 def test_a_wrong_record_is_refused(changes: dict[str, Any], reason: str) -> None:
-    """Does each rule of docs/profile.md catch the record that breaks it?"""
+    """Does each rule of docs/reference/profile.md catch the record that breaks it?"""
     with pytest.raises(ProfileError, match=reason):
         from_rows([record(size_bytes=4096), record(**changes)])
 

@@ -351,14 +351,14 @@ def test_the_command_writes_beside_the_profile_and_tells_the_findings(tmp_path: 
 
 
 def test_findings_are_data_too() -> None:
-    """Does --json print what the page says, and does docs/report.md say what is in it?"""
+    """Does --json print what the page says, and does docs/reference/findings.md say what is in it?"""
     printed = json.loads(run(DATA / "epyc-vm-busy", "--json"))
     found = findings(load(DATA / "epyc-vm-busy"))
     assert [f["title"] for f in printed["finding"]] == [f.title for f in found]
     first = printed["finding"][0]
     assert first["level"] == "warning" and first["numbers"]["unstable"] == 231 and "too busy" in first["text"]
     assert not (DATA / "epyc-vm-busy" / "report.html").exists()
-    told = (DATA.parents[1] / "docs" / "report.md").read_text()
+    told = (DATA.parents[1] / "docs/reference/findings.md").read_text()
     assert "`finding[].level`" in told and rewrite(told) == told
 
 

@@ -479,7 +479,7 @@ def test_one_run_is_near_runs_apart(name: str, size: int, most: float) -> None:
     """On 8 nodes, how far is a run of two policies at two memory speeds from one run of each? The times of AMG are
     held under 2 %, and those of FFT under 10 %: all its messages compete for NICs at once. Neither can be held under
     1 %, since the first policy sets the order in which messages leave, and that decides who waits for whom
-    (docs/simulate.md tells what that means)."""
+    (docs/explanation/simulator.md tells what that means)."""
     machine = load_machine("power5-redstorm")
     policies, slowdowns = ("memory", "header-payload"), (1.0, 7.5)
 

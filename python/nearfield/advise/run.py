@@ -19,7 +19,7 @@ from nearfield.observe.trace import Trace, broken_streams
 from nearfield.profile import Profile
 
 SMALL_BYTES = 8192  # of messages in bursts
-SLOWER = {"hooks": 10.0, "valgrind": 30.0}  # computation takes about so many times as long (docs/observe.md)
+SLOWER = {"hooks": 10.0, "valgrind": 30.0}  # computation takes about so many times as long (docs/performance.md)
 
 
 @dataclass(frozen=True)

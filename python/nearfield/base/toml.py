@@ -32,7 +32,7 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _REMEDY = f"Mend that line if the file was edited by hand; otherwise measure anew with: {itself.command('probe')}"
 
 
-def dump_toml(model: Table, comment: str, described_in: str = "docs/profile.md") -> bytes:
+def dump_toml(model: Table, comment: str, described_in: str = "docs/reference/profile.md") -> bytes:
     """Returns the model as TOML under a comment, without empty keys, lists and tables. Control characters, as an MPI's
     coloured message may have, and bytes of names that are not UTF-8 become "?", since `parse_toml` refuses them."""
     import tomlkit  # a slow import; rules are often read and seldom written

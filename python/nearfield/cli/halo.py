@@ -43,7 +43,8 @@ def command(
     """Build the halo library and say how to use it from C, C++ and Fortran.
 
     In Python you need not do anything: `from nearfield.halo import Grid` builds it on first use. Build it beforehand if
-    compute nodes have no compiler. docs/halo.md describes the library, and how to use it with CMake.
+    compute nodes have no compiler. docs/tutorials/halo.md teaches the library, and docs/how-to/halo.md how to use it
+    with CMake.
 
         mpicxx -std=c++20 app.cpp $(nearfield halo --flags)
 

@@ -46,7 +46,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     help=__doc__,
-    epilog="Start with `nearfield machine list`; what the keys mean: docs/machine.md.",
+    epilog="Start with `nearfield machine list`; what the keys mean: docs/reference/machine.md.",
 )
 
 

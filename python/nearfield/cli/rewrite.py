@@ -89,7 +89,7 @@ def command(
 
     A variant is printed only if every dependence between loops and messages is proved to be kept, and the text of the
     patch is read again and proved again. Where that fails, a note names the line and the reason, and the assumption
-    that would do, if one would. docs/rewrite.md teaches the rules.
+    that would do, if one would. docs/tutorials/rewrite.md teaches the rules.
 
     With --verify the program also runs before and after each patch, and everything that it does is compared bit by bit.
     With --measure a patch is printed only if it gains on this machine.

@@ -76,7 +76,8 @@ def command(
     in all message patterns together, or below 0.9 in one pattern or collective alone. If the cores move meanwhile, as a
     virtual machine's do, that holds for the place where they mostly were. Keep the machine quiet.
 
-    If it gains, the shared heap copies messages once, in user space (shared_heap = on; docs/heap.md).
+    If it gains, the shared heap copies messages once, in user space (shared_heap = on;
+    docs/explanation/shared-heap.md).
 
     Some settings make long messages much faster and short ones a little slower. `--never-below 0.8` allows that.
 

@@ -130,7 +130,7 @@ def next_commands(run: Run, argv: Sequence[str], rules: Path | None = None, mpi:
     if waits:
         commands.append(itself.command("observe", "--", *argv) + "   (who comes late; then: advise on the trace)")
     if _most(run.ceilings[2]) >= WORTH:
-        commands.append(itself.command("rewrite", "--help") + "   (or docs/halo.md)")
+        commands.append(itself.command("rewrite", "--help") + "   (or docs/tutorials/halo.md)")
     return [f"next: {command}" for command in commands[:3]]
 
 

@@ -14,8 +14,8 @@
             grid.exchange(next)
             now, next = next, now
 
-include/nearfield/halo.h and docs/halo.md explain phases and the rule to keep in them. The library is built for the MPI
-that mpi4py uses, once, on first use.
+include/nearfield/halo.h and docs/tutorials/halo.md explain phases and the rule to keep in them. The library is built
+for the MPI that mpi4py uses, once, on first use.
 """
 
 from nearfield.halo.exchange import Exchange

@@ -48,7 +48,7 @@ def load_machine(name: str) -> DescribedMachine:
 def _remedy(content: bytes) -> str:
     """Returns what to do about a file that is wrong. It names the machine of nearfield that is most like it."""
     start = itself.command("machine", "new", "--from", nearest(content, _built_in()))
-    return f"Mend it: docs/machine.md lists all keys, and a file to start from is written by {start}"
+    return f"Mend it: docs/reference/machine.md lists all keys, and a file to start from is written by {start}"
 
 
 @cache

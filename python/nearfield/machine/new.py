@@ -16,7 +16,8 @@ from nearfield.profile import schema as profile_schema
 
 _HEAD = """\
 # {what}
-# Change the values that differ, and say where each new value is from. docs/machine.md of nearfield lists the keys.
+# Change the values that differ, and say where each new value is from. nearfield's docs/reference/machine.md lists
+# the keys.
 # This checks the file:
 #   {check}
 """

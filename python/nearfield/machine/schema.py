@@ -1,5 +1,6 @@
 """The schema of machines/NAME.toml. A table here is a struct of src/machine/machine.hpp and a key one of its members;
-docs/machine.md's table is made from here. An absent key keeps the struct's default: the machine lacks that part."""
+docs/reference/machine.md's table is made from here. An absent key keeps the struct's default: the machine lacks that
+part."""
 
 from __future__ import annotations
 

@@ -139,5 +139,5 @@ def new_folder(folder: Path, about: TraceFile, force: bool) -> None:
 
 def write(folder: Path, about: TraceFile) -> None:
     """Writes trace.toml."""
-    text = dump_toml(about, "How this trace came to be.", "docs/observe.md")
+    text = dump_toml(about, "How this trace came to be.", "docs/explanation/observing.md")
     write_whole(folder / FILE, text, _NO_ROOM)

@@ -1,5 +1,5 @@
 """Defines machine.toml and run.toml. Each attribute is a key of the file, units in its name;
-docs/profile.md's tables are made from here. A key whose value is not known is absent,
+docs/reference/profile.md's tables are made from here. A key whose value is not known is absent,
 and None here."""
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _METADATA_KEY = "nearfield_schema_version"
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Profile:
-    """The knowledge of one machine and one MPI. docs/profile.md describes `records`."""
+    """The knowledge of one machine and one MPI. docs/reference/profile.md describes `records`."""
 
     path: Path
     machine: Machine

@@ -1,4 +1,4 @@
-"""Findings for scripts: what `nearfield report --json` prints. The table of docs/report.md is made from here."""
+"""Findings for scripts: what `nearfield report --json` prints. docs/reference/findings.md's table is made from here."""
 
 from __future__ import annotations
 

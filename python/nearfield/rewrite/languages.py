@@ -16,5 +16,6 @@ def check_language(path: Path) -> None:
         raise UsageError(
             f"{path} is in Fortran: only C and C++ can be rewritten",
             f"{itself.command('tune')}, run and compare need no source; {itself.command('observe')} and advise note "
-            "the lines at which a Fortran program loses time; the halo library has a Fortran module (docs/halo.md).",
+            "the lines at which a Fortran program loses time; the halo library has a Fortran module "
+            "(docs/tutorials/halo.md).",
         )

@@ -11,8 +11,8 @@
 >>> [speed > 0 for speed in memory.cycles]
 [True]
 
-`Memory` says what is simulated, `nearfield simulate trace` reads traces of other tools, and docs/simulate.md teaches
-both.
+`Memory` says what is simulated, `nearfield simulate trace` reads traces of other tools, and docs/how-to/traces.md
+teaches both.
 """
 
 from nearfield._native.memory import Access

@@ -338,7 +338,7 @@ def require_writable(path: Path) -> None:
 
 def save_rules(rules: Rules, path: Path) -> None:
     """Writes the rules, whole or not at all."""
-    _write(path, dump_toml(rules, "What nearfield tune found.", "docs/rules.md"), keep=True)
+    _write(path, dump_toml(rules, "What nearfield tune found.", "docs/reference/rules.md"), keep=True)
 
 
 def _write(path: Path, text: bytes, *, keep: bool) -> None:

@@ -1,5 +1,5 @@
 ! nearfield's halo library for Fortran 2008: grids cut into one part per rank, fields that neighbours on a node read in
-! place. What phases are, and the rule to keep in them, is in nearfield/halo.h; docs/halo.md teaches.
+! place. What phases are, and the rule to keep in them, is in nearfield/halo.h; docs/tutorials/halo.md teaches.
 ! One file, so that users can copy it beside their program and compile it with their own compiler: modules of one compiler
 ! are not another's.
 !

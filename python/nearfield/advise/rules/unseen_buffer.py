@@ -10,7 +10,7 @@ from nearfield.advise.rules import copies
 from nearfield.advise.run import Messages, Run
 from nearfield.notes import Note, Rule
 
-FROM_BYTES = 4096  # the shared heap has no shorter blocks (docs/heap.md)
+FROM_BYTES = 4096  # the shared heap has no shorter blocks (docs/explanation/shared-heap.md)
 
 RULE = Rule(
     "unseen-buffer",

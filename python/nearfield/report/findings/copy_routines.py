@@ -1,7 +1,8 @@
 """Finds by size the fastest copy of what the other core just wrote; it depends on which cache has the lines (S0).
 
 There are three kinds: a plain copy; one past the caches by streaming stores, which need not load the target's lines;
-and one by both cores, half each, with twice as many cache misses in flight. The shared heap chooses one (docs/heap.md).
+and one by both cores, half each, with twice as many cache misses in flight. The shared heap chooses one
+(docs/explanation/shared-heap.md).
 """
 
 from __future__ import annotations
