@@ -184,8 +184,10 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     of_mpich = re.sub(r"(?<=\[rule.parameters\]\n)(.+\n)*", 'shared_heap = "on"\n', of_mpich)
     (folder / "nearfield-rules" / "mpich-5.0.2.toml").write_text(of_mpich)
+    shutil.copytree(folder / "nearfield-rules", folder / "site-rules")
     shutil.copy(RULES, folder / "rules.toml")
     shutil.copy(ROOT / "machines" / "leo3.toml", folder / "mine.toml")
+    (folder / "tests").symlink_to(ROOT / "tests")
     return folder
 
 
