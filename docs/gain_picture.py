@@ -75,7 +75,8 @@ def _apart(gains: list[float]) -> list[float]:
 
 
 def _styles() -> str:
-    light, dark = [], []
+    light: list[str] = []
+    dark: list[str] = []
     for number, (colour, bright, dashes) in enumerate(STYLES):
         for rules, shade in ((light, colour), (dark, bright)):
             rules.append(
