@@ -21,7 +21,6 @@ import halo_reference
 import typer
 
 import nearfield
-from nearfield import itself
 from nearfield.cli.verbs import app
 
 if TYPE_CHECKING:
@@ -100,7 +99,6 @@ def manual_pages() -> dict[str, str]:
 
 def command_pages() -> Iterator[Page]:
     """Yields a page for nearfield itself, for every verb and for the commands of verbs, in the order of the help."""
-    itself.program = lambda anywhere=False: "nearfield"  # as users type it, not as this process was started
     top = typer.main.get_command(app)
     context = top.make_context("nearfield", [], resilient_parsing=True)
     yield _page(top, context)

@@ -1,4 +1,4 @@
-/* An exchange of a message that is longer than the caches: made, sent, received and used. docs/tutorials/rewrite.md */
+/* An exchange of a message that is longer than the caches: made, sent, received and used. docs/how-to/rewrite.md */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
