@@ -6,7 +6,9 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/vector.h>
 
+#include "machine/machine.hpp"
 #include "python/members.hpp"
+#include "sim/counts.hpp"
 #include "sim/memory/links.hpp"
 #include "sim/memory/measure.hpp"
 

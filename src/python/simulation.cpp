@@ -6,6 +6,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include "machine/machine.hpp"
 #include "python/members.hpp"
 #include "python/text.hpp"
 #include "scenario/stencil.hpp"

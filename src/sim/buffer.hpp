@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "sim/memory/memory.hpp"
+#include "sim/access.hpp"
 
 namespace nearfield::sim {
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "machine/machine.hpp"
 #include "sim/endpoint.hpp"
+#include "sim/nic/nic.hpp"
 #include "sim/packing.hpp"
 #include "sim/windows.hpp"
 

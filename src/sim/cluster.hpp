@@ -14,14 +14,22 @@
 #include <string>
 #include <vector>
 
-#include "sim/nic/nic.hpp"
+#include "sim/counts.hpp"
+#include "sim/nic/nic_counts.hpp"
 #include "sim/rank.hpp"
 #include "sim/shards.hpp"
 
+namespace nearfield {
+struct Machine;
+}
+
 namespace nearfield::sim {
 
-struct Site;   // site.hpp
-struct World;  // world.hpp
+class Nic;           // nic/nic.hpp
+class Node;          // node.hpp
+class PolicyChoice;  // nic/policy.hpp
+struct Site;         // site.hpp
+struct World;        // world.hpp
 
 struct ClusterOptions {
   int nodes = 1;

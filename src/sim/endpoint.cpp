@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "sim/nic/nic.hpp"
+
 namespace nearfield::sim {
 namespace {
 

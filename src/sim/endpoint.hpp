@@ -10,7 +10,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sim/nic/nic.hpp"
 #include "sim/node.hpp"
 #include "sim/protocols/scratch.hpp"
 #include "sim/rank.hpp"
@@ -18,6 +17,8 @@
 #include "sim/tally.hpp"
 
 namespace nearfield::sim {
+
+class Nic;  // nic/nic.hpp
 
 // Work of a rank that goes on while its program waits for anything: a nonblocking collective. It must outlive its rank's
 // run, or be waited for.

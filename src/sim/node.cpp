@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "machine/machine.hpp"
+#include "sim/counts.hpp"
+#include "sim/memory/memory.hpp"
+
 namespace nearfield::sim {
 namespace {
 
@@ -54,6 +58,12 @@ Address Node::allocate(int core, std::uint64_t bytes) {
   return begin;
 }
 
+Node::~Node() = default;
+
+Counts Node::counts(int variant) const { return has_memory() ? memory_->counts(variant) : Counts{}; }
+
+Ps Node::first(int core) const { return has_memory() ? memory_->now(core)[0] : clock(core).first(); }
+
 Clock Node::now(int core) const { return has_memory() ? memory_->clock(core) : clock(core); }
 
 void Node::advance(int core, Ps duration) {
@@ -97,7 +107,7 @@ void Node::sweep(int core, std::span<const Sweep> sweeps) {
   }
 }
 
-void Node::replay(int core, std::span<const Memory::Reference> references) {
+void Node::replay(int core, std::span<const Reference> references) {
   acting(core);
   if (has_memory()) memory_->replay(core, references);
 }

@@ -6,12 +6,19 @@
 #include <span>
 #include <vector>
 
+#include "sim/access.hpp"
 #include "sim/buffer.hpp"
 #include "sim/clock.hpp"
-#include "sim/memory/memory.hpp"
 #include "sim/seen.hpp"
 
+namespace nearfield {
+struct Machine;
+}
+
 namespace nearfield::sim {
+
+class Memory;   // memory/memory.hpp
+struct Counts;  // counts.hpp
 
 // `count` accesses of `bytes` each, `stride_bytes` apart.
 struct Sweep {
@@ -32,6 +39,7 @@ class Node {
     bool memory_effects = true;
   };
   Node(const Machine& machine, const Options& options);
+  ~Node();
 
   int variants() const { return variants_; }
   bool has_memory() const { return memory_ != nullptr; }
@@ -45,7 +53,7 @@ class Node {
 
   // ---- clocks of cores
   Clock now(int core) const;
-  Ps first(int core) const { return has_memory() ? memory_->now(core)[0] : clock(core).first(); }
+  Ps first(int core) const;
   void advance(int core, Ps duration);
   void wait_until(int core, const Clock& instant);
   void drain(int core);
@@ -55,7 +63,7 @@ class Node {
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
   void sweep(int core, std::span<const Sweep> sweeps);
   // Makes the accesses of a recorded program.
-  void replay(int core, std::span<const Memory::Reference> references);
+  void replay(int core, std::span<const Reference> references);
   // Accesses every byte of a range, in words of 8 bytes and a rest.
   void touch(int core, Access kind, Address address, std::uint64_t bytes);
   void copy(int core, Address to, Address from, std::uint64_t bytes);
@@ -71,7 +79,7 @@ class Node {
 
   void forget(Address address, std::uint64_t bytes);
   void forget_everything();
-  Counts counts(int variant) const { return has_memory() ? memory_->counts(variant) : Counts{}; }
+  Counts counts(int variant) const;
   void reset_counts();
   // Counts variant 0 apart for each core from now on.
   void tell_cores_apart() { cores_apart_ = true; }

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "machine/machine.hpp"
+#include "sim/counts.hpp"
 #include "sim/endpoint.hpp"
+#include "sim/nic/nic.hpp"
 
 namespace nearfield::sim {
 namespace {
@@ -111,7 +114,7 @@ Task<> Rank::sweep(std::span<const Sweep> sweeps) {
 
 // Ranks that share a memory take turns after few accesses. While a rank finds all it needs in its nearest cache, which
 // shows in that no access takes longer than to issue it, others need no turn, and its slices grow.
-Task<> Rank::replay(std::span<const Memory::Reference> references) {
+Task<> Rank::replay(std::span<const Reference> references) {
   co_await endpoint_.catch_up();
   if (!endpoint_.node().has_memory()) co_return;
   const std::size_t most = 512, few = endpoint_.slice_bytes() / word;

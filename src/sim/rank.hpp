@@ -22,11 +22,16 @@
 #include "sim/pattern.hpp"
 #include "sim/seen.hpp"
 
+namespace nearfield {
+struct Core;  // machine/machine.hpp
+}
+
 namespace nearfield::sim {
 
 class Endpoint;    // endpoint.hpp: the MPI library of one rank
 struct Operation;  // message.hpp
 struct Sweep;      // node.hpp
+struct Counts;     // counts.hpp
 
 // A message under way; waiting for it a second time, or for one that was never made, returns at once.
 struct Request {
@@ -85,7 +90,7 @@ class Rank {
   // Does sweeps one after the other; they must live until it is over.
   Task<> sweep(std::span<const Sweep> sweeps);
   // Makes the accesses of a recorded program.
-  Task<> replay(std::span<const Memory::Reference> references);
+  Task<> replay(std::span<const Reference> references);
   void compute(Ps duration);
 
   // ---- for scenarios

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "base/registry.hpp"
+#include "machine/machine.hpp"
 
 namespace nearfield::sim {
 

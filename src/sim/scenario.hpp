@@ -9,11 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "machine/machine.hpp"
 #include "scenario/scenario.hpp"
 #include "scenario/size_ladder.hpp"
 #include "sim/cluster.hpp"
 #include "sim/results.hpp"
+
+namespace nearfield {
+struct Machine;
+}
 
 namespace nearfield::sim {
 

@@ -6,9 +6,11 @@
 
 #include <array>
 
-#include "sim/memory/counts.hpp"
+#include "sim/access.hpp"
 
 namespace nearfield::sim {
+
+struct Counts;  // counts.hpp
 
 struct Seen {
   std::array<Count, most_cache_levels> hits{}, misses{};  // by level, nearest first
@@ -20,18 +22,7 @@ struct Seen {
   Count page_faults = 0;
 
   Seen() = default;
-  explicit Seen(const Counts& counts) {
-    for (std::size_t level = 0; level < counts.levels.size(); ++level) {
-      hits[level] = counts.levels[level].hits;
-      misses[level] = counts.levels[level].misses;
-      prefetches += counts.levels[level].prefetches;
-      snoops += counts.levels[level].snoops;
-      invalidations += counts.levels[level].invalidations;
-    }
-    if (!counts.tlbs.empty()) tlb_misses = counts.tlbs.back().misses;
-    prefetched_from_memory = counts.dram.prefetches;
-    page_faults = counts.page_faults;
-  }
+  explicit Seen(const Counts& counts);
 
   Seen& operator+=(const Seen& other) {
     each(other, [](Count& mine, Count its) { mine += its; });

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/endpoint.hpp"
+#include "sim/nic/nic.hpp"
 #include "sim/packing.hpp"
 #include "sim/site.hpp"
 

@@ -5,7 +5,9 @@
 
 #include <stdexcept>
 
+#include "machine/machine.hpp"
 #include "sim/address_space.hpp"
+#include "sim/counts.hpp"
 #include "sim/memory/memory.hpp"
 
 namespace nearfield::trace {
@@ -75,7 +77,7 @@ class VirtualMemory {
   sim::Memory memory_;
   sim::AddressSpace space_;
   int cores_, core_ = 0;
-  std::array<sim::Memory::Reference, 4096> pending_;
+  std::array<sim::Reference, 4096> pending_;
   std::size_t count_ = 0;
 };
 

@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "machine/machine.hpp"
+#include "sim/counts.hpp"
 #include "sim/memory/memory.hpp"
 
 using namespace nearfield;

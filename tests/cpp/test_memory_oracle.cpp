@@ -46,7 +46,7 @@ const std::pair<const char*, Count DramCounts::*> dram_fields[] = {
 // ---- the same step on both
 
 void replay(Memory& memory, const Step& step, const Machine& machine) {
-  std::vector<Memory::Reference> trace;
+  std::vector<Reference> trace;
   for (const OneAccess& access : accesses_of(step, machine))
     trace.push_back({access.address, access.bytes, access.kind});
   memory.replay(step.core, trace);

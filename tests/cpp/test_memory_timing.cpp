@@ -77,7 +77,7 @@ void grouping_changes_nothing(std::uint64_t machines, Machine (*make)(Random&)) 
       const std::uint64_t count = 1 + random.below(80);
       const Ps work = random.in(30) ? 1500 : 0;
       const bool is_trace = work == 0 && random.in(50);
-      std::vector<Memory::Reference> trace;
+      std::vector<Reference> trace;
       for (std::uint64_t i = 0; i < count; ++i)
         trace.push_back(
             {begin + i * static_cast<std::uint64_t>(stride), bytes, is_trace ? kinds[(first_kind + i / 3) % 5] : kind});

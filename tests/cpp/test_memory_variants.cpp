@@ -11,6 +11,7 @@
 #include "check.hpp"
 #include "made_up_machine.hpp"
 #include "memory_traces.hpp"
+#include "sim/counts.hpp"
 
 using namespace nearfield;
 using namespace nearfield::sim;
@@ -90,7 +91,7 @@ Case random_case(std::uint64_t seed, Machine (*make)(Random&)) {
 }
 
 Clock act(Memory& memory, const Step& step, const Machine& machine, std::span<const Placement> placements) {
-  std::vector<Memory::Reference> trace;
+  std::vector<Reference> trace;
   switch (step.what) {
     case Step::What::access:
       memory.access(step.core, step.kind, step.address, static_cast<unsigned>(step.bytes));

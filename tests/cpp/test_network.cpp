@@ -5,6 +5,7 @@
 #include <string>
 
 #include "check.hpp"
+#include "machine/machine.hpp"
 #include "sim/network/network.hpp"
 
 namespace {

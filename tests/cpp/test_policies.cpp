@@ -6,6 +6,9 @@
 #include "check.hpp"
 #include "made_up_machine.hpp"
 #include "sim/cluster.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/nic/policy.hpp"
+#include "sim/node.hpp"
 
 namespace {
 

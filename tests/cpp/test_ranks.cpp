@@ -8,6 +8,8 @@
 #include "check.hpp"
 #include "made_up_machine.hpp"
 #include "sim/cluster.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/node.hpp"
 #include "sim/protocol.hpp"
 
 namespace {

@@ -4,6 +4,8 @@
 #include <string>
 
 #include "check.hpp"
+#include "machine/machine.hpp"
+#include "sim/memory/memory.hpp"
 #include "sim/scenarios/pair.hpp"
 
 namespace {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "machine/machine.hpp"
 #include "sim/app/amg_problem.hpp"
 #include "sim/app/application.hpp"
 #include "sim/app/distributed.hpp"

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "machine/machine.hpp"
+
 namespace nearfield::sim {
 namespace {
 

@@ -9,6 +9,7 @@
 #include <bit>
 #include <stdexcept>
 
+#include "machine/machine.hpp"
 #include "sim/app/application.hpp"
 #include "sim/app/heap.hpp"
 #include "sim/app/walk.hpp"

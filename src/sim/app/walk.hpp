@@ -10,6 +10,7 @@
 
 #include <vector>
 
+#include "machine/machine.hpp"
 #include "sim/node.hpp"
 #include "sim/rank.hpp"
 

@@ -34,10 +34,11 @@ Memory::Memory(const Machine& machine, const std::array<double, speeds>& memory_
     : Memory(machine, timings_of(checked(machine), memory_slowdown, variants), limits_ways) {}
 
 Memory::Memory(const Machine& machine, Timings timings, bool limits_ways)
-    : caches_(std::make_unique<Caches>(machine, static_cast<int>(timings.size()), limits_ways)),
+    : counts_of_tlbs_(std::make_unique<Counts>()),
+      caches_(std::make_unique<Caches>(machine, static_cast<int>(timings.size()), limits_ways)),
       frames_(std::make_unique<Frames>(machine.pages)),
       timings_(std::move(timings)),
-      translation_(std::make_unique<Translation>(machine, counts_of_tlbs_.tlbs, counts_of_tlbs_.page_faults)),
+      translation_(std::make_unique<Translation>(machine, counts_of_tlbs_->tlbs, counts_of_tlbs_->page_faults)),
       steps_(std::make_unique<TimedSteps>()),
       limits_ways_(limits_ways),
       translates_(!machine.pages.tlbs.empty()) {
@@ -420,8 +421,8 @@ void Memory::drain(int core) {
 Counts Memory::counts(int variant) const {
   if (!apart_.empty()) return apart_[static_cast<std::size_t>(variant)]->counts();
   auto all = caches_->contents.counts(variant);
-  all.tlbs = counts_of_tlbs_.tlbs;
-  all.page_faults = counts_of_tlbs_.page_faults;
+  all.tlbs = counts_of_tlbs_->tlbs;
+  all.page_faults = counts_of_tlbs_->page_faults;
   const auto& dram = all.dram;
   all.dram.bytes +=
       (dram.reads + dram.writes + dram.prefetches + dram.dma_reads + dram.dma_writes) * caches_->contents.unit_bytes();
@@ -432,8 +433,8 @@ void Memory::reset_counts() {
   for (auto& its : apart_) its->reset_counts();
   if (!apart_.empty()) return;
   caches_->contents.reset_counts();
-  for (auto& tlb : counts_of_tlbs_.tlbs) tlb = {};
-  counts_of_tlbs_.page_faults = 0;
+  for (auto& tlb : counts_of_tlbs_->tlbs) tlb = {};
+  counts_of_tlbs_->page_faults = 0;
 }
 
 Memory::Copy Memory::copy_in(int core, int level, Address address, int variant) const {

@@ -38,44 +38,16 @@
 #include <utility>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "sim/access.hpp"
 #include "sim/clock.hpp"
-#include "sim/memory/counts.hpp"
+
+namespace nearfield {
+struct Machine;
+}
 
 namespace nearfield::sim {
 
-// Physical; below 2^37 (128 GiB). Where cores have memories of their own, these take turns every 8 GiB.
-using Address = std::uint64_t;
-inline constexpr int home_shift = 33;
-
-enum class Access {
-  load,
-  store,
-  chase,         // a load whose address came from the load before it, and which the core waits for
-  index,         // a load whose data is the address of gathers after it
-  gather,        // a load whose address came from the last index load
-  load_bypass,   // past the caches; a line that is in one is written back and removed first
-  store_bypass,  // a non-temporal store
-};
-
-// The place in the memory hierarchy into which a NIC writes lines.
-struct Placement {
-  static constexpr int memory = -1;
-  int level = memory;  // cache level, counted from 0; the line is written to memory, too, and clean there
-  int core = 0;        // whose cache of that level
-  int ways = 0;        // into the first so many ways of a set only, as a way mask does; 0: into any
-
-  bool operator==(const Placement&) const = default;
-};
-
-// The place where a line was found.
-struct Found {
-  int level = 0;             // number of caches: memory
-  bool transferred = false;  // it came from a cache of another core
-  bool written = false;      // which wrote it to memory, too; told beyond the last cache
-  int holder = 0;            // beyond the last cache: which of the last caches had it
-};
-
+struct Counts;         // counts.hpp
 class Frames;          // frames.hpp: where pages lie
 class TimedSteps;      // timed_steps.hpp: what clocks are to be told of
 class Timing;          // timing.hpp: clocks
@@ -101,11 +73,6 @@ class Memory {
   // Copies in pieces as long as a line of the nearest cache. Each piece is loaded, then stored, in words of 8 bytes; a
   // rest is copied in single bytes.
   void copy(int core, Address to, Address from, std::uint64_t bytes);
-  struct Reference {
-    Address address;
-    std::uint32_t bytes;
-    Access kind;
-  };
   // Makes the accesses of a recorded trace; or accesses of one kind, of `bytes` each.
   void replay(int core, std::span<const Reference> trace);
   void replay(int core, std::span<const Address> addresses, Access kind, unsigned bytes);
@@ -193,7 +160,7 @@ class Memory {
   template <class Function>
   void for_each_unit(Address address, std::uint64_t bytes, Function&& function);
 
-  Counts counts_of_tlbs_;  // and page faults
+  std::unique_ptr<Counts> counts_of_tlbs_;  // and page faults
   std::unique_ptr<Caches> caches_;
   std::unique_ptr<Frames> frames_;
   Timings timings_;

@@ -38,7 +38,7 @@ void Memory::part() {
 void Memory::take(const Memory& other, int variant) {
   caches_->contents.take(other.caches_->contents, variant);
   translation_->take(*other.translation_);
-  counts_of_tlbs_ = other.counts_of_tlbs_;
+  *counts_of_tlbs_ = *other.counts_of_tlbs_;
   for (std::size_t core = 0; core < acting_.size(); ++core) {
     acting_[core].ahead = other.acting_[core].ahead;
     if (!followers_.empty()) followers_[core].take(other.followers_[core], variant);

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "sim/clock.hpp"
-#include "sim/memory/counts.hpp"
+#include "sim/counts.hpp"
 #include "sim/memory/lanes.hpp"
 #include "sim/memory/zeros.hpp"
 

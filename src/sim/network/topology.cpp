@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "machine/machine.hpp"
+
 namespace nearfield::sim {
 namespace {
 

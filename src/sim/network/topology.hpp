@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "base/registry.hpp"
-#include "machine/machine.hpp"
+
+namespace nearfield {
+struct Network;
+}
 
 namespace nearfield::sim {
 

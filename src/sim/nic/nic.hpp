@@ -17,26 +17,13 @@
 #include <memory>
 #include <vector>
 
+#include "machine/machine.hpp"
+#include "sim/counts.hpp"
+#include "sim/nic/nic_counts.hpp"
 #include "sim/nic/policy.hpp"
 #include "sim/node.hpp"
 
 namespace nearfield::sim {
-
-struct NicCounts {
-  Count commands = 0;  // of cores
-  Count events = 0;    // to cores
-  std::array<Count, speeds> empty_polls{};
-  Count read_bytes = 0, written_bytes = 0;  // payload
-
-  NicCounts& operator+=(const NicCounts& other) {
-    commands += other.commands;
-    events += other.events;
-    for (std::size_t l = 0; l < speeds; ++l) empty_polls[l] += other.empty_polls[l];
-    read_bytes += other.read_bytes;
-    written_bytes += other.written_bytes;
-    return *this;
-  }
-};
 
 class Nic {
  public:

@@ -11,10 +11,15 @@
 #include <vector>
 
 #include "base/registry.hpp"
-#include "machine/machine.hpp"
-#include "sim/memory/memory.hpp"
+#include "sim/access.hpp"
+
+namespace nearfield {
+struct Machine;
+}
 
 namespace nearfield::sim {
+
+struct Counts;  // counts.hpp
 
 struct Incoming {
   enum class What { header, payload };

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/memory/memory.hpp"
+#include "sim/access.hpp"
 
 namespace nearfield::sim {
 

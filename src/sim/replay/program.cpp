@@ -4,6 +4,8 @@
 #include <bit>
 #include <stdexcept>
 
+#include "machine/machine.hpp"
+
 namespace nearfield::sim::replay {
 namespace {
 

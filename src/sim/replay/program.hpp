@@ -197,7 +197,7 @@ class ReplayedRank {
   std::uint64_t accesses_ = 0, skipped_ = 0, batches_ = 0;
   Dependence dependence_;
   std::vector<stream::Reference> batch_;
-  std::vector<Memory::Reference> folded_;
+  std::vector<Reference> folded_;
   std::unordered_map<stream::Number, std::string> texts_;
   std::unordered_map<stream::Number, std::string> objects_;
   std::unordered_map<stream::Number, stream::CallSite> call_sites_;

@@ -3,6 +3,7 @@
 // collectives over a window that all of a node share, which some MPIs have inside a node.
 #include "scenario/collective.hpp"
 
+#include "machine/machine.hpp"
 #include "sim/collective.hpp"
 #include "sim/collectives/measure.hpp"
 #include "sim/scenarios/workload.hpp"

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "machine/machine.hpp"
 #include "sim/scenarios/pair.hpp"
 
 namespace nearfield::sim {

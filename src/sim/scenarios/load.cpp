@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "machine/machine.hpp"
 #include "sim/scenarios/pair.hpp"
 
 namespace nearfield::sim {

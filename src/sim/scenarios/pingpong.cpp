@@ -2,6 +2,7 @@
 // their core.
 #include "scenario/pingpong.hpp"
 
+#include "machine/machine.hpp"
 #include "sim/scenarios/pair.hpp"
 
 namespace nearfield::sim {

@@ -1,6 +1,7 @@
 // scenario/pollution.hpp on a simulated machine; also what the reading misses.
 #include "scenario/pollution.hpp"
 
+#include "machine/machine.hpp"
 #include "sim/scenarios/pair.hpp"
 
 namespace nearfield::sim {

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "machine/machine.hpp"
+
 namespace nearfield::sim {
 namespace {
 

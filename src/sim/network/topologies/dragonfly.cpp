@@ -1,6 +1,7 @@
 // Groups of routers; in a group every router has a link to every other one, and of every two groups one pair of routers
 // is linked. Minimal: to the router that has the link, across, and on to the destination's router. Left out: several
 // links between two groups, and ways through a third group.
+#include "machine/machine.hpp"
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {

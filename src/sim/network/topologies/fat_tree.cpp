@@ -2,6 +2,7 @@
 // Up-down: up to the first switch that both are below, on the links that the destination's number says, and down again.
 // On the way down every destination has links of its own; on the way up messages for one destination share. A switch
 // here stands for all switches of a real tree that reach the same nodes.
+#include "machine/machine.hpp"
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {

@@ -1,5 +1,6 @@
 // Every router has a link to every other one (S4: a fully connected Red Storm). What contends are NICs and messages of
 // one pair of routers. Room for any number of nodes.
+#include "machine/machine.hpp"
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {

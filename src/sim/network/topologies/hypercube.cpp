@@ -3,6 +3,7 @@
 #include <bit>
 #include <stdexcept>
 
+#include "machine/machine.hpp"
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {

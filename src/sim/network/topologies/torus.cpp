@@ -2,6 +2,7 @@
 // crossed first, each the shorter way round, upward if both are equally long. Left out: the T3E's adaptive routing.
 #include <cstdlib>
 
+#include "machine/machine.hpp"
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {

@@ -4,6 +4,8 @@
 // writes to memory for as many lines as `pause` windows have, then tries again.
 #include <algorithm>
 
+#include "machine/machine.hpp"
+#include "sim/counts.hpp"
 #include "sim/nic/policy.hpp"
 
 namespace nearfield::sim {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "machine/machine.hpp"
 #include "sim/nic/policy.hpp"
 
 namespace nearfield::sim {

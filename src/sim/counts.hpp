@@ -3,16 +3,13 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "sim/access.hpp"
+
 namespace nearfield::sim {
-
-using Count = std::uint64_t;
-
-inline constexpr std::size_t most_cache_levels = 6;
 
 // The counts of all caches of one level together.
 struct LevelCounts {
