@@ -37,9 +37,9 @@ def test_what_counts_as_a_console_block() -> None:
 
 
 def test_checked_blocks_are_found() -> None:
-    """Are there checked blocks in the tutorials and in the pages of simulate, so that the checks above check something?"""
+    """Are there checked blocks in the tutorials and the pages of simulate, so that the checks above check something?"""
     found = {block.page for block in blocks()}
-    pages = {"docs/tutorials/ten-minutes.md", "docs/how-to/traces.md", "docs/how-to/machine.md", "docs/tutorials/another-machine.md"}
+    pages = {f"docs/{name}.md" for name in ("tutorials/ten-minutes", "how-to/traces", "how-to/machine")}
     assert pages <= found <= set(PAGES)
 
 

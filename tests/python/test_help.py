@@ -6,6 +6,8 @@ import inspect
 import io
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,15 @@ def paragraphs(ctx: Any) -> tuple[list[str], list[str]]:
     parts = inspect.cleandoc(ctx.command.help).split("\n\n")
     examples = [part.rstrip() for part in parts if part.startswith("  ")]
     return [" ".join(part.split()) for part in parts if not part.startswith("  ")], examples
+
+
+def test_no_help_waits_for_large_libraries() -> None:
+    """Are data frames, plots, the optimizer, the parser and the polyhedra left alone until a command uses them?"""
+    names = ["polars", "plotly", "optuna", "clang.cindex", "islpy", "numpy"]
+    script = f"import sys, test_help; print(*(name for name in {names} if name in sys.modules))"
+    folder = Path(__file__).parent
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=folder, check=True)
+    assert done.stdout.split() == []
 
 
 @pytest.mark.parametrize("width", WIDTHS)

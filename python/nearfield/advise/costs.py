@@ -11,8 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.report.evidence import Curve, Place, curve, is_network, one_machine, one_per_distance, pick

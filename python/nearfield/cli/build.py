@@ -16,7 +16,6 @@ from nearfield.cli import complete
 from nearfield.errors import MpiError, NearfieldError, UsageError
 from nearfield.mpi import Installation
 from nearfield.observe import hooks, valgrind
-from nearfield.rewrite import verify
 from nearfield.terminal import Terminal, err
 from nearfield.tune.knobs import find_knobs
 
@@ -123,6 +122,8 @@ def _target(inst: Installation, target: str, name: str) -> Product:
 
 
 def _rewrite_checks(inst: Installation) -> Product:
+    from nearfield.rewrite import verify  # a slow import
+
     def make(say: Progress) -> Path:
         verify.layer(inst)
         return verify.layer_folder(inst)

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import polars as pl
 import typer
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
+from nearfield.base.frames import pl
 from nearfield.base.words import capital, suggestion
 from nearfield.cli import complete
 from nearfield.errors import UsageError

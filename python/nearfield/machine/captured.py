@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from nearfield import itself
+from nearfield.base.frames import pl
 from nearfield.base.mistakes import mistakes, told
 from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import quantity as q
 from nearfield.machine import schema as s
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from nearfield.profile import Profile
     from nearfield.profile.schema import Cache
 
@@ -209,8 +208,6 @@ def _messaging(profile: Profile) -> s.Messaging:
 
 
 def _pick(profile: Profile, **conditions: Any) -> pl.DataFrame:
-    import polars as pl
-
     from nearfield.profile.records import deciding, picked
 
     rows = picked(deciding(profile.records).filter(pl.col("value") > 0), **conditions)

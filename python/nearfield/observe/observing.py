@@ -17,6 +17,7 @@ import nearfield
 from nearfield import itself, mpi
 from nearfield._native import stream
 from nearfield.base.files import writing
+from nearfield.base.frames import pl
 from nearfield.errors import MeasurementError, MpiError, UsageError
 from nearfield.observe import hooks, trace
 from nearfield.observe.arithmetic import flops_of, flops_of_hooks
@@ -259,8 +260,6 @@ def events(reader: stream.Reader) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _write_places(folder: Path, places: set[tuple[str, int]], recorder: str) -> None:
-    import polars as pl  # its threads would take the signal that the program has ended from run_as_child
-
     found = sorted(lines_of(places).items())
     flops = flops_of(places) if recorder == "valgrind" else _flops_of_hooks(places)
     columns = {

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nearfield._native import stream
+from nearfield.base.frames import pl
 from nearfield.observe import trace as traces
 from nearfield.observe.places import NOWHERE, UNKNOWN, Line, Place, line_of, line_of_call
 from nearfield.observe.symbols import how_to_name
@@ -93,8 +94,6 @@ def flops_of_objects(trace: Trace) -> Callable[[str], Mapping[int, float]] | Non
 
 
 def _places(trace: Trace) -> list[tuple[Any, ...]]:
-    import polars as pl  # not before a program is observed (observing.py)
-
     file = trace.folder / traces.PLACES
     try:
         found = pl.read_parquet(file.read_bytes()).select(list(traces.PLACE_COLUMNS))

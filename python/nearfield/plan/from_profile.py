@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-import polars as pl
-
 from nearfield._native import Costs, Link, default_costs
+from nearfield.base.frames import pl
 from nearfield.profile.records import deciding, picked
 from nearfield.topology import DISTANCES
 

@@ -6,16 +6,13 @@ from dataclasses import dataclass, field
 
 from nearfield import itself
 from nearfield._native import Costs, Link, costs_text, default_costs, parse_costs
+from nearfield.base.frames import pl
 from nearfield.base.words import capital, suggestion
 from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.communication import Communication, Mode
 from nearfield.plan.from_profile import DOUBLE_BYTES, costs_of
 from nearfield.profile import Profile
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Any, Literal
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.profile.records import identity
 from nearfield.profile.schema import Run
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from statistics import NormalDist, geometric_mean, median
 from typing import Literal
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.base.words import listed
 from nearfield.profile.compare import Change, Comparison, declared_metrics
 from nearfield.profile.differences import where_words

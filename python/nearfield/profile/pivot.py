@@ -10,8 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.profile.records import PLACE, parameters
 
 # Parameters that become the columns where several could, best first; other words come after these.

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.base.words import sentence, suggestion
 from nearfield.errors import ProfileError, UsageError
 from nearfield.units import UNITS
 
-# polars installs a signal handler before Python's, after which Linux restarts system calls: Python would notice Ctrl-C
-# only when its system call returns. This lets Ctrl-C interrupt system calls again, wherever polars comes from.
-signal.siginterrupt(signal.SIGINT, True)
+Type = Literal["String", "Int64", "Float64", "Boolean"]  # of polars
 
 # name -> (type, what it says). Their order is the order in the file.
-CORE: dict[str, tuple[type[pl.DataType], str]] = {
-    "scenario": (pl.String, "what was measured"),
-    "metric": (pl.String, "which of the scenario's numbers"),
-    "unit": (pl.String, f"of value, low and high: {', '.join(UNITS)}"),
-    "value": (pl.Float64, "median over the repetitions; null: this machine cannot give it, see note"),
-    "low": (pl.Float64, "lower end of the 95 % interval of the median"),
-    "high": (pl.Float64, "upper end of it"),
-    "n": (pl.Int64, "repetitions"),
-    "stable": (pl.Boolean, "the interval is narrow enough; no decision uses a record that is not stable"),
-    "note": (pl.String, "why null, or why not stable"),
-    "source": (pl.String, "live (measured) or sim (simulated)"),
-    "distance": (pl.String, "class of the pair; null: all ranks took part"),
-    "pair": (pl.String, "PU of sender and receiver, '0-1', with hosts across nodes: 'a:0-b:0'"),
-    "side": (pl.String, "sender or receiver; null: the operation as a whole"),
+CORE: dict[str, tuple[Type, str]] = {
+    "scenario": ("String", "what was measured"),
+    "metric": ("String", "which of the scenario's numbers"),
+    "unit": ("String", f"of value, low and high: {', '.join(UNITS)}"),
+    "value": ("Float64", "median over the repetitions; null: this machine cannot give it, see note"),
+    "low": ("Float64", "lower end of the 95 % interval of the median"),
+    "high": ("Float64", "upper end of it"),
+    "n": ("Int64", "repetitions"),
+    "stable": ("Boolean", "the interval is narrow enough; no decision uses a record that is not stable"),
+    "note": ("String", "why null, or why not stable"),
+    "source": ("String", "live (measured) or sim (simulated)"),
+    "distance": ("String", "class of the pair; null: all ranks took part"),
+    "pair": ("String", "PU of sender and receiver, '0-1', with hosts across nodes: 'a:0-b:0'"),
+    "side": ("String", "sender or receiver; null: the operation as a whole"),
 }
 # The verdict is a result, so it does not identify a record. It is always the last column.
 VERDICT = "verdict"
@@ -150,11 +146,16 @@ def _parameter_columns(records: pl.DataFrame) -> list[str]:
     return [name for name in records.columns if name not in CORE and name != VERDICT]
 
 
+def _type(name: Type) -> type[pl.DataType]:
+    found: type[pl.DataType] = getattr(pl, name)
+    return found
+
+
 def _type_of(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
     """Returns the type of a core column, or for a parameter the type of its values, which is that of the first one
     except that whole numbers may stand among others."""
     if name in CORE:
-        return CORE[name][0]
+        return _type(CORE[name][0])
     values = [row[name] for row in rows if row.get(name) is not None]
     if not values or isinstance(values[0], bool) or not isinstance(values[0], (int, float)):
         return pl.String
@@ -176,7 +177,7 @@ def _with_numbers(records: pl.DataFrame) -> pl.DataFrame:
 def _check_types(row: Mapping[str, Any], types: Mapping[str, type[pl.DataType]]) -> None:
     """Raises ProfileError for a value of another type, since polars would turn 2.5 into 2 and 5 into "5"."""
     for name, value in row.items():
-        expected = _PYTHON_TYPES[types[name]]
+        expected = _PYTHON_TYPES[types[name].__name__]
         if value is not None and (
             not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected)
         ):
@@ -184,15 +185,15 @@ def _check_types(row: Mapping[str, Any], types: Mapping[str, type[pl.DataType]])
             raise ProfileError(f"{describe(known)}: {name} = {value!r} is not {types[name].__name__}")
 
 
-_PYTHON_TYPES = {pl.String: (str,), pl.Int64: (int,), pl.Float64: (float, int), pl.Boolean: (bool,)}
+_PYTHON_TYPES = {"String": (str,), "Int64": (int,), "Float64": (float, int), "Boolean": (bool,)}
 
 
 def _check_columns(records: pl.DataFrame) -> None:
-    for name, (dtype, _) in CORE.items():
+    for name, (kind, _) in CORE.items():
         if name not in records.columns:
             raise ProfileError(f"records have no column '{name}'")
-        if records[name].dtype != dtype:
-            raise ProfileError(f"column '{name}' is {records[name].dtype} and must be {dtype.__name__}")
+        if records[name].dtype != _type(kind):
+            raise ProfileError(f"column '{name}' is {records[name].dtype} and must be {kind}")
     for name in _parameter_columns(records):
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
             raise ProfileError(f"'{name}' is no name for a column: it must be in snake_case")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.store import Profile
 

@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from nearfield import itself
 from nearfield.base.files import content_of
+from nearfield.base.frames import pl
 from nearfield.base.toml import SCHEMA_VERSION, dump_toml, parse_toml
 from nearfield.errors import ProfileError, UsageError
 from nearfield.profile.records import check

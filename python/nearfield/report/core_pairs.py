@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.profile import Profile
 from nearfield.report.evidence import MOST_DRAWN, Place, Point, first_of_each, pick, places, point_of
 from nearfield.report.markup import table, tag, text

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, ratio_of
 from nearfield.profile.records import picked, swept

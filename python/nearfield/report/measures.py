@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.profile import Profile, parameters
 from nearfield.profile.compare import Estimate, declared_metrics
 from nearfield.profile.schema import Switch

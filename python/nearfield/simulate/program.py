@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nearfield._native.memory import Counts
+from nearfield.base.frames import pl
 from nearfield.measure.request import Request
 from nearfield.measure.row import Row, frame, value
 from nearfield.measure.sim.describe import AXES
@@ -94,8 +95,6 @@ def _scenario(rows: list[Row]) -> schema.Scenario:
 
 
 def _write_timeline(file: Path, found: Replay) -> None:
-    import polars as pl
-
     columns: dict[str, list[Any]] = {name: [] for name in ("rank", "begin_ns", "call", "line", "time_ns")}
     for rank, its in enumerate(found.found.ranks):
         for call in its.calls:

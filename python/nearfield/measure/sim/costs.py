@@ -3,10 +3,9 @@ needs are simulated, and the cache folder keeps their records."""
 
 from __future__ import annotations
 
-import polars as pl
-
 import nearfield
 from nearfield import answers
+from nearfield.base.frames import pl
 from nearfield.machine import DescribedMachine
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import Case, cases_of_tier, chosen_scenarios

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.base.words import listed
 from nearfield.profile import Profile
 from nearfield.report.evidence import Curve, curve, levels, one_per_distance, pick, ratios

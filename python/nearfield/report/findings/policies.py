@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.base.words import listed
 from nearfield.profile import Profile
 from nearfield.report.evidence import OF_CLUSTERS, cases, levels, pick

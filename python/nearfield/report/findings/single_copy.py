@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.base.words import capital
 from nearfield.profile import Profile
 from nearfield.report.evidence import Curve, Place, prefix, shared

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.profile import Profile
 from nearfield.report.evidence import cases, levels, one_per_distance, pick
 from nearfield.report.findings.collectives import NAMES, rank_counts, times_of

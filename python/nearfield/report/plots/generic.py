@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.profile import Profile, parameters
 from nearfield.profile.compare import declared_metrics
 from nearfield.report.evidence import Curve, Point, drawn_places, pick, point_of

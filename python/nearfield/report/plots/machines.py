@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.profile import Profile, parameters
 from nearfield.report.evidence import AXES, OF_CLUSTERS, Curve, Place
 from nearfield.report.measures import savings

@@ -3,8 +3,7 @@ and when which rank was in MPI."""
 
 from __future__ import annotations
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.profile import Profile
 from nearfield.report.evidence import Curve, Point, levels, pick, point_of
 from nearfield.report.measures import mean_times, saved

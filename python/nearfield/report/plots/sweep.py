@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import polars as pl
-
+from nearfield.base.frames import pl
 from nearfield.profile import Profile
 from nearfield.profile.records import parameters, swept
 from nearfield.report.plots.chart import Chart, Variant
