@@ -19,7 +19,7 @@ class NearfieldError(Exception):
 
 
 class UsageError(NearfieldError):
-    """An argument or a hand-written file is wrong."""
+    """An argument is wrong."""
 
     exit_code = 2
 
@@ -31,7 +31,8 @@ class MpiError(NearfieldError):
 
 
 class ProfileError(NearfieldError):
-    """A profile is corrupt, foreign, newer than this program, or cannot be written."""
+    """A profile, trace, rules or machine file is missing, wrong, foreign or newer than this program, or cannot be
+    written."""
 
     exit_code = 4
 

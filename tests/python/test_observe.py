@@ -143,9 +143,11 @@ def test_mistakes_are_refused_before_the_program_runs(tmp_path, accesses):
     done = observe(tmp_path, "--", accesses)
     assert done.returncode == 2 and not done.stdout and (tmp_path / "trace/mine").exists()
     (tmp_path / "trace/mine").unlink()
-    done = observe(tmp_path, "--", "true")
-    assert done.returncode == 5 and "no process of this command recorded anything" in done.stderr
-    assert observe(tmp_path, "--force", "--", accesses).returncode == 0
+    for program, code in (("true", 5), ("false", 1)):  # the program's own code, unless it ended well
+        done = observe(tmp_path, "--", program)
+        assert done.returncode == code and "no process of this command recorded anything" in done.stderr
+        assert not (tmp_path / "trace").exists(), "an empty trace would be the newest one"
+    assert observe(tmp_path, "--", accesses).returncode == 0
     assert observe(tmp_path, "--", accesses).returncode == 2
     assert observe(tmp_path, "--force", "--", "no-such-program").returncode == 2
 

@@ -109,7 +109,7 @@ def test_a_patch_says_how_long_it_is() -> None:
     assert patch("reverse", 52).size_text == "52 lines for 1 (52 added or changed)" and patch("reverse", 4).is_long
     assert not patch("reverse", 3).is_long
     shown = CliRunner().invoke(app, ["rewrite", str(LISTING), "--only", "warm-send"]).output
-    assert "10 lines for 6 (5 added or changed); no gain known: there is no profile" in shown
+    assert "10 lines for 6 (5 added or changed); no gain known: no profile is named" in shown
     assert "3 times as long" not in shown
 
 

@@ -157,6 +157,16 @@ def test_missing_commands_and_rules_are_told(rules: Path, tmp_path: Path) -> Non
     assert "tells which MPI" in nearfield("run", "--rules", rules, "--", "true").words
 
 
+def test_rules_of_an_interrupted_tune_are_to_be_completed(installation: Installation, tmp_path: Path) -> None:
+    """If a tune was interrupted where rules are looked for, is the hint to complete it?"""
+    trials = tmp_path / "rules.toml.trials"
+    program = (installation.launcher, "-n", "1", "true")
+    assert "make them with" in nearfield("run", "--rules", tmp_path / "rules.toml", "--", *program).words
+    trials.touch()
+    said = nearfield("run", "--rules", tmp_path / "rules.toml", "--", *program).words
+    assert "complete the interrupted tune" in said and "--resume" in said
+
+
 def test_compare_says_what_tuning_is_worth(rules: Path) -> None:
     """Is the ratio of a number that the program prints right, and turned around if higher is better?"""
     text = "echo value ${OMPI_MCA_btl_sm_eager_limit:-4096}"

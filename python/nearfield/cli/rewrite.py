@@ -233,7 +233,7 @@ def _order_text(every: list[Patch], *, with_costs: bool) -> str:
     """Returns in which order the variants of a place are, and why."""
     if with_costs and any(one.expected.gain for one in every):
         return "A variant comes first if its gain is surely larger; where intervals overlap, the shorter patch does."
-    why = "" if with_costs else ": there is no profile (--profile)"
+    why = "" if with_costs else ": no profile is named (--profile)"
     return f"No gain is known{why}. The shortest patch of a place comes first."
 
 

@@ -100,8 +100,9 @@ def observe(
     mpi_name: str | None = None, progress: Progress = lambda line: None,
 ) -> Observed:  # fmt: skip
     """Runs the command and returns its trace; the options are those of prepare(), whose errors it raises. What happens
-    to the program is told by `problem` and the trace's exit code. Raises EndedBySignal if nothing was recorded until
-    a signal came, and UsageError before anything is built if the folder cannot be used."""
+    to the program is told by `problem` and the trace's exit code. If nothing was recorded there is no folder: raises
+    EndedBySignal if a signal came, else MeasurementError with the program's exit code. Raises UsageError before
+    anything is built if the folder cannot be used."""
     trace.check_folder(folder, force)
     with told_if_ended("before the program was started"):
         ready = prepare(argv, region=region, valgrind=valgrind, mpi_name=mpi_name, progress=progress)
@@ -117,7 +118,12 @@ def observe(
         shutil.rmtree(folder)
         raise EndedBySignal(ended_by, "before the program had recorded anything")
     with told_if_ended(f"while the trace was completed; {folder} has the streams, but not the lines of source"):
-        problem = finish(folder, about, progress, ended_by)
+        try:
+            problem = finish(folder, about, progress, ended_by)
+        except MeasurementError as error:
+            shutil.rmtree(folder)  # which would be the newest trace
+            error.exit_code = about.exit_code or error.exit_code
+            raise
     return Observed(Trace(folder), problem, ended_by)
 
 
@@ -202,6 +208,8 @@ def _how(about: TraceFile) -> str:
 
 def _remedy(about: TraceFile) -> str:
     """Returns what to do if a command recorded nothing."""
+    if about.exit_code:
+        return f"See it by hand: {about.command}"
     linked = "Link the program dynamically, and start it by its own MPI."
     if about.recorder == "valgrind":
         return linked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from nearfield import itself
 from nearfield._native import Costs, Link, costs_text, default_costs, parse_costs
@@ -13,6 +14,7 @@ from nearfield.machine import DescribedMachine
 from nearfield.machine.communication import Communication, Mode
 from nearfield.plan.from_profile import DOUBLE_BYTES, costs_of
 from nearfield.profile import Profile
+from nearfield.profile.store import DEFAULT_NAME
 
 
 @dataclass(frozen=True)
@@ -27,14 +29,12 @@ class Known:
 
 def default() -> Known:
     """Returns the costs that are assumed where nothing is known."""
-    return Known(
-        default_costs(),
-        "nearfield's defaults",
-        notes=[
-            "Nothing of this machine is known: times are of a two-core EPYC VM, and of a guess at a 100 Gb/s network. "
-            f"Measure it with: {itself.command('probe')}; --profile uses what it finds."
-        ],
-    )
+    if Path(DEFAULT_NAME).is_dir():
+        remedy = f"There is a profile here: --profile {DEFAULT_NAME}."
+    else:
+        remedy = f"Measure this machine with: {itself.command('probe')}; --profile uses what it finds."
+    note = "No profile is named: times are of a two-core EPYC VM, and of a guess at a 100 Gb/s network."
+    return Known(default_costs(), "nearfield's defaults", notes=[f"{note} {remedy}"])
 
 
 def described(machine: DescribedMachine, mode: str | None = None) -> Known:

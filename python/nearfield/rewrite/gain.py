@@ -44,7 +44,7 @@ class Expected:
     """The expected gain of one variant. If `gain` is None, `unknown` says why."""
 
     gain: Gain | None = None
-    unknown: str = "there is no profile (--profile)"
+    unknown: str = "no profile is named (--profile)"
 
     def __str__(self) -> str:
         """Returns the gain, or that it is not known and why."""

@@ -15,7 +15,16 @@ from nearfield.tune import per_pair, places
 from nearfield.tune.apart import Flag
 from nearfield.tune.prepared import Application, Plan, merged
 from nearfield.tune.recognise import Recognised, recognise
-from nearfield.tune.rules import Rules, RuleTable, find_rules, load_rules, machine_table, mismatches, rules_of_mpi
+from nearfield.tune.rules import (
+    MAKE_THEM,
+    Rules,
+    RuleTable,
+    find_rules,
+    load_rules,
+    machine_table,
+    mismatches,
+    rules_of_mpi,
+)
 
 
 def planned(
@@ -114,6 +123,7 @@ def _rules_at(file: Path | None, argv: Sequence[str], mpi_name: str | None) -> P
     try:
         return find_rules(file)
     except UsageError as error:
-        with suppress(NearfieldError):
-            error.remedy = f"make them with: {_tuning(recognise(argv, mpi_name))}"
+        if error.remedy.startswith(MAKE_THEM):  # not that an interrupted tune can be completed
+            with suppress(NearfieldError):
+                error.remedy = f"{MAKE_THEM}{_tuning(recognise(argv, mpi_name))}"
         raise

@@ -255,11 +255,22 @@ def applied_by(path: Path, anywhere: bool = False) -> str:
     return f"{itself.command('run', *named, anywhere=anywhere)} -- mpirun ..."
 
 
+MAKE_THEM = "make them with: "
+
+
+def _making(path: Path) -> str:
+    """Returns how to get rules to this place."""
+    trials = path.with_name(f"{path.name}.trials")  # of unfinished.py, which imports this module
+    if trials.is_file():
+        return f"complete the interrupted tune: {itself.command('tune', '--resume', '-o', path)}"
+    return f"{MAKE_THEM}{itself.command('tune')}"
+
+
 def find_rules(given: Path | None) -> Path:
     """Returns the given file or folder, else the default one. Raises UsageError if it has no rules."""
     path = given or default_rules()
     if not any(file.is_file() for file in rules_files(path)):
-        raise UsageError(f"there are no rules at {path}", f"make them with: {itself.command('tune')}")
+        raise UsageError(f"there are no rules at {path}", _making(path))
     return path
 
 
