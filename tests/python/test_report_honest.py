@@ -31,7 +31,7 @@ def test_a_useless_profile_says_one_thing() -> None:
     """If most times are unstable, do page, sheet, comparison, terminal and `show` begin with that sentence and how to
     measure again, and headline no finding? Is what was measured still there, folded?"""
     busy = load(DATA / "epyc-vm-busy")
-    sentence = "This machine was too busy: 69\u00a0% of the times cannot be used."
+    sentence = "The times varied too much: 69\u00a0% of the times cannot be used."
     for page in (render(busy), render_summary(busy)):
         main = own_part(page).split("<main>")[1]
         assert main.lstrip().startswith('<p class="banner"') and sentence in main.split("</p>")[0]
@@ -40,12 +40,12 @@ def test_a_useless_profile_says_one_thing() -> None:
     assert sentence in both.split("<h2>")[0] and 'class="whole cannot-tell"' in both
     assert both.index("what was compared all the same") < both.index('<th scope="col">scenario')
     for told in (run(busy.path, "-o", os.devnull), CliRunner().invoke(shown, [str(busy.path)]).stdout):
-        assert told.startswith(("This machine was too busy", "\u2022 This machine was too busy"))
+        assert told.startswith(("The times varied too much", "\u2022 The times varied too much"))
         assert "probe --quick --overwrite" in told and "At 1 KiB" not in told and told.count("\u2022") <= 1
 
 
 def test_everything_unstable_leaves_nothing_to_use() -> None:
-    """With no stable time at all, is it said so, and is a machine that was not busy not called so?"""
+    """With no stable time at all, is it said so, and no cause that the records do not show?"""
     [only] = headlined(findings(profile([message(8, 500, stable=False), message(16, 600, stable=False)])))
     assert only.statement == "The times varied too much: nothing here can be used."
 

@@ -86,7 +86,7 @@ def command(
 
     The verdict on a distance is a rule, or that the MPI's defaults are best, or that nothing is decided, as when other
     programs use the cores. Then the exit code is 6, rules of other distances are saved, and `--resume` goes on with as
-    much time again. It ends at twice the budget at the latest, on a busy machine at three times, and 40 s for
+    much time again. It ends after twice the budget at the latest, after three times on a busy machine, plus 40 s for
     each distance; that is said first.
 
     With `--all-mpis` the rules go into a folder, from which `run` and `compare` take those of the program's MPI. If one

@@ -48,14 +48,11 @@ def unstable(profile: Profile) -> Iterator[Finding]:
 
 
 def _useless(profile: Profile, unstable: int, times: int) -> tuple[str, str]:
-    """Returns the sentence for a profile of which most times are unstable, and the command that measures it again."""
-    run = profile.run
-    disturbed = (run.disturbed_share or 0) >= DISTURBED
-    busy = disturbed or (run.host.load_1m or 0) >= profile.machine.pus
-    cause = "This machine was too busy" if busy else "The times varied too much"
+    """Returns the sentence for a profile of which most times are unstable, and the command that measures it again. The
+    sentence names no cause: the load of the host counts the ranks that measured, too."""
     share = percent(unstable / times)
     useless = "nothing here can be used" if unstable >= NEARLY_ALL * times else f"{share} of the times cannot be used"
-    return f"{cause}: {useless}.", f"Run again when it is quiet: {profile.measured_by}"
+    return f"The times varied too much: {useless}.", f"Run again when it is quiet: {profile.measured_by}"
 
 
 def disturbed(profile: Profile) -> Iterator[Finding]:
