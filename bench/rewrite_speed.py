@@ -22,7 +22,7 @@ from typing import Any
 
 from support import console, finish, parser, verdict
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/python"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
 
 from random_programs import ARRAYS, random_program  # noqa: E402
 

@@ -1,7 +1,7 @@
 // The inner loops of the examples, a row each, on plain pointers. The result is written through NEARFIELD_RESTRICT: the
 // rows of a field may be a neighbour's, so a compiler cannot see by itself that they do not overlap what is written,
 // and would not vectorise, or only behind a check at run time (Zhu et al., CCGrid 2015, IV.A).
-// tests/python/test_vectorised.py reads what the compiler says of them.
+// tests/unit/test_vectorised.py reads what the compiler says of them.
 #pragma once
 
 #include <cstdint>

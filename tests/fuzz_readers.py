@@ -3,9 +3,9 @@
     python tests/fuzz_readers.py --programs 500
     python tests/fuzz_readers.py --only records --programs 2000 --seed 10000
 
-Each reader (tests/python/readers.py) gets --programs damaged files. A file is taken, or refused with an exit code up to
-6; an exception that nobody catches, a signal, 40 s without an end, and a hidden file that is left behind are failures.
-Their files are kept in --out. The last line has the counts; the exit code is 1 if there was a failure.
+Each reader (tests/support/readers.py) gets --programs damaged files. A file is taken, or refused with an exit code up
+to 6; an exception that nobody catches, a signal, 40 s without an end, and a hidden file that is left behind are
+failures. Their files are kept in --out. The last line has the counts; the exit code is 1 if there was a failure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "python"))
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 from reader_worker import Result, Tally, fuzz  # noqa: E402
 from readers import READERS  # noqa: E402

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "python"))
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 import injected  # noqa: E402
 

@@ -16,7 +16,7 @@ import random
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "python"))
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 from interrupting import FAMILY, VERBS, Field, Try, end, prepared, undisturbed  # noqa: E402
 

@@ -12,7 +12,7 @@
 //
 // Peers announce in their slot that they copy, themselves or by the kernel, and look at the bits of all pages before they
 // do. So the owner can wait for them where a message may still be under way (a fork between MPI_Isend and MPI_Wait); and
-// none begins while pages move, in either direction (Header::moving). tests/python/heap_protocol.py is a model of this,
+// none begins while pages move, in either direction (Header::moving). tests/support/heap_protocol.py is a model of this,
 // of which all interleavings are explored.
 //
 // Threads: all functions need the heap's lock, but own_header() and is_shared(), which need none, and share_message() and

@@ -27,7 +27,7 @@ struct StencilOrder {
   StencilRows before, after;
 };
 
-// Both backends follow this order, and tests/python/test_rewrite_listings.py observes that what `nearfield rewrite` makes
+// Both backends follow this order, and tests/mpi/test_rewrite_listings.py observes that what `nearfield rewrite` makes
 // of listing 1 does, too. Of `rows` rows the last one is not updated, but received.
 constexpr StencilOrder stencil_order(std::string_view variant, std::size_t rows) {
   const std::size_t before = variant == "opt1" ? 1 : variant == "opt2" ? rows - 2 : 0;

@@ -1,5 +1,5 @@
 // Are the estimators right? On samples recorded from the engine, on values worked out by hand, and by laws.
-// injected_bugs/ holds mistakes that these tests must catch (tests/python/test_estimators.py tries them all).
+// injected_bugs/ holds mistakes that these tests must catch (tests/cpp/test_statistics_bugs.py tries them all).
 #include <algorithm>
 #include <cmath>
 #include <fstream>

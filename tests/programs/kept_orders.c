@@ -1,5 +1,5 @@
 // Functions in which no order of messages and loops but their own gives the same results, each for a reason that is not
-// seen where the loop stands. tests/python/test_rewrite_front.py expects that `nearfield rewrite` leaves all as they are.
+// seen where the loop stands. tests/unit/test_rewrite_front.py expects that `nearfield rewrite` leaves all as they are.
 #include "kept_orders.h"
 
 #include <math.h>

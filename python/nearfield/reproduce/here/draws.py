@@ -37,7 +37,7 @@ def middle(launches: Sequence[Points]) -> Points:
 def intervals(launches: Sequence[Points], together: int = 1) -> dict[float, Interval]:
     """Returns the median -+ the range of the launches, times `widening`. In noise alone the truth is outside one
     interval, or outside any of so many `together`, in one of a hundred cases with five launches, in three with four,
-    and in ten with three (tests/python/test_here.py)."""
+    and in ten with three (tests/unit/test_here.py)."""
     wider = widening(together, len(launches))
     found = {}
     for x, y in middle(launches).items():

@@ -1,0 +1,107 @@
+"""Would the C++ tests of the simulated memory notice a mistake in it?"""
+
+import os
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import tomlkit
+from simulator_programs import CPP, FLAGS, ROOT, build
+
+INJECTED = ROOT / "tests" / "injected_bugs"
+BUGS = tomlkit.parse((INJECTED / "reference_memory.toml").read_text()).unwrap()["bug"]
+# The mistakes in the simulated memory itself, and the test that must find them.
+BUGS_INSIDE = [
+    {**bug, "test": test}
+    for test in ("memory_timing", "memory_variants")
+    for bug in tomlkit.parse((INJECTED / f"{test}.toml").read_text()).unwrap()["bug"]
+]
+COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", f"-I{ROOT / 'src'}", f"-I{CPP}"]
+
+
+def test_every_injected_bug_is_found(tmp_path):
+    """Would the comparison notice a mistake in a memory, and does the right model agree with itself and obey the laws?
+    All bugs are compiled into one program, which makes the one it is told."""
+    model = tmp_path / "reference_memory.cpp"
+    shutil.copy(CPP / model.name, model)
+    _inject_all({model: BUGS}, tmp_path)
+    # The model with bugs gets another name, to be in one program with the right one.
+    parts = "#define ReferenceMemory Other", f'#include "{model}"', f'#include "{CPP / "reference_as_memory.cpp"}"'
+    (tmp_path / "other.cpp").write_text("\n".join(parts))
+    right = (CPP / f"{name}.cpp" for name in ("test_memory_oracle", "memory_traces", "reference_memory"))
+    program = _linked(_compiled([tmp_path / "other.cpp", *right], COMPILE, tmp_path), tmp_path / "compared")
+
+    def found(number: int) -> str:
+        command = [program, "12" if number < 0 else "60", "1", "2400", "unshrunk"]
+        environment = {**os.environ, "BUG": str(number)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        return done.stdout if done.returncode else ""
+
+    assert not found(-1)
+    with ThreadPoolExecutor(2) as pool:
+        told = list(pool.map(found, range(len(BUGS))))
+    assert not [bug["name"] for bug, words in zip(BUGS, told, strict=True) if "not as the reference model" not in words]
+
+
+def test_every_bug_inside_is_found(programs, tmp_path):
+    """Would these two tests notice a mistake? All are compiled into one library, which makes the one it is told."""
+    memory = tmp_path / "src" / "sim" / "memory"
+    shutil.copytree(ROOT / "src" / "sim" / "memory", memory)
+    of_file: dict[Path, list[dict]] = {}
+    for bug in BUGS_INSIDE:
+        of_file.setdefault(memory / bug["file"], []).append(bug)
+    numbers = _inject_all(of_file, tmp_path)
+    built = build("test_memory_timing", programs).parents[2] / "src"
+    sources = [*sorted(memory.rglob("*.cpp")), built / "sim" / "all_replacements.cpp"]
+    libraries = [built / "sim" / "libnearfield_routes.a", built / "base" / "libnearfield_base.a"]
+    (tmp_path / "all.cpp").write_text("".join(f'#include "{source}"\n' for source in sources))
+    compiler = [COMPILE[0], "-std=c++20", f"-I{tmp_path / 'src'}", *COMPILE[2:]]
+    tests = [f"test_{name}.cpp" for name in ("memory_timing", "memory_variants")]
+    common = _compiled([tmp_path / "all.cpp", CPP / "memory_traces.cpp"], compiler, tmp_path)
+    for own in _compiled([CPP / test for test in tests], compiler, tmp_path):
+        _linked([own, *common], own.with_suffix(""), *FLAGS.split(), *libraries)
+
+    def fails(number: int, test: str) -> bool:
+        command, environment = [tmp_path / f"test_{test}", "40"], {**os.environ, "BUG": str(number)}
+        return subprocess.run(command, env=environment, capture_output=True, check=False).returncode != 0
+
+    assert not any(fails(-1, test) for test in ("memory_timing", "memory_variants"))
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(fails, (numbers[bug["name"]] for bug in BUGS_INSIDE), (b["test"] for b in BUGS_INSIDE)))
+    assert not [bug["name"] for bug, caught in zip(BUGS_INSIDE, found, strict=True) if not caught]
+
+
+def _inject_all(bugs: dict[Path, list[dict]], folder: Path) -> dict[str, int]:
+    """Puts all bugs into the files, and which one is made into bug.hpp. Returns the numbers by name."""
+    (folder / "bug.hpp").write_text('#include <cstdlib>\ninline const int bug = std::atoi(std::getenv("BUG"));\n')
+    numbers: dict[str, int] = {}
+    for file, its in bugs.items():
+        text = file.read_text()
+        wrong = {bug["old"]: bug["old"] for bug in its}  # several bugs may be in one place
+        for bug in its:
+            number = numbers[bug["name"]] = len(numbers)
+            old = bug["old"]
+            if bug.get("statements"):
+                wrong[old] = f"if (bug == {number}) {{ {bug['new']} }} else {{ {wrong[old]} }}"
+            else:
+                wrong[old] = f"(bug == {number} ? ({bug['new']}) : ({wrong[old]}))"
+        for old, new in wrong.items():
+            assert text.count(old) == 1, f"'{old}' is not once in {file.name}"
+            text = text.replace(old, new)
+        file.write_text(text)
+    return numbers
+
+
+def _compiled(sources: list[Path], compiler: list[str], folder: Path) -> list[Path]:
+    """Compiles sources with the bugs among them. Returns the objects."""
+    with ThreadPoolExecutor(2) as pool:
+        command = [*compiler, "-O1", "-I.", "-include", "bug.hpp", "-c"]
+        list(pool.map(lambda source: subprocess.run([*command, source], check=True, cwd=folder), sources))
+    return [folder / f"{source.stem}.o" for source in sources]
+
+
+def _linked(objects: list[Path], program: Path, *options: object) -> Path:
+    """Links a program."""
+    subprocess.run([COMPILE[0], "-o", program, *objects, *map(str, options)], check=True)
+    return program

