@@ -24,9 +24,10 @@ from support.simulated import collective
 from nearfield._native import simulation
 from nearfield.machine import load_machine
 from nearfield.machine.native import native
-from nearfield.measure.sim import Case, Listener, pool
+from nearfield.measure.sim import pool
+from nearfield.measure.sim.cases import Case
 from nearfield.measure.sim.operations import Operations, Savings, savings_of
-from nearfield.measure.sim.store import rows_now
+from nearfield.measure.sim.store import Listener, rows_now
 from nearfield.units import format_bytes, format_ns
 
 SWEEP = ("bcast", "allgather", "allreduce", "scatter", "alltoall")

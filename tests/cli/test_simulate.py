@@ -27,13 +27,13 @@ from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.machine.sweep import parse_sweep
 from nearfield.measure.row import Row
-from nearfield.measure.sim import Listener, pool
+from nearfield.measure.sim import pool
 from nearfield.measure.sim.axes import policy_order
 from nearfield.measure.sim.cases import Axes, Case, collectives
 from nearfield.measure.sim.operations import Operations, savings_of, swept_cases
 from nearfield.measure.sim.places import NOWHERE, topology_of
 from nearfield.measure.sim.session import Outcome, add_to_profile
-from nearfield.measure.sim.store import rows_now
+from nearfield.measure.sim.store import Listener, rows_now
 from nearfield.measure.sim.usual import usual_nodes, usual_ranks_per_node
 from nearfield.measure.stop import Stop
 from nearfield.profile import from_rows, load

@@ -13,7 +13,7 @@ import pytest
 import nearfield
 from nearfield import mpi
 from nearfield._native import simulation
-from nearfield.cli import diff, doctor, machine, plan, probe_on, reproduce, show, simulate, tune, tune_all
+from nearfield.cli import diff, doctor, machine, plan, probe_on, reproduce_tables, show, simulate_tables, tune, tune_all
 from nearfield.cli import mpi as mpi_command
 from nearfield.doctor import examine
 from nearfield.errors import MeasurementError
@@ -67,14 +67,14 @@ def of_simulate() -> list[Table]:
     by_policy = {one.name: 0.123 for one in simulation.policies()} | {"ddio:ways=4,replacement=lru": -0.4567}
     some = [Savings("bcast", 64, 64, size, 2.5, 12345.0, by_policy) for size in (1024, 12288)]
     kinds = {"collective": collectives().values(), "application": applications().values()}
-    return [simulate._table(some), *simulate._listed(kinds, simulation.policies())]
+    return [simulate_tables._table(some), *simulate_tables._listed(kinds, simulation.policies())]
 
 
 def of_reproduce() -> list[Table]:
     statement = Judged(says="payload-l3 saves time", paper="40 % at 64 KiB", ours="38.5 %", holds=True, is_number=True)
     claim = JudgedClaim(id="S4.1", says="", where="", verdict="shape only", statements=[statement] * 2, note="a note")
     paper = JudgedPaper(name="S4", title="", claims=[claim], chosen=[])
-    return [reproduce._judged(paper), *(reproduce._listed(claims) for _, claims in choose([]))]
+    return [reproduce_tables._judged(paper), *(reproduce_tables._listed(claims) for _, claims in choose([]))]
 
 
 def of_explain() -> list[Table]:

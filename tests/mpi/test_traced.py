@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from nearfield import mpi
 from nearfield.cli import app
 from nearfield.errors import UsageError
-from nearfield.measure.sim import Case, Listener
+from nearfield.measure.sim.cases import Case
+from nearfield.measure.sim.store import Listener
 from nearfield.reproduce.page import render
 from nearfield.reproduce.papers import choose
 from nearfield.reproduce.session import Settings, reproduce

@@ -12,10 +12,10 @@ from tuning import in_process, nearfield
 from nearfield.base.toml import parse_toml
 from nearfield.errors import MeasurementError, NearfieldError, ProfileError, UsageError
 from nearfield.machine import load_machine
-from nearfield.measure.sim import Case, Listener, pool
-from nearfield.measure.sim.cases import OPERATIONS
+from nearfield.measure.sim import pool
+from nearfield.measure.sim.cases import OPERATIONS, Case
 from nearfield.measure.sim.places import NOWHERE, all_places
-from nearfield.measure.sim.store import Store, fingerprint
+from nearfield.measure.sim.store import Listener, Store, fingerprint
 from nearfield.reproduce import outcome, page
 from nearfield.reproduce.checks import curves_of, profiles_of
 from nearfield.reproduce.curves import points

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from nearfield.cli import probe
+from nearfield.cli import probe_bar
 from nearfield.cli.case_bar import CaseBar
 from nearfield.cli.work_bar import LONGER, Guesses, Standing, WorkBar, left_text
 
@@ -81,11 +81,11 @@ def test_a_slow_start_of_a_probe_foretells_nothing(monkeypatch: pytest.MonkeyPat
     """A rank that waits two seconds for its first 10 ms: is the time left still what was planned, and the pace counted
     once it means something?"""
     now = [100.0]
-    monkeypatch.setattr(probe.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(probe, "err", Console(file=io.StringIO()))
+    monkeypatch.setattr(probe_bar.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(probe_bar, "err", Console(file=io.StringIO()))
     group = SimpleNamespace(distance="same-core", pair="0-1", places=(0, 1))
     job = SimpleNamespace(group=group, number=0, budgets={"pingpong": 100.0})
-    with probe._Display(None) as display:
+    with probe_bar.ProbeBar(None) as display:
         display.plan([job])
         display.begin(job)
         display.progress(job, "pingpong", 1e-4)

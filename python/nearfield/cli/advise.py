@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from nearfield import itself
-from nearfield.advise import Advice, advise, read_run
-from nearfield.advise.run import Elsewhere
 from nearfield.base.files import write_whole
 from nearfield.cli import complete
-from nearfield.cli.advise_on import elsewhere, profile_of
-from nearfield.cli.traced import AccessBar, Valgrind, traced
+from nearfield.cli.observe_options import Valgrind
 from nearfield.errors import NOT_DECIDED, UsageError
-from nearfield.machine import load_machine
-from nearfield.measure.stop import Stop
 from nearfield.notes import Note, as_dict, as_sarif, as_text
 from nearfield.notes.text import place_text
-from nearfield.observe.trace import Trace
-from nearfield.profile import find_profile, load
 from nearfield.terminal import Terminal
 from nearfield.units import counted, parse_share
+
+if TYPE_CHECKING:
+    from nearfield.advise import Advice
+    from nearfield.advise.run import Elsewhere
+    from nearfield.observe.trace import Trace
 
 _LARGEST = 3  # losses that are shown if none is large enough for a note
 
@@ -93,15 +91,25 @@ def command(
 
       nearfield advise app.trace --on leo3 --nodes 2
     """
+    from nearfield.cli.traced import traced
+    from nearfield.observe.trace import Trace
+    from nearfield.profile import load
+
     share = parse_share(least)
     if on and (profile or times):
         raise UsageError("--on is another machine than that of --profile or --times", "leave one of them out")
     if nodes and not on:
         raise UsageError("--nodes is for --on", "add --on MACHINE, or leave it out")
-    machine = load_machine(on) if on else None
-    known = load(profile_of(machine, on) if machine and on else _profile(profile))
+    if on:
+        from nearfield.cli.advise_on import elsewhere, profile_of
+        from nearfield.machine import load_machine
+
+        machine = load_machine(on)
+        known = load(profile_of(machine, on))
+    else:
+        known = load(_profile(profile))
     with traced(what or [], out, valgrind=valgrind) as trace:
-        there = elsewhere(trace, machine, nodes) if machine else None
+        there = elsewhere(trace, machine, nodes) if on else None
         found = _advice(trace, known, Trace(times) if times else None, there, share)
     if sarif:
         log = as_sarif(found.notes, rules=[spec.rule for spec in found.rules], command=itself.typed())
@@ -115,6 +123,8 @@ def command(
 
 
 def _profile(given: Path | None) -> Path:
+    from nearfield.profile import find_profile
+
     try:
         return find_profile(given)
     except UsageError as error:
@@ -123,6 +133,10 @@ def _profile(given: Path | None) -> Path:
 
 
 def _advice(trace: Trace, known: Any, times: Trace | None, there: Elsewhere | None, least: float) -> Advice:
+    from nearfield.advise import advise, read_run
+    from nearfield.cli.traced import AccessBar
+    from nearfield.measure.stop import Stop
+
     with Stop() as stop, AccessBar(2 * trace.about.accesses) as bar:
         bar.start()
         try:

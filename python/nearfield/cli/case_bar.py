@@ -9,7 +9,8 @@ from collections.abc import Callable
 from rich.console import Console
 
 from nearfield.cli.work_bar import Standing, WorkBar
-from nearfield.measure.sim import Case, Listener
+from nearfield.measure.sim.cases import Case
+from nearfield.measure.sim.store import Listener
 from nearfield.units import counted
 
 

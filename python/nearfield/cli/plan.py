@@ -16,9 +16,10 @@ from nearfield._native import Costs, Face, Plan
 from nearfield.cli import complete
 from nearfield.errors import UsageError
 from nearfield.machine import load_machine
-from nearfield.measure.sim import Case, Listener
+from nearfield.measure.sim.cases import Case
 from nearfield.measure.sim.costs import message_records
 from nearfield.measure.sim.pool import cores
+from nearfield.measure.sim.store import Listener
 from nearfield.plan import Known, default, described, measured, simulated, splits
 from nearfield.plan.words import (
     against_best,

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from nearfield import itself, mpi
-from nearfield.cli import complete, probe_on
+from nearfield import itself
+from nearfield.cli import complete
 from nearfield.cli.axes import parse_counts, parse_factors, parse_policies
-from nearfield.cli.work_bar import KNOWN_FROM, Standing, WorkBar
 from nearfield.errors import UsageError
-from nearfield.machine import machine_files
 from nearfield.measure import TIERS, Request
-from nearfield.measure.live import Listener
-from nearfield.measure.live import probe as run_probe
-from nearfield.measure.live.launch import Ending, Job, describe_scenarios
-from nearfield.measure.live.session import LAUNCH_OVERHEAD_S
-from nearfield.measure.sim.pool import cores
-from nearfield.measure.work import Outcome
-from nearfield.profile import load
-from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
 from nearfield.terminal import Terminal, err
 from nearfield.units import counted, parse_bytes
+
+if TYPE_CHECKING:
+    from nearfield.measure.work import Outcome
 
 
 def command(
@@ -119,6 +111,8 @@ def command(
 
       nearfield probe --on power5-redstorm --scenario pingpong --policy all --memory-slowdown 1,7.5
     """
+    from nearfield.cli import probe_on
+
     if list_:
         return probe_on.list_scenarios(json_) if on else _list(mpi_name, json_)
     if quick and full:
@@ -152,16 +146,25 @@ def command(
     )
     if on is not None or (resume and probe_on.was_simulated(out)):
         probe_on.refuse_live_options(["budget"] if budget else [])
-        return probe_on.run(out, request, resume=resume, overwrite=overwrite, jobs=jobs or cores())
-    with _Display(budget) as display:
-        outcome = run_probe(
-            out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples, listener=display
-        )
-    _tell_end(outcome, out, budget)
+        return probe_on.run(out, request, resume=resume, overwrite=overwrite, jobs=jobs)
+    return _run(out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples)
+
+
+def _run(out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool) -> None:
+    """Measures, prints the outcome, and ends the process with the exit code."""
+    from nearfield.cli.probe_bar import ProbeBar
+    from nearfield.measure.live.session import probe
+
+    with ProbeBar(request.budget_s) as bar:
+        outcome = probe(out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples, listener=bar)
+    _tell_end(outcome, out, request.budget_s)
     raise typer.Exit(outcome.exit_code)
 
 
 def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:
+    from nearfield.profile import load
+    from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
+
     folder, again = escape(str(out)), escape(itself.command("probe", "--resume", "-o", out))
     if not outcome.saved:
         err.print("stopped before anything was measured")
@@ -180,6 +183,8 @@ def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:
 
 def absolute(machine: str | None) -> str | None:
     """Returns the path of a file or folder as it can be found from anywhere, for --resume."""
+    from nearfield.machine import machine_files
+
     if machine and machine not in machine_files() and Path(machine).exists():
         return str(Path(machine).resolve())
     return machine
@@ -203,79 +208,13 @@ def _is_given(ctx: typer.Context, name: str) -> bool:
 
 
 def _list(mpi_name: str | None, as_json: bool) -> None:
+    from nearfield import mpi
+    from nearfield.cli.probe_on import table
+    from nearfield.measure.live.launch import describe_scenarios
+
     inst = mpi.choose(mpi_name)
     scenarios = describe_scenarios(inst, mpi.program(inst, progress=lambda text: err.print(escape(text))))
     if as_json:
         print(json.dumps([one.model_dump() for one in scenarios], indent=2))
         return
-    Terminal().print(probe_on.table(scenarios, "what it measures", {one.name: one.ranks for one in scenarios}))
-
-
-class _Display(Listener):
-    """Shows how many seconds of measuring are done. Starting ranks is expected to take as long as it took the last
-    time. A log also gets a line for each launch."""
-
-    def __init__(self, limit_s: float | None) -> None:
-        self._bar = WorkBar(err, self._standing)
-        self._what = "starting"
-        self._limit_s = limit_s
-        self._to_start, self._starting_s = 0, LAUNCH_OVERHEAD_S
-        self._total_s = self._done_s = self._now_s = self._measuring_s = 0.0
-        self._first: float | None = None  # when measuring began; the limit counts from then
-        self._measures = time.monotonic()
-
-    def __enter__(self) -> _Display:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def say(self, text: str) -> None:
-        err.print(escape(text))
-
-    def plan(self, jobs: list[Job]) -> None:
-        self._to_start, self._total_s = len(jobs), sum(sum(job.budgets.values()) for job in jobs)
-        if jobs:
-            self._bar.start()
-
-    def begin(self, job: Job) -> None:
-        where = f"{job.group.distance or 'all cores'} ({job.group.pair})"
-        self._label = f"{where} launch {job.number + 1}"
-        self._now_s, self._measures = 0.0, time.monotonic()
-        self._what = f"{self._label}: starting {len(job.group.places)} ranks"
-        if not err.is_terminal:
-            err.print(f"{self._label}: {', '.join(job.budgets)}")
-
-    def progress(self, job: Job, scenario: str, share: float) -> None:
-        if not self._now_s:
-            self._starting_s, self._measures = time.monotonic() - self._measures, time.monotonic()
-            self._first = self._first or self._measures
-            self._to_start -= 1
-        names = list(job.budgets)
-        before = sum(job.budgets[name] for name in names[: names.index(scenario)])
-        self._now_s = max(before + share * job.budgets[scenario], 1e-3)
-        self._what = f"{self._label}: {scenario}"
-
-    def end(self, job: Job, ending: Ending) -> None:
-        if self._now_s:
-            self._measuring_s += time.monotonic() - self._measures
-        else:
-            self._to_start -= 1
-        self._done_s += sum(job.budgets.values())
-        self._now_s = 0.0
-        self._what = f"{self._label}: ending"
-        if ending.state == "failed":
-            err.print(f"[yellow]launch failed[/yellow] ({self._label}): {escape(ending.reason or '')}")
-
-    def _standing(self) -> Standing:
-        return Standing(self._what, (self._done_s + self._now_s) / self._total_s, self._left_s())
-
-    def _left_s(self) -> float:
-        """Returns the seconds that are left. Where something else uses the cores, cases take longer than planned."""
-        now, done_s = time.monotonic(), self._done_s + self._now_s
-        measured_s = self._measuring_s + (now - self._measures if self._now_s else 0.0)
-        pace = max(1.0, measured_s / done_s) if done_s > KNOWN_FROM * self._total_s else 1.0
-        left_s = pace * (self._total_s - done_s) + self._to_start * self._starting_s
-        if self._limit_s is None or self._first is None:
-            return left_s
-        return min(left_s, max(0.0, self._limit_s - (now - self._first)))
+    Terminal().print(table(scenarios, "what it measures", {one.name: one.ranks for one in scenarios}))

@@ -16,6 +16,7 @@ from nearfield.errors import UsageError
 from nearfield.measure import Request
 from nearfield.measure.sim.cases import scenarios
 from nearfield.measure.sim.describe import described
+from nearfield.measure.sim.pool import cores
 from nearfield.measure.sim.session import probe_on
 from nearfield.measure.work import Work
 from nearfield.profile.schema import Scenario
@@ -48,8 +49,10 @@ def refuse_simulated_options(given: list[str]) -> None:
             raise UsageError(f"--{name.replace('_', '-')} is for simulating", "Add --on MACHINE, or leave it out.")
 
 
-def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int) -> None:
-    """Runs the simulation, prints its outcome, and ends the process with the exit code."""
+def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int | None) -> None:
+    """Runs the simulation, prints its outcome, and ends the process with the exit code. Simulates `jobs` cases at a
+    time, or one on each core."""
+    jobs = jobs or cores()
     with CaseBar(err, jobs) as bar:
         outcome = probe_on(out, request, resume=resume, overwrite=overwrite, jobs=jobs, listener=bar)
     folder = escape(str(out))

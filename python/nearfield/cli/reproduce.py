@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from nearfield import itself, mpi
+from nearfield import itself
 from nearfield.cli import complete
-from nearfield.cli.case_bar import CaseBar
-from nearfield.cli.launch_bar import LaunchBar
 from nearfield.errors import NOT_DECIDED, UsageError
-from nearfield.measure.sim import Case, Listener, pool
-from nearfield.measure.stop import Stop
-from nearfield.report.markup import write_page
-from nearfield.reproduce.here.measure import Measured, Setup, measure
-from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, standing
-from nearfield.reproduce.page import render
-from nearfield.reproduce.papers import choose, load_paper, paper_files
-from nearfield.reproduce.session import Settings, Traces, Wanted, opened
-from nearfield.reproduce.session import reproduce as run_reproduction
-from nearfield.reproduce.traced import Traced, answering, parse_traces
-from nearfield.terminal import Column, Table, Terminal, err
-from nearfield.units import counted
+from nearfield.terminal import err
 
-_MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[dim]–[/dim]"}
-_COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not": "red", "by construction": "dim",
-            "not simulated": "dim"}  # fmt: skip
-_MANY = {"holds": "hold", "does not": "do not", "cannot tell": "cannot be told"}
-_HERE = {"holds": "green", "does not": "red", "cannot tell": "yellow"}
+if TYPE_CHECKING:
+    from nearfield.measure.sim.cases import Case
+    from nearfield.measure.sim.pool import Finished
+    from nearfield.reproduce.here.measure import Measured
+    from nearfield.reproduce.session import Settings, Traces, Wanted
+    from nearfield.reproduce.traced import Traced
 
 
 def _claim_names(incomplete: str) -> list[str]:
     """Returns the names of claims for completion in the shell."""
+    from nearfield.reproduce.papers import load_paper, paper_files
+
     papers = [load_paper(name) for name in paper_files()]
     names = [*(paper.name for paper in papers), *(claim.id for paper in papers for claim in paper.claim)]
     return [name for name in names if name.startswith(incomplete)]
@@ -108,9 +97,21 @@ def command(
 
       nearfield reproduce --list
     """
+    from nearfield.cli import reproduce_tables as tables
+    from nearfield.cli.case_bar import CaseBar
+    from nearfield.measure.sim import pool
+    from nearfield.measure.sim.store import Listener
+    from nearfield.measure.stop import Stop
+    from nearfield.report.markup import write_page
+    from nearfield.reproduce.page import render
+    from nearfield.reproduce.papers import choose
+    from nearfield.reproduce.session import Settings
+    from nearfield.reproduce.session import reproduce as run_reproduction
+    from nearfield.reproduce.traced import parse_traces
+
     wanted = choose(list(claims or ()))
     if list_:
-        _list(wanted, as_json)
+        tables.list_claims(wanted, as_json)
         return
     here = here or here_only
     if not here and (mpi_name or hostfile):
@@ -132,20 +133,25 @@ def command(
     else:
         for paper in found.papers:
             if here_only:
-                _show_here(paper)
+                tables.show_here(paper)
             else:
-                _show(paper)
-        _count(found, here_only)
+                tables.show(paper)
+        tables.count(found, here_only)
     if stopped or (not found.complete and not here_only):
         err.print("stopped: incomplete claims are not judged; the same command goes on")
         raise typer.Exit(128 + stopped if stopped else stop.exit_code)
     err.print(f"page: [bold]{escape(str(page))}[/bold]   the profiles are beside it")
-    if here and not {"holds", "does not"} & set(_words_here(found)):
+    if here and not {"holds", "does not"} & set(tables.words_here(found)):
         err.print("nothing could be told of this machine: the column 'here' says why, statement by statement")
         raise typer.Exit(NOT_DECIDED)
 
 
 def _measure(wanted: Wanted, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool) -> Measured:
+    from nearfield import mpi
+    from nearfield.cli.launch_bar import LaunchBar
+    from nearfield.reproduce.here.measure import Setup, measure
+    from nearfield.reproduce.session import opened
+
     opened(out)
     inst = mpi.choose(mpi_name)
     setup = Setup(out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick)
@@ -154,6 +160,9 @@ def _measure(wanted: Wanted, out: Path, mpi_name: str | None, hostfile: Path | N
 
 
 def _by_traces(wanted: Wanted, traces: list[Traced], settings: Settings) -> Traces:
+    from nearfield.measure.stop import Stop
+    from nearfield.reproduce.traced import answering
+
     with Stop() as stop:
         try:
             return stop.run(
@@ -163,100 +172,6 @@ def _by_traces(wanted: Wanted, traces: list[Traced], settings: Settings) -> Trac
             raise typer.Exit(stop.exit_code) from None
 
 
-def _nothing(cases: list[Case]) -> Iterator[pool.Finished]:
+def _nothing(cases: list[Case]) -> Iterator[Finished]:
     """Simulates no case."""
     return iter(())
-
-
-def _show(paper: JudgedPaper) -> None:
-    Terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
-    Terminal().print(_judged(paper))
-    if paper.chosen:
-        told = counted(len(paper.chosen), "free parameter")
-        Terminal().print(f"[dim]{told} behind these claims: see the page, or --json[/dim]")
-
-
-def _show_here(paper: JudgedPaper) -> None:
-    """Prints what this machine says, and nothing of what was not asked here."""
-    prose = (Column(heading, prose=True) for heading in ("", "the paper", "here"))
-    table = Table(Column("claim", key=True), *prose, text=True)
-    for claim in paper.claims:
-        if asked := [(one, one.here) for one in claim.statements if one.here and (one.here.answer or one.here.ours)]:
-            table.add_row(f"[bold]{claim.id}[/bold]", "", "", "")
-            for statement, here in asked:
-                table.add_row("", escape(statement.says), escape(statement.paper), _here(here))
-    if table.rows:
-        Terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
-        Terminal().print(table)
-
-
-def _judged(paper: JudgedPaper) -> Table:
-    statements = [one for claim in paper.claims for one in claim.statements]
-    beside = [name for name in ("here", "traced") if any(getattr(one, name) for one in statements)]
-    headings = ("", "the paper", "ours (simulated)" if beside else "ours", *beside)
-    table = Table(Column("claim", key=True), *(Column(heading, prose=True) for heading in headings), text=True)
-
-    def add_row(key: str, *cells: str) -> None:
-        table.add_row(key, *cells, *[""] * (len(headings) - len(cells)))
-
-    for claim in paper.claims:
-        colour = _COLOURS[claim.verdict]
-        add_row(f"[bold]{claim.id}[/bold]", f"[{colour} bold]{claim.verdict}[/{colour} bold]")
-        for statement in claim.statements:
-            mark, ours = _MARKS[statement.holds], escape(statement.ours)
-            if statement.not_counted:
-                mark, ours = f"({mark})", f"{ours} [dim](not counted: {escape(statement.not_counted)})[/dim]"
-            if statement.why:
-                ours += f" [dim](why: {escape(statement.why)})[/dim]"
-            here = [_here(answer) if (answer := getattr(statement, name)) else "" for name in beside]
-            add_row("", f"{mark} {escape(statement.says)}", escape(statement.paper), ours, *here)
-        if claim.note:
-            add_row("", f"[dim]{escape(claim.note)}[/dim]")
-    return table
-
-
-def _here(here: Answer) -> str:
-    ours = escape(here.ours)
-    if not here.answer:
-        return f"[dim]{ours}[/dim]"
-    colour = _HERE[here.answer]
-    return f"[{colour} bold]{here.answer}[/{colour} bold]: {ours}"
-
-
-def _count(found: Reproduction, here_only: bool) -> None:
-    verdicts = [claim.verdict for paper in found.papers for claim in paper.claims]
-    told = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
-    if not here_only:
-        Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {told}; {standing(found.papers)}")
-    if found.traced:
-        answers = [one.traced.answer for p in found.papers for c in p.claims for one in c.statements if one.traced]
-        told = ", ".join(f"{answers.count(word)} {_MANY[word]}" for word in ("holds", "does not"))
-        Terminal().print(f"traced ({escape(', '.join(one.name for one in found.traced))}): {told}")
-    if found.here:
-        words = _words_here(found)
-        told = ", ".join(f"{words.count(word)} {many}" for word, many in _MANY.items())
-        where = f"{found.here.mpi}, {counted(found.here.launches, 'launch', 'launches')}"
-        Terminal().print(f"here ({escape(where)}): {told}; {words.count('')} are not asked here")
-
-
-def _words_here(found: Reproduction) -> list[str]:
-    """Returns what this machine answered to each statement; '' to one that is not asked here."""
-    return [one.here.answer for p in found.papers for c in p.claims for one in c.statements if one.here]
-
-
-def _list(wanted: list[Any], as_json: bool) -> None:
-    if as_json:
-        found = [{"paper": paper.name, "id": claim.id, "says": claim.says, "where": claim.where}
-                 for paper, claims in wanted for claim in claims]  # fmt: skip
-        print(json.dumps(found, indent=1))
-        return
-    for paper, claims in wanted:
-        Terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
-        Terminal().print(_listed(claims))
-
-
-def _listed(claims: list[Any]) -> Table:
-    table = Table(Column("claim", key=True), Column("what the paper says", prose=True), Column("where", prose=True))
-    for claim in claims:
-        table.add_row(claim.id, escape(claim.says), escape(claim.where))
-    return table

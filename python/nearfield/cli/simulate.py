@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from nearfield import itself
-from nearfield._native import simulation
 from nearfield.cli.axes import (
     USUAL_MACHINE,
     SimulatedMachine,
@@ -22,26 +19,22 @@ from nearfield.cli.axes import (
     parse_sizes,
     tell_machine,
 )
-from nearfield.cli.case_bar import CaseBar
 from nearfield.errors import UsageError
-from nearfield.machine import load_machine
-from nearfield.machine.frequency import at_frequency
-from nearfield.machine.sweep import parse_sweep
-from nearfield.measure.sim import pool
-from nearfield.measure.sim.cases import BASE, applications, collectives
-from nearfield.measure.sim.operations import Operations, Savings, savings_of, swept_cases
-from nearfield.measure.sim.session import add_to_profile
 from nearfield.measure.sim.usual import RANKS, usual_nodes, usual_ranks_per_node
-from nearfield.measure.stop import Stop
-from nearfield.measure.work import Outcome
-from nearfield.terminal import Column, Table, Terminal, err, print_csv
-from nearfield.units import counted, format_bytes, format_ns
+from nearfield.terminal import err, print_csv
+from nearfield.units import counted
+
+if TYPE_CHECKING:
+    from nearfield.measure.sim.operations import Operations
+    from nearfield.measure.work import Outcome
 
 FURTHER = {"run": "simulate_run", "trace": "simulate_trace"}  # commands besides operations, and their modules
 
 
 def _names(incomplete: str) -> list[str]:
     """Returns the names of operations and commands for completion in the shell."""
+    from nearfield.measure.sim.cases import applications, collectives
+
     return [name for name in (*collectives(), *applications(), *FURTHER) if name.startswith(incomplete)]
 
 
@@ -126,8 +119,18 @@ def command(
 
       nearfield simulate amg fft --nodes 8,64 --policy header-l2,payload-l3 --frequency 2.1
     """
+    from nearfield.cli import simulate_tables as tables
+    from nearfield.cli.case_bar import CaseBar
+    from nearfield.machine import load_machine
+    from nearfield.machine.frequency import at_frequency
+    from nearfield.machine.sweep import parse_sweep
+    from nearfield.measure.sim import pool
+    from nearfield.measure.sim.operations import Operations, savings_of, swept_cases
+    from nearfield.measure.sim.session import add_to_profile
+    from nearfield.measure.stop import Stop
+
     if list_:
-        return _list(as_json)
+        return tables.list_operations(as_json)
     if as_json and as_csv:
         raise UsageError("--json and --csv are two formats", "Give one of them.")
     machine = at_frequency(load_machine(on), frequency) if frequency is not None else load_machine(on)
@@ -153,30 +156,13 @@ def command(
         outcome = add_to_profile(machine, swept_cases(asked, sweeps), runner, bar, out, itself.typed())
     found = savings_of(outcome.rows, sweeps)
     if as_json:
-        print(json.dumps(as_dicts(outcome, asked, found), indent=1))
+        print(json.dumps(tables.as_dicts(outcome, asked, found), indent=1))
     elif as_csv:
-        print_csv([row for one in found for row in rows_of(one)])
+        print_csv([row for one in found for row in tables.rows_of(one)])
     else:
-        show(found, asked)
+        tables.show(found, asked)
     _tell_end(outcome, out)
     raise typer.Exit(0 if outcome.complete else stop.exit_code)
-
-
-# ---- output
-
-
-def show(found: list[Savings], asked: Operations) -> None:
-    """Prints a table per collective and number of nodes."""
-    specs = collectives() | applications()
-    for collective, nodes in dict.fromkeys((one.operation, one.nodes) for one in found):
-        some = [one for one in found if (one.operation, one.nodes) == (collective, nodes)]
-        Terminal().print(f"\n[bold]{collective}[/bold] on {escape(asked.machine.name)}, nodes: {nodes}, "
-                         f"ranks: {some[0].ranks}; bytes: {specs[collective].bytes_are}")  # fmt: skip
-        Terminal().print(_table(some))
-    if found:
-        Terminal().print(
-            "[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]"
-        )
 
 
 def _tell_assumed(ctx: typer.Context, asked: Operations) -> None:
@@ -189,47 +175,6 @@ def _tell_assumed(ctx: typer.Context, asked: Operations) -> None:
     tell_machine(ctx)
 
 
-def _table(some: list[Savings]) -> Table:
-    policies = list(dict.fromkeys(name for one in some for name in one.by_policy))
-    keys = (Column(name, key=True, right=True) for name in ("bytes", *some[0].swept, "slowdown"))
-    table = Table(*keys, *(Column(name, right=True) for name in ("memory", *policies)))
-    last = None
-    for one in some:
-        size = format_bytes(one.size_bytes) if one.size_bytes != last else ""
-        last = one.size_bytes
-        cells = (_percent(one.by_policy.get(name)) for name in policies)
-        swept = (f"{value:g}" if isinstance(value, float) else str(value) for value in one.swept.values())
-        table.add_row(size, *swept, f"{one.slowdown:g}", format_ns(one.base_ns), *cells)
-    return table
-
-
-def _percent(share: float | None) -> str:
-    if share is None:
-        return "-"
-    text = f"{share * 100:+.1f} %"
-    colour = "green" if share >= 0.01 else "red" if share <= -0.01 else "dim"
-    return f"[{colour}]{text}[/{colour}]"
-
-
-def rows_of(one: Savings) -> list[dict[str, Any]]:
-    """Returns a case as rows for --csv, one for each policy: its time, and the share of the base's that it saves."""
-    case = {"operation": one.operation, "nodes": one.nodes, "ranks": one.ranks, "size_bytes": one.size_bytes}
-    case |= {**one.swept, "memory_slowdown": one.slowdown}
-    shares = {BASE: 0.0, **one.by_policy}
-    return [{**case, "policy": name, "mean_time_ns": one.base_ns * (1 - share), "saved": share}
-            for name, share in shares.items()]  # fmt: skip
-
-
-def as_dicts(outcome: Outcome, asked: Operations, found: list[Savings]) -> dict[str, Any]:
-    """Returns what --json prints."""
-    return {
-        "machine": asked.machine.name,
-        "complete": outcome.complete,
-        "cases": [asdict(one) for one in found],
-        "records": outcome.rows,
-    }
-
-
 def _tell_end(outcome: Outcome, out: Path | None) -> None:
     folder = escape(str(out))
     if not outcome.complete:
@@ -237,38 +182,3 @@ def _tell_end(outcome: Outcome, out: Path | None) -> None:
         err.print(f"stopped: {kept}")
     elif out:
         err.print(f"profile: [bold]{folder}[/bold]   next: {escape(itself.command('show', out))}")
-
-
-_Kinds = dict[str, Iterable[simulation.Collective | simulation.Application]]
-
-
-def _list(as_json: bool) -> None:
-    policies = simulation.policies()
-    kinds: _Kinds = {
-        "collective": collectives().values(),
-        "application": applications().values(),
-    }
-    if as_json:
-        print(json.dumps({
-            **{f"{kind}s": [{"name": s.name, "summary": s.summary, "bytes_are": s.bytes_are} for s in specs]
-               for kind, specs in kinds.items()},
-            "policies": [{"name": p.name, "summary": p.summary, "parameters": p.parameters} for p in policies],
-        }, indent=1))  # fmt: skip
-        return
-    for table in _listed(kinds, policies):
-        Terminal().print(table)
-        Terminal().print()
-
-
-def _listed(kinds: _Kinds, policies: list[simulation.Policy]) -> list[Table]:
-    tables = []
-    for kind, specs in kinds.items():
-        table = Table(Column(kind, key=True), Column("what it does", prose=True), Column("bytes are", prose=True))
-        for spec in specs:
-            table.add_row(spec.name, spec.summary, spec.bytes_are)
-        tables.append(table)
-    prose = (Column(heading, prose=True) for heading in ("where incoming bytes go", "parameters"))
-    table = Table(Column("policy", key=True), *prose)
-    for one in policies:
-        table.add_row(one.name, escape(one.summary), ", ".join(one.parameters))
-    return [*tables, table]

@@ -6,37 +6,23 @@ import json
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from nearfield import itself, profile
+from nearfield import itself
 from nearfield.cli.axes import USUAL_MACHINE, SimulatedMachine, parse_factors, parse_policies, tell_machine
-from nearfield.cli.replay_tables import as_dict, runs_as_dict, show, show_runs
-from nearfield.cli.simulated import (
-    Chosen,
-    Course,
-    Simulated,
-    is_command,
-    simulate_apart,
-    simulate_live,
-    simulate_trace,
-)
-from nearfield.cli.traced import Valgrind, traced
+from nearfield.cli.observe_options import Valgrind
 from nearfield.errors import UsageError
-from nearfield.machine import load_machine
-from nearfield.machine.frequency import at_frequency
-from nearfield.measure.sim.axes import check_axes, chosen_policies
-from nearfield.measure.sim.cases import BASE
-from nearfield.measure.sim.usual import usual_nodes_of
-from nearfield.observe.summary import what_names_lack
-from nearfield.observe.trace import Trace
-from nearfield.simulate.program import save
-from nearfield.simulate.replay import Cluster
-from nearfield.simulate.shards import Alone, Shards
 from nearfield.terminal import err
 from nearfield.units import counted
+
+if TYPE_CHECKING:
+    from nearfield.cli.simulated import Chosen, Simulated
+    from nearfield.observe.trace import Trace
+    from nearfield.simulate.replay import Cluster
+    from nearfield.simulate.shards import Alone
 
 
 def command(
@@ -110,6 +96,10 @@ def command(
 
       mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
     """
+    from nearfield.cli.simulated import Course, is_command, simulate_apart, simulate_live, simulate_trace
+    from nearfield.cli.traced import traced
+    from nearfield.simulate.shards import Alone
+
     asked = _Asked(
         ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, apart, out, as_json
     )
@@ -123,6 +113,8 @@ def command(
     elif live and apart and not as_observed:
         if keep or out:
             raise UsageError("--apart runs the command several times", "--keep and --out are for one run")
+        from nearfield.cli.replay_tables import runs_as_dict, show_runs
+
         runs = simulate_apart(what, _choose(asked, Alone()), course)
         if as_json:
             print(json.dumps(runs_as_dict(runs), indent=1))
@@ -155,6 +147,9 @@ class _Asked:
 
 
 def _on_shards(asked: _Asked, what: list[str], valgrind: bool) -> None:
+    from nearfield.cli.simulated import simulate_trace
+    from nearfield.simulate.shards import Shards
+
     with Shards() as shards:
         trace = shards.together(lambda: _trace_of(what, valgrind))
         chosen = shards.together(lambda: _choose(asked, shards))
@@ -164,6 +159,8 @@ def _on_shards(asked: _Asked, what: list[str], valgrind: bool) -> None:
 
 def _trace_of(what: list[str], valgrind: bool) -> Trace:
     """Returns the trace that all processes of an MPI job read. Raises UsageError for a command to observe."""
+    from nearfield.cli.traced import traced
+
     if what and (len(what) != 1 or not Path(what[0]).is_dir()):
         observe = itself.command("observe", "-o", "trace", "--", "COMMAND")
         raise UsageError(f"--mpi takes a trace that is there, not {' '.join(what)}", f"first: {observe}")
@@ -173,9 +170,18 @@ def _trace_of(what: list[str], valgrind: bool) -> Trace:
 
 def _choose(asked: _Asked, shards: Alone) -> Chosen:
     """Returns what is to be simulated. Raises NearfieldError if that, or --out, is impossible."""
+    from nearfield import profile
+    from nearfield.cli.simulated import Chosen
+    from nearfield.machine import load_machine
+    from nearfield.machine.frequency import at_frequency
+    from nearfield.measure.sim.axes import check_axes, chosen_policies
+    from nearfield.measure.sim.cases import BASE
+    from nearfield.measure.sim.usual import usual_nodes_of
+    from nearfield.simulate.replay import Cluster
+
     machine = load_machine(asked.on)
     machine = at_frequency(machine, asked.frequency) if asked.frequency is not None else machine
-    policies = _policies(chosen_policies(machine, parse_policies(asked.policy)))
+    policies = tuple(dict.fromkeys((BASE, *chosen_policies(machine, parse_policies(asked.policy)))))
     slowdowns = tuple(parse_factors(asked.memory_slowdown))
     check_axes(machine, policies, slowdowns)
     if asked.out and not shards.number:
@@ -195,6 +201,10 @@ def _choose(asked: _Asked, shards: Alone) -> Chosen:
 
 def _tell(asked: _Asked, done: Simulated) -> None:
     """Prints what was found, and saves it if it is asked for."""
+    from nearfield.cli.replay_tables import as_dict, show
+    from nearfield.observe.summary import what_names_lack
+    from nearfield.simulate.program import save
+
     if asked.as_json:
         print(json.dumps(as_dict(done.found), indent=1))
     else:
@@ -220,7 +230,3 @@ def ranks_per_node(ranks: int, nodes: int) -> int:
     if ranks % nodes:
         raise UsageError(f"{counted(ranks, 'rank')} cannot be dealt out evenly to {counted(nodes, 'node')}")
     return ranks // nodes
-
-
-def _policies(chosen: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((BASE, *chosen)))

@@ -8,9 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.markup import escape
 
 from nearfield import itself
@@ -22,10 +20,6 @@ from nearfield.observe.observing import observe
 from nearfield.observe.trace import BrokenTraceError, Trace, newest
 from nearfield.terminal import err
 from nearfield.units import format_rounded
-
-Valgrind = Annotated[
-    bool, typer.Option("--valgrind", help="record loads and stores of a COMMAND that was compiled without hooks")
-]
 
 
 def trace_here(given: Path | None = None) -> Trace:

@@ -30,10 +30,9 @@ class Verbs(Group):
         name, found, rest = super().resolve_command(ctx, args)
         if not found or not name:  # the shell may complete after a word that is no verb
             return name, found, rest
-        verb = _imported(name, name)
         if rest and (inner := further(name).get(rest[0])):
             return f"{name} {rest[0]}", _imported(inner, rest[0]), rest[1:]
-        return name, verb, rest
+        return name, _imported(name, name), rest
 
 
 def further(verb: str) -> dict[str, str]:

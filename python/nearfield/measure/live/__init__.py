@@ -1,5 +1,1 @@
 """The live backend: ranks of a real MPI on this machine, or on the nodes of a hostfile."""
-
-from nearfield.measure.live.session import Listener, probe
-
-__all__ = ["Listener", "probe"]

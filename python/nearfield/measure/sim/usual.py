@@ -4,9 +4,10 @@ ranks of a program need, or as make a cluster of collectives and applications wi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from nearfield.machine import DescribedMachine
-from nearfield.measure.sim.cases import applications
+if TYPE_CHECKING:
+    from nearfield.machine import DescribedMachine
 
 RANKS = 64  # at least, in all
 
@@ -14,6 +15,8 @@ RANKS = 64  # at least, in all
 def usual_ranks_per_node(machine: DescribedMachine, names: Iterable[str]) -> int:
     """Returns the cores of a node; for applications, which split their problem by powers of two, the largest power of
     two that these cores make."""
+    from nearfield.measure.sim.cases import applications
+
     cores = machine.cores.value if machine.cores else 1
     return 1 << (cores.bit_length() - 1) if any(name in applications() for name in names) else cores
 

@@ -14,7 +14,7 @@ from typing import Any
 from nearfield import itself, profile
 from nearfield.base.files import writing
 from nearfield.errors import MeasurementError, NearfieldError, ProfileError
-from nearfield.measure.live import Listener, probe
+from nearfield.measure.live.session import Listener, probe
 from nearfield.measure.request import Request
 from nearfield.measure.work import Work
 from nearfield.profile import Profile

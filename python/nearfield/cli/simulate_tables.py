@@ -1,0 +1,107 @@
+"""Shows what `nearfield simulate` found: tables, rows for --csv, and what --json prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from rich.markup import escape
+
+from nearfield._native import simulation
+from nearfield.measure.sim.cases import BASE, applications, collectives
+from nearfield.measure.sim.operations import Operations, Savings
+from nearfield.measure.work import Outcome
+from nearfield.terminal import Column, Table, Terminal
+from nearfield.units import format_bytes, format_ns
+
+_Kinds = dict[str, Iterable[simulation.Collective | simulation.Application]]
+
+
+def show(found: list[Savings], asked: Operations) -> None:
+    """Prints a table per collective and number of nodes."""
+    specs = collectives() | applications()
+    for collective, nodes in dict.fromkeys((one.operation, one.nodes) for one in found):
+        some = [one for one in found if (one.operation, one.nodes) == (collective, nodes)]
+        Terminal().print(f"\n[bold]{collective}[/bold] on {escape(asked.machine.name)}, nodes: {nodes}, "
+                         f"ranks: {some[0].ranks}; bytes: {specs[collective].bytes_are}")  # fmt: skip
+        Terminal().print(_table(some))
+    if found:
+        Terminal().print(
+            "[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]"
+        )
+
+
+def _table(some: list[Savings]) -> Table:
+    policies = list(dict.fromkeys(name for one in some for name in one.by_policy))
+    keys = (Column(name, key=True, right=True) for name in ("bytes", *some[0].swept, "slowdown"))
+    table = Table(*keys, *(Column(name, right=True) for name in ("memory", *policies)))
+    last = None
+    for one in some:
+        size = format_bytes(one.size_bytes) if one.size_bytes != last else ""
+        last = one.size_bytes
+        cells = (_percent(one.by_policy.get(name)) for name in policies)
+        swept = (f"{value:g}" if isinstance(value, float) else str(value) for value in one.swept.values())
+        table.add_row(size, *swept, f"{one.slowdown:g}", format_ns(one.base_ns), *cells)
+    return table
+
+
+def _percent(share: float | None) -> str:
+    if share is None:
+        return "-"
+    text = f"{share * 100:+.1f} %"
+    colour = "green" if share >= 0.01 else "red" if share <= -0.01 else "dim"
+    return f"[{colour}]{text}[/{colour}]"
+
+
+def rows_of(one: Savings) -> list[dict[str, Any]]:
+    """Returns a case as rows for --csv, one for each policy: its time, and the share of the base's that it saves."""
+    case = {"operation": one.operation, "nodes": one.nodes, "ranks": one.ranks, "size_bytes": one.size_bytes}
+    case |= {**one.swept, "memory_slowdown": one.slowdown}
+    shares = {BASE: 0.0, **one.by_policy}
+    return [{**case, "policy": name, "mean_time_ns": one.base_ns * (1 - share), "saved": share}
+            for name, share in shares.items()]  # fmt: skip
+
+
+def as_dicts(outcome: Outcome, asked: Operations, found: list[Savings]) -> dict[str, Any]:
+    """Returns what --json prints."""
+    return {
+        "machine": asked.machine.name,
+        "complete": outcome.complete,
+        "cases": [asdict(one) for one in found],
+        "records": outcome.rows,
+    }
+
+
+def list_operations(as_json: bool) -> None:
+    """Prints the collectives, applications and policies."""
+    policies = simulation.policies()
+    kinds: _Kinds = {
+        "collective": collectives().values(),
+        "application": applications().values(),
+    }
+    if as_json:
+        print(json.dumps({
+            **{f"{kind}s": [{"name": s.name, "summary": s.summary, "bytes_are": s.bytes_are} for s in specs]
+               for kind, specs in kinds.items()},
+            "policies": [{"name": p.name, "summary": p.summary, "parameters": p.parameters} for p in policies],
+        }, indent=1))  # fmt: skip
+        return
+    for table in _listed(kinds, policies):
+        Terminal().print(table)
+        Terminal().print()
+
+
+def _listed(kinds: _Kinds, policies: list[simulation.Policy]) -> list[Table]:
+    tables = []
+    for kind, specs in kinds.items():
+        table = Table(Column(kind, key=True), Column("what it does", prose=True), Column("bytes are", prose=True))
+        for spec in specs:
+            table.add_row(spec.name, spec.summary, spec.bytes_are)
+        tables.append(table)
+    prose = (Column(heading, prose=True) for heading in ("where incoming bytes go", "parameters"))
+    table = Table(Column("policy", key=True), *prose)
+    for one in policies:
+        table.add_row(one.name, escape(one.summary), ", ".join(one.parameters))
+    return [*tables, table]
