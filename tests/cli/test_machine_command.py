@@ -150,7 +150,7 @@ def test_this_machine_says_what_only_measuring_tells(here: Path, monkeypatch: py
     is the file whole, unless the profile is another machine's?"""
     profile = load(PROFILE)
     unmeasured = profile.machine.model_copy(update={"clock": type(profile.machine.clock)()})
-    monkeypatch.setattr(cli, "capture_machine", lambda *_: unmeasured)
+    monkeypatch.setattr("nearfield.measure.live.facts.capture_machine", lambda *_: unmeasured)
     assert "10 values that only measuring tells" in made("new", "--from", "here").output
     missing = refusal(Path("machine.toml").read_text(), here)
     assert "9 mistakes" in missing and missing.count("is missing") == 9
@@ -160,7 +160,9 @@ def test_this_machine_says_what_only_measuring_tells(here: Path, monkeypatch: py
     assert [c.shared_by.value for c in loaded(filled, here).cache] == [1, 1, 2]
     assert "without" not in made("new", "--from", "here", "--profile", str(PROFILE), "-o", "whole.toml").output
     assert dict(facts(load_machine("whole.toml"))) == dict(facts(load_machine(str(PROFILE))))
-    monkeypatch.setattr(cli, "capture_machine", lambda *_: profile.machine.model_copy(update={"cores": 3}))
+    monkeypatch.setattr(
+        "nearfield.measure.live.facts.capture_machine", lambda *_: profile.machine.model_copy(update={"cores": 3})
+    )
     with pytest.raises(UsageError) as caught:
         made("new", "--from", "here", "--profile", str(PROFILE), "-o", "other.toml")
     assert "not of this machine" in caught.value.message

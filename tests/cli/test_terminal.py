@@ -13,7 +13,18 @@ import pytest
 import nearfield
 from nearfield import mpi
 from nearfield._native import simulation
-from nearfield.cli import diff, doctor, machine, plan, probe_on, reproduce_tables, show, simulate_tables, tune, tune_all
+from nearfield.cli import (
+    diff,
+    doctor,
+    machine_tables,
+    plan,
+    probe_on,
+    reproduce_tables,
+    show,
+    simulate_tables,
+    tune,
+    tune_all,
+)
 from nearfield.cli import mpi as mpi_command
 from nearfield.doctor import examine
 from nearfield.errors import MeasurementError
@@ -52,8 +63,8 @@ def of_diff() -> list[Table]:
 
 def of_machine() -> list[Table]:
     xeon, old = load_machine("xeon-8470"), load_machine("power5-redstorm")
-    rows = [machine._row(load_machine(name)) for name in machine_files()]
-    return [machine._listed(rows), machine._caches(xeon), machine._sources(facts(old))]
+    rows = [machine_tables.row_of(load_machine(name)) for name in machine_files()]
+    return [machine_tables.listed(rows), machine_tables._caches(xeon), machine_tables._sources(facts(old))]
 
 
 def of_mpi() -> list[Table]:

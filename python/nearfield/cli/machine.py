@@ -8,33 +8,19 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import BaseModel
 from rich.markup import escape
 
 from nearfield import itself
 from nearfield.base.files import write_whole
 from nearfield.cli import complete
 from nearfield.errors import ProfileError, UsageError
-from nearfield.machine import DescribedMachine, Sourced, facts, load_machine, machine_files
-from nearfield.machine.files import as_toml
-from nearfield.machine.new import of_here, of_machine
-from nearfield.machine.quantity import is_size
-from nearfield.machine.simulated import Comparison, comparisons
-from nearfield.measure.live.facts import capture_machine
-from nearfield.profile import load
-from nearfield.profile.store import DEFAULT_NAME
 from nearfield.terminal import Column, Table, Terminal, print_csv
-from nearfield.topology import Topology
-from nearfield.units import format_bytes
 
-CACHE_COLUMNS = ("size_bytes", "ways", "line_bytes", "sub_blocks", "shared_by", "inclusion", "write", "replacement",
-                 "latency_cycles", "bytes_per_cycle")  # fmt: skip
 CONSISTENT = "consistent: simulated, the machine takes the times that its file says."
 NOT_REACHED = (
     "consistent, but not reached: the described cores have too few misses in flight for the described traffic of "
@@ -61,15 +47,18 @@ CsvOption = Annotated[bool, typer.Option("--csv", help="Print a table as CSV and
 @app.command("list")
 def list_machines(as_json: JsonOption = False, as_csv: CsvOption = False) -> None:
     """List the described machines that come with nearfield."""
+    from nearfield.cli import machine_tables as tables
+    from nearfield.machine import load_machine, machine_files
+
     _refuse_both(as_json, as_csv)
-    rows = [_row(load_machine(name)) for name in machine_files()]
+    rows = [tables.row_of(load_machine(name)) for name in machine_files()]
     if as_json:
         print(json.dumps(rows, indent=1))
         return
     if as_csv:
-        print_csv([{name: _words(value) for name, value in row.items()} for row in rows])
+        print_csv([{name: tables.words(value) for name, value in row.items()} for row in rows])
         return
-    Terminal().print(_listed(rows))
+    Terminal().print(tables.listed(rows))
     Terminal().print(
         f"[dim]free: parameters that nobody states; {itself.command('machine', 'show', 'NAME')} lists them[/dim]"
     )
@@ -78,33 +67,6 @@ def list_machines(as_json: JsonOption = False, as_csv: CsvOption = False) -> Non
 def _refuse_both(as_json: bool, as_csv: bool) -> None:
     if as_json and as_csv:
         raise UsageError("--json and --csv are two formats", "Give one of them.")
-
-
-def _words(value: Any) -> Any:
-    """Returns the value as a cell of --csv: a list as words with blanks between them."""
-    return " ".join(map(str, value)) if isinstance(value, list) else value
-
-
-def _listed(rows: list[dict[str, Any]]) -> Table:
-    columns = map(Column, ("cores", "caches", "nodes", "free", "for"))
-    table = Table(Column("name", key=True), *columns, Column("what it is", prose=True))
-    for row in rows:
-        cells = (row["cores"], ", ".join(format_bytes(size, 3) for size in row["cache_bytes"]), row["nodes"])
-        table.add_row(row["name"], *(str(cell or "-") for cell in cells), str(row["free"]), " ".join(row["for"]),
-                      escape(row["title"]))  # fmt: skip
-    return table
-
-
-def _row(machine: DescribedMachine) -> dict[str, Any]:
-    return {
-        "name": machine.name,
-        "title": machine.title,
-        "cores": machine.cores.value if machine.cores else None,
-        "cache_bytes": [cache.size_bytes.value for cache in machine.cache],
-        "nodes": machine.network.max_nodes.value if machine.network else 1 if machine.simulable else None,
-        "free": len(_free(machine)),
-        "for": ["simulate"] * machine.simulable + ["plan"] * (machine.communication is not None),
-    }
 
 
 @app.command()
@@ -127,53 +89,26 @@ def check(
 
       nearfield machine check mine.toml
     """
+    from nearfield.cli import machine_tables as tables
+    from nearfield.machine import load_machine
+    from nearfield.machine.simulated import comparisons
+
     machines = [load_machine(name) for name in names]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(comparisons, machines))
     if as_json:
-        print(json.dumps([_checked(m, c) for m, c in zip(machines, found, strict=True)], indent=1))
+        print(json.dumps([tables.checked(m, c) for m, c in zip(machines, found, strict=True)], indent=1))
     else:
         for machine, compared in zip(machines, found, strict=True):
-            _tell_checked(machine, compared)
-        verdicts = {_verdict(compared) for compared in found}
+            tables.tell_checked(machine, compared)
+        verdicts = {tables.verdict(compared) for compared in found}
         meanings = [text for text in (CONSISTENT, NOT_REACHED) if text.partition(":")[0] in verdicts]
         for line in [*meanings, NOT_COMPARED]:
             Terminal().print(f"[dim]{line}[/dim]")
     wrong = [(m.name, c) for m, compared in zip(machines, found, strict=True) for c in compared if not c.agrees]
     if wrong:
-        causes = "; ".join(f"{name}: {_difference(one)}" for name, one in wrong)
+        causes = "; ".join(f"{name}: {tables.difference(one)}" for name, one in wrong)
         raise ProfileError(causes, " ".join(dict.fromkeys(one.remedy for _, one in wrong)))
-
-
-def _difference(one: Comparison) -> str:
-    numbers = f"{one.simulated:.4g} {one.unit} when simulated, and {one.described:.4g} described"
-    return f"{one.what} is {numbers}, because {one.cause}" if one.cause else f"{one.what} is {numbers}"
-
-
-def _checked(machine: DescribedMachine, compared: list[Comparison]) -> dict[str, Any]:
-    names = ("what", "described", "simulated", "unit", "agrees", "reached", "cause", "remedy")
-    simulated = [{name: getattr(c, name) for name in names} for c in compared]
-    return {"name": machine.name, "kinds": _kinds(machine), "simulated": simulated}
-
-
-def _verdict(compared: list[Comparison]) -> str:
-    if not all(one.agrees for one in compared):
-        return "[red]not as described[/red]"
-    return "consistent" if all(one.reached for one in compared) else "consistent, but not reached"
-
-
-def _tell_checked(machine: DescribedMachine, compared: list[Comparison]) -> None:
-    kinds = ", ".join(f"{count} {kind}" for kind, count in _kinds(machine).items())
-    Terminal().print(f"[bold]{escape(machine.name)}[/bold]: {_verdict(compared)} ({kinds})")
-    for one in compared:
-        mark = "" if one.reachable or one.reached else f"  [yellow]{one.simulated / one.described:.0%} of it[/yellow]"
-        mark += "" if one.agrees else "  [red]differs[/red]"
-        Terminal().print(f"  {one.what}: {one.simulated:.4g} {one.unit}, described {one.described:.4g}{mark}")
-
-
-def _kinds(machine: DescribedMachine) -> dict[str, int]:
-    kinds = [fact.kind for _, fact in facts(machine)]
-    return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
 
 @app.command()
@@ -192,16 +127,20 @@ def show(
 
       nearfield machine show nearfield-profile --toml > mine.toml
     """
+    from nearfield.cli import machine_tables as tables
+    from nearfield.machine import facts, load_machine
+    from nearfield.machine.files import as_toml
+
     _refuse_both(as_json, as_csv)
     machine = load_machine(name)
     if as_csv:
-        print_csv([_fact_row(key, fact) for key, fact in facts(machine)])
+        print_csv([tables.fact_row(key, fact) for key, fact in facts(machine)])
     elif as_file:
         print(as_toml(machine), end="")
     elif as_json:
         print(json.dumps(machine.model_dump(exclude_none=True), indent=1))
     else:
-        _tell(machine, verbose, Terminal())
+        tables.tell(machine, verbose, Terminal())
 
 
 @app.command()
@@ -230,6 +169,12 @@ def new(
 
       nearfield machine new --from here --profile nearfield-profile -o mine.toml
     """
+    from nearfield.machine.new import of_here, of_machine
+    from nearfield.measure.live.facts import capture_machine
+    from nearfield.profile import load
+    from nearfield.profile.store import DEFAULT_NAME
+    from nearfield.topology import Topology
+
     if profile is not None and source != "here":
         raise UsageError("--profile is for --from here", f"A profile's machine: --from {profile}")
     if out.suffix != ".toml":
@@ -260,65 +205,6 @@ def _write_new(out: Path, text: str) -> None:
     write_whole(out, text, "Give another place with -o.")
 
 
-def _tell(machine: DescribedMachine, verbose: bool, console: Terminal) -> None:
-    console.print(f"[bold]{escape(machine.title)}[/bold]\n[dim]sources: {escape(machine.study)}[/dim]")
-    for short, text in machine.references.items():
-        console.print(f"[dim]  {escape(short)}: {escape(text)}[/dim]")
-    if verbose:
-        console.print(_sources(facts(machine)))
-        return
-    if machine.cache:
-        console.print(_caches(machine))
-    for section in type(machine).model_fields:
-        part = getattr(machine, section)
-        if isinstance(part, BaseModel) and section != "cache":
-            pairs = [("", part)] if isinstance(part, Sourced) else facts(part)
-            console.print(f"[bold]{section}[/bold] " + escape(", ".join(_phrase(key, fact) for key, fact in pairs)))
-    if free := _free(machine):
-        console.print("\n[bold]free parameters[/bold]: nobody states them")
-        console.print(_sources(free))
-
-
-def _caches(machine: DescribedMachine) -> Table:
-    used = [name for name in CACHE_COLUMNS if any(getattr(cache, name) for cache in machine.cache)]
-    table = Table(Column("cache", key=True), *map(Column, used))
-    for place, cache in enumerate(machine.cache):
-        table.add_row(str(place), *(_value(name, getattr(cache, name)) for name in used))
-    return table
-
-
-def _phrase(key: str, fact: Sourced) -> str:
-    return f"{key} {_value(key, fact)}".strip() + (" (chosen)" if fact.kind == "chosen" else "")
-
-
-def _sources(pairs: Iterable[tuple[str, Sourced]]) -> Table:
-    columns = map(Column, ("value", "kind", "claims"))
-    table = Table(Column("key", key=True), *columns, Column("source or reason", prose=True))
-    for key, fact in pairs:
-        table.add_row(key, _value(key, fact), fact.kind, " ".join(fact.claims or []), escape(fact.origin))
-    return table
-
-
-def _fact_row(key: str, fact: Sourced) -> dict[str, Any]:
-    claims = " ".join(fact.claims or [])
-    return {"key": key, "value": _words(fact.plain), "kind": fact.kind, "claims": claims, "source": fact.origin}
-
-
-def _free(machine: DescribedMachine) -> list[tuple[str, Sourced]]:
-    return [(key, fact) for key, fact in facts(machine) if fact.kind == "chosen"]
-
-
-def _value(key: str, fact: Sourced | None) -> str:
-    if fact is None:
-        return "-"
-    value = fact.plain
-    if isinstance(value, list):
-        return " x ".join(map(str, value))
-    if is_size(fact):
-        return format_bytes(value)
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
 @app.command()
 def diff(
     a: Annotated[str, _named("The machine to compare with.")],
@@ -326,6 +212,9 @@ def diff(
     as_json: JsonOption = False,
 ) -> None:
     """Compare two machines: every key that is not the same."""
+    from nearfield.cli import machine_tables as tables
+    from nearfield.machine import facts, load_machine
+
     first, second = dict(facts(load_machine(a))), dict(facts(load_machine(b)))
     same = {key for key in first.keys() & second.keys() if first[key].plain == second[key].plain}
     changed = [key for key in dict.fromkeys([*first, *second]) if key not in same]
@@ -339,5 +228,5 @@ def diff(
         return
     table = Table(Column("key", key=True), Column(a), Column(b))
     for key in changed:
-        table.add_row(key, *(escape(_value(key, of.get(key))) for of in (first, second)))
+        table.add_row(key, *(escape(tables.cell(key, of.get(key))) for of in (first, second)))
     Terminal().print(table)

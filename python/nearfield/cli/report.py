@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from nearfield import itself
-from nearfield.advise import LEAST, advise, read_run
 from nearfield.cli.report_plots import FORMATS, require_format, write_plots
 from nearfield.errors import NearfieldError, UsageError
-from nearfield.observe.trace import Trace
-from nearfield.profile import Profile, find_profile, load
-from nearfield.report.advice import Advised
-from nearfield.report.data import as_data
-from nearfield.report.findings import Finding, findings, headlined
-from nearfield.report.markup import write_page
 from nearfield.terminal import Terminal
 from nearfield.tune.places import default_rules
-from nearfield.tune.rules import Rules, applied_by, load_rules, rules_of_mpi
+
+if TYPE_CHECKING:
+    from nearfield.profile import Profile
+    from nearfield.report.advice import Advised
+    from nearfield.report.findings import Finding
+    from nearfield.tune.rules import Rules
 
 TOLD = 4  # number of findings in the terminal
 REPRODUCTION = "reproduction.json"  # nearfield.reproduce writes this file
@@ -87,6 +84,12 @@ def command(
 
       nearfield report before after -o comparison.html
     """
+    from nearfield.profile import find_profile, load
+    from nearfield.report.data import as_data
+    from nearfield.report.findings import findings
+    from nearfield.report.markup import write_page
+    from nearfield.tune.rules import applied_by, load_rules
+
     if trace and (as_json or summary):
         raise UsageError("--trace is for the page", f"For notes alone: {itself.command('advise', trace)}")
     require_format(format_)
@@ -117,7 +120,8 @@ def command(
     if as_json:
         print(json.dumps(as_data(loaded, found).model_dump(), indent=1))
         return
-    page = importlib.import_module("nearfield.report.page")  # plotly takes a while to import
+    from nearfield.report import page  # plotly takes a while to import
+
     target = _target(loaded.path, out, "summary.html" if summary else "report.html")
     apply = applied_by(used, anywhere=True) if used else ""
     if summary:
@@ -132,6 +136,10 @@ def _advised(profile: Profile, trace: Path | None) -> Advised | None:
     """Returns the notes on an observed program, if there is one."""
     if not trace:
         return None
+    from nearfield.advise import LEAST, advise, read_run
+    from nearfield.observe.trace import Trace
+    from nearfield.report.advice import Advised
+
     observed = Trace(trace)
     found = advise(read_run(observed, profile), LEAST)
     return Advised(observed.about.command, found.headline, found.warnings, found.notes, found.remarks)
@@ -148,8 +156,11 @@ def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None, tra
 
 
 def _of_several(folders: list[Path], out: Path | None) -> Path:
+    from nearfield.profile import load
+    from nearfield.report import comparison
+    from nearfield.report.markup import write_page
+
     loaded = [load(folder) for folder in folders]
-    comparison = importlib.import_module("nearfield.report.comparison")
     path = write_page(_target(Path(), out, "comparison.html"), comparison.render(loaded))
     for line in comparison.told(loaded):
         Terminal().print(Text(f"• {line}"))
@@ -164,6 +175,7 @@ def _tell_written(path: Path, open_it: bool) -> None:
 
 
 def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
+    from nearfield.report.markup import write_page
     from nearfield.reproduce import outcome, page
 
     found = outcome.load(folder)
@@ -176,6 +188,8 @@ def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
 def _rules_file(profile: Profile, given: Path | None) -> Path | None:
     """Returns the given rules, else those in the profile's folder, else the default ones; the latter are left out with
     a message if they are of another MPI or processor. Raises UsageError if the former are of another MPI."""
+    from nearfield.tune.rules import rules_of_mpi
+
     beside = profile.path / "rules.toml"
     measured = profile.run.mpi
     if given or beside.exists():
@@ -224,6 +238,8 @@ def _target(folder: Path, out: Path | None, name: str) -> Path:
 
 
 def _tell(found: list[Finding]) -> None:
+    from nearfield.report.findings import headlined
+
     console = Terminal()
     told = headlined(found)[:TOLD] or found[:TOLD]
     for finding in told:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nearfield.base.files import write_whole, writing
 from nearfield.errors import UsageError
-from nearfield.profile import Profile
-from nearfield.tune.rules import Rules
+
+if TYPE_CHECKING:
+    from nearfield.profile import Profile
+    from nearfield.tune.rules import Rules
 
 FORMATS = ("html", "svg", "csv")
 _PLACE = "Give another folder with -o."

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nearfield._native import trace
 from nearfield.base.words import listed
 from nearfield.cli import complete
 from nearfield.cli.axes import USUAL_MACHINE, SimulatedMachine, parse_factors
-from nearfield.cli.trace_tables import as_dict, show
-from nearfield.cli.work_bar import Standing, WorkBar
-from nearfield.measure.stop import Stop
-from nearfield.simulate.memory import Memory
-from nearfield.simulate.source import Source
-from nearfield.simulate.trace import Choice, TraceRun, formats
 from nearfield.terminal import err
-from nearfield.units import format_rounded
+
+if TYPE_CHECKING:
+    from nearfield.measure.stop import Stop
+    from nearfield.simulate.trace import TraceRun
 
 
 def command(
@@ -35,7 +32,7 @@ def command(
         typer.Option(
             "--format",
             metavar="NAME",
-            help=f"{listed(list(formats()))} are known (default: recognised by content)",
+            help=f"{listed([one.name for one in trace.formats()])} are known (default: recognised by content)",
             autocompletion=complete.trace_formats,
         ),
     ] = "",
@@ -74,6 +71,11 @@ def command(
 
       valgrind --tool=lackey --trace-mem=yes --log-fd=9 9>&1 1>/dev/null ./a.out | nearfield simulate trace -
     """
+    from nearfield.cli.trace_tables import as_dict, show
+    from nearfield.measure.stop import Stop
+    from nearfield.simulate.memory import Memory
+    from nearfield.simulate.trace import Choice, TraceRun
+
     memory = Memory(on, parse_factors(memory_slowdown))
     choice = Choice(format_, skip, limit, instructions)
     with Stop() as stop:
@@ -92,34 +94,14 @@ def command(
 
 def _read(run: TraceRun, files: list[str], stop: Stop) -> bool:
     """Reads all traces. Returns whether that came to its end."""
+    from nearfield.cli.trace_bar import TraceBar
+    from nearfield.simulate.source import Source
+
     try:
         for name in files:
-            with stop.run(lambda name=name: Source(name)) as source, _TraceBar(run, source) as bar:  # type: ignore[misc]
+            with stop.run(lambda name=name: Source(name)) as source, TraceBar(run, source) as bar:  # type: ignore[misc]
                 bar.start()
                 run.run(source, lambda bar=bar: bar.pass_on(stop))  # type: ignore[misc]
     except KeyboardInterrupt:
         return False
     return True
-
-
-class _TraceBar(WorkBar):
-    """Shows how far a trace is read, and how many accesses a second are simulated."""
-
-    def __init__(self, run: TraceRun, source: Source, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(err, self.standing)
-        self._run, self._source, self._clock = run, source, clock
-        self._begun, self._before = clock(), run.accesses
-        self._accesses, self._share = run.accesses, run.share(source)
-
-    def pass_on(self, stop: Stop) -> None:
-        """Notes how far it is. Raises KeyboardInterrupt if somebody asked for the end."""
-        self._accesses, self._share = self._run.accesses, self._run.share(self._source)
-        stop.check()
-
-    def standing(self) -> Standing:
-        """Returns how far it is now."""
-        seconds = self._clock() - self._begun
-        rate = (self._accesses - self._before) / seconds if seconds else 0.0
-        left_s = seconds * (1 / self._share - 1) if self._share else None
-        what = f"{format_rounded(self._accesses)} accesses, {format_rounded(rate)} a second, from {self._source.name}"
-        return Standing(what, self._share, left_s)

@@ -1,0 +1,144 @@
+"""Shows described machines: tables, rows for --csv, and what --json prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel
+from rich.markup import escape
+
+from nearfield.machine import DescribedMachine, Sourced, facts
+from nearfield.machine.quantity import is_size
+from nearfield.machine.simulated import Comparison
+from nearfield.terminal import Column, Table, Terminal
+from nearfield.units import format_bytes
+
+CACHE_COLUMNS = ("size_bytes", "ways", "line_bytes", "sub_blocks", "shared_by", "inclusion", "write", "replacement",
+                 "latency_cycles", "bytes_per_cycle")  # fmt: skip
+
+
+def listed(rows: list[dict[str, Any]]) -> Table:
+    """Returns the table of several machines."""
+    columns = map(Column, ("cores", "caches", "nodes", "free", "for"))
+    table = Table(Column("name", key=True), *columns, Column("what it is", prose=True))
+    for row in rows:
+        cells = (row["cores"], ", ".join(format_bytes(size, 3) for size in row["cache_bytes"]), row["nodes"])
+        table.add_row(row["name"], *(str(cell or "-") for cell in cells), str(row["free"]), " ".join(row["for"]),
+                      escape(row["title"]))  # fmt: skip
+    return table
+
+
+def row_of(machine: DescribedMachine) -> dict[str, Any]:
+    """Returns what a list says of a machine."""
+    return {
+        "name": machine.name,
+        "title": machine.title,
+        "cores": machine.cores.value if machine.cores else None,
+        "cache_bytes": [cache.size_bytes.value for cache in machine.cache],
+        "nodes": machine.network.max_nodes.value if machine.network else 1 if machine.simulable else None,
+        "free": len(_free(machine)),
+        "for": ["simulate"] * machine.simulable + ["plan"] * (machine.communication is not None),
+    }
+
+
+def words(value: Any) -> Any:
+    """Returns the value as a cell of --csv: a list as words with blanks between them."""
+    return " ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def tell_checked(machine: DescribedMachine, compared: list[Comparison]) -> None:
+    """Prints whether the machine is as described."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in _kinds(machine).items())
+    Terminal().print(f"[bold]{escape(machine.name)}[/bold]: {verdict(compared)} ({kinds})")
+    for one in compared:
+        mark = "" if one.reachable or one.reached else f"  [yellow]{one.simulated / one.described:.0%} of it[/yellow]"
+        mark += "" if one.agrees else "  [red]differs[/red]"
+        Terminal().print(f"  {one.what}: {one.simulated:.4g} {one.unit}, described {one.described:.4g}{mark}")
+
+
+def difference(one: Comparison) -> str:
+    """Returns in words how a simulated time or rate differs, and which key is the cause."""
+    numbers = f"{one.simulated:.4g} {one.unit} when simulated, and {one.described:.4g} described"
+    return f"{one.what} is {numbers}, because {one.cause}" if one.cause else f"{one.what} is {numbers}"
+
+
+def checked(machine: DescribedMachine, compared: list[Comparison]) -> dict[str, Any]:
+    """Returns what --json prints of a check."""
+    names = ("what", "described", "simulated", "unit", "agrees", "reached", "cause", "remedy")
+    simulated = [{name: getattr(c, name) for name in names} for c in compared]
+    return {"name": machine.name, "kinds": _kinds(machine), "simulated": simulated}
+
+
+def verdict(compared: list[Comparison]) -> str:
+    """Returns whether the machine is as described, in a word or two."""
+    if not all(one.agrees for one in compared):
+        return "[red]not as described[/red]"
+    return "consistent" if all(one.reached for one in compared) else "consistent, but not reached"
+
+
+def _kinds(machine: DescribedMachine) -> dict[str, int]:
+    kinds = [fact.kind for _, fact in facts(machine)]
+    return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+
+
+def tell(machine: DescribedMachine, verbose: bool, console: Terminal) -> None:
+    """Prints what the machine has."""
+    console.print(f"[bold]{escape(machine.title)}[/bold]\n[dim]sources: {escape(machine.study)}[/dim]")
+    for short, text in machine.references.items():
+        console.print(f"[dim]  {escape(short)}: {escape(text)}[/dim]")
+    if verbose:
+        console.print(_sources(facts(machine)))
+        return
+    if machine.cache:
+        console.print(_caches(machine))
+    for section in type(machine).model_fields:
+        part = getattr(machine, section)
+        if isinstance(part, BaseModel) and section != "cache":
+            pairs = [("", part)] if isinstance(part, Sourced) else facts(part)
+            console.print(f"[bold]{section}[/bold] " + escape(", ".join(_phrase(key, fact) for key, fact in pairs)))
+    if free := _free(machine):
+        console.print("\n[bold]free parameters[/bold]: nobody states them")
+        console.print(_sources(free))
+
+
+def _caches(machine: DescribedMachine) -> Table:
+    used = [name for name in CACHE_COLUMNS if any(getattr(cache, name) for cache in machine.cache)]
+    table = Table(Column("cache", key=True), *map(Column, used))
+    for place, cache in enumerate(machine.cache):
+        table.add_row(str(place), *(cell(name, getattr(cache, name)) for name in used))
+    return table
+
+
+def _phrase(key: str, fact: Sourced) -> str:
+    return f"{key} {cell(key, fact)}".strip() + (" (chosen)" if fact.kind == "chosen" else "")
+
+
+def _sources(pairs: Iterable[tuple[str, Sourced]]) -> Table:
+    columns = map(Column, ("value", "kind", "claims"))
+    table = Table(Column("key", key=True), *columns, Column("source or reason", prose=True))
+    for key, fact in pairs:
+        table.add_row(key, cell(key, fact), fact.kind, " ".join(fact.claims or []), escape(fact.origin))
+    return table
+
+
+def fact_row(key: str, fact: Sourced) -> dict[str, Any]:
+    """Returns a key as a row for --csv."""
+    claims = " ".join(fact.claims or [])
+    return {"key": key, "value": words(fact.plain), "kind": fact.kind, "claims": claims, "source": fact.origin}
+
+
+def _free(machine: DescribedMachine) -> list[tuple[str, Sourced]]:
+    return [(key, fact) for key, fact in facts(machine) if fact.kind == "chosen"]
+
+
+def cell(key: str, fact: Sourced | None) -> str:
+    """Returns the value of a key as a table shows it."""
+    if fact is None:
+        return "-"
+    value = fact.plain
+    if isinstance(value, list):
+        return " x ".join(map(str, value))
+    if is_size(fact):
+        return format_bytes(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,36 @@
+"""Shows how far the traces of `nearfield simulate trace` are read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from nearfield.cli.work_bar import Standing, WorkBar
+from nearfield.measure.stop import Stop
+from nearfield.simulate.source import Source
+from nearfield.simulate.trace import TraceRun
+from nearfield.terminal import err
+from nearfield.units import format_rounded
+
+
+class TraceBar(WorkBar):
+    """Shows how far a trace is read, and how many accesses a second are simulated."""
+
+    def __init__(self, run: TraceRun, source: Source, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(err, self.standing)
+        self._run, self._source, self._clock = run, source, clock
+        self._begun, self._before = clock(), run.accesses
+        self._accesses, self._share = run.accesses, run.share(source)
+
+    def pass_on(self, stop: Stop) -> None:
+        """Notes how far it is. Raises KeyboardInterrupt if somebody asked for the end."""
+        self._accesses, self._share = self._run.accesses, self._run.share(self._source)
+        stop.check()
+
+    def standing(self) -> Standing:
+        """Returns how far it is now."""
+        seconds = self._clock() - self._begun
+        rate = (self._accesses - self._before) / seconds if seconds else 0.0
+        left_s = seconds * (1 / self._share - 1) if self._share else None
+        what = f"{format_rounded(self._accesses)} accesses, {format_rounded(rate)} a second, from {self._source.name}"
+        return Standing(what, self._share, left_s)
