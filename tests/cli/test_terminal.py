@@ -17,10 +17,10 @@ from nearfield.cli import (
     diff,
     doctor,
     machine_tables,
-    plan,
+    plan_tables,
     probe_on,
     reproduce_tables,
-    show,
+    show_tables,
     simulate_tables,
     tune,
     tune_all,
@@ -49,9 +49,12 @@ WIDTHS = (60, 80, 120, 200, None)
 
 def of_show() -> list[Table]:
     """Returns the tables of all records, every metric of each scenario."""
-    profile, notes = load(DATA / "epyc-vm-quiet"), show.Footnotes()
+    profile, notes = load(DATA / "epyc-vm-quiet"), show_tables.Footnotes()
     records = [one for _, one in profile.records.group_by("scenario", "metric", maintain_order=True)]
-    return [show.header(profile), *(show.render(grid, notes)[1] for one in records for grid in grids(one))]
+    return [
+        show_tables.header(profile),
+        *(show_tables.render(grid, notes)[1] for one in records for grid in grids(one)),
+    ]
 
 
 def of_diff() -> list[Table]:
@@ -95,7 +98,7 @@ def of_explain() -> list[Table]:
 
 
 def of_plan() -> list[Table]:
-    return [plan.draw(splits([256, 256, 256], 32, default().costs, ranks_per_node=8), 3)]
+    return [plan_tables.draw(splits([256, 256, 256], 32, default().costs, ranks_per_node=8), 3)]
 
 
 def of_probe() -> list[Table]:

@@ -13,11 +13,7 @@ from rich.markup import escape
 from nearfield.cli.run import CONTEXT as CONTEXT
 from nearfield.cli.run import CommandArgument, MpiOption
 from nearfield.errors import NOT_DECIDED
-from nearfield.forecast import saying
-from nearfield.forecast.recording import recording
-from nearfield.forecast.sources import prices_for
 from nearfield.terminal import Terminal, err
-from nearfield.tune.child import run_as_child
 
 
 def command(
@@ -54,6 +50,11 @@ def command(
 
       nearfield forecast --json -p demo-profile -- srun -n 64 ./app input
     """
+    from nearfield.forecast import saying
+    from nearfield.forecast.recording import recording
+    from nearfield.forecast.sources import prices_for
+    from nearfield.tune.child import run_as_child
+
     prices = prices_for(rules, profile)
     with recording(
         argv, os.environ, mpi_name=mpi_name, out=out, progress=lambda line: err.print(f"nearfield: {line}")

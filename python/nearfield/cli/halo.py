@@ -11,11 +11,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nearfield import mpi
 from nearfield.cli import complete
 from nearfield.errors import MpiError
-from nearfield.plan import measured, text_of
-from nearfield.profile import load
 
 
 def command(
@@ -60,11 +57,16 @@ def command(
         export NEARFIELD_HALO_COSTS=$PWD/costs
     """
     if costs is not None:
+        from nearfield.plan import measured, text_of
+        from nearfield.profile import load
+
         known = measured(load(costs))
         for note in known.notes:
             print(note, file=sys.stderr)
         print(text_of(known), end="")
         return
+    from nearfield import mpi
+
     chosen = mpi.discover() if everything else [mpi.choose(name)]
     if (flags or fortran_flags) and len(chosen) > 1:
         raise MpiError("flags are of one MPI", "name it with --mpi")
@@ -88,12 +90,16 @@ def command(
 
 def flags_of(library: Path) -> str:
     """Returns the options of a compiler that builds a program with this library."""
-    return f"-I{mpi.native_source() / 'include'} {_linking(library)}"
+    from nearfield.mpi import native_source
+
+    return f"-I{native_source() / 'include'} {_linking(library)}"
 
 
 def fortran_flags_of(library: Path) -> str:
     """Returns the options for Fortran. The module's source stands first: the program's own compiler must compile it."""
-    module = mpi.native_source() / "src" / "halo" / "fortran" / "nearfield_halo.f90"
+    from nearfield.mpi import native_source
+
+    module = native_source() / "src" / "halo" / "fortran" / "nearfield_halo.f90"
     return f"{module} -Wl,--no-as-needed {_linking(library)}"
 
 

@@ -10,8 +10,6 @@ from rich.markup import escape
 
 from nearfield import itself
 from nearfield.cli import complete
-from nearfield.observe.ending import signal_name
-from nearfield.observe.observing import folder_for, observe
 from nearfield.terminal import err
 from nearfield.units import counted, format_bytes, format_rounded
 
@@ -63,6 +61,9 @@ def command(
 
       nearfield observe show app.trace
     """
+    from nearfield.observe.ending import signal_name
+    from nearfield.observe.observing import folder_for, observe
+
     out = out or folder_for(argv)
     done = observe(
         argv, out, region=region, valgrind=valgrind, force=force, mpi_name=mpi_name,

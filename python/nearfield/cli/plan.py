@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from nearfield._native import Costs, Face, Plan
 from nearfield.cli import complete
 from nearfield.errors import UsageError
-from nearfield.machine import load_machine
-from nearfield.measure.sim.cases import Case
-from nearfield.measure.sim.costs import message_records
-from nearfield.measure.sim.pool import cores
-from nearfield.measure.sim.store import Listener
-from nearfield.plan import Known, default, described, measured, simulated, splits
-from nearfield.plan.words import (
-    against_best,
-    costs_text,
-    faces_text,
-    one_per_split,
-    runs_text,
-    share_text,
-    split_text,
-    uneven,
-    verdict,
-)
-from nearfield.profile import load
-from nearfield.terminal import Column, Table, Terminal, print_csv
-from nearfield.units import counted, format_ns, parse_bytes
+from nearfield.terminal import print_csv
+from nearfield.units import parse_bytes
 
-LEGEND = (
-    "time: of an exchange, on the slowest rank. node: ranks of one node. box: cells of that rank. faces: what it waits "
-    "for, per dimension.\npieces: the shortest contiguous ones of a face. The last dimension is contiguous (C order)."
-)
+if TYPE_CHECKING:
+    from nearfield.plan import Known
 
 
 def command(
@@ -94,6 +70,11 @@ def command(
 
       nearfield plan 4096x4096 -n 48 --halo 2 --corners --profile nearfield-profile --dims 8x6
     """
+    from nearfield.cli import plan_tables as tables
+    from nearfield.cli.plan_costs import costs_known
+    from nearfield.plan import splits
+    from nearfield.plan.words import against_best
+
     if as_json and as_csv:
         raise UsageError("--json and --csv are two formats", "Give one of them.")
     extents = counts(grid, "grid")
@@ -105,15 +86,15 @@ def command(
     )  # fmt: skip
     plans = ask(dims=counts(dims, "split", least=0) if dims else None)
     if as_json:
-        print(json.dumps(as_dict(known, plans, len(extents)), indent=1))
+        print(json.dumps(tables.as_dict(known, plans, len(extents)), indent=1))
         return
     if as_csv:
-        print_csv([plan_row(plan, len(extents)) for plan in plans])
+        print_csv([tables.plan_row(plan, len(extents)) for plan in plans])
         return
-    notes = [*known.notes, *unequal(plans[0], extents, ranks)]
+    notes = [*known.notes, *tables.unequal(plans[0], extents, ranks)]
     if dims:
         notes.append(against_best(plans[0], ask()[0], len(extents)))
-    show(known, plans, notes, len(extents), top)
+    tables.show(known, plans, notes, len(extents), top)
 
 
 def counts(text: str, what: str, least: int = 1) -> list[int]:
@@ -137,120 +118,3 @@ def full_nodes(ranks: int, wanted: int | None, known: Known) -> int | None:
         raise UsageError(f"{problem}, and only full nodes are planned", f"Give a number that divides {ranks}: {full}.")
     known.notes.append(f"{problem}, so that {full} are planned on each.")
     return full
-
-
-def costs_known(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> Known:
-    """Returns the costs from the one source that the options name; the defaults if they name none."""
-    if profile is not None and on is not None:
-        raise UsageError("--profile and --on name two machines", "Give one of them.")
-    if mode is not None and on is None:
-        raise UsageError("--mode is of a described machine", "Name it: --on t3e-900.")
-    known = costs_on(on, mode) if on is not None else measured(load(profile)) if profile is not None else default()
-    if messages:
-        known.costs.in_place = None
-    return known
-
-
-def costs_on(name: str, mode: str | None) -> Known:
-    """Returns the costs that a described machine's file states, else simulated ones."""
-    machine = load_machine(name)
-    if machine.communication or mode is not None or not machine.simulable:
-        return described(machine, mode)
-    listener = Telling(f"simulating what messages cost on {machine.name}, once")
-    return simulated(machine, message_records(machine, cores(), listener))
-
-
-class Telling(Listener):
-    """Tells the user once that simulating takes a while, and shows how far it is."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def plan(self, cases: list[Case], kept: int) -> None:
-        print(f"{self._what}: {counted(len(cases), 'case')}, {cores()} at a time", file=sys.stderr)
-
-
-def unequal(best: Plan, extents: list[int], ranks: int) -> list[str]:
-    """Returns a sentence about boxes of different sizes; nothing if all are equal."""
-    factor = uneven(best, extents, ranks)
-    return [f"Its boxes are not equal: the slowest rank has {factor:.2f}x of the mean cells."] if factor else []
-
-
-def show(known: Known, plans: list[Plan], notes: list[str], dimensions: int, top: int) -> None:
-    """Prints the costs, the best `top` splits, the notes and the verdict."""
-    console = Terminal()
-    console.print(f"costs of {escape(known.origin)}\n{escape(costs_text(known.costs))}\n")
-    listed = one_per_split(plans)
-    console.print(draw(listed[:top], dimensions))
-    console.print(f"[dim]{LEGEND}[/dim]")
-    if len(listed) > top:
-        console.print(f"[dim]{len(listed) - top} more splits: --top {len(listed)}[/dim]")
-    for note in notes:
-        console.print(f"[yellow]![/yellow] {escape(note)}")
-    console.print(f"[bold]{escape(verdict(plans, dimensions))}[/bold]")
-
-
-def draw(plans: list[Plan], dimensions: int) -> Table:
-    """Returns a table with a row for each plan, the best one first."""
-    times = (Column(name, right=True) for name in ("time", "latency", "bytes", "strides"))
-    table = Table(Column("split", key=True), *map(Column, ("node", "box")), *times, *map(Column, ("faces", "pieces")))
-    for number, plan in enumerate(plans):
-        shares = (share_text(p, plan) for p in (plan.parts.latency_ns, plan.parts.bytes_ns, plan.parts.strided_ns))
-        places = (split_text(counts, dimensions) for counts in (plan.dims, plan.node_dims, plan.box))
-        style = "bold green" if number == 0 else ""
-        texts = (*places, format_ns(plan.time_ns), *shares, faces_text(plan, dimensions), runs_text(plan))
-        table.add_row(*texts, style=style)
-    return table
-
-
-def as_dict(known: Known, plans: list[Plan], dimensions: int) -> dict[str, Any]:
-    """Returns what --json prints."""
-    return {
-        "origin": known.origin,
-        "notes": known.notes,
-        "costs": costs_dict(known.costs),
-        "verdict": verdict(plans, dimensions),
-        "plans": [plan_dict(plan, dimensions) for plan in plans],
-    }
-
-
-def costs_dict(costs: Costs) -> dict[str, Any]:
-    """Returns costs as plain data; None for what the machine does not have."""
-    links = {"in_place": costs.in_place, "same_node": costs.same_node, "network": costs.network}
-    return {name: _plain(link, _LINK) if link else None for name, link in links.items()}
-
-
-_LINK = ("latency_ns", "ns_per_byte", "strided", "banked", "load_factor", "load_from_bytes")
-_PARTS = ("latency_ns", "bytes_ns", "strided_ns")
-
-
-def _plain(struct: Any, names: Iterable[str]) -> dict[str, Any]:
-    return {name: getattr(struct, name) for name in names}
-
-
-def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
-    """Returns a plan as plain data."""
-    return {
-        "dims": plan.dims[-dimensions:],
-        "node_dims": plan.node_dims[-dimensions:],
-        "box": plan.box[-dimensions:],
-        "time_ns": plan.time_ns,
-        **_plain(plan.parts, _PARTS),
-        "messages": plan.messages,
-        "network_messages": plan.network_messages,
-        "faces": [face_dict(face) for face in plan.faces[-dimensions:]],
-    }
-
-
-def plan_row(plan: Plan, dimensions: int) -> dict[str, Any]:
-    """Returns a plan as a row of --csv: the numbers of `plan_dict` without those of single faces."""
-    names = {"split": "dims", "node": "node_dims", "box": "box"}
-    found = plan_dict(plan, dimensions)
-    splits = {name: "x".join(map(str, found.pop(key))) for name, key in names.items()}
-    found.pop("faces")
-    return splits | found
-
-
-def face_dict(face: Face) -> dict[str, int]:
-    """Returns the messages of one dimension as plain data."""
-    return {"messages": face.messages, **_plain(face.message, ("bytes", "run_bytes", "stride_bytes"))}

@@ -16,12 +16,11 @@ from nearfield.cli import complete
 from nearfield.cli.rewrite_options import LinkOption, MeasureOption, RanksOption, RunInOption, RunOption, VerifyOption
 from nearfield.errors import UsageError
 from nearfield.notes import as_dict, as_sarif
-from nearfield.rewrite.patch import Patch
 from nearfield.terminal import Terminal, err
 from nearfield.units import counted
 
 if TYPE_CHECKING:
-    from nearfield.rewrite import Analysis
+    from nearfield.rewrite import Analysis, Patch
 
 CONTEXT = {"allow_interspersed_args": True}
 

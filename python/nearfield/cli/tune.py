@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from nearfield import itself
-from nearfield.cli import complete, tune_all
-from nearfield.cli.tune_sitting import INTERRUPTED, Asked, Sitting, is_saved
+from nearfield.cli import complete
 from nearfield.errors import NOT_DECIDED, UsageError
 from nearfield.terminal import Column, Table, Terminal, err
 from nearfield.tune import places
 from nearfield.tune.criterion import NEVER_BELOW
-from nearfield.tune.request import Request
-from nearfield.tune.rules import Rules, RuleTable, applied_by, require_writable
-from nearfield.tune.unfinished import Unfinished
 from nearfield.units import format_bytes, format_span, parse_bytes
+
+if TYPE_CHECKING:
+    from nearfield.cli.tune_sitting import Asked
+    from nearfield.tune.rules import Rules, RuleTable
 
 
 def command(
@@ -102,6 +102,10 @@ def command(
 
       nearfield tune --all-mpis --budget 120 -o site-rules
     """
+    from nearfield.cli import tune_all
+    from nearfield.cli.tune_sitting import Asked
+    from nearfield.tune.request import Request
+
     if all_mpis and mpi_name:
         raise UsageError("--all-mpis and --mpi exclude each other", "leave one of them out")
     if resume and overwrite:
@@ -133,6 +137,10 @@ def _given(ctx: typer.Context) -> frozenset[str]:
 
 
 def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
+    from nearfield.cli.tune_sitting import INTERRUPTED, Sitting
+    from nearfield.tune.rules import require_writable
+    from nearfield.tune.unfinished import Unfinished
+
     if out.is_dir():
         raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / places.FILE}, or tune with --all-mpis")
     if not asked.resume:
@@ -166,6 +174,9 @@ def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
 
 def _tell_next(rules: Rules, out: Path) -> None:
     """Says where the rules are and what to do next. Ends with NOT_DECIDED if a distance is not decided."""
+    from nearfield.cli.tune_sitting import is_saved
+    from nearfield.tune.rules import applied_by
+
     if is_saved(rules):
         err.print(f"rules: [bold]{escape(str(out))}[/bold]")
     elif out.exists():

@@ -1,0 +1,47 @@
+"""The costs of messages that `nearfield plan` takes, from the source that its options name."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from nearfield.errors import UsageError
+from nearfield.machine import load_machine
+from nearfield.measure.sim.cases import Case
+from nearfield.measure.sim.costs import message_records
+from nearfield.measure.sim.pool import cores
+from nearfield.measure.sim.store import Listener
+from nearfield.plan import Known, default, described, measured, simulated
+from nearfield.profile import load
+from nearfield.units import counted
+
+
+def costs_known(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> Known:
+    """Returns the costs from the one source that the options name; the defaults if they name none."""
+    if profile is not None and on is not None:
+        raise UsageError("--profile and --on name two machines", "Give one of them.")
+    if mode is not None and on is None:
+        raise UsageError("--mode is of a described machine", "Name it: --on t3e-900.")
+    known = costs_on(on, mode) if on is not None else measured(load(profile)) if profile is not None else default()
+    if messages:
+        known.costs.in_place = None
+    return known
+
+
+def costs_on(name: str, mode: str | None) -> Known:
+    """Returns the costs that a described machine's file states, else simulated ones."""
+    machine = load_machine(name)
+    if machine.communication or mode is not None or not machine.simulable:
+        return described(machine, mode)
+    listener = Telling(f"simulating what messages cost on {machine.name}, once")
+    return simulated(machine, message_records(machine, cores(), listener))
+
+
+class Telling(Listener):
+    """Tells the user once that simulating takes a while, and shows how far it is."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def plan(self, cases: list[Case], kept: int) -> None:
+        print(f"{self._what}: {counted(len(cases), 'case')}, {cores()} at a time", file=sys.stderr)

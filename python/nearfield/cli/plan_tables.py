@@ -1,0 +1,114 @@
+"""Shows plans: the table for people, rows for --csv, and what --json prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.markup import escape
+
+from nearfield._native import Costs, Face, Plan
+from nearfield.plan import Known
+from nearfield.plan.words import (
+    costs_text,
+    faces_text,
+    one_per_split,
+    runs_text,
+    share_text,
+    split_text,
+    uneven,
+    verdict,
+)
+from nearfield.terminal import Column, Table, Terminal
+from nearfield.units import format_ns
+
+LEGEND = (
+    "time: of an exchange, on the slowest rank. node: ranks of one node. box: cells of that rank. faces: what it waits "
+    "for, per dimension.\npieces: the shortest contiguous ones of a face. The last dimension is contiguous (C order)."
+)
+
+
+def unequal(best: Plan, extents: list[int], ranks: int) -> list[str]:
+    """Returns a sentence about boxes of different sizes; nothing if all are equal."""
+    factor = uneven(best, extents, ranks)
+    return [f"Its boxes are not equal: the slowest rank has {factor:.2f}x of the mean cells."] if factor else []
+
+
+def show(known: Known, plans: list[Plan], notes: list[str], dimensions: int, top: int) -> None:
+    """Prints the costs, the best `top` splits, the notes and the verdict."""
+    console = Terminal()
+    console.print(f"costs of {escape(known.origin)}\n{escape(costs_text(known.costs))}\n")
+    listed = one_per_split(plans)
+    console.print(draw(listed[:top], dimensions))
+    console.print(f"[dim]{LEGEND}[/dim]")
+    if len(listed) > top:
+        console.print(f"[dim]{len(listed) - top} more splits: --top {len(listed)}[/dim]")
+    for note in notes:
+        console.print(f"[yellow]![/yellow] {escape(note)}")
+    console.print(f"[bold]{escape(verdict(plans, dimensions))}[/bold]")
+
+
+def draw(plans: list[Plan], dimensions: int) -> Table:
+    """Returns a table with a row for each plan, the best one first."""
+    times = (Column(name, right=True) for name in ("time", "latency", "bytes", "strides"))
+    table = Table(Column("split", key=True), *map(Column, ("node", "box")), *times, *map(Column, ("faces", "pieces")))
+    for number, plan in enumerate(plans):
+        shares = (share_text(p, plan) for p in (plan.parts.latency_ns, plan.parts.bytes_ns, plan.parts.strided_ns))
+        places = (split_text(counts, dimensions) for counts in (plan.dims, plan.node_dims, plan.box))
+        style = "bold green" if number == 0 else ""
+        texts = (*places, format_ns(plan.time_ns), *shares, faces_text(plan, dimensions), runs_text(plan))
+        table.add_row(*texts, style=style)
+    return table
+
+
+def as_dict(known: Known, plans: list[Plan], dimensions: int) -> dict[str, Any]:
+    """Returns what --json prints."""
+    return {
+        "origin": known.origin,
+        "notes": known.notes,
+        "costs": costs_dict(known.costs),
+        "verdict": verdict(plans, dimensions),
+        "plans": [plan_dict(plan, dimensions) for plan in plans],
+    }
+
+
+def costs_dict(costs: Costs) -> dict[str, Any]:
+    """Returns costs as plain data; None for what the machine does not have."""
+    links = {"in_place": costs.in_place, "same_node": costs.same_node, "network": costs.network}
+    return {name: _plain(link, _LINK) if link else None for name, link in links.items()}
+
+
+_LINK = ("latency_ns", "ns_per_byte", "strided", "banked", "load_factor", "load_from_bytes")
+_PARTS = ("latency_ns", "bytes_ns", "strided_ns")
+
+
+def _plain(struct: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(struct, name) for name in names}
+
+
+def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
+    """Returns a plan as plain data."""
+    return {
+        "dims": plan.dims[-dimensions:],
+        "node_dims": plan.node_dims[-dimensions:],
+        "box": plan.box[-dimensions:],
+        "time_ns": plan.time_ns,
+        **_plain(plan.parts, _PARTS),
+        "messages": plan.messages,
+        "network_messages": plan.network_messages,
+        "faces": [face_dict(face) for face in plan.faces[-dimensions:]],
+    }
+
+
+def plan_row(plan: Plan, dimensions: int) -> dict[str, Any]:
+    """Returns a plan as a row of --csv: the numbers of `plan_dict` without those of single faces."""
+    names = {"split": "dims", "node": "node_dims", "box": "box"}
+    found = plan_dict(plan, dimensions)
+    splits = {name: "x".join(map(str, found.pop(key))) for name, key in names.items()}
+    found.pop("faces")
+    return splits | found
+
+
+def face_dict(face: Face) -> dict[str, int]:
+    """Returns the messages of one dimension as plain data."""
+    return {"messages": face.messages, **_plain(face.message, ("bytes", "run_bytes", "stride_bytes"))}
