@@ -14,7 +14,7 @@ import nearfield
 from nearfield import mpi
 from nearfield._native import simulation
 from nearfield.cli import (
-    diff,
+    diff_tables,
     doctor,
     machine_tables,
     plan_tables,
@@ -60,8 +60,8 @@ def of_show() -> list[Table]:
 def of_diff() -> list[Table]:
     a, b = (load(DATA / name) for name in ("epyc-vm-quiet", "epyc-vm-busy"))
     compared = compare(a.records, b.records, (a.run, b.run), 0.05)
-    changes = diff._changes_table(largest(compared.changes))
-    return [diff._header(a, b)[0], diff._summary_table(compared), changes[1]]
+    changes = diff_tables._changes_table(largest(compared.changes))
+    return [diff_tables._header(a, b)[0], diff_tables._summary_table(compared), changes[1]]
 
 
 def of_machine() -> list[Table]:

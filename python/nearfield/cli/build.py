@@ -15,9 +15,7 @@ from nearfield import mpi
 from nearfield.cli import complete
 from nearfield.errors import MpiError, NearfieldError, UsageError
 from nearfield.mpi import Installation
-from nearfield.observe import hooks, valgrind
 from nearfield.terminal import Terminal, err
-from nearfield.tune.knobs import find_knobs
 
 Progress = Callable[[str], None]
 State = Literal["built", "there already", "not possible", "failed"]
@@ -100,6 +98,8 @@ def command(
 
 def products(installations: list[Installation]) -> Iterator[Product]:
     """Yields what is to be built. What an MPI takes per pair of ranks is known once its engine is built."""
+    from nearfield.observe import hooks, valgrind
+
     for inst in installations:
         for target, name in OF_EACH_MPI.items():
             yield _target(inst, target, name)
@@ -133,6 +133,8 @@ def _rewrite_checks(inst: Installation) -> Product:
 
 def _per_pair(inst: Installation) -> tuple[str, str] | None:
     """Returns the target with which this MPI takes settings per pair of ranks, and its name; None if there is none."""
+    from nearfield.tune.knobs import find_knobs
+
     if not mpi.is_built(inst):
         return None
     try:

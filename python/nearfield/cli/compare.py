@@ -9,24 +9,21 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from nearfield import _native, itself
-from nearfield.busy import BUSY_SHARE, busy_shares
+from nearfield import itself
 from nearfield.cli.run import CONTEXT as CONTEXT
 from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, NoForecastOption, RulesOption
 from nearfield.errors import NOT_DECIDED, MeasurementError, MpiError, UsageError
-from nearfield.forecast.recording import Recording
-from nearfield.forecast.run import Run
-from nearfield.forecast.saying import WORTH, ceiling_sentence, summary
-from nearfield.forecast.watching import if_possible, prices_if_any, tell
-from nearfield.mpi.process import run_command
 from nearfield.terminal import err
-from nearfield.tune.prepared import prepared
 from nearfield.units import parse_share
+
+if TYPE_CHECKING:
+    from nearfield.forecast.recording import Recording
+    from nearfield.forecast.run import Run
 
 FEWEST = 6  # runs of each; fewer have no interval
 SAME = 0.01  # smaller differences do not count
@@ -95,6 +92,11 @@ def command(
 
       nearfield compare --fail-if-slower 2% -- mpirun -n 2 ./app
     """
+    from nearfield import _native
+    from nearfield.forecast.saying import summary
+    from nearfield.forecast.watching import tell
+    from nearfield.tune.prepared import prepared
+
     pattern = _pattern(metric)
     most_slower = parse_share(fail_if_slower) if fail_if_slower else None
     made = prepared(argv, rules, force, mpi_name)
@@ -135,6 +137,8 @@ class Program:
     def measure(self, name: str, record: Recording | None = None) -> float:
         """Runs it, under the thin layer if there is a recording, and returns the seconds of the run or the number that
         it printed."""
+        from nearfield.mpi.process import run_command
+
         environment, folders = (record.environment, record.scratch) if record else (self.environments[name], ())
         lines: dict[str, list[str]] = {"stdout": [], "stderr": []}
         try:
@@ -178,6 +182,8 @@ def _number(found: list[str], pattern: str, name: str, out: str) -> float:
 
 def _busy() -> float:
     """Returns the share of the cores' time that other programs take, and says it if it disturbs."""
+    from nearfield.busy import BUSY_SHARE, busy_shares
+
     shares = busy_shares()
     mine = [shares[cpu] for cpu in os.sched_getaffinity(0) if cpu in shares]
     busy = sum(sum(pair) for pair in mine) / len(mine) if mine else 0.0
@@ -189,6 +195,9 @@ def _busy() -> float:
 def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) -> tuple[Run | None, str]:
     """Makes stock's first run under the thin layer, says the ceiling, and returns the run; if it fails there, returns
     None and why."""
+    from nearfield.forecast.saying import ceiling_sentence
+    from nearfield.forecast.watching import if_possible, prices_if_any
+
     with if_possible(program.argv, program.environments["stock"], mpi_name) as record:
         if not record:
             return None, ""
@@ -206,6 +215,9 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
 
 def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) -> str:
     """Returns what to do next, in one line."""
+    from nearfield.busy import BUSY_SHARE
+    from nearfield.forecast.saying import WORTH
+
     undecided = gain.n < FEWEST or gain.low <= 1 + SAME and gain.high >= 1 - SAME
     rules = forecast.rules if forecast and not forecast.undecided() else None
     if rules and rules.at_most and rules.at_most < WORTH:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from nearfield import itself, mpi
-from nearfield.busy import Busyness, advice, busyness
+from nearfield import itself
 from nearfield.cli import tell
 from nearfield.cli.demo_steps import Standing, probe_standing, run_step, said_of_profile, said_of_rules, tune_standing
 from nearfield.errors import NOT_DECIDED, MeasurementError, NearfieldError
 from nearfield.measure import TIERS
-from nearfield.measure.work import Work
-from nearfield.mpi import Installation
-from nearfield.profile import find_profile, load
 from nearfield.terminal import err
+
+if TYPE_CHECKING:
+    from nearfield.busy import Busyness
+    from nearfield.mpi import Installation
 
 TUNE_S = 45
 SLOWEST = 6.0  # the measuring time grows with the load of the machine, but no further than this
@@ -45,6 +45,8 @@ def command(
 
       nearfield demo -o first-look
     """
+    from nearfield.busy import advice, busyness
+
     seen = busyness()
     err.print(escape(advice(seen)))
     probe, tune = probe_standing(out), tune_standing(out)
@@ -68,6 +70,8 @@ def command(
 def _chosen(out: Path, probe: Standing) -> Installation:
     """Returns the MPI of the profile that is there, else the default, with its engine built. If the engine of the
     default cannot be built, the others are tried."""
+    from nearfield import mpi
+
     if probe is not Standing.ABSENT and (name := _measured_mpi(out)):
         err.print(escape(f"MPI: {name}, as before"))
         return mpi.choose(name)
@@ -90,6 +94,10 @@ def _chosen(out: Path, probe: Standing) -> Installation:
 
 def _measured_mpi(out: Path) -> str | None:
     """Returns the name of the MPI that is measured already; None if it is gone."""
+    from nearfield import mpi
+    from nearfield.measure.work import Work
+    from nearfield.profile import find_profile, load
+
     try:
         work = Work(out.resolve())
         if work.folder.exists():

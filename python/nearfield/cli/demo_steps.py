@@ -17,13 +17,7 @@ import typer
 from nearfield import itself
 from nearfield.errors import NOT_DECIDED, NearfieldError
 from nearfield.follow import lines_or_silence
-from nearfield.measure.work import Work
-from nearfield.mpi.tied import tied
-from nearfield.profile import load
-from nearfield.profile.stability import MAX_UNSTABLE, measured_times, unstable_share
 from nearfield.terminal import err
-from nearfield.tune.rules import load_rules
-from nearfield.tune.unfinished import SUFFIX
 from nearfield.units import counted
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
@@ -39,6 +33,9 @@ class Standing(Enum):
 
 def probe_standing(out: Path) -> Standing:
     """Returns how far the profile is."""
+    from nearfield.measure.work import Work
+    from nearfield.profile import load
+
     if (Work(out.resolve()).folder / "request.json").exists():
         return Standing.UNFINISHED
     try:
@@ -49,6 +46,8 @@ def probe_standing(out: Path) -> Standing:
 
 def tune_standing(out: Path) -> Standing:
     """Returns how far the rules in the profile's folder are."""
+    from nearfield.tune.unfinished import SUFFIX
+
     rules = out / "rules.toml"
     if rules.with_name(rules.name + SUFFIX).exists():
         return Standing.UNFINISHED
@@ -58,6 +57,8 @@ def tune_standing(out: Path) -> Standing:
 def run_step(name: str, words: list[str]) -> int:
     """Runs a verb of nearfield to its end and returns its exit code. Passes on the signals that ask for the end, and
     then ends this process, too, when the verb has saved what it has."""
+    from nearfield.mpi.tied import tied
+
     asked: list[int] = []
     err.print(f"[bold]{name}[/bold]")
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
@@ -101,6 +102,9 @@ def _print_lines(name: str, lines: Iterable[str]) -> None:
 
 def said_of_profile(out: Path) -> str:
     """Returns in words what was measured, and how much of it can be used."""
+    from nearfield.profile import load
+    from nearfield.profile.stability import MAX_UNSTABLE, measured_times, unstable_share
+
     try:
         profile = load(out)
     except NearfieldError as error:
@@ -119,6 +123,8 @@ def said_of_profile(out: Path) -> str:
 
 def said_of_rules(rules: Path, code: int) -> str:
     """Returns in words what tuning found, given its exit code."""
+    from nearfield.tune.rules import load_rules
+
     if code == NOT_DECIDED:
         return "not decided: the measurements do not carry a conclusion"
     try:

@@ -3,49 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from nearfield.errors import NOT_DECIDED, UsageError
-from nearfield.profile import Profile, load
-from nearfield.profile.compare import (
-    Change,
-    Comparison,
-    LoneAxis,
-    agreement,
-    compare,
-    largest,
-    lone_axes,
-    overall,
-    summarise,
-)
-from nearfield.profile.differences import (
-    UNPAIRED,
-    agreement_line,
-    axis_line,
-    differences,
-    set_ups,
-    variables,
-    verdict_line,
-    verdict_sentence,
-    where_words,
-)
-from nearfield.profile.gate import LEAST_STABLE, Gate, Limits, judge
-from nearfield.terminal import Column, Table, Terminal
-from nearfield.units import format_ratio, format_value, parse_share
-
-SHOWN_CHANGES = 15
-STYLES = {"faster": "green", "slower": "red", "changed": "cyan"}
-EXIT_CODES = {"not slower": 0, "slower": 1, "not decided": NOT_DECIDED}
+from nearfield.profile.gate import LEAST_STABLE
+from nearfield.terminal import Terminal
+from nearfield.units import parse_share
 
 
 def command(
@@ -78,6 +45,12 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Compare two profiles: ratios B/A with intervals. They may be of different machines or MPIs."""
+    from nearfield.cli import diff_tables as tables
+    from nearfield.profile import load
+    from nearfield.profile.compare import agreement, compare
+    from nearfield.profile.differences import agreement_line
+    from nearfield.profile.gate import Limits, judge
+
     share = parse_share(threshold)
     limits = None if fail_if_slower is None else Limits(_limit(fail_if_slower), parse_share(require_stable), each)
     if each and limits is None:
@@ -87,17 +60,17 @@ def command(
     agreed = agreement(comparison.changes)
     gate = judge(comparison, (first.run, second.run), limits) if limits else None
     if as_json:
-        whole = {} if only_agreement else as_dict(first, second, comparison, share)
-        judged = {"gate": gate_as_dict(gate)} if gate else {}
+        whole = {} if only_agreement else tables.as_dict(first, second, comparison, share)
+        judged = {"gate": tables.gate_as_dict(gate)} if gate else {}
         print(json.dumps({**whole, "agreement": agreed, **judged}, indent=1))
     elif only_agreement:
         print(agreement_line(agreed))
     else:
-        Terminal().print(view(first, second, comparison, verbose))
+        Terminal().print(tables.view(first, second, comparison, verbose))
     if gate:
-        for line in gate_lines(gate):
+        for line in tables.gate_lines(gate):
             print(line, file=sys.stderr)
-        raise typer.Exit(EXIT_CODES[gate.verdict])
+        raise typer.Exit(tables.EXIT_CODES[gate.verdict])
 
 
 def _limit(text: str) -> float:
@@ -106,144 +79,3 @@ def _limit(text: str) -> float:
     if text.strip().isdigit() and int(text) > 0:
         raise UsageError(f"--fail-if-slower {text} has no unit", f"Write --fail-if-slower {text}%.")
     return parse_share(text)
-
-
-# ---- the gate
-
-
-def gate_lines(gate: Gate) -> list[str]:
-    """Returns what the gate says on standard error: nothing if B is not slower."""
-    lines = []
-    for name, one in gate.scenarios.items():
-        if one.verdict == "slower" and one.geometric_mean:
-            lines.append(f"{name} is slower: {format_ratio(one.geometric_mean)} in the geometric mean")
-        lines += [f"  {t.where}: {format_ratio(t.ratio)} (luck up to {format_ratio(t.limit)})" for t in one.slow_times]
-    return lines + [f"cannot tell: {reason}" for reason in gate.reasons]
-
-
-def gate_as_dict(gate: Gate) -> dict[str, Any]:
-    """Returns what --json prints of the gate: the verdict, why it is not decided, the counts of each scenario."""
-    return {
-        "verdict": gate.verdict,
-        "exit_code": EXIT_CODES[gate.verdict],
-        "reasons": gate.reasons,
-        "scenarios": {name: asdict(one) for name, one in gate.scenarios.items()},
-    }
-
-
-# ---- for scripts
-
-
-def as_dict(a: Profile, b: Profile, comparison: Comparison, threshold: float) -> dict[str, Any]:
-    """Returns what --json prints, with ratios B/A. A change without verdict lacks a value, and its note says why."""
-    return {
-        "a": str(a.path),
-        "b": str(b.path),
-        "threshold": threshold,
-        "verdict": overall(comparison.changes),
-        "counts": Counter(change.verdict or "missing" for change in comparison.changes if not change.diagnostic),
-        "differences": [{"what": what, "a": in_a, "b": in_b} for what, in_a, in_b in differences(a, b)],
-        "summary": summarise(comparison.changes),
-        "only": [asdict(axis) for axis in lone_axes(a.records, b.records)],
-        "only_a": comparison.only_a.height,
-        "only_b": comparison.only_b.height,
-        "changes": [_finite(asdict(change)) for change in comparison.changes],
-    }
-
-
-def _finite(value: Any) -> Any:
-    """Returns the value with None for infinity, which JSON lacks: the upper end of an interval may be infinite."""
-    if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
-    return None if isinstance(value, float) and math.isinf(value) else value
-
-
-# ---- for people
-
-
-def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) -> RenderableType:
-    """Returns what is printed about two profiles. With `verbose` it has every control variable."""
-    lone = lone_axes(a.records, b.records)
-    parts: list[RenderableType] = [*_header(a, b), Text()]
-    if not comparison.changes:
-        parts += [Text("the two have no record in common"), *_axes(lone, comparison)]
-        return Group(*parts, *_variables(a, b, verbose))
-    parts += [_summary_table(comparison), Text(agreement_line(agreement(comparison.changes)))]
-    parts += [Text(), Text(verdict_sentence(comparison.changes), style="bold")]
-    parts += _changes_table(largest(comparison.changes))
-    return Group(*parts, *_axes(lone, comparison), *_variables(a, b, verbose), Text(_caution(a, b), style="dim"))
-
-
-def _caution(a: Profile, b: Profile) -> str:
-    """Returns what a ratio of the two does not say; empty if both were simulated."""
-    if a.path.resolve() == b.path.resolve():
-        return "A and B are the same profile."
-    return "" if a.run.backend == b.run.backend == "sim" else UNPAIRED
-
-
-def _variables(a: Profile, b: Profile, verbose: bool) -> list[RenderableType]:
-    """Returns the control variables that differ, or without `verbose` their number; they come last, being dozens."""
-    different = variables(a, b)
-    if not different:
-        return []
-    if not verbose:
-        return [Text(f"control variables of the MPI that differ: {len(different)} (-v lists them)", style="dim")]
-    return [Text("control variables of the MPI that differ", style="bold"), _side_by_side(different), Text()]
-
-
-def _side_by_side(pairs: Iterable[tuple[str, ...]]) -> Table:
-    table = Table(Column(key=True), Column("A"), Column("B"))
-    for what, *values in pairs:
-        table.add_row(*map(Text, (what, *values)))
-    return table
-
-
-def _header(a: Profile, b: Profile) -> list[RenderableType]:
-    created = (f"{p.run.created:%Y-%m-%d %H:%M}" for p in (a, b))
-    table = _side_by_side([("profile", str(a.path), str(b.path)), ("created", *created), *set_ups(a, b)])
-    return [table, Text(verdict_line(a, b), style="bold")]
-
-
-def _summary_table(comparison: Comparison) -> Table:
-    """Returns the table of verdicts and ratios B/A."""
-    words = ("records", "faster", "slower", "changed", "same", "unstable", "missing")
-    headings = (*words, "geometric mean B/A")
-    table = Table(Column("scenario", key=True), *(Column(heading, right=True) for heading in headings))
-    for scenario, summary in summarise(comparison.changes).items():
-        mean = summary["geometric_mean"]
-        counts = [Text(str(summary[word] or "-"), style=STYLES.get(word, "")) for word in words]
-        table.add_row(Text(scenario), *counts, "-" if mean is None else format_ratio(mean))
-    return table
-
-
-def _changes_table(changes: list[Change]) -> list[RenderableType]:
-    if not changes:
-        return []
-    numbers = (Column(heading, right=True) for heading in ("A", "B", "B/A"))
-    table = Table(Column("what", key=True), Column("where", key=True), *numbers, Column())
-    for change in changes[:SHOWN_CHANGES]:
-        values = [format_value(e.value, change.unit) for e in (change.a, change.b) if e]
-        what = Text(f"{change.key['scenario']} {change.key['metric']}")
-        verdict = Text(change.verdict or "", style=STYLES.get(change.verdict or "", ""))
-        table.add_row(what, Text(where_words(change.key)), *values, _ratio_text(change), verdict)
-    return [
-        Text(
-            f"the largest of {len(changes)} changes" if len(changes) > SHOWN_CHANGES else "changes",
-            style="bold",
-        ),
-        table,
-    ]
-
-
-def _ratio_text(change: Change) -> str:
-    if change.ratio is None:
-        return "-"
-    return f"{format_ratio(change.ratio.value)} ({change.ratio.low:.2f} to {change.ratio.high:.2f})"
-
-
-def _axes(lone: list[LoneAxis], comparison: Comparison) -> list[RenderableType]:
-    """Returns lines on what cannot be compared because only one of the two has it."""
-    if not (comparison.only_a.height or comparison.only_b.height):
-        return []
-    title = f"not compared: {comparison.only_a.height} records only in A, {comparison.only_b.height} only in B"
-    return [Text(), Text(title, style="bold"), *(Text(f"  {axis_line(axis)}") for axis in lone), Text()]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from nearfield.doctor import Check, examine
 from nearfield.terminal import Column, Table, Terminal
+
+if TYPE_CHECKING:
+    from nearfield.doctor import Check
 
 MARKS = {"ok": "[green]✓ ok[/green]", "limited": "[yellow]! limited[/yellow]", "missing": "[red]✗ missing[/red]"}
 
@@ -19,6 +21,8 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Say what this machine can give to a measurement, what it cannot, and what to do about it."""
+    from nearfield.doctor import examine
+
     checks = examine()
     blocked = any(check.blocks for check in checks)
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -15,15 +15,14 @@ from nearfield.base.words import suggestion
 from nearfield.cli import complete
 from nearfield.cli.run import RULES_HELP
 from nearfield.errors import UsageError
-from nearfield.mpi.families import FAMILIES
 from nearfield.terminal import err
 from nearfield.tune import shared_heap
-from nearfield.tune.apply import application
 from nearfield.tune.formats import FORMATS
 from nearfield.tune.formats.format import PRELOAD
-from nearfield.tune.knobs import knob_files
-from nearfield.tune.rules import Rules, RuleTable, find_rules, only_rules
 from nearfield.units import format_bytes
+
+if TYPE_CHECKING:
+    from nearfield.tune.rules import Rules, RuleTable
 
 _ELSEWHERE = "choose another file with --out"
 _FORMATS = "; ".join(f"{name}: {spec.summary}" for name, spec in FORMATS.items())
@@ -57,6 +56,8 @@ def command(
 
       nearfield export --rules nearfield-rules --for mpich -o mpich.sh
     """
+    from nearfield.tune.rules import find_rules, only_rules
+
     if form not in FORMATS:
         raise UsageError(f"unknown format '{form}'", suggestion(form, list(FORMATS)))
     path, chosen = only_rules(find_rules(rules), family)
@@ -80,6 +81,8 @@ def _make_executable(file: Path) -> None:
 def exported(rules: Rules, family: str, form: str, path: Path, library: Path | None = None) -> str:
     """Returns the file's text, with another path of the library to preload if one is given. Raises UsageError if the
     rules do not fit or set nothing, or the MPI has no such file."""
+    from nearfield.tune.apply import application
+
     theirs = rules.knobs().family
     if family and family != theirs:
         raise _not_for(family, theirs, path)
@@ -137,6 +140,9 @@ def _private(place: Path) -> str:
 
 
 def _not_for(family: str, theirs: str, path: Path) -> UsageError:
+    from nearfield.mpi.families import FAMILIES
+    from nearfield.tune.knobs import knob_files
+
     known = list(dict.fromkeys(file.family for file in knob_files()))
     if family not in known:
         return UsageError(f"nearfield tunes no MPI '{family}'", suggestion(family, known))

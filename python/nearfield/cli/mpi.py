@@ -1,18 +1,21 @@
 """`nearfield mpi`: lists the MPIs on this machine, and whether the engine is built for each."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from nearfield import mpi
 from nearfield.cli import complete
 from nearfield.errors import NearfieldError
-from nearfield.mpi import Installation, Unusable
 from nearfield.terminal import Column, Table, Terminal
+
+if TYPE_CHECKING:
+    from nearfield.mpi import Installation, Unusable
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List the MPIs on this machine: version, launcher, and what carries messages inside a node."""
+    from nearfield import mpi
+
     found = mpi.survey()
     default = mpi.default() if found.usable else None
     chosen = [mpi.choose(name)] if name else list(found.usable)
@@ -75,6 +80,8 @@ def command(
 
 
 def _row(inst: Installation, default: bool, build: bool, console: Console) -> tuple[_Row, NearfieldError | None]:
+    from nearfield import mpi
+
     error = None
     if build and not mpi.is_built(inst):
         try:

@@ -6,17 +6,18 @@ import json
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from nearfield.base.words import listed, sentence
-from nearfield.cli.traced import trace_here
-from nearfield.observe.places import Line
-from nearfield.observe.summary import Calls, RankSummary, of_all_ranks, summarize, what_names_lack
 from nearfield.terminal import Column, Table, Terminal
 from nearfield.units import format_bytes, format_rounded
+
+if TYPE_CHECKING:
+    from nearfield.observe.places import Line
+    from nearfield.observe.summary import Calls, RankSummary
 
 MOST_LINES = 12
 
@@ -34,6 +35,9 @@ def command(
 
     Times are of the observed run, in which accesses take longer than in an unobserved one; calls of MPI do not.
     """
+    from nearfield.cli.traced import trace_here
+    from nearfield.observe.summary import summarize, what_names_lack
+
     trace = trace_here(folder)
     summaries = summarize(trace)
     if as_json:
@@ -105,6 +109,8 @@ def _lines(summaries: list[RankSummary], every: bool) -> Table:
 
 
 def _calls(summaries: list[RankSummary], every: bool) -> Table:
+    from nearfield.observe.summary import of_all_ranks
+
     right = ("calls", "time", "sent", "received")
     table = Table(Column("call", key=True), Column("at", key=True), *(Column(name, right=True) for name in right),
                   Column("peers"))  # fmt: skip

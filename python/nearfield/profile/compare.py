@@ -11,11 +11,13 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import geometric_mean
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nearfield.base.frames import pl
 from nearfield.profile.records import identity
-from nearfield.profile.schema import Run
+
+if TYPE_CHECKING:
+    from nearfield.profile.schema import Run
 
 DEFAULT_THRESHOLD = 0.05
 

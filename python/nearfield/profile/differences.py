@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nearfield.profile.compare import Change, LoneAxis, agreement, largest, overall
 from nearfield.profile.records import PLACE
-from nearfield.profile.store import Profile
 from nearfield.units import format_bytes
+
+if TYPE_CHECKING:
+    from nearfield.profile.store import Profile
 
 SHOWN_VALUES = 8
 MACHINE_FACTS = ("machine", "processor", "cores", "caches")

@@ -12,14 +12,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist, geometric_mean, median
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from nearfield.base.frames import pl
 from nearfield.base.words import listed
 from nearfield.profile.compare import Change, Comparison, declared_metrics
 from nearfield.profile.differences import where_words
-from nearfield.profile.schema import Run
 from nearfield.units import format_ratio
+
+if TYPE_CHECKING:
+    from nearfield.profile.schema import Run
 
 LEAST_STABLE = 0.5  # share of a scenario's times that must be stable in both profiles
 FALSE_ALARMS = 0.05  # share of comparisons without a change in which some single time is called slower, at most

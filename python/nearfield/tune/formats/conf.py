@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from nearfield.errors import UsageError
 from nearfield.tune.formats.format import PRELOAD, Format, commented, preloaded
-from nearfield.tune.knobs import numbers
 
 _PLACES = {
     "openmpi": ("OMPI_MCA_", "<prefix>/etc/openmpi-mca-params.conf, or ~/.openmpi/mca-params.conf"),
@@ -40,6 +39,8 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
 
 
 def _require_env_list(family: str, version: str) -> None:
+    from nearfield.tune.knobs import numbers
+
     if family == "openmpi" and numbers(version) >= (5,):
         return
     why = "nothing in it sets LD_PRELOAD"
