@@ -22,6 +22,7 @@ from nearfield.cli import (
     reproduce_tables,
     show_tables,
     simulate_tables,
+    tell,
     tune,
     tune_all,
 )
@@ -37,7 +38,7 @@ from nearfield.profile.compare import compare, largest
 from nearfield.profile.pivot import grids
 from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper
 from nearfield.reproduce.papers import choose
-from nearfield.terminal import Table, Terminal
+from nearfield.terminal import Table, Terminal, err
 from nearfield.topology import Topology
 from nearfield.topology_view import draw_distances
 from nearfield.tune import explain
@@ -165,6 +166,15 @@ def single(line: str, table: Table) -> bool:
         if line.strip() == keys or any(line.endswith(cell.plain) for cell in row if cell) and "  " not in line.strip():
             return True
     return False
+
+
+def test_the_number_of_a_line_is_no_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    """Is a place in a file printed as it is, in results, remarks and errors? To rich, :100: is an emoji."""
+    Terminal().print("a.c:100: it waits")
+    err.print("a.c:100: it waits")
+    tell(MeasurementError("a.c:100: it waits"))
+    out, told = capsys.readouterr()
+    assert (out + told).count("a.c:100: it waits") == 3
 
 
 def test_no_verb_draws_tables_of_its_own() -> None:

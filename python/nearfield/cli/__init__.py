@@ -113,10 +113,10 @@ def _is_nowhere() -> bool:
 
 def tell(error: NearfieldError) -> None:
     """Prints an error and its remedy."""
-    from rich.console import Console  # a slow import, and most commands end well
-    from rich.markup import escape
+    from rich.markup import escape  # a slow import, and most commands end well
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(f"[bold red]error:[/bold red] {escape(error.message)}")
+    from nearfield.terminal import err
+
+    err.print(f"[bold red]error:[/bold red] {escape(error.message)}")
     if error.remedy:
-        console.print(f"  [dim]→[/dim] {escape(error.remedy)}")
+        err.print(f"  [dim]→[/dim] {escape(error.remedy)}")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from nearfield.cli import complete
 from nearfield.errors import MpiError
+from nearfield.terminal import err
 
 
 def command(
@@ -70,10 +70,9 @@ def command(
     chosen = mpi.discover() if everything else [mpi.choose(name)]
     if (flags or fortran_flags) and len(chosen) > 1:
         raise MpiError("flags are of one MPI", "name it with --mpi")
-    console = Console(stderr=True, highlight=False)
     found = []
     for inst in chosen:
-        library = mpi.program(inst, mpi.HALO, progress=lambda text: console.print(text, style="dim"))
+        library = mpi.program(inst, mpi.HALO, progress=lambda text: err.print(text, style="dim"))
         found.append(
             {"mpi": inst.name, "compiler": str(inst.compiler), "library": str(library), "flags": flags_of(library)}
         )

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from nearfield.cli import complete
 from nearfield.errors import NearfieldError
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.terminal import Column, Table, Terminal, err
 
 if TYPE_CHECKING:
     from nearfield.mpi import Installation, Unusable
@@ -58,10 +57,9 @@ def command(
     found = mpi.survey()
     default = mpi.default() if found.usable else None
     chosen = [mpi.choose(name)] if name else list(found.usable)
-    console = Console(stderr=True)
     rows, failures = [], []
     for inst in chosen:
-        row, error = _row(inst, default is not None and inst == default.installation, build, console)
+        row, error = _row(inst, default is not None and inst == default.installation, build)
         rows.append(row)
         failures += [error] if error else []
     unusable = () if name else found.unusable
@@ -79,13 +77,13 @@ def command(
         mpi.choose(None)  # raises the error that says what to install
 
 
-def _row(inst: Installation, default: bool, build: bool, console: Console) -> tuple[_Row, NearfieldError | None]:
+def _row(inst: Installation, default: bool, build: bool) -> tuple[_Row, NearfieldError | None]:
     from nearfield import mpi
 
     error = None
     if build and not mpi.is_built(inst):
         try:
-            with console.status(f"building the measuring engine for {inst.name}"):
+            with err.status(f"building the measuring engine for {inst.name}"):
                 mpi.program(inst)
         except NearfieldError as raised:
             error = raised
