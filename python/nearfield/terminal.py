@@ -23,8 +23,8 @@ NARROWEST_PROSE = 24
 
 class Terminal(Console):
     """Breaks lines between words on a terminal, and nowhere in a pipe or a file. A word that is longer than a line,
-    such as a path, stays in one piece, so that it can be copied. Colons stay, too: to rich,
-    the end of `file.c:100:` is the name of an emoji."""
+    such as a path, stays in one piece, so that it can be copied. Names of emoji are not replaced: `:100:` of
+    `file.c:100:` would be one."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(highlight=False, emoji=False, **more)
