@@ -1,9 +1,8 @@
-"""Builds the programs of these tests on all cores, before ranks run."""
+"""Builds the programs of these tests while others of them run, on what these leave of the processors."""
 
-import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 
 import build_ahead
@@ -15,19 +14,20 @@ FEW = 40
 
 
 @pytest.fixture(scope="session", autouse=True)
-def built_ahead(request: pytest.FixtureRequest, programs: Path) -> None:
-    """Builds for each MPI what the modules of the selected tests name in their function `build_ahead`. A few tests by
-    themselves build what they need."""
+def built_ahead(request: pytest.FixtureRequest, programs: Path) -> Iterator[None]:
+    """Begins to build, one MPI after the other as tests run, what the modules of the selected tests name in their
+    function `build_ahead`. A test that comes first waits for the lock of the build. A few tests by themselves build
+    what they need."""
     if len(request.session.items) < FEW:
+        yield
         return
     modules = {item.module.__name__ for item in request.session.items if hasattr(item.module, "build_ahead")}
     name = request.config.getoption("--mpi")
     chosen = [mpi.choose(name)] if name else mpi.discover()
-
-    def build(inst: mpi.Installation) -> None:
-        command = [sys.executable, build_ahead.__file__, programs, inst.name, *sorted(modules)]
-        with (programs / f"ahead-{inst.name.replace('/', '-')}.log").open("w") as log:
-            subprocess.run(command, stdout=log, stderr=log, check=False)
-
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        list(pool.map(build, chosen))
+    names = ",".join(inst.name for inst in chosen)
+    command = ["nice", "-n", "19", sys.executable, build_ahead.__file__, programs, names, *sorted(modules)]
+    with (programs / "ahead.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
