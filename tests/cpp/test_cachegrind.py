@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Path:
     source = ROOT / "tests" / "programs" / "walks.c"
     subprocess.run(["gcc", *COMPILE, "-o", folder / "walks", source], check=True)
     trace = [VALGRIND, "--tool=lackey", "--trace-mem=yes", f"--log-file={folder / 'trace'}", folder / "walks"]
-    subprocess.run(trace, check=True, timeout=120)
+    subprocess.run(trace, check=True, timeout=600)
     (folder / "replay").symlink_to(build("replay", programs))
     return folder
 
@@ -45,7 +45,7 @@ def cachegrind(folder: Path, nearest: str, last: str) -> dict[str, int]:
     out = folder / "cachegrind.out"
     command = [VALGRIND, "--tool=cachegrind", "--cache-sim=yes", f"--I1={nearest}", f"--D1={nearest}", f"--LL={last}"]
     command += [f"--cachegrind-out-file={out}", folder / "walks"]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
     fields = dict(line.split(": ", 1) for line in out.read_text().splitlines() if ": " in line)
     names, values = fields["events"].split(), fields["summary"].split()
     return dict(zip(names, map(int, values), strict=True))
@@ -54,7 +54,7 @@ def cachegrind(folder: Path, nearest: str, last: str) -> dict[str, int]:
 def simulated(folder: Path, nearest: str, last: str, *options: str) -> dict[str, int]:
     with (folder / "trace").open() as trace:
         command = [folder / "replay", nearest, last, *options]
-        result = subprocess.run(command, stdin=trace, check=True, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(command, stdin=trace, check=True, capture_output=True, text=True, timeout=600)
     return {name: int(value) for name, value in (line.split() for line in result.stdout.splitlines())}
 
 

@@ -35,7 +35,7 @@ def test_every_injected_bug_is_found(tmp_path):
     def found(number: int) -> str:
         command = [program, "12" if number < 0 else "60", "1", "2400", "unshrunk"]
         environment = {**os.environ, "BUG": str(number)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
         return done.stdout if done.returncode else ""
 
     assert not found(-1)

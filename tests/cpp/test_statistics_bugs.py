@@ -35,7 +35,7 @@ def build_and_run(source: str, tests: Path, folder: Path) -> subprocess.Complete
     (folder / "statistics.cpp").write_text(source)
     options = ["-include", tests / "ahead.hpp", "-o", "test", "statistics.cpp", tests / "test_statistics.o"]
     subprocess.run([*COMPILE, *options], check=True, cwd=folder)
-    return subprocess.run([folder / "test"], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([folder / "test"], capture_output=True, text=True, timeout=600, check=False)
 
 
 def test_every_injected_bug_is_caught(tests: Path, tmp_path: Path) -> None:

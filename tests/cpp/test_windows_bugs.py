@@ -32,7 +32,7 @@ def test_mistakes_in_windows_are_found(programs: Path, tmp_path: Path) -> None:
 
     def run(test: Path, bug: int, *arguments: str) -> "subprocess.CompletedProcess[str]":
         command, environment = [test, *arguments], {**os.environ, "BUG": str(bug)}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=6000, check=False)
 
     missed = [bug["name"] for number, bug in enumerate(changes["bug"]) if run(changed, number).returncode == 0]
     assert not missed
