@@ -41,7 +41,8 @@ def start() -> Iterator[Starter]:
 
 def until_given_up(job: Job) -> float:
     """Returns after how many seconds a turn of the job is given up as hanging. Raises Starved."""
-    turn, start = Turn(job, job.looks()), time.monotonic()
+    start = time.monotonic()  # first, since this process may be preempted between the two
+    turn = Turn(job, job.looks())
     while turn.require_progress(LIMIT_S):
         time.sleep(0.05)
     return time.monotonic() - start
