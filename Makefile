@@ -88,7 +88,7 @@ stubs: $(VENV)/.test
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "error: $(PYTHON) is older than 3.10; set PYTHON=..."; exit 1; }
-	@$(PYTHON) -I $(SOURCE)/busy.py
+	@$(PYTHON) -I $(SOURCE)/base/cpu_load.py
 	@echo "making $(VENV)"
 	@$(FOLLOW) $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "error: '$(PYTHON) -m venv' failed; install Python 3.10+ with venv (Debian: apt install python3-venv)"; exit 1; }
 

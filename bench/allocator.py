@@ -25,11 +25,11 @@ from support.compare import Bar, Case, Times, gains_json, in_turn, judged
 from support.launches import compared
 from support.resources import run_measured
 
-from nearfield.errors import MeasurementError, UsageError
-from nearfield.tune import shared_heap
-from nearfield.tune.gains import Gain, geometric_mean
-from nearfield.tune.knobs import Settings, knob_files
-from nearfield.tune.rules import load_rules
+from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.rules import shared_heap
+from nearfield.rules.gains import Gain, geometric_mean
+from nearfield.rules.knobs import Settings, knob_files
+from nearfield.rules.schema import load_rules
 
 MOST = 1.05
 

@@ -17,13 +17,13 @@ from typing import Any
 from support import console, finish, parser, verdict
 
 from nearfield import _native, mpi
-from nearfield.errors import MpiError
+from nearfield.apply import per_pair
+from nearfield.base.errors import MpiError
+from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
-from nearfield.topology import Topology
-from nearfield.tune import per_pair
+from nearfield.rules.knobs import KnobFile, find_knobs
+from nearfield.rules.schema import MpiTable, Rules, RuleTable, TriedTable, machine_table
 from nearfield.tune.duel import Contestant, pairs
-from nearfield.tune.knobs import KnobFile, find_knobs
-from nearfield.tune.rules import MpiTable, Rules, RuleTable, TriedTable, machine_table
 
 BAR_NS = 50.0
 CASE = ("pingpong", 8)

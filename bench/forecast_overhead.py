@@ -20,7 +20,7 @@ from support import console, finish, new_table, parser, verdict
 from support.launches import program_for
 
 from nearfield import _native, mpi
-from nearfield.errors import MeasurementError
+from nearfield.base.errors import MeasurementError
 from nearfield.forecast.recording import FOLDER
 from nearfield.mpi import Installation
 

@@ -32,7 +32,7 @@ from typing import Any
 from support import console, finish, new_table, parser, two_cpus, verdict
 
 from nearfield import _native, mpi
-from nearfield.errors import MeasurementError
+from nearfield.base.errors import MeasurementError
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 

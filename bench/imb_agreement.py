@@ -25,9 +25,9 @@ from support import console, engine_for, finish, header_of, new_table, parser, r
 from support.imb import Benchmark, find
 
 from nearfield import _native, mpi
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
+from nearfield.base.units import format_bytes, format_ns, parse_bytes
 from nearfield.mpi import Installation
-from nearfield.units import format_bytes, format_ns, parse_bytes
 
 SIZES = (8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20, 4 << 20)
 BAR = 0.10

@@ -31,7 +31,7 @@ from support import console, finish, parser, verdict
 from nearfield import mpi
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
 from nearfield.mpi.process import MARK, end_all
-from nearfield.tune import shared_heap
+from nearfield.rules import shared_heap
 
 FOLDERS = "pt2pt,coll,comm"
 WAYS = {

@@ -32,10 +32,10 @@ from support.launches import STOCK, Place, Way, chosen, options_for, place, tune
 from support.programs import hpcc_input
 
 from nearfield import mpi
+from nearfield.base.errors import MeasurementError
 from nearfield.base.toml import read_toml
-from nearfield.errors import MeasurementError
 from nearfield.forecast.recording import FOLDER
-from nearfield.tune.gains import Gain
+from nearfield.rules.gains import Gain
 
 MAX_OVERHEAD = 1.01
 CASE = ("time", "")

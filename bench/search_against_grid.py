@@ -16,12 +16,12 @@ from typing import Any
 from support import console, finish, parser, verdict
 
 from nearfield import mpi
-from nearfield.topology import Topology
+from nearfield.base.topology import Topology
+from nearfield.rules.criterion import SIZES, searched_cases
+from nearfield.rules.gains import geometric_mean
+from nearfield.rules.knobs import Settings, find_knobs
 from nearfield.tune.arena import Arena, Comparison
-from nearfield.tune.criterion import SIZES, searched_cases
 from nearfield.tune.duel import Contestant
-from nearfield.tune.gains import geometric_mean
-from nearfield.tune.knobs import Settings, find_knobs
 from nearfield.tune.model import candidates
 from nearfield.tune.search import Deadline, Search
 

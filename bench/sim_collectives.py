@@ -22,13 +22,13 @@ from support import console, finish, new_table, parser, verdict
 from support.simulated import collective
 
 from nearfield._native import simulation
+from nearfield.base.units import format_bytes, format_ns
 from nearfield.machine import load_machine
 from nearfield.machine.native import native
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import Case
 from nearfield.measure.sim.operations import Operations, Savings, savings_of
 from nearfield.measure.sim.store import Listener, rows_now
-from nearfield.units import format_bytes, format_ns
 
 SWEEP = ("bcast", "allgather", "allreduce", "scatter", "alltoall")
 SIZES = (128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384, 32768, 65536, 131072, 262144, 393216, 524288, 1048576)

@@ -31,7 +31,7 @@ from support import console, finish, new_table, parser, verdict
 
 from nearfield import _native
 from nearfield._native import simulation
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.machine import load_machine
 from nearfield.machine.native import native
 from nearfield.measure.sim.places import NOWHERE

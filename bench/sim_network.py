@@ -29,10 +29,10 @@ from typing import Any
 from support import console, finish, new_table, parser, verdict
 from support.simulated import collective
 
-from nearfield.errors import MeasurementError
+from nearfield.base.errors import MeasurementError
+from nearfield.base.units import format_bytes, format_ns
 from nearfield.machine import load_machine
 from nearfield.machine.native import native
-from nearfield.units import format_bytes, format_ns
 
 BAR = 0.05
 # operation, ranks, bytes, SMPI's name of the algorithm

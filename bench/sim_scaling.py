@@ -21,9 +21,9 @@ from support import console, finish, new_table, parser, verdict
 from support.simulated import collective
 
 from nearfield._native import simulation
+from nearfield.base.units import format_bytes
 from nearfield.machine import load_machine
 from nearfield.machine.native import native
-from nearfield.units import format_bytes
 
 LINEAR, MOST_OVER_NODES, MOST_BYTES = (0.97, 1.03), 1.1, 4 << 30
 WORD = 8

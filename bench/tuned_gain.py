@@ -39,10 +39,10 @@ from support.compare import (
 )
 from support.launches import STOCK, Place, Tuned, Way, chosen, options_for, pingpong_for, place, tuned
 
-from nearfield.errors import MeasurementError
+from nearfield.base.errors import MeasurementError
+from nearfield.base.units import format_bytes
 from nearfield.mpi import Installation
-from nearfield.tune.gains import Gain
-from nearfield.units import format_bytes
+from nearfield.rules.gains import Gain
 
 SIZES = (1, 16 << 20)
 MODES = ("same", "use")

@@ -24,10 +24,10 @@ from support.compare import Bar, Case, Times, Turns, gains_json, in_turn, judged
 from support.launches import STOCK, Place, Tuned, Way, chosen, options_for, place, tuned
 from support.programs import SIZES, Hpcc, Imb, NetPipe, Program
 
-from nearfield.errors import MeasurementError
+from nearfield.base.errors import MeasurementError
+from nearfield.base.units import format_bytes
 from nearfield.mpi import Installation
-from nearfield.tune.gains import Gain
-from nearfield.units import format_bytes
+from nearfield.rules.gains import Gain
 
 KINDS = ("imb", "netpipe", "hpcc")
 

@@ -29,9 +29,9 @@ from support.compare import Bar, Times, in_turn, judged
 from support.programs import hpcc_input
 from support.resources import run_measured
 
-from nearfield.errors import MeasurementError
-from nearfield.tune import shared_heap
-from nearfield.tune.gains import Gain
+from nearfield.base.errors import MeasurementError
+from nearfield.rules import shared_heap
+from nearfield.rules.gains import Gain
 
 MOST, FEWEST_HUGE = 1.01, 0.99
 MEASURES = ("time", "processor time", "faults", "memory")

@@ -36,30 +36,33 @@ NATIVE = {
     "python": _BELOW | {"scenario", "plan", "sim", "heap", "trace", "stream", "advise"},
 }
 
-# Modules of the package itself that everything may use, and that use nothing but each other and the extension.
-_BASE = {
-    "_native", "answers", "base", "busy", "errors", "follow", "itself", "notes", "sides", "terminal", "topology",
-    "topology_view", "units",
-}  # fmt: skip
-_RECORDS = _BASE | {"profile"}
+# What everything may use, and what uses nothing but each other and the extension.
+_BASE = {"_native", "base", "follow"}
+_SHOWN = _BASE | {"ui", "notes"}
+_RECORDS = _SHOWN | {"profile"}
 _MACHINES = _RECORDS | {"machine"}
+_RULES = _MACHINES | {"mpi", "measure", "rules"}
 PYTHON = {
     **dict.fromkeys(_BASE, _BASE),
-    "profile": _BASE,
-    "mpi": _BASE,
+    "ui": _BASE,
+    "notes": _BASE,
+    "mpi": _SHOWN,
+    "profile": _SHOWN,
     "machine": _RECORDS,
     "measure": _MACHINES | {"mpi"},
     "simulate": _MACHINES | {"measure"},
     "plan": _MACHINES,
     "halo": _MACHINES | {"plan", "mpi"},
-    "tune": _RECORDS | {"machine", "mpi", "measure"},
-    "observe": _BASE | {"mpi", "tune"},
-    "forecast": _RECORDS | {"mpi", "tune", "observe"},
-    "rewrite": _MACHINES | {"mpi", "report", "advise"},
-    "report": _MACHINES | {"tune"},
-    "advise": _MACHINES | {"observe", "plan", "report"},
-    "reproduce": _MACHINES | {"measure", "report", "tune", "observe", "simulate"},
-    "doctor": _MACHINES | {"mpi", "tune", "halo"},
+    "rules": _MACHINES | {"mpi"},
+    "tune": _RULES,
+    "apply": _RULES,
+    "observe": _MACHINES | {"measure", "mpi"},
+    "forecast": _RULES | {"apply", "observe"},
+    "report": _RULES,
+    "advise": _RULES | {"observe", "plan", "report"},
+    "rewrite": _RULES | {"advise"},
+    "reproduce": _RULES | {"observe", "report", "simulate", "apply", "tune"},
+    "doctor": _RULES | {"apply", "halo"},
 }
 
 

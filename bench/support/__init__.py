@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.table import Table
 
 from nearfield import mpi
-from nearfield.errors import MeasurementError, NearfieldError, UsageError
+from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
+from nearfield.base.topology import Topology
 from nearfield.measure.live.launch import Job, plan_text, run_job
 from nearfield.measure.live.layout import Group, Place
 from nearfield.measure.live.lines import LaunchLine, Line, SamplesLine, read_lines
 from nearfield.measure.request import TIERS
 from nearfield.mpi import Installation
-from nearfield.topology import Topology
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 

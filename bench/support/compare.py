@@ -8,8 +8,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from nearfield import _native
-from nearfield.tune.gains import Gain, Pair, gain, geometric_mean
-from nearfield.units import format_bytes
+from nearfield.base.units import format_bytes
+from nearfield.rules.gains import Gain, Pair, gain, geometric_mean
 from support import console, verdict
 
 NEVER_BELOW = 0.97  # of stock: what tune promises

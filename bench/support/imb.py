@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 from nearfield import mpi
-from nearfield.errors import MeasurementError, UsageError
+from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.mpi import Installation
 
 SONAME = "libmpi.so.12"

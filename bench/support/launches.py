@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nearfield import mpi
-from nearfield.errors import MeasurementError, NearfieldError, UsageError
+from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
 from nearfield.mpi.process import MARK, end_all
-from nearfield.tune.knobs import KnobFile, Settings, find_knobs, numbers
+from nearfield.rules.knobs import KnobFile, Settings, find_knobs, numbers
+from nearfield.rules.schema import Rules, load_rules, save_rules
 from nearfield.tune.request import Request
-from nearfield.tune.rules import Rules, load_rules, save_rules
 from nearfield.tune.tuning import Listener, Tuning
 from support import console, parser, two_cpus
 from support.compare import NEVER_BELOW

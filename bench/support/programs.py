@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Protocol
 
 from nearfield import mpi
-from nearfield.errors import MeasurementError, NearfieldError
+from nearfield.base.errors import MeasurementError, NearfieldError
 from nearfield.mpi import Installation
-from nearfield.tune.recognise import linked_library
+from nearfield.mpi.detect_command import linked_library
 from support.compare import Bar, Case, Times, Turns, at_least, none_below
 from support.imb import SONAME, find
 from support.launches import Place, Way

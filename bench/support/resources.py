@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nearfield.errors import MeasurementError
+from nearfield.base.errors import MeasurementError
 from support.launches import compile_c
 
 LIMIT_S = 300.0

@@ -15,11 +15,11 @@ from report_profiles import HERE, KIB, message, one_rule_judged, profile
 
 from nearfield.profile import load
 from nearfield.report import comparison
-from nearfield.report.markup import write_page
 from nearfield.report.page import render, render_summary
 from nearfield.reproduce import page as claims_page
 from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Line, Reproduction, Series, Shown
-from nearfield.tune.rules import load_rules
+from nearfield.rules.schema import load_rules
+from nearfield.ui.html import write_page
 
 webdriver = pytest.importorskip("selenium.webdriver")
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from nearfield import mpi
+from nearfield.base.errors import MpiError, UsageError
 from nearfield.cli import app
 from nearfield.cli.build import Product, _built, products
-from nearfield.errors import MpiError, UsageError
 from nearfield.mpi import build
 
 

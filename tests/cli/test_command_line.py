@@ -75,7 +75,7 @@ def test_what_is_not_read_at_once_is_typers(words: str) -> None:
 
 def test_the_help_imports_no_verb() -> None:
     """Is a list of verbs, also the one that the shell completes from, there before any of them is imported?"""
-    script = "import atexit, sys; atexit.register(lambda: print('nearfield.errors' in sys.modules, *sys.modules))"
+    script = "import atexit, sys; atexit.register(lambda: print('nearfield.base.errors' in sys.modules, *sys.modules))"
     command = [sys.executable, "-c", f"{script}\nfrom nearfield.cli import app; app()", "--help"]
     done = subprocess.run(command, capture_output=True, text=True)
     imported = done.stdout.splitlines()[-1].split()

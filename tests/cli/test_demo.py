@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from nearfield import errors
-from nearfield.busy import Busyness, advice
+from nearfield.base import errors
+from nearfield.base.cpu_load import Busyness, advice
 from nearfield.cli import demo, demo_steps
 from nearfield.cli.demo_steps import Standing, probe_standing, run_step, said_of_profile, said_of_rules, tune_standing
 

@@ -15,10 +15,10 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from nearfield.busy import busy_shares
+from nearfield.base.cpu_load import cpu_utilization
+from nearfield.base.errors import UsageError
 from nearfield.cli.doctor import command, draw, summary
 from nearfield.doctor import CHECKS, Check, copying, counters, examine, host, kernel, memory, processor, shared_heap
-from nearfield.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,7 @@ def test_quotas_of_both_cgroup_versions(files, quota, tmp_path):
 
 def test_shares_of_time_are_shares():
     """Is busy time within [0, 1] for every PU that we may use?"""
-    shares = busy_shares(0.05)
+    shares = cpu_utilization(0.05)
     assert os.sched_getaffinity(0) <= shares.keys()
     assert all(0 <= busy <= 1 and 0 <= steal <= 1 for busy, steal in shares.values())
 

@@ -14,7 +14,7 @@ from reader_worker import fuzz
 from readers import DATA, FAILING, READERS
 
 from nearfield import load
-from nearfield.errors import ProfileError
+from nearfield.base.errors import ProfileError
 
 SLOW = (
     "machine",

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from readers import DATA, ROOT
 
+from nearfield.base.errors import ProfileError
 from nearfield.base.files import write_whole
-from nearfield.errors import ProfileError
 
 FAULTS = {
     "open": errno.EROFS,

@@ -17,8 +17,8 @@ from test_command_line import completed
 from tuning import in_process
 from typer.testing import CliRunner
 
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.cli import machine as cli
-from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import facts, load_machine
 from nearfield.machine import simulated as simulation
 from nearfield.machine.simulated import comparisons

@@ -16,7 +16,7 @@ from test_help import examples
 from typer.testing import CliRunner
 
 import nearfield
-from nearfield import itself
+from nearfield.base import own_command
 from nearfield.cli import VERBS, app
 
 ROOT = Path(__file__).parents[2]
@@ -85,8 +85,8 @@ OF_FILES = ("What nearfield tune found.", "nearfield simulate", "All pairs get t
 
 
 def test_no_text_tells_to_type_nearfield_by_a_name_that_may_not_be_found() -> None:
-    """Does nearfield.itself make all lines to type, and do the engine and the libraries, which know no path, name the
-    verb in words?"""
+    """Does nearfield.base.own_command make all lines to type, and do the engine and the libraries, which know no path,
+    name the verb in words?"""
     call = re.compile(rf"(?<!-m )\bnearfield (?:{'|'.join(VERBS)})\b")
     package = Path(nearfield.__file__).parent
     found = {
@@ -101,7 +101,7 @@ def test_no_text_tells_to_type_nearfield_by_a_name_that_may_not_be_found() -> No
 
 def test_an_interrupted_simulation_is_completed_by_this_nearfield(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is it completed although the folder keeps another name by which the command was typed?"""
-    monkeypatch.setattr(itself, "program", lambda: "venv/bin/nearfield")
+    monkeypatch.setattr(own_command, "executable", lambda: "venv/bin/nearfield")
     made = profile([], command="nearfield simulate bcast --out 'a b'", complete=False)
     assert made.completed_by == "venv/bin/nearfield simulate bcast --out 'a b'"
 

@@ -16,9 +16,9 @@ from observed import N, by_function, compiled, observe, show
 from typer.testing import CliRunner
 
 from nearfield._native import stream
+from nearfield.base.errors import UsageError
 from nearfield.cli import app
 from nearfield.cli.traced import trace_here
-from nearfield.errors import UsageError
 from nearfield.observe import observing
 from nearfield.observe import trace as traces
 from nearfield.observe.trace import TraceFile

@@ -14,8 +14,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from nearfield.base.errors import UsageError
 from nearfield.cli.plan import command, full_nodes
-from nearfield.errors import UsageError
 from nearfield.measure.sim import costs, pool
 from nearfield.plan.known import default
 from nearfield.profile import load, save

@@ -18,11 +18,11 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from nearfield import itself
 from nearfield._native import simulation
+from nearfield.base import own_command
+from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.cli import app
 from nearfield.cli.axes import parse_policies, parse_sizes
-from nearfield.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.machine.sweep import parse_sweep
@@ -235,7 +235,7 @@ def test_what_is_done_survives_an_interruption(tmp_path):
     outcome = added(request(), out, interrupted, "nearfield simulate bcast")
     assert not outcome.complete and not load(out).run.complete
     shown = CliRunner().invoke(app, ["show", str(out)]).output
-    assert f"to complete it: {itself.program()} simulate bcast" in " ".join(shown.split())
+    assert f"to complete it: {own_command.executable()} simulate bcast" in " ".join(shown.split())
     left = []
 
     def rest(cases):

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from tuning import NEARFIELD, in_process, nearfield
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.files import as_toml
 from nearfield.measure.sim.cases import Case, cases_of_tier, chosen_scenarios

@@ -13,6 +13,9 @@ import pytest
 import nearfield
 from nearfield import mpi
 from nearfield._native import simulation
+from nearfield.apply import explain
+from nearfield.base.errors import MeasurementError
+from nearfield.base.topology import Topology
 from nearfield.cli import (
     diff_tables,
     doctor,
@@ -28,7 +31,6 @@ from nearfield.cli import (
 )
 from nearfield.cli import mpi as mpi_command
 from nearfield.doctor import examine
-from nearfield.errors import MeasurementError
 from nearfield.machine import facts, load_machine, machine_files
 from nearfield.measure.sim.cases import applications, collectives
 from nearfield.measure.sim.operations import Savings
@@ -38,11 +40,9 @@ from nearfield.profile.compare import compare, largest
 from nearfield.profile.pivot import grids
 from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper
 from nearfield.reproduce.papers import choose
-from nearfield.terminal import Table, Terminal, err
-from nearfield.topology import Topology
-from nearfield.topology_view import draw_distances
-from nearfield.tune import explain
-from nearfield.tune.rules import load_rules
+from nearfield.rules.schema import load_rules
+from nearfield.ui.terminal import Table, Terminal, err
+from nearfield.ui.topology_view import draw_distances
 
 DATA = Path(__file__).parents[1] / "data"
 WIDTHS = (60, 80, 120, 200, None)

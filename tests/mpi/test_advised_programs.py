@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from nearfield import mpi
 from nearfield.advise import advise, read_run
 from nearfield.advise.costs import Costs
+from nearfield.base.errors import NOT_DECIDED
 from nearfield.cli import app
-from nearfield.errors import NOT_DECIDED
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.observe import trace as traces

@@ -13,13 +13,13 @@ import pytest
 from probing import living
 
 from nearfield import mpi
+from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
-from nearfield.topology import Topology
+from nearfield.rules.criterion import COLLECTIVES, MESSAGES
+from nearfield.rules.gains import Case
+from nearfield.rules.knobs import find_knobs
 from nearfield.tune import duel
-from nearfield.tune.criterion import COLLECTIVES, MESSAGES
 from nearfield.tune.duel import Contestant, Unfit, Visit, messages, pairs, repetitions_of
-from nearfield.tune.gains import Case
-from nearfield.tune.knobs import find_knobs
 
 pytestmark = [pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
 SIZES = [8, 4096, 1 << 20]

@@ -9,8 +9,8 @@ from test_observe_mpi import compiled, wrapper
 from tuning import nearfield, rules_for, write
 
 from nearfield import mpi
+from nearfield.base.errors import NOT_DECIDED
 from nearfield.cli.compare import Gain
-from nearfield.errors import NOT_DECIDED
 from nearfield.mpi import Installation, launch_command
 
 OPEN_MPI = Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")

@@ -15,7 +15,7 @@ from test_halo_python import mpi4py_on
 
 from nearfield import mpi
 from nearfield.mpi import Installation
-from nearfield.tune import shared_heap
+from nearfield.rules import shared_heap
 
 CORES = len(os.sched_getaffinity(0))
 

@@ -14,9 +14,9 @@ import pytest
 from tuning import nearfield, rules_for, write
 
 from nearfield import mpi
+from nearfield.base.topology import Topology
 from nearfield.mpi import Installation, launch_command
-from nearfield.topology import Topology
-from nearfield.tune.knobs import find_knobs
+from nearfield.rules.knobs import find_knobs
 from nearfield.tune.model import candidates
 
 CORES = len(os.sched_getaffinity(0))

@@ -11,8 +11,8 @@ from observed import by_function, compiled, observe, show
 from typer.testing import CliRunner
 
 from nearfield import mpi
+from nearfield.base.errors import ProfileError
 from nearfield.cli import app
-from nearfield.errors import ProfileError
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.profile import load, where

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from nearfield import mpi
+from nearfield.base.topology import DISTANCES, Topology
 from nearfield.mpi import Installation
-from nearfield.topology import DISTANCES, Topology
 
 ROOT = Path(__file__).parents[2]
 COMPONENT = ROOT / "src/tune/openmpi"

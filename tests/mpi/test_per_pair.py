@@ -13,11 +13,11 @@ from test_pair_component import Runs, built, eager, run, why_not  # noqa: F401  
 from tuning import nearfield, rules_for, write
 
 from nearfield import mpi
+from nearfield.apply import per_pair
+from nearfield.apply.plan import application
 from nearfield.mpi import Installation, launch_command
-from nearfield.tune import per_pair
-from nearfield.tune.apply import application
-from nearfield.tune.recognise import Recognised
-from nearfield.tune.rules import Rules, RuleTable
+from nearfield.mpi.detect_command import Recognised
+from nearfield.rules.schema import Rules, RuleTable
 
 
 def two_distances(inst: Installation, transport: str, near: dict, far: dict) -> Rules:

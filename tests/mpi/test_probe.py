@@ -11,9 +11,9 @@ from probing import CORES, SHORT, Ended, on_cpus, probe
 from tuning import in_process
 
 import nearfield
+from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
 from nearfield.profile import Profile, where
-from nearfield.topology import Topology
 
 pytestmark = [
     pytest.mark.skipif(len(CORES) < 2, reason="two ranks that spin need two cores"),

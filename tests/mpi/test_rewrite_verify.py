@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from nearfield import mpi, rewrite
+from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.cli.verbs import app
-from nearfield.errors import MeasurementError, UsageError
 from nearfield.mpi import Installation
 from nearfield.rewrite import Analysis, Patch, verify
 from nearfield.rewrite.build import CompileError, Program

@@ -10,14 +10,14 @@ import pytest
 from tuning import NEARFIELD, nearfield, rules_for, write
 
 from nearfield import mpi
+from nearfield.apply.cached_plan import prepared
+from nearfield.base.errors import MpiError, UsageError
 from nearfield.cli.export import exported
-from nearfield.errors import MpiError, UsageError
 from nearfield.mpi import Installation, launch_command
-from nearfield.tune import shared_heap
-from nearfield.tune.knobs import find_knobs
-from nearfield.tune.prepared import prepared
-from nearfield.tune.recognise import of_launcher, of_program, recognise
-from nearfield.tune.rules import Rules, load_rules
+from nearfield.mpi.detect_command import of_launcher, of_program, recognise
+from nearfield.rules import shared_heap
+from nearfield.rules.knobs import find_knobs
+from nearfield.rules.schema import Rules, load_rules
 
 
 def transport(inst: Installation) -> str:

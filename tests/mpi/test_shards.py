@@ -12,8 +12,8 @@ from test_observed_ranks import observe_ring
 from typer.testing import CliRunner
 
 from nearfield import mpi
+from nearfield.base.errors import UsageError
 from nearfield.cli import app
-from nearfield.errors import UsageError
 from nearfield.mpi import Finished, Installation
 from nearfield.profile import load
 

@@ -8,8 +8,8 @@ from test_observed_ranks import observe_ring
 from typer.testing import CliRunner
 
 from nearfield import mpi
+from nearfield.base.errors import UsageError
 from nearfield.cli import app
-from nearfield.errors import UsageError
 from nearfield.measure.sim.cases import Case
 from nearfield.measure.sim.store import Listener
 from nearfield.reproduce.page import render

@@ -15,13 +15,13 @@ import pytest
 from tuning import NEARFIELD, in_process, nearfield
 
 from nearfield import mpi
-from nearfield.errors import NOT_DECIDED
+from nearfield.base.errors import NOT_DECIDED
+from nearfield.base.topology import DISTANCES, Topology
 from nearfield.mpi import Installation
-from nearfield.topology import DISTANCES, Topology
+from nearfield.rules.knobs import find_knobs
+from nearfield.rules.schema import RuleTable, load_rules
 from nearfield.tune.arena import Arena
-from nearfield.tune.knobs import find_knobs
 from nearfield.tune.model import candidates
-from nearfield.tune.rules import RuleTable, load_rules
 from nearfield.tune.tuning import Listener, Request, Tuning
 
 pytestmark = [pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]

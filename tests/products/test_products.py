@@ -15,12 +15,12 @@ import pytest
 from tuning import nearfield, rules_for, write
 
 from nearfield import mpi
-from nearfield.errors import NOT_DECIDED
+from nearfield.base.errors import NOT_DECIDED
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.profile import load
 from nearfield.rewrite.build import c_wrapper
-from nearfield.tune.rules import load_rules
+from nearfield.rules.schema import load_rules
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests" / "programs"

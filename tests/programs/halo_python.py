@@ -15,7 +15,7 @@ import numpy as np
 from mpi4py import MPI
 
 import nearfield.halo
-from nearfield.errors import MpiError, UsageError
+from nearfield.base.errors import MpiError, UsageError
 from nearfield.halo import Grid, HaloError, library, protocols
 from nearfield.halo.interface import TYPES
 from nearfield.plan import Known, default, text_of

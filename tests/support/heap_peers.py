@@ -13,7 +13,7 @@ from pathlib import Path
 
 import mpi_program
 
-from nearfield.tune import shared_heap
+from nearfield.rules import shared_heap
 
 LIMIT_S = 30
 KiB, MiB = 1 << 10, 1 << 20

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import tomlkit
 
+from nearfield.base.errors import ProfileError
 from nearfield.base.toml import read_toml
-from nearfield.errors import ProfileError
 from nearfield.machine import load_machine, machine_files
 
 FILES = machine_files()

@@ -12,14 +12,14 @@ from random import Random
 from types import TracebackType
 from typing import Any
 
+from nearfield.rules.criterion import COLLECTIVES, MESSAGES, searched_cases
+from nearfield.rules.gains import Case
+from nearfield.rules.knobs import Knob, KnobFile, Settings, Value, knob_files
+from nearfield.rules.shared_heap import VARIABLE
 from nearfield.tune.arena import Arena
-from nearfield.tune.criterion import COLLECTIVES, MESSAGES, searched_cases
 from nearfield.tune.duel import Unfit, Visit
-from nearfield.tune.gains import Case
-from nearfield.tune.knobs import Knob, KnobFile, Settings, Value, knob_files
 from nearfield.tune.model import candidates
 from nearfield.tune.search import Deadline, Search, Trial
-from nearfield.tune.shared_heap import VARIABLE
 
 KNOBS = KnobFile(
     family="made-up",

@@ -164,10 +164,10 @@ def _read_request(folder: Path) -> None:
 
 
 def _trials(folder: Path) -> None:
-    from nearfield.tune.gains import Gain
+    from nearfield.rules.gains import Gain
+    from nearfield.rules.schema import load_rules
     from nearfield.tune.kept import RuleLine, TrialLine
     from nearfield.tune.request import Request
-    from nearfield.tune.rules import load_rules
     from nearfield.tune.search import Trial
     from nearfield.tune.unfinished import Unfinished
 
@@ -183,7 +183,7 @@ def _trials(folder: Path) -> None:
 
 
 def _read_trials(folder: Path) -> None:
-    from nearfield.tune.knobs import find_knobs
+    from nearfield.rules.knobs import find_knobs
     from nearfield.tune.unfinished import Unfinished
 
     with Unfinished(folder / "t.toml").held(resume=True) as unfinished:
@@ -200,8 +200,8 @@ def _hostfile(folder: Path) -> None:
 
 
 def _read_hostfile(folder: Path) -> None:
+    from nearfield.base.topology import Topology
     from nearfield.measure.live.layout import plan_groups, read_hostfile
-    from nearfield.topology import Topology
 
     nodes = read_hostfile(folder / "hosts", (0, 1))
     topology = Topology.from_synthetic("package:1 l3:1 l2:4 core:1 pu:1")
@@ -253,7 +253,7 @@ _OF_TRACES: list[Use] = [
 
 
 def _heap_reports(folder: Path) -> None:
-    from nearfield.tune.explain import WAYS
+    from nearfield.apply.explain import WAYS
 
     ways = "".join(f"{way} = {number} {number * 70000}\n" for number, way in enumerate(WAYS))
     for pid, rank in ((11, "0"), (12, "1")):
@@ -261,7 +261,7 @@ def _heap_reports(folder: Path) -> None:
 
 
 def _explain(folder: Path) -> None:
-    from nearfield.tune import explain
+    from nearfield.apply import explain
 
     reports = explain.read_reports(folder)
     explain._print(explain.sentences(reports, {}, 0), explain.with_traffic(reports))
@@ -308,24 +308,24 @@ def _read_costs(folder: Path) -> None:
 
 
 def _answers(folder: Path) -> None:
-    from nearfield import answers
+    from nearfield.base import disk_cache
 
     os.environ["NEARFIELD_CACHE"] = str(folder)
-    answers.remember("kind", "question", {"is": [1, 2, 3]}, [folder / "x"])
+    disk_cache.put("kind", "question", {"is": [1, 2, 3]}, [folder / "x"])
     (answer,) = (folder / "answers").iterdir()
     answer.rename(folder / "answer.json")
 
 
 def _read_answer(folder: Path) -> None:
-    from nearfield import answers
+    from nearfield.base import disk_cache
 
     before = os.environ.get("NEARFIELD_CACHE")
     os.environ["NEARFIELD_CACHE"] = str(folder)
     try:
         shutil.rmtree(folder / "answers", ignore_errors=True)
         (folder / "answers").mkdir()
-        (folder / "answer.json").rename(answers._file("kind", json.dumps("question")))
-        answers.found_out("kind", "question", lambda: 1, [])
+        (folder / "answer.json").rename(disk_cache._file("kind", json.dumps("question")))
+        disk_cache.get_or_compute("kind", "question", lambda: 1, [])
     except FileNotFoundError:  # the file is missing
         pass
     finally:
@@ -351,7 +351,7 @@ def _variables(folder: Path) -> None:
 
 def _use_variables(folder: Path) -> None:
     """Starts a program and verbs under these variables; the heap's library reads its own."""
-    from nearfield.tune import shared_heap
+    from nearfield.rules import shared_heap
 
     lines = (folder / "environment").read_bytes().replace(b"\0", b"").splitlines()
     given = {name: value for name, equals, value in (line.partition(b"=") for line in lines) if equals and name}

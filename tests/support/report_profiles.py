@@ -7,10 +7,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from nearfield.base.topology import Topology
 from nearfield.profile import Machine, Profile, Run, from_rows
 from nearfield.profile.schema import Cache, Host, Memory, Mpi, Pages, Switch
-from nearfield.topology import Topology
-from nearfield.tune.rules import RuleTable
+from nearfield.rules.schema import RuleTable
 
 Row = dict[str, Any]
 KIB, MIB = 1 << 10, 1 << 20

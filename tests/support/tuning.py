@@ -13,9 +13,9 @@ from unittest import mock
 from probing import Ended
 
 from nearfield import cli
+from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
-from nearfield.topology import Topology
-from nearfield.tune.rules import MpiTable, Rules, RuleTable, TriedTable, machine_table, save_rules
+from nearfield.rules.schema import MpiTable, Rules, RuleTable, TriedTable, machine_table, save_rules
 
 NEARFIELD = [sys.executable, "-c", "from nearfield.cli import main; main()"]
 

@@ -13,7 +13,7 @@ import pytest
 from traces import counted, machine_of, made_up
 
 import nearfield.simulate
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.machine import load_machine
 from nearfield.profile import load
 from nearfield.simulate import Memory

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nearfield import answers
-from nearfield.errors import UsageError
+from nearfield.base import disk_cache
+from nearfield.base.errors import UsageError
 
 
 @pytest.fixture
@@ -18,16 +18,16 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_answer_is_kept(file: Path) -> None:
-    answers.remember("kind", ["question", 1], {"a": [1]}, [file])
-    assert answers.recall("kind", ["question", 1]) == {"a": [1]}
-    assert answers.recall("kind", ["question", 2]) is None
-    assert answers.recall("other", ["question", 1]) is None
+    disk_cache.put("kind", ["question", 1], {"a": [1]}, [file])
+    assert disk_cache.get("kind", ["question", 1]) == {"a": [1]}
+    assert disk_cache.get("kind", ["question", 2]) is None
+    assert disk_cache.get("other", ["question", 1]) is None
 
 
 @pytest.mark.parametrize("change", ["content", "time", "absence", "another"])
 def test_a_changed_file_makes_it_void(file: Path, change: str) -> None:
     """Is an answer void whether its file was written, touched, removed or replaced?"""
-    answers.remember("kind", "question", "answer", [file])
+    disk_cache.put("kind", "question", "answer", [file])
     if change == "content":
         file.write_text("22")
     if change == "time":
@@ -39,29 +39,29 @@ def test_a_changed_file_makes_it_void(file: Path, change: str) -> None:
         other.write_text("2")
         os.utime(other, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
         other.replace(file)
-    assert answers.recall("kind", "question") is None
+    assert disk_cache.get("kind", "question") is None
 
 
 def test_a_damaged_answer_is_none(file: Path, tmp_path: Path) -> None:
-    answers.remember("kind", "question", "answer", [file])
+    disk_cache.put("kind", "question", "answer", [file])
     (kept,) = (tmp_path / "cache/answers").iterdir()
     for damage in ("", "[]", "{}", kept.read_text()[:20], '{"question": "\\"question\\"", "files": 3}'):
         kept.write_text(damage)
-        assert answers.recall("kind", "question") is None
+        assert disk_cache.get("kind", "question") is None
 
 
 def test_a_folder_that_cannot_be_written_is_no_harm(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEARFIELD_CACHE", str(file / "below a file"))
-    answers.remember("kind", "question", "answer", [file])
-    assert answers.recall("kind", "question") is None
+    disk_cache.put("kind", "question", "answer", [file])
+    assert disk_cache.get("kind", "question") is None
 
 
 def test_the_oldest_answers_go(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "MOST_ANSWERS", 3)
+    monkeypatch.setattr(disk_cache, "MOST_ANSWERS", 3)
     for number in range(10):
-        answers.remember("kind", number, f"answer {number}")
+        disk_cache.put("kind", number, f"answer {number}")
     assert len(list((tmp_path / "cache/answers").iterdir())) <= 6
-    assert answers.recall("kind", 9) == "answer 9"
+    assert disk_cache.get("kind", 9) == "answer 9"
 
 
 def test_no_home_is_an_error_that_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,4 +70,4 @@ def test_no_home_is_an_error_that_says_what_to_set(monkeypatch: pytest.MonkeyPat
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
     with pytest.raises(UsageError, match="set HOME, or NEARFIELD_CACHE"):
-        answers.cache_root()
+        disk_cache.cache_root()

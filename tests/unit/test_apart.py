@@ -7,11 +7,11 @@ import pytest
 from tuning import rules_for, write
 
 from nearfield import mpi
-from nearfield.tune import apart
-from nearfield.tune.apart import Flag, elsewhere
-from nearfield.tune.gains import alike
-from nearfield.tune.prepared import prepared
-from nearfield.tune.rules import RuleTable
+from nearfield.apply import distance_check
+from nearfield.apply.cached_plan import prepared
+from nearfield.apply.distance_check import Flag, elsewhere
+from nearfield.rules.gains import alike
+from nearfield.rules.schema import RuleTable
 
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
 
@@ -20,7 +20,7 @@ INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("
 def now(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """Yields where to set the time of a flag; without one, it must not be measured."""
     taken: dict[str, float] = {}
-    monkeypatch.setattr(apart._native, "flag_ns", lambda a, b: taken["ns"])
+    monkeypatch.setattr(distance_check._native, "flag_ns", lambda a, b: taken["ns"])
     return taken
 
 

@@ -27,14 +27,14 @@ from made_up import (
     searched,
 )
 
-from nearfield.topology import Topology
+from nearfield.base.topology import Topology
+from nearfield.rules.criterion import MESSAGES, NEVER_BELOW, confirmed_cases
+from nearfield.rules.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Case, Pair
+from nearfield.rules.knobs import Settings
+from nearfield.rules.schema import UndecidedTable
 from nearfield.tune.confirm import FINALISTS, MOST_LAUNCHES, PAIRS, Confirming
 from nearfield.tune.confirmed import Confirmed, rule_table, tried_table
-from nearfield.tune.criterion import MESSAGES, NEVER_BELOW, confirmed_cases
-from nearfield.tune.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Case, Pair
-from nearfield.tune.knobs import Settings
 from nearfield.tune.repair import nearer
-from nearfield.tune.rules import UndecidedTable
 from nearfield.tune.search import Deadline, Search, Trial
 from nearfield.tune.tuning import Listener, Request, Tuning
 

@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from nearfield.base.errors import UsageError
 from nearfield.cli.halo import command
-from nearfield.errors import UsageError
 from nearfield.plan import default, measured, text_of, written
 from nearfield.profile import load
 

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from nearfield.tune.confirmed import Confirmed
-from nearfield.tune.criterion import (
+from nearfield.rules.criterion import (
     COLLECTIVES,
     MESSAGES,
     NEVER_BELOW,
@@ -15,7 +14,8 @@ from nearfield.tune.criterion import (
     score,
     searched_cases,
 )
-from nearfield.tune.gains import Case, Gain, Pair
+from nearfield.rules.gains import Case, Gain, Pair
+from nearfield.tune.confirmed import Confirmed
 from nearfield.tune.tuning import all_sizes
 
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from nearfield.apply.formats import FORMATS
+from nearfield.base.errors import NearfieldError, ProfileError
 from nearfield.cli.export import exported
 from nearfield.cli.tune import tell
-from nearfield.errors import NearfieldError, ProfileError
 from nearfield.machine.captured import captured
 from nearfield.machine.native import native
 from nearfield.plan.known import measured
 from nearfield.profile import load
 from nearfield.report.findings.tuned import tuned
-from nearfield.tune.formats import FORMATS
-from nearfield.tune.rules import load_rules
+from nearfield.rules.schema import load_rules
 
 DATA = Path(__file__).parents[1] / "data"
 TIMES = 80

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tomlkit
 
-from nearfield.errors import ProfileError, UsageError
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.machine import load_machine, machine_files
 from nearfield.plan import costs_on, link_of, mode_of
 

@@ -15,8 +15,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.cli.diff import command
-from nearfield.errors import ProfileError, UsageError
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import (
     Comparison,

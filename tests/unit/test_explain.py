@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from tuning import NEARFIELD, rules_for, write
 
+from nearfield.apply import explain
+from nearfield.apply.explain import Report, read_reports, sentences, table, with_traffic
 from nearfield.mpi import Installation
-from nearfield.tune import explain, shared_heap
-from nearfield.tune.explain import Report, read_reports, sentences, table, with_traffic
+from nearfield.rules import shared_heap
 
 HEAP = {"LD_PRELOAD": f"/a/other.so:/b/{shared_heap.NAME}", "NEARFIELD_HEAP": "on=1"}
 SETTINGS = Path(__file__).parents[2] / "src/heap/settings.hpp"

@@ -9,12 +9,12 @@ import pytest
 from report_profiles import HERE, KIB, MIB, floor, message, profile, read, row, stock_is_best, switch
 
 from nearfield.profile import Profile, load
-from nearfield.report.evidence import Place
+from nearfield.profile.curves import Place
 from nearfield.report.findings import FINDERS, LEVELS, NOTES, OF_MACHINES, Finding, findings
 from nearfield.report.findings.single_copy import copying_bounds
 from nearfield.report.findings.tuned import tuned
 from nearfield.report.rules import rules
-from nearfield.tune.rules import ApartTable, load_rules
+from nearfield.rules.schema import ApartTable, load_rules
 
 DATA = Path(__file__).parents[1] / "data"
 TUNED = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")

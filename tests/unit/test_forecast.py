@@ -15,8 +15,8 @@ from nearfield.forecast.ceiling import ceilings, refault_seconds
 from nearfield.forecast.prices import Prices, interpolated, pattern_of, prices_of_rules
 from nearfield.forecast.ranks import Calls, Category, Place, Rank, State, Usage
 from nearfield.forecast.run import Run
-from nearfield.terminal import Table
-from nearfield.tune.rules import load_rules
+from nearfield.rules.schema import load_rules
+from nearfield.ui.terminal import Table
 
 RULES = Path(__file__).parents[1] / "data/rules/openmpi-5.0.11.toml"
 NONE = Usage(*[0] * len(Usage._fields))

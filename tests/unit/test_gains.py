@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nearfield.tune.gains import (
+from nearfield.rules.gains import (
     Gain,
     Pair,
     alike,

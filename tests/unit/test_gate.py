@@ -13,9 +13,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from nearfield.base.errors import NOT_DECIDED, UsageError
 from nearfield.cli.diff import command
 from nearfield.cli.help import helped
-from nearfield.errors import NOT_DECIDED, UsageError
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import Change, Comparison, Estimate, compare
 from nearfield.profile.gate import Gate, Limits, judge

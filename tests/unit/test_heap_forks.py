@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from heap_peers import KiB, MiB, Peers, reports, run
 
-from nearfield.tune import shared_heap
+from nearfield.rules import shared_heap
 
 CORES = len(os.sched_getaffinity(0))
 

@@ -16,14 +16,14 @@ from rich.console import Console
 from tuning import in_process
 
 from nearfield import mpi
+from nearfield.base.errors import NOT_DECIDED, ProfileError, UsageError
 from nearfield.base.toml import parse_toml
 from nearfield.cli.launch_bar import LaunchBar
-from nearfield.errors import NOT_DECIDED, ProfileError, UsageError
 from nearfield.measure.request import Request
 from nearfield.measure.work import Outcome
 from nearfield.profile import Profile, load, save
+from nearfield.profile.curves import Place
 from nearfield.profile.schema import Launch as LaunchTable
-from nearfield.report.evidence import Place
 from nearfield.reproduce.here import measure
 from nearfield.reproduce.here.answers import ANYWHERE, Live, answered
 from nearfield.reproduce.here.compiler import vectorised
@@ -35,7 +35,7 @@ from nearfield.reproduce.judges import JUDGES, Asked
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.schema import Here, Paper
 from nearfield.reproduce.verdicts import Evidence, judge_claim
-from nearfield.tune.rules import GainTable, load_rules
+from nearfield.rules.schema import GainTable, load_rules
 
 DATA = Path(__file__).parents[1] / "data"
 PAPERS = [load_paper(name) for name in paper_files()]

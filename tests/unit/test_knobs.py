@@ -4,12 +4,12 @@ from random import Random
 
 import pytest
 
-from nearfield.errors import MpiError
-from nearfield.tune.knobs import ALWAYS, NEVER, Knob, KnobFile, Settings, find_knobs, knob_files, numbers, streams
+from nearfield.base.errors import MpiError
+from nearfield.rules.knobs import ALWAYS, NEVER, Knob, KnobFile, Settings, find_knobs, knob_files, numbers, streams
+from nearfield.rules.shared_heap import library
 from nearfield.tune.model import candidates, heap_alone
 from nearfield.tune.repair import grid, left_out, repaired
 from nearfield.tune.search import _as_parameters
-from nearfield.tune.shared_heap import library
 
 FILES = pytest.mark.parametrize("file", knob_files(), ids=lambda f: f"{f.family}-{f.since}")
 MACHINES = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfield.errors import MeasurementError
+from nearfield.base.errors import MeasurementError
 from nearfield.measure.live.launch import Ending, Job, _ending
 from nearfield.measure.live.layout import Group, Place, read_hostfile
 from nearfield.mpi import Finished

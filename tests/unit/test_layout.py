@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from nearfield.base.errors import UsageError
+from nearfield.base.topology import Topology
 from nearfield.base.words import by_reason
-from nearfield.errors import UsageError
 from nearfield.measure.live.layout import BACKGROUND, NETWORK, Group, Node, Place, plan_groups, read_hostfile
-from nearfield.topology import Topology
 
 KINDS = {"pair", "all", BACKGROUND}
 # 2 packages x 2 NUMA nodes x 2 L3 x 2 cores (with an L2 of their own) x 2 hardware threads: 16 cores, 32 PUs.

@@ -16,7 +16,7 @@ from machines import FILES, PROFILE, Edit, all_of, loaded, put, refusal, values
 from tuning import in_process
 
 from nearfield._native import machine as structs
-from nearfield.errors import NearfieldError, ProfileError, UsageError
+from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import facts, load_machine
 from nearfield.machine.captured import captured
 from nearfield.machine.files import as_toml

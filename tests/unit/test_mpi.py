@@ -15,7 +15,7 @@ import mpi_program
 import pytest
 
 from nearfield import mpi
-from nearfield.errors import MpiError, UsageError
+from nearfield.base.errors import MpiError, UsageError
 from nearfield.mpi import Installation, build
 from nearfield.mpi.compiler import first_error
 from nearfield.mpi.families import FAMILIES

@@ -10,7 +10,7 @@ import pytest
 from plan_oracle import slowest_ns
 
 from nearfield._native import Costs, Link, PlanRequest, default_costs, plans
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.plan import splits
 
 

@@ -15,7 +15,7 @@ import pytest
 from doc_tables import rewrite
 
 import nearfield
-from nearfield.errors import ProfileError, UsageError
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.profile import ensure_writable, find_profile, from_rows, load, parameters, save, where
 from nearfield.profile.records import check
 from nearfield.profile.store import _swap_in
@@ -136,7 +136,7 @@ def test_ensure_writable_leaves_nothing_behind(tmp_path: Path) -> None:
 
 SAVE_UNDER_A_LIMIT = """
 import resource, sys
-from nearfield.errors import ProfileError
+from nearfield.base.errors import ProfileError
 from nearfield.profile import load, save
 p = load(sys.argv[1])
 if int(sys.argv[3]):

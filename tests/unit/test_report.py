@@ -17,21 +17,21 @@ from doc_tables import rewrite
 from report_profiles import HERE, KIB, MIB, floor, message, profile, read, row, stock_is_best, switch
 from typer.testing import CliRunner
 
+from nearfield.base.errors import ProfileError, UsageError
+from nearfield.base.topology import Topology
 from nearfield.cli.report import command
-from nearfield.errors import ProfileError, UsageError
 from nearfield.profile import Profile, load
+from nearfield.profile.curves import Point
 from nearfield.profile.schema import Memory, Skipped
 from nearfield.report import comparison, topology_boxes
 from nearfield.report.core_pairs import heat_map, pairs_table
-from nearfield.report.evidence import Point
 from nearfield.report.findings import findings
-from nearfield.report.markup import embedded_json, text
 from nearfield.report.page import render
 from nearfield.report.plots import SCENARIOS, sections
 from nearfield.report.plots.axes import linear_axis, log_axis, share_axis
 from nearfield.report.plots.series import bars, line, style
-from nearfield.topology import Topology
-from nearfield.tune.rules import load_rules
+from nearfield.rules.schema import load_rules
+from nearfield.ui.html import embedded_json, text
 
 DATA = Path(__file__).parents[1] / "data"
 QUIET = load(DATA / "epyc-vm-quiet")

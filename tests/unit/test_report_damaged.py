@@ -18,8 +18,8 @@ import pytest
 from report_profiles import profile, row
 from test_report import DATA, simulated
 
+from nearfield.base.errors import NearfieldError, ProfileError
 from nearfield.cli import diff_tables, show_tables
-from nearfield.errors import NearfieldError, ProfileError
 from nearfield.profile import Profile, load
 from nearfield.profile.compare import compare
 from nearfield.profile.gate import Limits, judge
@@ -28,7 +28,7 @@ from nearfield.report import comparison
 from nearfield.report.findings import findings
 from nearfield.report.page import charts_of
 from nearfield.report.plots.table import as_csv
-from nearfield.terminal import Terminal
+from nearfield.ui.terminal import Terminal
 
 BASE = load(DATA / "leo3-simulated")
 POLICIES = profile(

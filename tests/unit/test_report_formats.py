@@ -10,11 +10,11 @@ import pytest
 from report_profiles import message, profile
 from test_report import DATA, QUIET, RULES, own_part, run
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.profile.records import where
 from nearfield.report.columns import columns
 from nearfield.report.page import charts_of, render
-from nearfield.tune.rules import load_rules
+from nearfield.rules.schema import load_rules
 
 
 def test_the_tables_are_the_records(tmp_path: Path) -> None:

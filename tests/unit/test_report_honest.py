@@ -13,15 +13,15 @@ from typer.testing import CliRunner
 
 from nearfield.cli.show import command
 from nearfield.profile import load
+from nearfield.profile.curves import Point
 from nearfield.profile.ending import unfinished
 from nearfield.profile.schema import Launch
 from nearfield.report import comparison
-from nearfield.report.evidence import Point
 from nearfield.report.findings import findings, headlined
 from nearfield.report.page import render, render_summary
 from nearfield.report.plots.axes import share_axis
 from nearfield.report.plots.series import line, style
-from nearfield.tune.rules import load_rules
+from nearfield.rules.schema import load_rules
 
 shown = typer.Typer()
 shown.command()(command)

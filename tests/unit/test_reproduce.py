@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tuning import in_process, nearfield
 
+from nearfield.base.errors import MeasurementError, NearfieldError, ProfileError, UsageError
 from nearfield.base.toml import parse_toml
-from nearfield.errors import MeasurementError, NearfieldError, ProfileError, UsageError
 from nearfield.machine import load_machine
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import OPERATIONS, Case

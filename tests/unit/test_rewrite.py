@@ -13,8 +13,8 @@ import pytest
 from rewriting import EXCHANGE, HEAD, SWEEP, analysed, names, step
 from typer.testing import CliRunner
 
+from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
-from nearfield.errors import UsageError
 from nearfield.rewrite import analyse, legality
 from nearfield.rewrite import analysis as analysis_module
 from nearfield.rewrite.applying import applied, best

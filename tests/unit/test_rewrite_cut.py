@@ -8,8 +8,8 @@ import pytest
 from report_profiles import profile, row
 from typer.testing import CliRunner
 
+from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
-from nearfield.errors import UsageError
 from nearfield.rewrite import Analysis, analyse
 from nearfield.rewrite import analysis as analysis_module
 from nearfield.rewrite.elsewhere import Others

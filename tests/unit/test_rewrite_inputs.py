@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
-from nearfield.errors import UsageError
 from nearfield.rewrite.compile_commands import arguments_of, files_of
 
 LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"

@@ -9,12 +9,12 @@ import pytest
 from tuning import rules_for, write
 
 from nearfield import mpi
+from nearfield.apply.formats import FORMATS
+from nearfield.apply.plan import application
+from nearfield.base.errors import NearfieldError
 from nearfield.cli.export import exported
 from nearfield.cli.tune import tell
-from nearfield.errors import NearfieldError
-from nearfield.tune.apply import application
-from nearfield.tune.formats import FORMATS
-from nearfield.tune.rules import GainTable, Rules, RuleTable, load_rules, mismatches
+from nearfield.rules.schema import GainTable, Rules, RuleTable, load_rules, mismatches
 
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
 SETTINGS = {"eager_limit": 65536, "max_send_size": 131072, "single_copy": "none"}

@@ -23,9 +23,9 @@ from made_up import (
     trial_of,
 )
 
-from nearfield.tune.criterion import searched_cases
-from nearfield.tune.gains import Case
-from nearfield.tune.knobs import Settings
+from nearfield.rules.criterion import searched_cases
+from nearfield.rules.gains import Case
+from nearfield.rules.knobs import Settings
 from nearfield.tune.repair import grid, repaired
 from nearfield.tune.search import Deadline, Search
 

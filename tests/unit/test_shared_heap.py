@@ -18,7 +18,7 @@ from heap_peers import KiB, MiB, Peer, Peers, environment, reports, run
 
 from nearfield.base.files import chosen
 from nearfield.doctor import kernel, memory
-from nearfield.tune import shared_heap
+from nearfield.rules import shared_heap
 
 FIRST, BEHIND_LAST = 0x20 << 40, 0x21 << 40  # of the heap's addresses (src/heap/region.hpp)
 MPI_FUNCTIONS = ["Init", "Init_thread", "Win_create", "Win_create_c", "Win_allocate", "Win_allocate_c", "Win_attach"]

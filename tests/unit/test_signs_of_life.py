@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfield.busy import Crowd
+from nearfield.base.cpu_load import Crowd
 from nearfield.measure.live.watcher import QUIET_S, Signs, Watcher
 
 

@@ -17,10 +17,10 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from nearfield.base.errors import UsageError
+from nearfield.base.topology import DISTANCES, Topology, ranges
 from nearfield.cli.topology import command, load
-from nearfield.errors import UsageError
-from nearfield.topology import DISTANCES, Topology, ranges
-from nearfield.topology_view import matrix_rows, render
+from nearfield.ui.topology_view import matrix_rows, render
 
 MACHINES = Path(__file__).parents[1] / "topologies"
 ZEN = "package:2 numa:4 l3:2 l2:8 core:1 pu:2"
@@ -195,7 +195,7 @@ def test_a_restricted_process_sees_its_own_pus_only():
     """Does the affinity mask (taskset, srun) cut the machine down?"""
     script = (
         "import os; pu = max(os.sched_getaffinity(0)); os.sched_setaffinity(0, [pu])\n"
-        "from nearfield.topology import Topology; t = Topology.live()\n"
+        "from nearfield.base.topology import Topology; t = Topology.live()\n"
         "assert t.pus == [pu] and t.cores == [(pu,)], t.cores\n"
         "assert t.distances() == [] and all(c.pus == (pu,) for c in t.caches)"
     )

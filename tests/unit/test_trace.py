@@ -23,7 +23,7 @@ from tuning import NEARFIELD, in_process
 
 import nearfield.simulate
 from nearfield._native import trace
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.simulate import Memory
 from nearfield.simulate.source import Source
 from nearfield.simulate.trace import Choice, TraceRun

@@ -19,19 +19,20 @@ from made_up import MODEL, MadeUpArena, hill, searched
 from typer.testing import CliRunner, Result
 
 from nearfield import mpi
+from nearfield.apply import cached_plan
+from nearfield.apply.plan import planned
+from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError, ProfileError, UsageError
+from nearfield.base.topology import Topology
 from nearfield.cli import app, signals
 from nearfield.cli.export import exported
 from nearfield.cli.tune_display import Display
-from nearfield.errors import NOT_DECIDED, MeasurementError, NearfieldError, ProfileError, UsageError
-from nearfield.topology import Topology
-from nearfield.tune import prepared, tuning
-from nearfield.tune.apply import planned
-from nearfield.tune.gains import Case, Gain
+from nearfield.rules.gains import Case, Gain
+from nearfield.rules.knobs import Settings, find_knobs
+from nearfield.rules.schema import find_rules, load_rules, only_rules, rules_of_mpi
+from nearfield.tune import tuning
 from nearfield.tune.kept import TrialLine
-from nearfield.tune.knobs import Settings, find_knobs
 from nearfield.tune.repair import grid
 from nearfield.tune.request import Request
-from nearfield.tune.rules import find_rules, load_rules, only_rules, rules_of_mpi
 from nearfield.tune.search import Trial
 from nearfield.tune.starved import OutOfTime, Starved
 from nearfield.tune.unfinished import Unfinished
@@ -512,9 +513,9 @@ def test_every_mpi_gets_its_rules(machine: Machine, monkeypatch: pytest.MonkeyPa
         rules_of_mpi(folder, "intel", "2021")
     with pytest.raises(UsageError, match=r"has rules for mpich 5.0.2 \(mpich-5.0.2.toml\), openmpi"):
         only_rules(folder)
-    question = prepared._question(["true"], None, False, "mpich")
+    question = cached_plan._question(["true"], None, False, "mpich")
     (folder / "mpich-5.0.2.toml").write_text((folder / "mpich-5.0.2.toml").read_text() + "\n")
-    assert prepared._question(["true"], None, False, "mpich") != question, "what is kept is of other rules"
+    assert cached_plan._question(["true"], None, False, "mpich") != question, "what is kept is of other rules"
 
 
 @pytest.mark.parametrize("what", [KeyboardInterrupt, SystemExit, MeasurementError])

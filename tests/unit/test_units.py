@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nearfield.errors import UsageError
-from nearfield.profile.records import WORDS
-from nearfield.units import (
+from nearfield.base.errors import UsageError
+from nearfield.base.units import (
     UNITS,
     counted,
     format_bytes,
@@ -18,6 +17,7 @@ from nearfield.units import (
     parse_bytes,
     parse_share,
 )
+from nearfield.profile.records import WORDS
 
 
 @pytest.mark.parametrize(

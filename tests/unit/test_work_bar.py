@@ -10,7 +10,7 @@ from rich.console import Console
 
 from nearfield.cli import probe_bar
 from nearfield.cli.case_bar import CaseBar
-from nearfield.cli.work_bar import LONGER, Guesses, Standing, WorkBar, left_text
+from nearfield.ui.progress import LONGER, Guesses, Standing, WorkBar, left_text
 
 WHAT = "12 of 891 cases, now pingpong, same-package [shared by 52 cores]"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfield.errors import NearfieldError, ProfileError
+from nearfield.base.errors import NearfieldError, ProfileError
 from nearfield.measure.request import Request
 from nearfield.measure.sim.store import Store
 from nearfield.measure.work import Work

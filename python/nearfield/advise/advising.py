@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearfield import itself
 from nearfield.advise.judged import Judged, judged_calls
 from nearfield.advise.rule import RuleSpec, has_delay
 from nearfield.advise.rules import all_rules
 from nearfield.advise.run import SLOWER, Run
+from nearfield.base import own_command
+from nearfield.base.units import counted, format_ns, format_rounded
 from nearfield.notes import Note, Place, ranked
 from nearfield.observe.symbols import how_to_name
-from nearfield.units import counted, format_ns, format_rounded
 
 _NO_ACCESSES = "loads and stores were not recorded"
 _MUCH = 0.05  # of the run without a core: no quiet machine has that
@@ -86,7 +86,8 @@ def _warnings(run: Run) -> list[str]:
     if run.profile.run.backend != "sim" and observed not in (its.name, f"{its.family}-{its.version}"):
         warnings.append(
             f"the profile was measured with {its.name}, but the program ran under {observed}: its calls may cost "
-            f"something else. Measure a profile with that MPI: {itself.command('probe', '--quick', '--mpi', observed)}"
+            f"something else. Measure a profile with that MPI: "
+            f"{own_command.line('probe', '--quick', '--mpi', observed)}"
         )
     if run.timed and not run.tells_delays:
         warnings.append(
@@ -129,7 +130,7 @@ def _remarks(run: Run) -> list[str]:
 
 def _remedy(why: str) -> str:
     if why == _NO_ACCESSES:
-        return f"; compile with {itself.command('cc')}, cxx or fc, or use --valgrind"
+        return f"; compile with {own_command.line('cc')}, cxx or fc, or use --valgrind"
     if why.startswith("times are"):
         return "; --times takes a trace of the program that was recorded without them"
     return ""

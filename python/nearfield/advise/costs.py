@@ -14,7 +14,7 @@ from typing import Any
 from nearfield.base.frames import pl
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
-from nearfield.report.evidence import Curve, Place, curve, is_network, one_machine, one_per_distance, pick
+from nearfield.profile.curves import Curve, Place, curve, is_network, one_machine, one_per_distance, pick
 
 LINE_BYTES = 64
 _AS_SENT = ("modified", "reused", "exclusive", "invalid")  # a program writes its data before it sends them

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from nearfield.advise.costs import Costs, scaled, total
 from nearfield.advise.run import Messages, Run, Site
+from nearfield.base.units import format_bytes, format_ns
 from nearfield.notes import Evidence, Loss, Note, Place, Related, Rule
 from nearfield.notes.text import place_text
 from nearfield.profile.compare import Estimate
-from nearfield.units import format_bytes, format_ns
 
 _WITHOUT_CORE = "without a core"  # how the name of that evidence begins
 

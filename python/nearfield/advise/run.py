@@ -10,7 +10,7 @@ from functools import cached_property
 
 from nearfield._native import advise as native
 from nearfield.advise.costs import Costs
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.notes import Place
 from nearfield.observe.observing import events
 from nearfield.observe.places import UNKNOWN, Line, in_utf8, line_of, line_of_call

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nearfield.errors import ProfileError
+from nearfield.base.errors import ProfileError
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import ProfileError
 from nearfield.base.mistakes import brief, mistakes, told
-from nearfield.errors import ProfileError
 
 SCHEMA_VERSION = 1
 
@@ -29,7 +29,7 @@ Model = TypeVar("Model", bound=Table)
 # A file may come from somebody else, and nearfield prints its texts: terminals obey such characters as commands.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
-_REMEDY = f"Mend that line if the file was edited by hand; otherwise measure anew with: {itself.command('probe')}"
+_REMEDY = f"Mend that line if the file was edited by hand; otherwise measure anew with: {own_command.line('probe')}"
 
 
 def dump_toml(model: Table, comment: str, described_in: str = "docs/reference/profile.md") -> bytes:
@@ -113,7 +113,7 @@ def _check_version(version: Any, path: Path, *, by_hand: bool) -> None:
             return
         raise ProfileError(
             f"{path} has no schema_version: nearfield did not write it",
-            f"Give a folder that this wrote: {itself.command('probe')}",
+            f"Give a folder that this wrote: {own_command.line('probe')}",
         )
     if version > SCHEMA_VERSION:
         raise ProfileError(

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from nearfield.errors import NearfieldError, ProfileError, UsageError
+from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def tell(error: NearfieldError) -> None:
     """Prints an error and its remedy."""
     from rich.markup import escape  # a slow import, and most commands end well
 
-    from nearfield.terminal import err
+    from nearfield.ui.terminal import err
 
     err.print(f"[bold red]error:[/bold red] {escape(error.message)}")
     if error.remedy:

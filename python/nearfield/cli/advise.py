@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import NOT_DECIDED, UsageError
 from nearfield.base.files import write_whole
+from nearfield.base.units import counted, parse_share
 from nearfield.cli import complete
 from nearfield.cli.observe_options import Valgrind
-from nearfield.errors import NOT_DECIDED, UsageError
 from nearfield.notes import Note, as_dict, as_sarif, as_text
 from nearfield.notes.text import place_text
-from nearfield.terminal import Terminal
-from nearfield.units import counted, parse_share
+from nearfield.ui.terminal import Terminal
 
 if TYPE_CHECKING:
     from nearfield.advise import Advice
@@ -112,7 +112,7 @@ def command(
         there = elsewhere(trace, machine, nodes) if on else None
         found = _advice(trace, known, Trace(times) if times else None, there, share)
     if sarif:
-        log = as_sarif(found.notes, rules=[spec.rule for spec in found.rules], command=itself.typed())
+        log = as_sarif(found.notes, rules=[spec.rule for spec in found.rules], command=own_command.original_line())
         write_whole(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
     if as_json:
         print(json.dumps(_plain(found), indent=1))
@@ -128,7 +128,7 @@ def _profile(given: Path | None) -> Path:
     try:
         return find_profile(given)
     except UsageError as error:
-        measure = f"measure one: {itself.command('probe', '--quick')}; or name one with --profile"
+        measure = f"measure one: {own_command.line('probe', '--quick')}; or name one with --profile"
         raise UsageError(f"no profile says what calls cost: {error.message}", measure) from error
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import typer
 
-from nearfield import itself
 from nearfield.advise.run import Elsewhere, hosts_of
-from nearfield.answers import cache_root
+from nearfield.base import own_command
+from nearfield.base.disk_cache import cache_root
 from nearfield.cli.case_bar import CaseBar
 from nearfield.cli.probe import absolute
 from nearfield.cli.probe_on import was_simulated
@@ -17,14 +17,14 @@ from nearfield.cli.simulated import Chosen, simulate_trace
 from nearfield.machine import DescribedMachine
 from nearfield.measure import Request
 from nearfield.measure.sim.cases import BASE
+from nearfield.measure.sim.mpi_shards import Alone
 from nearfield.measure.sim.pool import cores
 from nearfield.measure.sim.session import probe_on
 from nearfield.measure.sim.store import fingerprint
+from nearfield.observe.replay import Cluster
 from nearfield.observe.trace import Trace
 from nearfield.profile.store import RUN
-from nearfield.simulate.replay import Cluster
-from nearfield.simulate.shards import Alone
-from nearfield.terminal import err
+from nearfield.ui.terminal import err
 
 SCENARIOS = ("pingpong", "pollution", "stride")  # of the rules, those that can be simulated on every machine
 
@@ -36,7 +36,7 @@ def profile_of(machine: DescribedMachine, name: str) -> Path:
     unfinished = was_simulated(out)
     if (out / RUN).exists() and not unfinished:
         return out
-    request = Request(tier="quick", scenarios=SCENARIOS, on=absolute(name), command=itself.typed())
+    request = Request(tier="quick", scenarios=SCENARIOS, on=absolute(name), command=own_command.original_line())
     with CaseBar(err, cores()) as bar:
         outcome = probe_on(out, request, resume=unfinished, overwrite=True, jobs=cores(), listener=bar)
     if not outcome.complete:

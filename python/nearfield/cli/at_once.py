@@ -69,7 +69,7 @@ def start(
 ) -> None:  # fmt: skip
     """Becomes the command, with the variables of the rules. With `explain` or a log it runs it under the thin layer,
     says how its messages were copied or adds a line to the log, and ends with its exit code."""
-    from nearfield.tune.prepared import prepared
+    from nearfield.apply.cached_plan import prepared
 
     made = prepared(argv, rules, force, mpi_name)
     environment = {**os.environ, **made.environment}
@@ -77,7 +77,7 @@ def start(
         print(f"nearfield: {note}", file=sys.stderr)
     log = log or os.environ.get(_LOG, "")
     if verbose or explain:
-        from nearfield.tune import explain as explaining
+        from nearfield.apply import explain as explaining
 
         if verbose and (sentence := explaining.settings_sentence(environment)):
             print(f"nearfield: {sentence}", file=sys.stderr)
@@ -110,6 +110,6 @@ def become(argv: Sequence[str], environment: dict[str, str]) -> None:
     try:
         os.execvpe(argv[0], list(argv), environment)
     except OSError as error:
-        from nearfield.errors import MpiError
+        from nearfield.base.errors import MpiError
 
         raise MpiError(f"cannot start {argv[0]}: {error.strerror}") from error

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from nearfield.base.errors import UsageError
+from nearfield.base.units import parse_bytes
 from nearfield.cli import complete
-from nearfield.errors import UsageError
-from nearfield.terminal import err
-from nearfield.units import parse_bytes
+from nearfield.ui.terminal import err
 
 # The machine if none is named. It stays the one of a study, since no other's results can be set beside published ones.
 USUAL_MACHINE = "power5-redstorm"

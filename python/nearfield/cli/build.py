@@ -12,10 +12,10 @@ import typer
 from rich.markup import escape
 
 from nearfield import mpi
+from nearfield.base.errors import MpiError, NearfieldError, UsageError
 from nearfield.cli import complete
-from nearfield.errors import MpiError, NearfieldError, UsageError
 from nearfield.mpi import Installation
-from nearfield.terminal import Terminal, err
+from nearfield.ui.terminal import Terminal, err
 
 Progress = Callable[[str], None]
 State = Literal["built", "there already", "not possible", "failed"]
@@ -133,7 +133,7 @@ def _rewrite_checks(inst: Installation) -> Product:
 
 def _per_pair(inst: Installation) -> tuple[str, str] | None:
     """Returns the target with which this MPI takes settings per pair of ranks, and its name; None if there is none."""
-    from nearfield.tune.knobs import find_knobs
+    from nearfield.rules.knobs import find_knobs
 
     if not mpi.is_built(inst):
         return None

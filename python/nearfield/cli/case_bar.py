@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from nearfield.cli.work_bar import Standing, WorkBar
+from nearfield.base.units import counted
 from nearfield.measure.sim.cases import Case
 from nearfield.measure.sim.store import Listener
-from nearfield.units import counted
+from nearfield.ui.progress import Standing, WorkBar
 
 
 class CaseBar(WorkBar, Listener):

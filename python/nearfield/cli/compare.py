@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import NOT_DECIDED, MeasurementError, MpiError, UsageError
+from nearfield.base.units import parse_share
 from nearfield.cli.run import CONTEXT as CONTEXT
 from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, NoForecastOption, RulesOption
-from nearfield.errors import NOT_DECIDED, MeasurementError, MpiError, UsageError
-from nearfield.terminal import err
-from nearfield.units import parse_share
+from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
     from nearfield.forecast.recording import Recording
@@ -93,9 +93,9 @@ def command(
       nearfield compare --fail-if-slower 2% -- mpirun -n 2 ./app
     """
     from nearfield import _native
+    from nearfield.apply.cached_plan import prepared
     from nearfield.forecast.saying import summary
     from nearfield.forecast.watching import tell
-    from nearfield.tune.prepared import prepared
 
     pattern = _pattern(metric)
     most_slower = parse_share(fail_if_slower) if fail_if_slower else None
@@ -167,7 +167,7 @@ class Program:
 def _failed(argv: Sequence[str], name: str, code: int, said: list[str]) -> MeasurementError:
     words = [line for line in said if line.strip(" -=")]
     told = f": {words[0]}" if words else " and printed nothing"
-    by_hand = shlex.join(argv) if name == "stock" else itself.command("run", "--", *argv)
+    by_hand = shlex.join(argv) if name == "stock" else own_command.line("run", "--", *argv)
     return MeasurementError(f"the {name} run ended with exit code {code}{told}", f"see it by hand: {by_hand}")
 
 
@@ -182,9 +182,9 @@ def _number(found: list[str], pattern: str, name: str, out: str) -> float:
 
 def _busy() -> float:
     """Returns the share of the cores' time that other programs take, and says it if it disturbs."""
-    from nearfield.busy import BUSY_SHARE, busy_shares
+    from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
 
-    shares = busy_shares()
+    shares = cpu_utilization()
     mine = [shares[cpu] for cpu in os.sched_getaffinity(0) if cpu in shares]
     busy = sum(sum(pair) for pair in mine) / len(mine) if mine else 0.0
     if busy > BUSY_SHARE:
@@ -215,7 +215,7 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
 
 def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) -> str:
     """Returns what to do next, in one line."""
-    from nearfield.busy import BUSY_SHARE
+    from nearfield.base.cpu_load import BUSY_SHARE
     from nearfield.forecast.saying import WORTH
 
     undecided = gain.n < FEWEST or gain.low <= 1 + SAME and gain.high >= 1 - SAME
@@ -225,10 +225,10 @@ def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) ->
     if undecided and busy > BUSY_SHARE:
         return "next: again while no other programs run, since they decide how long a run takes"
     if undecided and gain.n < 2 * FEWEST:
-        return f"next: {itself.command('compare', '-n', 30, '--', *argv)}"
+        return f"next: {own_command.line('compare', '-n', 30, '--', *argv)}"
     if gain.low > 1 + SAME:
-        return f"next: {itself.command('run', '--', *argv)}"
-    return f"next: {itself.command('forecast', '--', *argv)}"
+        return f"next: {own_command.line('run', '--', *argv)}"
+    return f"next: {own_command.line('forecast', '--', *argv)}"
 
 
 def _pattern(metric: str) -> re.Pattern[str] | None:

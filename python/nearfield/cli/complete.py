@@ -42,7 +42,7 @@ def _trace_formats() -> Iterable[str]:
 
 
 def _formats() -> Iterable[str]:
-    from nearfield.tune.formats import FORMATS
+    from nearfield.apply.formats import FORMATS
 
     return FORMATS
 

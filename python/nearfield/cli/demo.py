@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError
 from nearfield.cli import tell
 from nearfield.cli.demo_steps import Standing, probe_standing, run_step, said_of_profile, said_of_rules, tune_standing
-from nearfield.errors import NOT_DECIDED, MeasurementError, NearfieldError
 from nearfield.measure import TIERS
-from nearfield.terminal import err
+from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
-    from nearfield.busy import Busyness
+    from nearfield.base.cpu_load import Busyness
     from nearfield.mpi import Installation
 
 TUNE_S = 45
@@ -45,7 +45,7 @@ def command(
 
       nearfield demo -o first-look
     """
-    from nearfield.busy import advice, busyness
+    from nearfield.base.cpu_load import advice, busyness
 
     seen = busyness()
     err.print(escape(advice(seen)))
@@ -63,7 +63,7 @@ def command(
     if codes["report"]:
         raise MeasurementError(
             f"there is no report: its step ended with exit code {codes['report']}",
-            f"its message is above; to go on: {itself.command('demo', '-o', out)}",
+            f"its message is above; to go on: {own_command.line('demo', '-o', out)}",
         )
 
 
@@ -88,7 +88,7 @@ def _chosen(out: Path, probe: Standing) -> Installation:
             err.print(escape(f"MPI: {inst.name} instead, since the measuring engine can be built for it"))
         return inst
     raise MeasurementError(
-        "the measuring engine cannot be built for any MPI", f"see what is missing: {itself.command('doctor')}"
+        "the measuring engine cannot be built for any MPI", f"see what is missing: {own_command.line('doctor')}"
     )
 
 
@@ -148,7 +148,7 @@ def _tell_end(out: Path, codes: dict[str, int]) -> None:
     unfinished = probe_standing(out) is Standing.UNFINISHED or tune_standing(out) is Standing.UNFINISHED
     if unfinished or any(codes.values()):
         reason = "could not decide" if codes["tune"] == NOT_DECIDED else "is not complete"
-        err.print(escape(f"It {reason}. To go on, better when it is quiet: {itself.command('demo', '-o', out)}"))
+        err.print(escape(f"It {reason}. To go on, better when it is quiet: {own_command.line('demo', '-o', out)}"))
     if not codes["report"]:
         err.print(f"[bold]report[/bold]    {escape(str(out / 'report.html'))}")
     program = ("--", "mpirun", "-n", "2", "./your_program")
@@ -159,4 +159,4 @@ def _tell_end(out: Path, codes: dict[str, int]) -> None:
         (("compare", *with_rules, *program), "what tuning gains in a program of yours"),
         (("run", *with_rules, *program), "run it so"),
     ):
-        err.print(escape(f"  {itself.command(*words)}   ({what})"))
+        err.print(escape(f"  {own_command.line(*words)}   ({what})"))

@@ -14,11 +14,11 @@ from types import FrameType
 
 import typer
 
-from nearfield import itself
-from nearfield.errors import NOT_DECIDED, NearfieldError
+from nearfield.base import own_command
+from nearfield.base.errors import NOT_DECIDED, NearfieldError
+from nearfield.base.units import counted
 from nearfield.follow import lines_or_silence
-from nearfield.terminal import err
-from nearfield.units import counted
+from nearfield.ui.terminal import err
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
@@ -78,7 +78,7 @@ def run_step(name: str, words: list[str]) -> int:
             for number, handler in old.items():
                 signal.signal(number, handler)
     if asked:
-        err.print(f"stopped; to go on: {itself.command('demo', *sys.argv[2:])}", markup=False)
+        err.print(f"stopped; to go on: {own_command.line('demo', *sys.argv[2:])}", markup=False)
         raise typer.Exit(128 + asked[0])
     return code
 
@@ -123,7 +123,7 @@ def said_of_profile(out: Path) -> str:
 
 def said_of_rules(rules: Path, code: int) -> str:
     """Returns in words what tuning found, given its exit code."""
-    from nearfield.tune.rules import load_rules
+    from nearfield.rules.schema import load_rules
 
     if code == NOT_DECIDED:
         return "not decided: the measurements do not carry a conclusion"

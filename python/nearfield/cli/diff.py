@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from nearfield.errors import NOT_DECIDED, UsageError
+from nearfield.base.errors import NOT_DECIDED, UsageError
+from nearfield.base.units import parse_share
 from nearfield.profile.gate import LEAST_STABLE
-from nearfield.terminal import Terminal
-from nearfield.units import parse_share
+from nearfield.ui.terminal import Terminal
 
 
 def command(

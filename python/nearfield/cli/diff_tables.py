@@ -11,7 +11,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nearfield.errors import NOT_DECIDED
+from nearfield.base.errors import NOT_DECIDED
+from nearfield.base.units import format_ratio, format_value
 from nearfield.profile import Profile
 from nearfield.profile.compare import (
     Change,
@@ -35,8 +36,7 @@ from nearfield.profile.differences import (
     where_words,
 )
 from nearfield.profile.gate import Gate
-from nearfield.terminal import Column, Table
-from nearfield.units import format_ratio, format_value
+from nearfield.ui.terminal import Column, Table
 
 SHOWN_CHANGES = 15
 STYLES = {"faster": "green", "slower": "red", "changed": "cyan"}

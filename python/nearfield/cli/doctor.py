@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.ui.terminal import Column, Table, Terminal
 
 if TYPE_CHECKING:
     from nearfield.doctor import Check

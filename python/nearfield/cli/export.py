@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.apply.formats import FORMATS
+from nearfield.apply.formats.format import PRELOAD
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
 from nearfield.base.files import write_whole, writing
+from nearfield.base.units import format_bytes
 from nearfield.base.words import suggestion
 from nearfield.cli import complete
 from nearfield.cli.run import RULES_HELP
-from nearfield.errors import UsageError
-from nearfield.terminal import err
-from nearfield.tune import shared_heap
-from nearfield.tune.formats import FORMATS
-from nearfield.tune.formats.format import PRELOAD
-from nearfield.units import format_bytes
+from nearfield.rules import shared_heap
+from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
-    from nearfield.tune.rules import Rules, RuleTable
+    from nearfield.rules.schema import Rules, RuleTable
 
 _ELSEWHERE = "choose another file with --out"
 _FORMATS = "; ".join(f"{name}: {spec.summary}" for name, spec in FORMATS.items())
@@ -56,7 +56,7 @@ def command(
 
       nearfield export --rules nearfield-rules --for mpich -o mpich.sh
     """
-    from nearfield.tune.rules import find_rules, only_rules
+    from nearfield.rules.schema import find_rules, only_rules
 
     if form not in FORMATS:
         raise UsageError(f"unknown format '{form}'", suggestion(form, list(FORMATS)))
@@ -81,7 +81,7 @@ def _make_executable(file: Path) -> None:
 def exported(rules: Rules, family: str, form: str, path: Path, library: Path | None = None) -> str:
     """Returns the file's text, with another path of the library to preload if one is given. Raises UsageError if the
     rules do not fit or set nothing, or the MPI has no such file."""
-    from nearfield.tune.apply import application
+    from nearfield.apply.plan import application
 
     theirs = rules.knobs().family
     if family and family != theirs:
@@ -141,12 +141,12 @@ def _private(place: Path) -> str:
 
 def _not_for(family: str, theirs: str, path: Path) -> UsageError:
     from nearfield.mpi.families import FAMILIES
-    from nearfield.tune.knobs import knob_files
+    from nearfield.rules.knobs import knob_files
 
     known = list(dict.fromkeys(file.family for file in knob_files()))
     if family not in known:
         return UsageError(f"nearfield tunes no MPI '{family}'", suggestion(family, known))
-    tune = f"; or tune that MPI: {itself.command('tune', '--mpi', family)}" if family in FAMILIES else ""
+    tune = f"; or tune that MPI: {own_command.line('tune', '--mpi', family)}" if family in FAMILIES else ""
     return UsageError(f"the rules in {path} are for {theirs}, not {family}", f"leave out --for{tune}")
 
 

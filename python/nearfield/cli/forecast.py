@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from nearfield.base.errors import NOT_DECIDED
 from nearfield.cli.run import CONTEXT as CONTEXT
 from nearfield.cli.run import CommandArgument, MpiOption
-from nearfield.errors import NOT_DECIDED
-from nearfield.terminal import Terminal, err
+from nearfield.ui.terminal import Terminal, err
 
 
 def command(
@@ -53,7 +53,7 @@ def command(
     from nearfield.forecast import saying
     from nearfield.forecast.recording import recording
     from nearfield.forecast.sources import prices_for
-    from nearfield.tune.child import run_as_child
+    from nearfield.mpi.run_child import run_as_child
 
     prices = prices_for(rules, profile)
     with recording(

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
+from nearfield.base.errors import MpiError
 from nearfield.cli import complete
-from nearfield.errors import MpiError
-from nearfield.terminal import err
+from nearfield.ui.terminal import err
 
 
 def command(

@@ -12,10 +12,10 @@ import typer
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
 from nearfield.cli import VERBS
-from nearfield.errors import UsageError
-from nearfield.terminal import Column, Table, Terminal
+from nearfield.ui.terminal import Column, Table, Terminal
 
 _CALL = re.compile(rf"(?<![\w./-])nearfield(?= (?:{'|'.join(VERBS)})\b)")
 
@@ -75,7 +75,7 @@ def tell(command: Any, ctx: Any, console: Terminal) -> None:
 
 def _typed(text: str) -> str:
     """Returns the text with every `nearfield VERB` written as the shell finds this nearfield."""
-    return _CALL.sub(lambda _: itself.program(), text)
+    return _CALL.sub(lambda _: own_command.executable(), text)
 
 
 def _tell_paragraph(text: str, console: Terminal) -> None:

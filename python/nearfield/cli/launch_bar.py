@@ -7,10 +7,10 @@ import time
 from rich.console import Console
 from rich.markup import escape
 
-from nearfield.cli.work_bar import Standing, WorkBar
+from nearfield.base.units import counted
 from nearfield.measure.live.launch import Ending, Job
 from nearfield.reproduce.here.measure import Launch, Watcher
-from nearfield.units import counted
+from nearfield.ui.progress import Standing, WorkBar
 
 
 class LaunchBar(WorkBar, Watcher):

@@ -15,11 +15,11 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import write_whole
 from nearfield.cli import complete
-from nearfield.errors import ProfileError, UsageError
-from nearfield.terminal import Column, Table, Terminal, print_csv
+from nearfield.ui.terminal import Column, Table, Terminal, print_csv
 
 CONSISTENT = "consistent: simulated, the machine takes the times that its file says."
 NOT_REACHED = (
@@ -60,7 +60,7 @@ def list_machines(as_json: JsonOption = False, as_csv: CsvOption = False) -> Non
         return
     Terminal().print(tables.listed(rows))
     Terminal().print(
-        f"[dim]free: parameters that nobody states; {itself.command('machine', 'show', 'NAME')} lists them[/dim]"
+        f"[dim]free: parameters that nobody states; {own_command.line('machine', 'show', 'NAME')} lists them[/dim]"
     )
 
 
@@ -169,11 +169,11 @@ def new(
 
       nearfield machine new --from here --profile nearfield-profile -o mine.toml
     """
+    from nearfield.base.topology import Topology
     from nearfield.machine.new import of_here, of_machine
     from nearfield.measure.live.facts import capture_machine
     from nearfield.profile import load
     from nearfield.profile.store import DEFAULT_NAME
-    from nearfield.topology import Topology
 
     if profile is not None and source != "here":
         raise UsageError("--profile is for --from here", f"A profile's machine: --from {profile}")
@@ -188,15 +188,15 @@ def new(
     if open_lines and source == "here" and not profile:
         print("to measure them on this machine:")
         measured = out.with_stem(f"{out.stem}-measured")
-        print(f"  {itself.command('probe')}")
-        print(f"  {itself.command('machine', 'new', '--from', 'here', '--profile', DEFAULT_NAME, '-o', measured)}")
+        print(f"  {own_command.line('probe')}")
+        print(f"  {own_command.line('machine', 'new', '--from', 'here', '--profile', DEFAULT_NAME, '-o', measured)}")
     print("next: edit it, then")
     for words in (
         ("machine", "check", out),
         ("probe", "--quick", "--on", out),
         ("plan", "512x512x512", "-n", 64, "--on", out),
     ):
-        print(f"  {itself.command(*words)}")
+        print(f"  {own_command.line(*words)}")
 
 
 def _write_new(out: Path, text: str) -> None:

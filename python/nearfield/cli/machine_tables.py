@@ -8,11 +8,11 @@ from typing import Any
 from pydantic import BaseModel
 from rich.markup import escape
 
+from nearfield.base.units import format_bytes
 from nearfield.machine import DescribedMachine, Sourced, facts
 from nearfield.machine.quantity import is_size
 from nearfield.machine.simulated import Comparison
-from nearfield.terminal import Column, Table, Terminal
-from nearfield.units import format_bytes
+from nearfield.ui.terminal import Column, Table, Terminal
 
 CACHE_COLUMNS = ("size_bytes", "ways", "line_bytes", "sub_blocks", "shared_by", "inclusion", "write", "replacement",
                  "latency_cycles", "bytes_per_cycle")  # fmt: skip

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from nearfield.base.errors import NearfieldError
 from nearfield.cli import complete
-from nearfield.errors import NearfieldError
-from nearfield.terminal import Column, Table, Terminal, err
+from nearfield.ui.terminal import Column, Table, Terminal, err
 
 if TYPE_CHECKING:
     from nearfield.mpi import Installation, Unusable

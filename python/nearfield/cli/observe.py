@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.units import counted, format_bytes, format_rounded
 from nearfield.cli import complete
-from nearfield.terminal import err
-from nearfield.units import counted, format_bytes, format_rounded
+from nearfield.ui.terminal import err
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # -n 4 belongs to the launcher
 FURTHER = {"show": "observe_show"}
@@ -77,7 +77,7 @@ def command(
         )
     err.print(
         f"nearfield: {escape(str(out))} holds {counted(about.ranks, 'stream')} with {format_rounded(about.accesses)} "
-        f"accesses in {format_bytes(about.stream_bytes)}: {escape(itself.command('observe', 'show', out))}"
+        f"accesses in {format_bytes(about.stream_bytes)}: {escape(own_command.line('observe', 'show', out))}"
     )
     if done.ended_by:
         raise typer.Exit(128 + done.ended_by)
@@ -93,6 +93,6 @@ def _why_no_accesses(valgrind: bool) -> str:
     if valgrind:
         return "only MPI calls were recorded: the program made no accesses that Valgrind saw"
     return (
-        f"only MPI calls were recorded: the program was not compiled by {itself.command('cc')}, cxx or fc; --valgrind "
-        "records the accesses of such a program"
+        f"only MPI calls were recorded: the program was not compiled by {own_command.line('cc')}, cxx or fc; "
+        "--valgrind records the accesses of such a program"
     )

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from nearfield.base.units import format_bytes, format_rounded
 from nearfield.base.words import listed, sentence
-from nearfield.terminal import Column, Table, Terminal
-from nearfield.units import format_bytes, format_rounded
+from nearfield.ui.terminal import Column, Table, Terminal
 
 if TYPE_CHECKING:
     from nearfield.observe.places import Line

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nearfield.base.errors import UsageError
+from nearfield.base.units import parse_bytes
 from nearfield.cli import complete
-from nearfield.errors import UsageError
-from nearfield.terminal import print_csv
-from nearfield.units import parse_bytes
+from nearfield.ui.terminal import print_csv
 
 if TYPE_CHECKING:
     from nearfield.plan import Known

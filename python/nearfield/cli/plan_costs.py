@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
+from nearfield.base.units import counted
 from nearfield.machine import load_machine
 from nearfield.measure.sim.cases import Case
 from nearfield.measure.sim.costs import message_records
@@ -13,7 +14,6 @@ from nearfield.measure.sim.pool import cores
 from nearfield.measure.sim.store import Listener
 from nearfield.plan import Known, default, described, measured, simulated
 from nearfield.profile import load
-from nearfield.units import counted
 
 
 def costs_known(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> Known:

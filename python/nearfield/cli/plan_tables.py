@@ -8,6 +8,7 @@ from typing import Any
 from rich.markup import escape
 
 from nearfield._native import Costs, Face, Plan
+from nearfield.base.units import format_ns
 from nearfield.plan import Known
 from nearfield.plan.words import (
     costs_text,
@@ -19,8 +20,7 @@ from nearfield.plan.words import (
     uneven,
     verdict,
 )
-from nearfield.terminal import Column, Table, Terminal
-from nearfield.units import format_ns
+from nearfield.ui.terminal import Column, Table, Terminal
 
 LEGEND = (
     "time: of an exchange, on the slowest rank. node: ranks of one node. box: cells of that rank. faces: what it waits "

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
+from nearfield.base.units import counted, parse_bytes
 from nearfield.cli import complete
 from nearfield.cli.axes import parse_counts, parse_factors, parse_policies
-from nearfield.errors import UsageError
 from nearfield.measure import TIERS, Request
-from nearfield.terminal import Terminal, err
-from nearfield.units import counted, parse_bytes
+from nearfield.ui.terminal import Terminal, err
 
 if TYPE_CHECKING:
     from nearfield.measure.work import Outcome
@@ -137,7 +137,7 @@ def command(
         all_pairs=pairs == "all",
         hostfile=str(hostfile.resolve()) if hostfile else None,
         launcher=launcher,
-        command=itself.typed(),
+        command=own_command.original_line(),
         on=absolute(on),
         distances=tuple(distance or ()),
         nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (),
@@ -165,13 +165,13 @@ def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:
     from nearfield.profile import load
     from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
 
-    folder, again = escape(str(out)), escape(itself.command("probe", "--resume", "-o", out))
+    folder, again = escape(str(out)), escape(own_command.line("probe", "--resume", "-o", out))
     if not outcome.saved:
         err.print("stopped before anything was measured")
     elif outcome.complete:
         if (unstable := unstable_share(load(out))) > MAX_UNSTABLE:
             err.print(f"[yellow]{unstable:.0%} of the times cannot be used, since too much moved meanwhile[/yellow]")
-        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(itself.command('report', out))}")
+        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(own_command.line('report', out))}")
     elif outcome.stopped_by:
         err.print(f"stopped; what was measured is in [bold]{folder}[/bold]. To go on: {again}")
     else:

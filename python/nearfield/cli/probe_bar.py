@@ -6,10 +6,10 @@ import time
 
 from rich.markup import escape
 
-from nearfield.cli.work_bar import KNOWN_FROM, Standing, WorkBar
 from nearfield.measure.live.launch import Ending, Job
 from nearfield.measure.live.session import LAUNCH_OVERHEAD_S, Listener
-from nearfield.terminal import err
+from nearfield.ui.progress import KNOWN_FROM, Standing, WorkBar
+from nearfield.ui.terminal import err
 
 
 class ProbeBar(Listener):

@@ -10,9 +10,9 @@ from pathlib import Path
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
 from nearfield.cli.case_bar import CaseBar
-from nearfield.errors import UsageError
 from nearfield.measure import Request
 from nearfield.measure.sim.cases import scenarios
 from nearfield.measure.sim.describe import described
@@ -20,7 +20,7 @@ from nearfield.measure.sim.pool import cores
 from nearfield.measure.sim.session import probe_on
 from nearfield.measure.work import Work
 from nearfield.profile.schema import Scenario
-from nearfield.terminal import Column, Table, Terminal, err
+from nearfield.ui.terminal import Column, Table, Terminal, err
 
 # Options of `probe` about ranks, launching and time. A simulation has none of these.
 LIVE_ONLY = ("budget", "only", "launches", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples")
@@ -59,10 +59,10 @@ def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int
     if not outcome.saved:
         err.print("stopped before anything was simulated")
     elif not outcome.complete:
-        again = escape(itself.command("probe", "--resume", "-o", out))
+        again = escape(own_command.line("probe", "--resume", "-o", out))
         err.print(f"stopped; the finished cases are in [bold]{folder}[/bold]. To go on: {again}")
     else:
-        err.print(f"simulated profile: [bold]{folder}[/bold]   next: {escape(itself.command('report', out))}")
+        err.print(f"simulated profile: [bold]{folder}[/bold]   next: {escape(own_command.line('report', out))}")
     raise typer.Exit(outcome.exit_code)
 
 

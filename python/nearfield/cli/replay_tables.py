@@ -6,10 +6,10 @@ from typing import Any
 
 from rich.markup import escape
 
-from nearfield.simulate.program import counts_of
-from nearfield.simulate.replay import CallSite, Replay, Times
-from nearfield.terminal import Column, Table, Terminal
-from nearfield.units import counted, format_bytes, format_ns, format_rounded
+from nearfield.base.units import counted, format_bytes, format_ns, format_rounded
+from nearfield.observe.replay import CallSite, Replay, Times
+from nearfield.observe.replay_profile import counts_of
+from nearfield.ui.terminal import Column, Table, Terminal
 
 MOST_SITES = 20  # in the table
 WORTH_TELLING = 0.01  # of the outcomes that time decides

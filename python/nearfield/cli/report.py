@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import NearfieldError, UsageError
 from nearfield.cli.report_plots import FORMATS, require_format, write_plots
-from nearfield.errors import NearfieldError, UsageError
-from nearfield.terminal import Terminal
-from nearfield.tune.places import default_rules
+from nearfield.rules.paths import default_rules
+from nearfield.ui.terminal import Terminal
 
 if TYPE_CHECKING:
     from nearfield.profile import Profile
     from nearfield.report.advice import Advised
     from nearfield.report.findings import Finding
-    from nearfield.tune.rules import Rules
+    from nearfield.rules.schema import Rules
 
 TOLD = 4  # number of findings in the terminal
 REPRODUCTION = "reproduction.json"  # nearfield.reproduce writes this file
@@ -87,11 +87,11 @@ def command(
     from nearfield.profile import find_profile, load
     from nearfield.report.data import as_data
     from nearfield.report.findings import findings
-    from nearfield.report.markup import write_page
-    from nearfield.tune.rules import applied_by, load_rules
+    from nearfield.rules.schema import applied_by, load_rules
+    from nearfield.ui.html import write_page
 
     if trace and (as_json or summary):
-        raise UsageError("--trace is for the page", f"For notes alone: {itself.command('advise', trace)}")
+        raise UsageError("--trace is for the page", f"For notes alone: {own_command.line('advise', trace)}")
     require_format(format_)
     if format_ != FORMATS[0] and (as_json or summary or trace or open_it):
         raise UsageError(f"--format {format_} writes plots alone", "Leave out --json, --summary, --trace and --open.")
@@ -148,7 +148,7 @@ def _advised(profile: Profile, trace: Path | None) -> Advised | None:
 def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None, trace: Path | None) -> None:
     """Raises UsageError for options that only make sense with one profile."""
     if as_json:
-        several = itself.command("diff", "A", "B", "--json")
+        several = own_command.line("diff", "A", "B", "--json")
         raise UsageError("--json is for the findings of one profile", f"For differences of two: {several}")
     if summary or rules or trace:
         name = "--summary" if summary else "--rules" if rules else "--trace"
@@ -158,7 +158,7 @@ def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None, tra
 def _of_several(folders: list[Path], out: Path | None) -> Path:
     from nearfield.profile import load
     from nearfield.report import comparison
-    from nearfield.report.markup import write_page
+    from nearfield.ui.html import write_page
 
     loaded = [load(folder) for folder in folders]
     path = write_page(_target(Path(), out, "comparison.html"), comparison.render(loaded))
@@ -175,8 +175,8 @@ def _tell_written(path: Path, open_it: bool) -> None:
 
 
 def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
-    from nearfield.report.markup import write_page
     from nearfield.reproduce import outcome, page
+    from nearfield.ui.html import write_page
 
     found = outcome.load(folder)
     if as_json:
@@ -188,7 +188,7 @@ def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
 def _rules_file(profile: Profile, given: Path | None) -> Path | None:
     """Returns the given rules, else those in the profile's folder, else the default ones; the latter are left out with
     a message if they are of another MPI or processor. Raises UsageError if the former are of another MPI."""
-    from nearfield.tune.rules import rules_of_mpi
+    from nearfield.rules.schema import rules_of_mpi
 
     beside = profile.path / "rules.toml"
     measured = profile.run.mpi

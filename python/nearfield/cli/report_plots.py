@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nearfield.base.errors import UsageError
 from nearfield.base.files import write_whole, writing
-from nearfield.errors import UsageError
 
 if TYPE_CHECKING:
     from nearfield.profile import Profile
-    from nearfield.tune.rules import Rules
+    from nearfield.rules.schema import Rules
 
 FORMATS = ("html", "svg", "csv")
 _PLACE = "Give another folder with -o."

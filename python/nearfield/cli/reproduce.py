@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import NOT_DECIDED, UsageError
 from nearfield.cli import complete
-from nearfield.errors import NOT_DECIDED, UsageError
-from nearfield.terminal import err
+from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
     from nearfield.measure.sim.cases import Case
@@ -102,12 +102,12 @@ def command(
     from nearfield.measure.sim import pool
     from nearfield.measure.sim.store import Listener
     from nearfield.measure.stop import Stop
-    from nearfield.report.markup import write_page
     from nearfield.reproduce.page import render
     from nearfield.reproduce.papers import choose
     from nearfield.reproduce.session import Settings
     from nearfield.reproduce.session import reproduce as run_reproduction
     from nearfield.reproduce.traced import parse_traces
+    from nearfield.ui.html import write_page
 
     wanted = choose(list(claims or ()))
     if list_:
@@ -120,7 +120,7 @@ def command(
     measured = _measure(wanted, out, mpi_name, hostfile, quick) if here else None
     stopped = measured.stopped_by if measured else None
     at_once = jobs or pool.cores()
-    settings = Settings(out, quick, itself.typed())
+    settings = Settings(out, quick, own_command.original_line())
     by_traces = _by_traces(wanted, real, settings) if real else None
     with Stop() as stop, CaseBar(err, at_once) as bar:
         if stopped or here_only:

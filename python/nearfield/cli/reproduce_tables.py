@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.markup import escape
 
+from nearfield.base.units import counted
 from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, standing
 from nearfield.reproduce.session import Wanted
-from nearfield.terminal import Column, Table, Terminal
-from nearfield.units import counted
+from nearfield.ui.terminal import Column, Table, Terminal
 
 _MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[dim]–[/dim]"}
 _COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not": "red", "by construction": "dim",

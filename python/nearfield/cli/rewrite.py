@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
 from nearfield.base.files import write_whole
+from nearfield.base.units import counted
 from nearfield.base.words import capital, suggestion
 from nearfield.cli import complete
 from nearfield.cli.rewrite_options import LinkOption, MeasureOption, RanksOption, RunInOption, RunOption, VerifyOption
-from nearfield.errors import UsageError
 from nearfield.notes import as_dict, as_sarif
-from nearfield.terminal import Terminal, err
-from nearfield.units import counted
+from nearfield.ui.terminal import Terminal, err
 
 if TYPE_CHECKING:
     from nearfield.rewrite import Analysis, Patch
@@ -130,13 +130,13 @@ def command(
     notes = notes_of(found)
     chosen = best(found.patches)
     if sarif:
-        log = as_sarif(notes, rules=list(RULES.values()), root=folder_of(source), command=itself.typed())
+        log = as_sarif(notes, rules=list(RULES.values()), root=folder_of(source), command=own_command.original_line())
         write_whole(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
     if report:
-        from nearfield.report.markup import write_page
         from nearfield.rewrite.page import render
+        from nearfield.ui.html import write_page
 
-        write_page(report, render(found, itself.typed()))
+        write_page(report, render(found, own_command.original_line()))
     if as_json:
         refusals = [vars(refusal) for refusal in found.refusals]
         data = {"patches": [_plain(patch) for patch in found.patches], "refusals": refusals, "notes": as_dict(notes)}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.mpi import Installation
 from nearfield.rewrite.applying import best
 from nearfield.rewrite.build import Program
@@ -19,7 +19,7 @@ from nearfield.rewrite.compile_commands import arguments_of
 from nearfield.rewrite.measure import measure
 from nearfield.rewrite.patch import Patch, Refusal
 from nearfield.rewrite.verify import RANKS, Verifier
-from nearfield.terminal import err
+from nearfield.ui.terminal import err
 
 
 def flags_for(source: Path, database: Path | None, given: Sequence[str]) -> list[str]:

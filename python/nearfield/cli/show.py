@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from nearfield.base.errors import UsageError
 from nearfield.cli import complete
-from nearfield.errors import UsageError
-from nearfield.terminal import Terminal
+from nearfield.ui.terminal import Terminal
 
 
 def command(

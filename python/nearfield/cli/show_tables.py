@@ -8,9 +8,10 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
+from nearfield.base.errors import UsageError
 from nearfield.base.frames import pl
+from nearfield.base.units import counted, format_bytes, format_ns, format_value, parse_bytes
 from nearfield.base.words import capital, suggestion
-from nearfield.errors import UsageError
 from nearfield.profile import Profile, where
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.ending import unfinished
@@ -18,8 +19,7 @@ from nearfield.profile.pivot import Grid, grids, headline_metric, overview
 from nearfield.profile.records import PLACE, VERDICT, WORDS, parameters
 from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
 from nearfield.report.findings import Finding, findings
-from nearfield.terminal import Column, Table
-from nearfield.units import counted, format_bytes, format_ns, format_value, parse_bytes
+from nearfield.ui.terminal import Column, Table
 
 LEGEND = "~ unstable: no decision uses it    ? the buffers were not in that state    ± half of the 95 % interval"
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
+from nearfield.base.units import counted
 from nearfield.cli.axes import (
     USUAL_MACHINE,
     SimulatedMachine,
@@ -19,10 +21,8 @@ from nearfield.cli.axes import (
     parse_sizes,
     tell_machine,
 )
-from nearfield.errors import UsageError
 from nearfield.measure.sim.usual import RANKS, usual_nodes, usual_ranks_per_node
-from nearfield.terminal import err, print_csv
-from nearfield.units import counted
+from nearfield.ui.terminal import err, print_csv
 
 if TYPE_CHECKING:
     from nearfield.measure.sim.operations import Operations
@@ -153,7 +153,7 @@ def command(
     at_once = None if mpi else jobs or pool.cores()
     with Stop() as stop, CaseBar(err, at_once) as bar:
         runner = pool.on_cores(at_once, stop) if at_once else pool.on_mpi(stop)
-        outcome = add_to_profile(machine, swept_cases(asked, sweeps), runner, bar, out, itself.typed())
+        outcome = add_to_profile(machine, swept_cases(asked, sweeps), runner, bar, out, own_command.original_line())
     found = savings_of(outcome.rows, sweeps)
     if as_json:
         print(json.dumps(tables.as_dicts(outcome, asked, found), indent=1))
@@ -181,4 +181,4 @@ def _tell_end(outcome: Outcome, out: Path | None) -> None:
         kept = f"finished cases: [bold]{folder}[/bold]; the same command goes on" if out else "give --out to keep cases"
         err.print(f"stopped: {kept}")
     elif out:
-        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(itself.command('show', out))}")
+        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(own_command.line('show', out))}")

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
+from nearfield.base.units import counted
 from nearfield.cli.axes import USUAL_MACHINE, SimulatedMachine, parse_factors, parse_policies, tell_machine
 from nearfield.cli.observe_options import Valgrind
-from nearfield.errors import UsageError
-from nearfield.terminal import err
-from nearfield.units import counted
+from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
     from nearfield.cli.simulated import Chosen, Simulated
+    from nearfield.measure.sim.mpi_shards import Alone
+    from nearfield.observe.replay import Cluster
     from nearfield.observe.trace import Trace
-    from nearfield.simulate.replay import Cluster
-    from nearfield.simulate.shards import Alone
 
 
 def command(
@@ -98,7 +98,7 @@ def command(
     """
     from nearfield.cli.simulated import Course, is_command, simulate_apart, simulate_live, simulate_trace
     from nearfield.cli.traced import traced
-    from nearfield.simulate.shards import Alone
+    from nearfield.measure.sim.mpi_shards import Alone
 
     asked = _Asked(
         ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, apart, out, as_json
@@ -148,7 +148,7 @@ class _Asked:
 
 def _on_shards(asked: _Asked, what: list[str], valgrind: bool) -> None:
     from nearfield.cli.simulated import simulate_trace
-    from nearfield.simulate.shards import Shards
+    from nearfield.measure.sim.mpi_shards import Shards
 
     with Shards() as shards:
         trace = shards.together(lambda: _trace_of(what, valgrind))
@@ -162,7 +162,7 @@ def _trace_of(what: list[str], valgrind: bool) -> Trace:
     from nearfield.cli.traced import traced
 
     if what and (len(what) != 1 or not Path(what[0]).is_dir()):
-        observe = itself.command("observe", "-o", "trace", "--", "COMMAND")
+        observe = own_command.line("observe", "-o", "trace", "--", "COMMAND")
         raise UsageError(f"--mpi takes a trace that is there, not {' '.join(what)}", f"first: {observe}")
     with traced(what, None, valgrind=valgrind) as trace:
         return trace
@@ -177,7 +177,7 @@ def _choose(asked: _Asked, shards: Alone) -> Chosen:
     from nearfield.measure.sim.axes import check_axes, chosen_policies
     from nearfield.measure.sim.cases import BASE
     from nearfield.measure.sim.usual import usual_nodes_of
-    from nearfield.simulate.replay import Cluster
+    from nearfield.observe.replay import Cluster
 
     machine = load_machine(asked.on)
     machine = at_frequency(machine, asked.frequency) if asked.frequency is not None else machine
@@ -202,8 +202,8 @@ def _choose(asked: _Asked, shards: Alone) -> Chosen:
 def _tell(asked: _Asked, done: Simulated) -> None:
     """Prints what was found, and saves it if it is asked for."""
     from nearfield.cli.replay_tables import as_dict, show
+    from nearfield.observe.replay_profile import save
     from nearfield.observe.summary import what_names_lack
-    from nearfield.simulate.program import save
 
     if asked.as_json:
         print(json.dumps(as_dict(done.found), indent=1))
@@ -213,8 +213,8 @@ def _tell(asked: _Asked, done: Simulated) -> None:
         err.print(f"nearfield: {escape(lack)}")
     _tell_assumed(asked, done.found.cluster)
     if out := asked.out:
-        save(out, done.found, itself.typed(), done.seconds)
-        err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(itself.command('report', out))}")
+        save(out, done.found, own_command.original_line(), done.seconds)
+        err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(own_command.line('report', out))}")
 
 
 def _tell_assumed(asked: _Asked, cluster: Cluster) -> None:

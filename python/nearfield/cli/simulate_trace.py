@@ -12,7 +12,7 @@ from nearfield._native import trace
 from nearfield.base.words import listed
 from nearfield.cli import complete
 from nearfield.cli.axes import USUAL_MACHINE, SimulatedMachine, parse_factors
-from nearfield.terminal import err
+from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
     from nearfield.measure.stop import Stop

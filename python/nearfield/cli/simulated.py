@@ -14,17 +14,17 @@ from pathlib import Path
 import typer
 
 from nearfield._native import stream
+from nearfield.base.errors import MeasurementError, NearfieldError
 from nearfield.cli.traced import AccessBar
-from nearfield.errors import MeasurementError, NearfieldError
+from nearfield.measure.sim.mpi_shards import Alone
 from nearfield.measure.stop import Stop
 from nearfield.observe.live import Code, Running
 from nearfield.observe.observing import prepare
 from nearfield.observe.places import Line, line_of_call
+from nearfield.observe.replay import Cluster, Replay, run
 from nearfield.observe.summary import flops_of_objects, read_lines
 from nearfield.observe.trace import Trace, broken_streams, check_folder
-from nearfield.simulate.replay import Cluster, Replay, run
-from nearfield.simulate.shards import Alone
-from nearfield.terminal import err
+from nearfield.ui.terminal import err
 
 
 @dataclass(frozen=True)

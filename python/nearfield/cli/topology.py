@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from nearfield.errors import UsageError
-from nearfield.terminal import Terminal
-from nearfield.topology import SYNTHETIC_EXAMPLE, Topology
-from nearfield.topology_view import render
+from nearfield.base.errors import UsageError
+from nearfield.base.topology import SYNTHETIC_EXAMPLE, Topology
+from nearfield.ui.terminal import Terminal
+from nearfield.ui.topology_view import render
 
 
 def command(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from nearfield.cli.work_bar import Standing, WorkBar
+from nearfield.base.units import format_rounded
 from nearfield.measure.stop import Stop
 from nearfield.simulate.source import Source
 from nearfield.simulate.trace import TraceRun
-from nearfield.terminal import err
-from nearfield.units import format_rounded
+from nearfield.ui.progress import Standing, WorkBar
+from nearfield.ui.terminal import err
 
 
 class TraceBar(WorkBar):

@@ -8,10 +8,10 @@ from typing import Any
 from rich.markup import escape
 
 from nearfield._native.memory import Counts, LevelCounts
+from nearfield.base.units import counted, format_bytes, format_ns, format_rounded
 from nearfield.simulate.source import STANDARD_INPUT
 from nearfield.simulate.trace import TraceRun
-from nearfield.terminal import Column, Table, Terminal
-from nearfield.units import counted, format_bytes, format_ns, format_rounded
+from nearfield.ui.terminal import Column, Table, Terminal
 
 # The counts of a cache by their headings. A column that is zero everywhere is left out unless it is in _ALWAYS.
 _LEVEL = {

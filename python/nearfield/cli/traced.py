@@ -11,15 +11,15 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.base.units import format_rounded
 from nearfield.base.words import listed
-from nearfield.cli.work_bar import Standing, WorkBar
-from nearfield.errors import MeasurementError, UsageError
 from nearfield.observe.ending import EndedBySignal
 from nearfield.observe.observing import observe
 from nearfield.observe.trace import BrokenTraceError, Trace, newest
-from nearfield.terminal import err
-from nearfield.units import format_rounded
+from nearfield.ui.progress import Standing, WorkBar
+from nearfield.ui.terminal import err
 
 
 def trace_here(given: Path | None = None) -> Trace:
@@ -45,7 +45,7 @@ def traced(what: list[str], keep: Path | None, *, valgrind: bool = False) -> Ite
         if found.about.ended_by:
             raise BrokenTraceError(
                 f"{found.folder} ends where {found.about.ended_by} ended the program, so its ranks do not end together",
-                f"observe it to its end; what it did until then: {itself.command('observe', 'show', found.folder)}",
+                f"observe it to its end; what it did until then: {own_command.line('observe', 'show', found.folder)}",
             )
         yield found
         return

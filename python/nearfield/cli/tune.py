@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import NOT_DECIDED, UsageError
+from nearfield.base.units import format_bytes, format_span, parse_bytes
 from nearfield.cli import complete
-from nearfield.errors import NOT_DECIDED, UsageError
-from nearfield.terminal import Column, Table, Terminal, err
-from nearfield.tune import places
-from nearfield.tune.criterion import NEVER_BELOW
-from nearfield.units import format_bytes, format_span, parse_bytes
+from nearfield.rules import paths
+from nearfield.rules.criterion import NEVER_BELOW
+from nearfield.ui.terminal import Column, Table, Terminal, err
 
 if TYPE_CHECKING:
     from nearfield.cli.tune_sitting import Asked
-    from nearfield.tune.rules import Rules, RuleTable
+    from nearfield.rules.schema import Rules, RuleTable
 
 
 def command(
@@ -121,13 +121,13 @@ def command(
         ranks_per_node=ranks_per_node,
         distances=tuple(distance or ()),
         sizes=tuple(sorted({parse_bytes(size) for size in sizes.split(",")})) if sizes else (),
-        command=itself.typed(),
+        command=own_command.original_line(),
     )
     asked = Asked(request, _given(ctx), resume, overwrite, confirm_best)
     if all_mpis:
-        tune_all.run(out or Path(places.FOLDER), asked, as_json)
+        tune_all.run(out or Path(paths.FOLDER), asked, as_json)
     else:
-        _tune_one(out or Path(places.FILE), asked, as_json)
+        _tune_one(out or Path(paths.FILE), asked, as_json)
 
 
 def _given(ctx: typer.Context) -> frozenset[str]:
@@ -138,11 +138,11 @@ def _given(ctx: typer.Context) -> frozenset[str]:
 
 def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
     from nearfield.cli.tune_sitting import INTERRUPTED, Sitting
-    from nearfield.tune.rules import require_writable
+    from nearfield.rules.schema import require_writable
     from nearfield.tune.unfinished import Unfinished
 
     if out.is_dir():
-        raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / places.FILE}, or tune with --all-mpis")
+        raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / paths.FILE}, or tune with --all-mpis")
     if not asked.resume:
         require_writable(out)
     with Unfinished(out).held(resume=asked.resume) as unfinished, Sitting(asked.confirm_best) as sitting:
@@ -175,7 +175,7 @@ def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
 def _tell_next(rules: Rules, out: Path) -> None:
     """Says where the rules are and what to do next. Ends with NOT_DECIDED if a distance is not decided."""
     from nearfield.cli.tune_sitting import is_saved
-    from nearfield.tune.rules import applied_by
+    from nearfield.rules.schema import applied_by
 
     if is_saved(rules):
         err.print(f"rules: [bold]{escape(str(out))}[/bold]")
@@ -193,7 +193,7 @@ def _tell_next(rules: Rules, out: Path) -> None:
 
 
 def _resuming(out: Path) -> str:
-    return itself.command("tune", "--resume", "-o", out)
+    return own_command.line("tune", "--resume", "-o", out)
 
 
 def tell(rules: Rules) -> None:

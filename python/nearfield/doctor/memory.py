@@ -12,9 +12,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from nearfield.base.files import chosen, read
+from nearfield.base.units import counted
 from nearfield.doctor import kernel
 from nearfield.doctor.check import Check
-from nearfield.units import counted
 
 THP = Path("/sys/kernel/mm/transparent_hugepage")
 SHM = Path("/dev/shm")

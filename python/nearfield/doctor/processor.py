@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
 from nearfield.base.files import read
-from nearfield.busy import BUSY_SHARE, busy_shares
+from nearfield.base.topology import Topology, ranges
 from nearfield.doctor.check import Check
-from nearfield.topology import Topology, ranges
 
 CPU = Path("/sys/devices/system/cpu")
 STEAL_SHARE = 0.02
@@ -95,7 +95,7 @@ def _boost() -> str:
 
 def load() -> Check:
     """Is anybody else using the cores right now?"""
-    shares = busy_shares()
+    shares = cpu_utilization()
     allowed = os.sched_getaffinity(0) & shares.keys()
     busy = [cpu for cpu in allowed if shares[cpu][0] > BUSY_SHARE]
     steal = max((shares[cpu][1] for cpu in allowed), default=0.0)

@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 
+from nearfield.base.errors import NearfieldError
 from nearfield.base.files import chosen, read
 from nearfield.doctor import copying, kernel, memory
 from nearfield.doctor.check import Check
-from nearfield.errors import NearfieldError
 
 # A rank with a heap, a nameless file that others may fetch; it prints where the heap lies in memory.
 _HOLDER = """
@@ -70,7 +70,7 @@ def shared_heap() -> Check:
 def _not_here() -> str:
     """Returns why the library cannot be loaded; empty if it can."""
     try:
-        from nearfield.tune.shared_heap import library
+        from nearfield.rules.shared_heap import library
 
         file = library()
     except (ImportError, NearfieldError) as error:

@@ -13,7 +13,7 @@ from nearfield.forecast.ranks import Calls, Category
 
 if TYPE_CHECKING:
     from nearfield.profile import Profile
-    from nearfield.tune.rules import Rules
+    from nearfield.rules.schema import Rules
 
 Curve = Mapping[int, float]  # bytes -> ns
 

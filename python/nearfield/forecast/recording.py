@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearfield import mpi
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.forecast.prices import Prices
 from nearfield.forecast.ranks import read_ranks
 from nearfield.forecast.run import Run
+from nearfield.mpi.detect_command import recognise
 from nearfield.mpi.launch import in_allocation
 from nearfield.observe.observing import buildable, preloading
-from nearfield.tune.recognise import recognise
 
 FOLDER = "NEARFIELD_FORECAST"  # read by src/forecast
 Progress = Callable[[str], None]

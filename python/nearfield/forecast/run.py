@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from nearfield.base.cpu_load import BUSY_SHARE
+from nearfield.base.units import counted
 from nearfield.base.words import listed
-from nearfield.busy import BUSY_SHARE
 from nearfield.forecast.ceiling import Ceiling, ceilings, delay_seconds, processor_seconds, transfer_seconds
 from nearfield.forecast.prices import Prices
 from nearfield.forecast.ranks import Calls, Rank, State
 from nearfield.observe import places
 from nearfield.observe.places import UNKNOWN, Place
-from nearfield.units import counted
 
 SHORTEST_S = 0.2  # clock ticks of the system are a hundredth of a second
 MOST_PLACES = 64  # whose names are looked up

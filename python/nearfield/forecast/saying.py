@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.units import counted, format_bytes, format_rounded
 from nearfield.base.words import capital
 from nearfield.forecast.ceiling import Ceiling, delay_seconds, processor_seconds
 from nearfield.forecast.ranks import Rank
 from nearfield.forecast.run import LOUD, Line, Run
-from nearfield.terminal import Column, Table
-from nearfield.units import counted, format_bytes, format_rounded
+from nearfield.ui.terminal import Column, Table
 
 MOST_CALLS = 6  # lines of the table
 WORTH = 1.02  # a smaller gain is none
@@ -123,14 +123,14 @@ def next_commands(run: Run, argv: Sequence[str], rules: Path | None = None, mpi:
     if not run.undecided() and max(map(_most, run.ceilings)) < WORTH:
         return ["nothing to gain by nearfield: this program's time is not in MPI inside a node"]
     if run.prices and run.prices.has_rules:
-        commands = [itself.command("compare", *(("--rules", rules) if rules else ()), "--", *argv)]
+        commands = [own_command.line("compare", *(("--rules", rules) if rules else ()), "--", *argv)]
     else:
-        commands = [itself.command("tune", *(("--mpi", mpi) if mpi else ()))]
+        commands = [own_command.line("tune", *(("--mpi", mpi) if mpi else ()))]
     waits = run.transfer_share is not None and run.transfer_share < run.share / 2
     if waits:
-        commands.append(itself.command("observe", "--", *argv) + "   (who comes late; then: advise on the trace)")
+        commands.append(own_command.line("observe", "--", *argv) + "   (who comes late; then: advise on the trace)")
     if _most(run.ceilings[2]) >= WORTH:
-        commands.append(itself.command("rewrite", "--help") + "   (or docs/tutorials/halo.md)")
+        commands.append(own_command.line("rewrite", "--help") + "   (or docs/tutorials/halo.md)")
     return [f"next: {command}" for command in commands[:3]]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.forecast.prices import Prices, prices_of_profile, prices_of_rules
-from nearfield.tune.places import default_rules
+from nearfield.rules.paths import default_rules
 
 
 def prices_for(rules: Path | None, profile: Path | None) -> Prices | None:
@@ -15,7 +15,7 @@ def prices_for(rules: Path | None, profile: Path | None) -> Prices | None:
     there are none. Raises UsageError if a file that was named holds none, and the errors of reading it."""
     path = rules or (None if profile else default_rules())
     if path and (rules or path.is_file()):
-        from nearfield.tune.rules import load_rules
+        from nearfield.rules.schema import load_rules
 
         found = prices_of_rules(load_rules(path), str(path))
         if found or not rules:

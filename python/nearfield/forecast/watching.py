@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 
-from nearfield.errors import NearfieldError
+from nearfield.apply import explain
+from nearfield.base.errors import NearfieldError
 from nearfield.forecast.prices import Prices
 from nearfield.forecast.recording import Recording, recording
 from nearfield.forecast.run import Run
 from nearfield.forecast.saying import ceiling_sentence, summary
 from nearfield.forecast.sources import prices_for
-from nearfield.tune import explain
-from nearfield.tune.child import run_as_child
-from nearfield.tune.places import default_rules
+from nearfield.mpi.run_child import run_as_child
+from nearfield.rules.paths import default_rules
 
 
 def run_watched(

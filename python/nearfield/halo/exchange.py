@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.halo.field import type_number
 from nearfield.halo.interface import ArrayDescription, Closing, check
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.halo.interface import GHOSTED, IN_PLACE, TYPES, check
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from weakref import WeakSet
 
 import numpy as np
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.halo.exchange import Exchange
 from nearfield.halo.field import Field
 from nearfield.halo.interface import Closing, Info, Options, check
 from nearfield.halo.library import communicator, load
-from nearfield.sides import sides
+from nearfield.plan.per_side import sides
 
 if TYPE_CHECKING:
     from mpi4py import MPI

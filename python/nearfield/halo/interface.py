@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any
 
-from nearfield.errors import NearfieldError
+from nearfield.base.errors import NearfieldError
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -15,8 +15,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nearfield import itself, mpi
-from nearfield.errors import MpiError, NearfieldError
+from nearfield import mpi
+from nearfield.base import own_command
+from nearfield.base.errors import MpiError, NearfieldError
 from nearfield.halo.interface import declared
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _library_for(libmpi: Path) -> Path:
             return built
     raise MpiError(
         f"the MPI of this process, {libmpi}, has no compiler wrapper that nearfield can find",
-        f"put its mpicxx on PATH or its prefix into NEARFIELD_MPIS; what is found shows: {itself.command('mpi')}",
+        f"put its mpicxx on PATH or its prefix into NEARFIELD_MPIS; what is found shows: {own_command.line('mpi')}",
     )
 
 

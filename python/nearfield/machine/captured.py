@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.frames import pl
 from nearfield.base.mistakes import mistakes, told
-from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import quantity as q
 from nearfield.machine import schema as s
 
@@ -44,7 +44,7 @@ def captured(profile: Profile, what: str = "") -> s.DescribedMachine:
     except ValidationError as error:
         raise ProfileError(
             f"{what} is of no machine that can be simulated: {told(mistakes(error, s.DescribedMachine))}",
-            "Mend its machine.toml if it was edited by hand; otherwise measure anew with: " + itself.command("probe"),
+            "Mend its machine.toml if it was edited by hand; otherwise measure anew with: " + own_command.line("probe"),
         ) from error
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import content_of
 from nearfield.base.toml import parse_toml
 from nearfield.base.words import sentence, suggestion
-from nearfield.errors import ProfileError, UsageError
 from nearfield.machine.captured import captured
 from nearfield.machine.nearest import nearest
 from nearfield.machine.partial import also_wrong
@@ -47,7 +47,7 @@ def load_machine(name: str) -> DescribedMachine:
 
 def _remedy(content: bytes) -> str:
     """Returns what to do about a file that is wrong. It names the machine of nearfield that is most like it."""
-    start = itself.command("machine", "new", "--from", nearest(content, _built_in()))
+    start = own_command.line("machine", "new", "--from", nearest(content, _built_in()))
     return f"Mend it: docs/reference/machine.md lists all keys, and a file to start from is written by {start}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.machine.quantity import Valued
 from nearfield.machine.schema import DescribedMachine
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from nearfield import itself
 from nearfield._native import machine as structs
-from nearfield.errors import UsageError
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
 from nearfield.machine.quantity import Valued
 from nearfield.machine.schema import DescribedMachine
 
@@ -40,7 +40,7 @@ def native(machine: DescribedMachine) -> structs.Machine:
     if not (machine.cores and machine.core and machine.memory):
         raise UsageError(
             f"{machine.name} cannot be simulated: its file has no cores, [core], [[cache]] and [memory]",
-            f"Add them; what they hold shows: {itself.command('machine', 'show', 'power5-redstorm')}",
+            f"Add them; what they hold shows: {own_command.line('machine', 'show', 'power5-redstorm')}",
         )
     made = structs.Machine()
     made.name = machine.name

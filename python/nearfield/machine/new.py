@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from nearfield import itself
-from nearfield.errors import UsageError
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
 from nearfield.machine.captured import UNMEASURED, captured
 from nearfield.machine.files import as_toml, load_machine, machine_text
 from nearfield.machine.quantity import Sourced
@@ -48,12 +48,12 @@ def of_here(here: profile_schema.Machine, profile: Profile | None, file: Path) -
     machine = captured(_unmeasured(here), "this machine")
     machine.title, machine.study = here.cpu_model, "what this machine says of itself (hwloc, kernel)"
     text = as_toml(machine, _how_to_get).replace('source = "machine.toml: ', 'source = "hwloc: ')
-    measured = _OPEN.format(probe=itself.command("probe", "--quick"), profile="nearfield-profile")
+    measured = _OPEN.format(probe=own_command.line("probe", "--quick"), profile="nearfield-profile")
     return _head("This machine, as far as it says.", file) + measured + _renamed(text, file)
 
 
 def _head(what: str, file: Path) -> str:
-    return _HEAD.format(what=what, check=itself.command("machine", "check", file)) + "\n"
+    return _HEAD.format(what=what, check=own_command.line("machine", "check", file)) + "\n"
 
 
 def _renamed(text: str, file: Path, title: str = "") -> str:
@@ -78,7 +78,7 @@ def _require_same(here: profile_schema.Machine, profile: Profile) -> None:
         raise UsageError(
             f"the profile {profile.path} is not of this machine: it has {there.cores} cores of {there.cpu_model}, "
             f"and this one {here.cores} of {here.cpu_model}",
-            f"To start from that machine: {itself.command('machine', 'new', '--from', profile.path)}",
+            f"To start from that machine: {own_command.line('machine', 'new', '--from', profile.path)}",
         )
 
 

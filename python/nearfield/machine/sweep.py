@@ -10,13 +10,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from nearfield.base.errors import UsageError
 from nearfield.base.mistakes import mistakes, told
+from nearfield.base.units import parse_bytes
 from nearfield.base.words import sentence, suggestion
-from nearfield.errors import UsageError
 from nearfield.machine.quantity import Sourced, facts, is_size
 from nearfield.machine.schema import DescribedMachine
 from nearfield.profile.records import SWEPT
-from nearfield.units import parse_bytes
 
 Value = int | float | str
 Setting = tuple[tuple[str, Value], ...]  # keys of a machine's file, each with a value

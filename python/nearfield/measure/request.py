@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import AwareDatetime
 
+from nearfield.base.errors import UsageError
 from nearfield.base.words import suggestion
-from nearfield.errors import UsageError
 
 LARGEST_SIZE = (1 << 31) - 1  # MPI counts are ints
 

@@ -17,8 +17,8 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import content_of, writing
-from nearfield.errors import ProfileError, UsageError
 from nearfield.measure.request import Request
 from nearfield.measure.row import Row
 

@@ -1,6 +1,6 @@
 """Finds MPIs on this machine, chooses one, builds for it, launches programs and cleans up after them."""
 
-from nearfield.answers import cache_root
+from nearfield.base.disk_cache import cache_root
 from nearfield.mpi.build import (
     COMPONENT,
     ENGINE,

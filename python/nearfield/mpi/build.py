@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from nearfield.answers import cache_root
-from nearfield.errors import MpiError, UsageError
+from nearfield.base.disk_cache import cache_root
+from nearfield.base.errors import MpiError, UsageError
 from nearfield.mpi.compiler import compiler_environment, compiler_version, explain_failure
 from nearfield.mpi.installation import Installation
 from nearfield.mpi.tied import tied

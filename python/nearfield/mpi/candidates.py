@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from nearfield.errors import MpiError
+from nearfield.base.errors import MpiError
 from nearfield.mpi.toolchain import WRAPPERS, ask
 
 PREFIXES_VARIABLE = "NEARFIELD_MPIS"  # more prefixes to look into, separated by colons

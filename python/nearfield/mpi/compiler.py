@@ -6,7 +6,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from nearfield.errors import MpiError
+from nearfield.base.errors import MpiError
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation
 from nearfield.mpi.toolchain import ask

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from nearfield.errors import MpiError
+from nearfield.base.errors import MpiError
 from nearfield.mpi.candidates import PREFIXES_VARIABLE, folders, suffix_of, wrappers_in
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation, Unusable

@@ -7,8 +7,8 @@ import subprocess
 from functools import lru_cache
 from pathlib import Path
 
-from nearfield.answers import cache_root
-from nearfield.errors import MpiError, UsageError
+from nearfield.base.disk_cache import cache_root
+from nearfield.base.errors import MpiError, UsageError
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Family, Hosts, Installation, Launch
 

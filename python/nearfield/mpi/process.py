@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from nearfield import itself
-from nearfield.errors import MpiError
+from nearfield.base import own_command
+from nearfield.base.errors import MpiError
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.guard import Guard
 from nearfield.mpi.installation import Hosts, Installation
@@ -233,7 +233,7 @@ def _start(command: list[str], env: Mapping[str, str], cwd: Path | None) -> subp
             start_new_session=True,
         )
     except OSError as error:
-        raise MpiError(f"cannot start {command[0]}: {error.strerror}", f"see {itself.command('mpi')}") from error
+        raise MpiError(f"cannot start {command[0]}: {error.strerror}", f"see {own_command.line('mpi')}") from error
 
 
 class _Reader:

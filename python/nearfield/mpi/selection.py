@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearfield import answers, itself
-from nearfield.errors import MpiError
+from nearfield.base import disk_cache, own_command
+from nearfield.base.errors import MpiError
 from nearfield.mpi.candidates import wrappers_at
 from nearfield.mpi.discover import Survey, all_packages, gather, identity, is_own_wheel, library_of_mpicc, survey
 from nearfield.mpi.installation import Installation
@@ -64,7 +64,7 @@ def default(say: Callable[[str], None] = lambda text: None) -> Choice:
 def _start_problem(inst: Installation, say: Callable[[str], None]) -> str:
     """Returns why this MPI does not start two ranks here; empty if it does."""
     question = [str(inst.launcher), str(inst.library), os.uname().nodename, os.geteuid()]
-    if answers.recall("starts", question):
+    if disk_cache.get("starts", question):
         return ""
     begun = told_at = time.monotonic()
 
@@ -80,7 +80,7 @@ def _start_problem(inst: Installation, say: Callable[[str], None]) -> str:
     oversubscribed = len(os.sched_getaffinity(0)) < 2
     done = run(inst, ["true"], 2, oversubscribe=oversubscribed, timeout_s=START_LIMIT_S, is_dead=tell_waiting)
     if done.ok:
-        answers.remember("starts", question, True, [inst.launcher, *filter(None, [inst.library])])
+        disk_cache.put("starts", question, True, [inst.launcher, *filter(None, [inst.library])])
         return ""
     if done.timed_out:
         return f"not within {START_LIMIT_S:.0f} s"
@@ -113,7 +113,8 @@ def _unknown(name: str, found: Survey) -> MpiError:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.3)
     hint = f"did you mean '{near[0]}'? " if near else ""
     return MpiError(
-        f"no MPI is called '{name}'", f"{hint}There are: {', '.join(names) or 'none'} (see {itself.command('mpi')})"
+        f"no MPI is called '{name}'",
+        f"{hint}There are: {', '.join(names) or 'none'} (see {own_command.line('mpi')})",
     )
 
 
@@ -121,7 +122,7 @@ def _at(path: Path, found: Survey) -> Installation:
     """Returns the MPI that a path leads to, found before or inspected now."""
     if not path.exists():
         raise MpiError(
-            f"there is no MPI at {path}: no such file or folder", f"for those found, see {itself.command('mpi')}"
+            f"there is no MPI at {path}: no such file or folder", f"for those found, see {own_command.line('mpi')}"
         )
     wrappers = list(wrappers_at(path.absolute()))
     if not wrappers:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from nearfield.errors import MpiError
+from nearfield.base.errors import MpiError
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Family
 

@@ -9,8 +9,8 @@ import os
 import re
 from pathlib import Path
 
-from nearfield import answers
-from nearfield.errors import NearfieldError
+from nearfield.base import disk_cache
+from nearfield.base.errors import NearfieldError
 from nearfield.mpi.build import program
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation
@@ -26,11 +26,11 @@ def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
     try:
         engine = program(inst)
         question = [str(engine), *_circumstances()]
-        if known := answers.recall("transport", question):
+        if known := disk_cache.get("transport", question):
             return str(known), ""
         carrier, reason = _find_out(inst, engine)
         if carrier:
-            answers.remember("transport", question, carrier, [engine])
+            disk_cache.put("transport", question, carrier, [engine])
         return carrier, reason
     except NearfieldError as error:
         return None, error.message

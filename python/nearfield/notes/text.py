@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from nearfield.base.units import format_ns
 from nearfield.notes.note import Loss, Note, Place
-from nearfield.units import format_ns
 
 
 def as_text(notes: Sequence[Note]) -> str:

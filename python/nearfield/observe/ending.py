@@ -11,7 +11,7 @@ from threading import Timer
 from types import FrameType
 from typing import NoReturn
 
-from nearfield.errors import NearfieldError
+from nearfield.base.errors import NearfieldError
 from nearfield.mpi import snapshot_shm
 from nearfield.mpi.process import clean_up_after_death
 

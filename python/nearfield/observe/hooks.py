@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearfield import _native, answers
+from nearfield import _native
+from nearfield.base import disk_cache
+from nearfield.base.errors import MpiError, UsageError
 from nearfield.base.files import write_whole
-from nearfield.errors import MpiError, UsageError
 
 LIBRARY = "libnearfield_observe.so"
 _COPIES = ("memcpy", "memmove", "memset")
@@ -56,7 +57,7 @@ def command(language: Language, words: Sequence[str]) -> list[str]:
     if not found:
         remedy = f"install one, or name it: {language.variable}=/path/of/compiler"
         raise UsageError(f"there is no {language.name} compiler '{compiler[0]}'", remedy)
-    kind = answers.found_out("compiler", [found, _behind()], lambda: _kind(found), [found])
+    kind = disk_cache.get_or_compute("compiler", [found, _behind()], lambda: _kind(found), [found])
     if kind == "gcc":
         return [found, *compiler[1:], f"-specs={_specs(language)}", *words]
     if kind == "clang":
@@ -99,7 +100,7 @@ def _specs(language: Language) -> Path:
     link the sanitizer's own library, so the compiler proper gets them alone."""
     hooks = "-fsanitize=thread -U__SANITIZE_THREAD__"
     text = f"*cc1_options:\n+ {hooks} {' '.join(_instrumented(language))}\n\n*lib:\n+ {' '.join(_linked())}\n"
-    folder = answers.cache_root() / "observe"
+    folder = disk_cache.cache_root() / "observe"
     file = folder / f"{zlib.crc32(text.encode()):08x}.specs"
     if not file.is_file():
         folder.mkdir(parents=True, exist_ok=True)

@@ -14,14 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from nearfield import itself
 from nearfield._native import stream
-from nearfield.errors import MeasurementError, MpiError
+from nearfield.base import own_command
+from nearfield.base.errors import MeasurementError, MpiError
+from nearfield.mpi.run_child import as_started_instead
 from nearfield.observe import trace
 from nearfield.observe.arithmetic import flops_of_hooks
 from nearfield.observe.observing import Prepared, finish
 from nearfield.observe.places import Line, Place, line_of_call, lines_of
-from nearfield.tune.child import as_started_instead
 
 Result = TypeVar("Result")
 _SOON_S = 0.02
@@ -79,7 +79,7 @@ class Running:
                     f"the command ended with code {self._code()} before all its ranks were there to be simulated",
                     "link the program dynamically, and start it by its own MPI, with all ranks on this host (or "
                     "observe it, and simulate the trace); one without MPI must be compiled by "
-                    f"{itself.command('cc')}, cxx or fc",
+                    f"{own_command.line('cc')}, cxx or fc",
                 )
             time.sleep(_SOON_S)
         return ranks

@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import nearfield
-from nearfield import itself, mpi
+from nearfield import mpi
 from nearfield._native import stream
+from nearfield.base import own_command
+from nearfield.base.errors import MeasurementError, MpiError, UsageError
 from nearfield.base.files import writing
 from nearfield.base.frames import pl
-from nearfield.errors import MeasurementError, MpiError, UsageError
+from nearfield.mpi.detect_command import Recognised, installation_of, of_launcher, program_at, recognise
+from nearfield.mpi.run_child import run_as_child
 from nearfield.observe import hooks, trace
 from nearfield.observe.arithmetic import flops_of, flops_of_hooks
 from nearfield.observe.ending import EndedBySignal, Ending, signal_name, told_if_ended
@@ -26,9 +29,6 @@ from nearfield.observe.places import in_utf8, lines_of
 from nearfield.observe.region import region_of
 from nearfield.observe.trace import Trace, TraceFile
 from nearfield.observe.valgrind import under_valgrind
-from nearfield.tune.apply import installation_of
-from nearfield.tune.child import run_as_child
-from nearfield.tune.recognise import Recognised, of_launcher, program_at, recognise
 
 FOLDER, REGION = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/observe
 ASK, CLOCK = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
@@ -213,7 +213,7 @@ def _remedy(about: TraceFile) -> str:
     linked = "Link the program dynamically, and start it by its own MPI."
     if about.recorder == "valgrind":
         return linked
-    return f"Compile it with {itself.command('cc')}, cxx or fc, or record it with --valgrind. {linked}"
+    return f"Compile it with {own_command.line('cc')}, cxx or fc, or record it with --valgrind. {linked}"
 
 
 def _read_places(file: Path, places: set[tuple[str, int]]) -> tuple[int, str]:

@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
+from nearfield.base.executables import which
+from nearfield.mpi.detect_command import program_at
 from nearfield.observe.symbols import functions_of
-from nearfield.tune.prepared import which
-from nearfield.tune.recognise import program_at
 
 PCONTROL = "pcontrol"
 

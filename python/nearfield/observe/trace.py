@@ -15,11 +15,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from nearfield import itself
 from nearfield._native import stream
+from nearfield.base import own_command
+from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.base.files import content_of, write_whole, writing
 from nearfield.base.toml import SCHEMA_VERSION, Table, dump_toml, parse_toml
-from nearfield.errors import NearfieldError, ProfileError, UsageError
 
 FILE = "trace.toml"
 PLACES = "places.parquet"
@@ -63,7 +63,7 @@ class Trace:
         try:
             content = content_of(folder / FILE)
         except OSError as error:
-            remedy = f"name a folder that {itself.command('observe')} made"
+            remedy = f"name a folder that {own_command.line('observe')} made"
             raise ProfileError(f"there is no trace in {folder}: {error.strerror}", remedy) from error
         self.about = parse_toml(TraceFile, content, folder / FILE, REMEDY)
 
@@ -112,7 +112,7 @@ def newest(here: Path) -> tuple[Trace, list[Path]]:
         with suppress(NearfieldError):
             found.append(Trace(file.parent))
     if not found:
-        remedy = f"Name one, or observe a program: {itself.command('observe', '--', 'COMMAND')}"
+        remedy = f"Name one, or observe a program: {own_command.line('observe', '--', 'COMMAND')}"
         raise UsageError("There is no trace in this folder", remedy)
     return max(found, key=lambda one: one.about.created), [one.folder for one in found]
 

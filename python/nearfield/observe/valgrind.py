@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nearfield import itself, mpi
-from nearfield.answers import cache_root
-from nearfield.errors import MpiError, UsageError
+from nearfield import mpi
+from nearfield.base import own_command
+from nearfield.base.disk_cache import cache_root
+from nearfield.base.errors import MpiError, UsageError
+from nearfield.base.executables import which
 from nearfield.mpi.compiler import first_error
+from nearfield.mpi.detect_command import program_at
 from nearfield.mpi.tied import run_tied
-from nearfield.tune.prepared import which
-from nearfield.tune.recognise import program_at
 
 _TOOL, _PLATFORM = "nearfield", "amd64-linux"
 _PRELOADED = f"vgpreload_core-{_PLATFORM}.so"
@@ -47,7 +48,7 @@ class Valgrind:
 
 def found() -> Valgrind:
     """Returns the Valgrind on PATH. Raises UsageError if there is none, or none that tools can be built for."""
-    hooks = f"or compile the program with {itself.command('cc')}"
+    hooks = f"or compile the program with {own_command.line('cc')}"
     if os.uname().machine != "x86_64":
         raise UsageError("--valgrind is for x86-64 alone", hooks)
     if not (command := shutil.which("valgrind")):

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from nearfield._native import Costs, Link, default_costs
 from nearfield.base.frames import pl
+from nearfield.base.topology import DISTANCES
 from nearfield.profile.records import deciding, picked
-from nearfield.topology import DISTANCES
 
 FACE_BYTES = 256 << 10
 DOUBLE_BYTES = 8

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nearfield import itself
 from nearfield._native import Costs, Link, costs_text, default_costs, parse_costs
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
 from nearfield.base.frames import pl
 from nearfield.base.words import capital, suggestion
-from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.communication import Communication, Mode
 from nearfield.plan.from_profile import DOUBLE_BYTES, costs_of
@@ -32,7 +32,7 @@ def default() -> Known:
     if Path(DEFAULT_NAME).is_dir():
         remedy = f"There is a profile here: --profile {DEFAULT_NAME}."
     else:
-        remedy = f"Measure this machine with: {itself.command('probe')}; --profile uses what it finds."
+        remedy = f"Measure this machine with: {own_command.line('probe')}; --profile uses what it finds."
     note = "No profile is named: times are of a two-core EPYC VM, and of a guess at a 100 Gb/s network."
     return Known(default_costs(), "nearfield's defaults", notes=[f"{note} {remedy}"])
 
@@ -56,7 +56,7 @@ def simulated(machine: DescribedMachine, records: pl.DataFrame) -> Known:
     inside = any(not d.startswith("network") for d in records["distance"].drop_nulls())
     across = any(d.startswith("network") for d in records["distance"].drop_nulls())
     kinds = [what for what, found in (("inside a node", inside), ("between nodes", across)) if found]
-    shown = itself.command("machine", "show", "t3e-900", "--toml")
+    shown = own_command.line("machine", "show", "t3e-900", "--toml")
     notes = [
         f"Messages {' and '.join(kinds)}, and their strides, are simulated: the machine's file has no [communication]. "
         f"Where one is, it is used instead, as of: {shown}"
@@ -97,7 +97,7 @@ def communication_of(machine: DescribedMachine) -> Communication:
     if machine.communication is None:
         raise UsageError(
             f"what messages cost on {machine.name} is not described: its file has no [communication]",
-            f"Such a section shows: {itself.command('machine', 'show', 't3e-900', '--toml')}",
+            f"Such a section shows: {own_command.line('machine', 'show', 't3e-900', '--toml')}",
         )
     return machine.communication
 

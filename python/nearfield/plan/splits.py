@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nearfield._native import Costs, Plan, PlanRequest, plans
-from nearfield.errors import UsageError
-from nearfield.sides import sides
+from nearfield.base.errors import UsageError
+from nearfield.plan.per_side import sides
 
 DIMENSIONS = 3
 MOST = 10**9

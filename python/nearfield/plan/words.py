@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from nearfield._native import Costs, Link, Plan
-from nearfield.units import format_bytes, format_ns, format_rate
+from nearfield.base.units import format_bytes, format_ns, format_rate
 
 SAME = 0.01  # splits whose times differ by less count as equal
 _UNEVEN = 1.005

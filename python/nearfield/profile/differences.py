@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from nearfield.base.units import format_bytes
 from nearfield.profile.compare import Change, LoneAxis, agreement, largest, overall
 from nearfield.profile.records import PLACE
-from nearfield.units import format_bytes
 
 if TYPE_CHECKING:
     from nearfield.profile.store import Profile

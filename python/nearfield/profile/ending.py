@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nearfield.base.units import counted
 from nearfield.profile.schema import Launch, LaunchState, Run
-from nearfield.units import counted
 
 _SAID: dict[LaunchState, str] = {"failed": "failed", "stopped": "stopped before the end", "pending": "did not begin"}
 

@@ -15,10 +15,10 @@ from statistics import NormalDist, geometric_mean, median
 from typing import TYPE_CHECKING, Literal
 
 from nearfield.base.frames import pl
+from nearfield.base.units import format_ratio
 from nearfield.base.words import listed
 from nearfield.profile.compare import Change, Comparison, declared_metrics
 from nearfield.profile.differences import where_words
-from nearfield.units import format_ratio
 
 if TYPE_CHECKING:
     from nearfield.profile.schema import Run

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.frames import pl
+from nearfield.base.units import UNITS
 from nearfield.base.words import sentence, suggestion
-from nearfield.errors import ProfileError, UsageError
-from nearfield.units import UNITS
 
 Type = Literal["String", "Int64", "Float64", "Boolean"]  # of polars
 

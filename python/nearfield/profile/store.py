@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import content_of
 from nearfield.base.frames import pl
 from nearfield.base.toml import SCHEMA_VERSION, dump_toml, parse_toml
-from nearfield.errors import ProfileError, UsageError
+from nearfield.base.units import format_bytes
 from nearfield.profile.records import check
 from nearfield.profile.schema import Machine, Run
-from nearfield.units import format_bytes
 
 MACHINE, TOPOLOGY, RECORDS, RUN = "machine.toml", "topology.xml", "records.parquet", "run.toml"
 FILES = (MACHINE, TOPOLOGY, RECORDS, RUN)
@@ -52,14 +52,14 @@ class Profile:
         """Returns the command that resumes this interrupted run."""
         program, _, words = self.run.command.partition(" ")
         if program == "nearfield" and words.startswith("simulate"):
-            return f"{itself.program()} {words}"
-        return itself.command("probe", "--resume", "--out", self.path)
+            return f"{own_command.executable()} {words}"
+        return own_command.line("probe", "--resume", "--out", self.path)
 
     @property
     def measured_by(self) -> str:
         """Returns the command that measures this again from the beginning, in place of what is there."""
         words = re.sub(_OUTPUT, "", self.run.command).partition(" ")[2]
-        return f"{itself.program()} {words} {shlex.join(['--overwrite', '--out', str(self.path.resolve())])}"
+        return f"{own_command.executable()} {words} {shlex.join(['--overwrite', '--out', str(self.path.resolve())])}"
 
     def __repr__(self) -> str:
         state = "" if self.run.complete else ", incomplete"
@@ -142,7 +142,7 @@ def find_profile(path: str | Path | None = None) -> Path:
     found = sorted(p.parent for p in Path().glob(f"*/{RECORDS}") if (p.parent / RUN).exists())
     if not found:
         raise UsageError(
-            "there is no profile in this folder", f"Name one, or measure one: {itself.command('probe', '--quick')}"
+            "there is no profile in this folder", f"Name one, or measure one: {own_command.line('probe', '--quick')}"
         )
     if len(found) > 1:
         raise UsageError(f"there are several profiles here: {', '.join(map(str, found))}", "Name one of them.")
@@ -151,13 +151,13 @@ def find_profile(path: str | Path | None = None) -> Path:
 
 # ---- reading
 
-_ANEW = f"Restore the folder from a copy, or measure it anew with: {itself.command('probe')}"
+_ANEW = f"Restore the folder from a copy, or measure it anew with: {own_command.line('probe')}"
 
 
 def _require_profile(folder: Path) -> None:
     if not folder.exists():
         raise ProfileError(
-            f"there is no profile '{folder}'", f"Measure one: {itself.command('probe', '--out', folder)}"
+            f"there is no profile '{folder}'", f"Measure one: {own_command.line('probe', '--out', folder)}"
         )
     if not folder.is_dir():
         raise ProfileError(f"'{folder}' is a file, and a profile is a folder", "Give the folder that holds run.toml.")

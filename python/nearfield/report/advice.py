@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nearfield.base.words import sentence
 from nearfield.notes import Note
 from nearfield.notes.text import loss_text, place_text
-from nearfield.report.markup import raw, tag, text
+from nearfield.ui.html import raw, tag, text
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nearfield.report.markup import folded, raw, tag
-from nearfield.tune.rules import PointTable, Rules
+from nearfield.rules.schema import PointTable, Rules
+from nearfield.ui.html import folded, raw, tag
 
 _TITLE = "size, baseline, tuned and gain as columns, to paste"
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.units import format_ratio, format_value
 from nearfield.base.words import capital
 from nearfield.profile import Profile
 from nearfield.profile.compare import (
@@ -32,7 +33,6 @@ from nearfield.profile.differences import (
 from nearfield.report import provenance
 from nearfield.report.findings import findings
 from nearfield.report.legend import signs
-from nearfield.report.markup import asset, fill, folded, framed, raw, table, tag, text
 from nearfield.report.overlay import distances, overlaid
 from nearfield.report.page import (
     banners,
@@ -45,7 +45,7 @@ from nearfield.report.page import (
 )
 from nearfield.report.plots.chart import Chart
 from nearfield.report.words import percent
-from nearfield.units import format_ratio, format_value
+from nearfield.ui.html import asset, fill, folded, framed, raw, table, tag, text
 
 FIRST_CHANGES, MOST_CHANGES = 12, 200
 FIRST_FINDINGS = 3
@@ -142,7 +142,7 @@ def _differences(profiles: Mapping[str, Profile], name: str) -> str:
     found = _compared(a, b)
     changes = largest(found.changes)
     rest = changes[FIRST_CHANGES:MOST_CHANGES]
-    whole = itself.command("diff", a.path.resolve(), b.path.resolve(), "--json", anywhere=True)
+    whole = own_command.line("diff", a.path.resolve(), b.path.resolve(), "--json", anywhere=True)
     all_of_them = tag("p", f"All {len(changes)} changes: " + tag("code", raw(whole)), class_="quiet")
     lone = [tag("li", text(axis_line(axis))) for axis in lone_axes(a.records, b.records)]
     verdict = overall(found.changes)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from nearfield.base.frames import pl
+from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
-from nearfield.report.evidence import MOST_DRAWN, Place, Point, first_of_each, pick, places, point_of
-from nearfield.report.markup import table, tag, text
+from nearfield.profile.curves import MOST_DRAWN, Place, Point, first_of_each, pick, places, point_of
 from nearfield.report.measures import floor_failure
 from nearfield.report.plots.chart import Chart, Figure, Variant
 from nearfield.report.plots.series import cell
-from nearfield.units import format_bytes, format_ns
+from nearfield.ui.html import table, tag, text
 
 TABLE_SIZES = (8, 4096, 65536, 1 << 20)
 

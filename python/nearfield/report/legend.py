@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearfield.report.markup import tag
+from nearfield.ui.html import tag
 
 _OUTLINE = '<circle cx="16" cy="7" r="4" class="outline"/>'
 _SIGNS = (

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nearfield.base.frames import pl
+from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile, parameters
 from nearfield.profile.compare import Estimate, declared_metrics
+from nearfield.profile.curves import Curve, Place, Point, curve, levels, pick, ratios, shared
 from nearfield.profile.schema import Switch
-from nearfield.report.evidence import Curve, Place, Point, curve, levels, pick, ratios, shared
-from nearfield.units import format_bytes, format_ns
 
 STATES = ("invalid", "exclusive", "modified", "reused")
 CACHED, GONE = 0.75, 0.5  # shares between 'as from memory' (0) and 'as if preloaded' (1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearfield import itself
+from nearfield.base import own_command
 from nearfield.profile import Profile
-from nearfield.report.markup import raw, tag, text
-from nearfield.tune.rules import Rules
+from nearfield.rules.schema import Rules
+from nearfield.ui.html import raw, tag, text
 
 MOST = 3
 PROGRAM = ("--", "mpirun", "-n", "2", "./program")
@@ -26,24 +26,24 @@ def next_steps(profile: Profile, tuned: Rules | None, apply: str) -> str:
 
 def _of_measured(profile: Profile, tuned: Rules | None, apply: str) -> list[Step]:
     folder = profile.path.resolve()
-    advise = ("See where a program loses time", itself.command("advise", "-p", folder, *PROGRAM, anywhere=True))
+    advise = ("See where a program loses time", own_command.line("advise", "-p", folder, *PROGRAM, anywhere=True))
     if tuned and tuned.best_for_all().parameters:
         return [
             ("Run a program with the tuned parameters", apply),
             ("See what they are worth to it", apply.replace(" run ", " compare ", 1)),
             advise,
         ]
-    tune = itself.command("tune", "--mpi", profile.run.mpi.name, "-o", folder / "rules.toml", anywhere=True)
+    tune = own_command.line("tune", "--mpi", profile.run.mpi.name, "-o", folder / "rules.toml", anywhere=True)
     return [("Search for faster parameters of this MPI", tune), advise, _compared(folder)]
 
 
 def _of_simulated(profile: Profile) -> list[Step]:
     folder = profile.path.resolve()
-    steps = [_compared(folder), ("See every number", itself.command("show", folder, anywhere=True))]
+    steps = [_compared(folder), ("See every number", own_command.line("show", folder, anywhere=True))]
     if profile.run.simulated:
-        steps.insert(0, ("See the machine", itself.command("machine", "show", profile.run.simulated, anywhere=True)))
+        steps.insert(0, ("See the machine", own_command.line("machine", "show", profile.run.simulated, anywhere=True)))
     return steps
 
 
 def _compared(folder: Path) -> Step:
-    return "Compare with another profile", itself.command("diff", folder, "OTHER", anywhere=True)
+    return "Compare with another profile", own_command.line("diff", folder, "OTHER", anywhere=True)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from nearfield.base.frames import pl
 from nearfield.profile import Profile
-from nearfield.report.evidence import Place, one_per_distance
+from nearfield.profile.curves import Place, one_per_distance
 from nearfield.report.plots import SCENARIOS, Section, sections
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
 from nearfield.report.plots.series import STYLES, Style, Trace, style

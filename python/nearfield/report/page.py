@@ -7,24 +7,24 @@ from dataclasses import replace
 
 from plotly.offline import get_plotlyjs
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.units import counted, format_bytes
 from nearfield.machine import machine_files
 from nearfield.profile import Profile
+from nearfield.profile.curves import drawn_places, narrowed, one_machine
 from nearfield.profile.ending import unfinished
 from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.advice import Advised, advice_section
 from nearfield.report.columns import columns_html
-from nearfield.report.evidence import drawn_places, narrowed, one_machine
 from nearfield.report.findings import Finding, findings
 from nearfield.report.legend import signs
-from nearfield.report.markup import asset, embedded_json, fill, folded, framed, raw, tag, text
 from nearfield.report.next_steps import next_steps
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Rule, rules
 from nearfield.report.tuned import tuned_html, tuned_section
-from nearfield.tune.rules import Rules
-from nearfield.units import counted, format_bytes
+from nearfield.rules.schema import Rules
+from nearfield.ui.html import asset, embedded_json, fill, folded, framed, raw, tag, text
 
 FIRST = 6  # number of findings that are not folded
 MOST_IN_SUMMARY = 3  # findings
@@ -136,7 +136,7 @@ def _simulated(profile: Profile, before: str) -> str:
     )
     if run.simulated not in machine_files():
         return tag("p", text(message), class_="banner simulated", role="note")
-    sources = tag("code", raw(itself.command("machine", "show", run.simulated, anywhere=True)))
+    sources = tag("code", raw(own_command.line("machine", "show", run.simulated, anywhere=True)))
     told = f"{text(message)} Where its numbers are from, and which were chosen: {sources}."
     return tag("p", told, class_="banner simulated", role="note")
 

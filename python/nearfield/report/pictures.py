@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import unquote
 
-from nearfield.errors import MeasurementError, UsageError
+from nearfield.base.errors import MeasurementError, UsageError
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 FLAGS = (

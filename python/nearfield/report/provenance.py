@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
 from nearfield.profile.schema import Launch, Switch
-from nearfield.report.markup import folded, raw, table, tag, text
-from nearfield.units import format_bytes, format_ns
+from nearfield.ui.html import folded, raw, table, tag, text
 
 Row = tuple[str, str]
 

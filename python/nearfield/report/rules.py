@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nearfield.base.units import format_bytes
 from nearfield.base.words import sentence
 from nearfield.profile import Profile
-from nearfield.report.evidence import Place, is_network, one_per_distance
+from nearfield.profile.curves import Place, is_network, one_per_distance
 from nearfield.report.findings.buffer_state import LEAST, best_gains
 from nearfield.report.measures import CACHED, GONE, cached_after, reach, switch_bytes
 from nearfield.report.words import percent
-from nearfield.units import format_bytes
 
 LEAST_SIZES = 3  # a rule is not judged by fewer sizes
 

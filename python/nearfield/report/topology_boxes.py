@@ -8,11 +8,11 @@ import math
 from itertools import groupby
 from typing import Any
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
+from nearfield.base.topology import Topology
+from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
-from nearfield.report.markup import tag, text
-from nearfield.topology import Topology
-from nearfield.units import format_bytes
+from nearfield.ui.html import tag, text
 
 Node = dict[str, Any]
 MOST_ALIKE = 8  # if more neighbours look the same, only some are drawn and the others counted

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nearfield.report.markup import raw, table, tag, text
+from nearfield.base.units import format_bytes, format_span
 from nearfield.report.plots import Section, tuned
-from nearfield.tune.rules import Rules, RuleTable
-from nearfield.units import format_bytes, format_span
+from nearfield.rules.schema import Rules, RuleTable
+from nearfield.ui.html import raw, table, tag, text
 
 
 def tuned_section(rules: Rules) -> Section:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nearfield.units import format_bytes
+from nearfield.base.units import format_bytes
 
 
 def times(ratio: float) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearfield import itself
-from nearfield.report.markup import folded, raw, table, tag, text
+from nearfield.base import own_command
+from nearfield.base.units import UNITS, counted
 from nearfield.reproduce.outcome import Judged, Series
 from nearfield.reproduce.writers import writer_x
-from nearfield.units import UNITS, counted
+from nearfield.ui.html import folded, raw, table, tag, text
 
 
 def behind(judged: Judged, folder: Path) -> str:
@@ -33,4 +33,6 @@ def _row(series: Series, xs: list[float]) -> list[str]:
 
 def _command(series: Series, folder: Path) -> str:
     where = [word for name, value in series.where.items() for word in ("--where", f"{name}={value}")]
-    return itself.command("show", folder.absolute() / series.profile, "--metric", series.metric, *where, anywhere=True)
+    return own_command.line(
+        "show", folder.absolute() / series.profile, "--metric", series.metric, *where, anywhere=True
+    )

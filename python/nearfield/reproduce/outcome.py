@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat, ValidationError, field_validator
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import ProfileError
 from nearfield.base.files import content_of, write_whole
 from nearfield.base.toml import Table
-from nearfield.errors import ProfileError
+from nearfield.base.units import counted
 from nearfield.reproduce.writers import WRITERS
-from nearfield.units import counted
 
 FILE = "reproduction.json"
 
@@ -201,5 +201,5 @@ def load(folder: Path) -> Reproduction:
     except (OSError, ValidationError) as error:
         cause = error.strerror if isinstance(error, OSError) else f"{error.error_count()} of its keys are wrong"
         raise ProfileError(
-            f"{path}: {cause}", f"Make it anew with: {itself.command('reproduce', '--out', folder)}"
+            f"{path}: {cause}", f"Make it anew with: {own_command.line('reproduce', '--out', folder)}"
         ) from error

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.units import counted
 from nearfield.base.words import capital
-from nearfield.report.markup import asset, fill, folded, framed, raw, table, tag, text
 from nearfield.reproduce.behind import behind
 from nearfield.reproduce.outcome import (
     Answer,
@@ -22,7 +22,7 @@ from nearfield.reproduce.outcome import (
     standing,
 )
 from nearfield.reproduce.sketch import sketch
-from nearfield.units import counted
+from nearfield.ui.html import asset, fill, folded, framed, raw, table, tag, text
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
 
@@ -59,7 +59,7 @@ def _incomplete(found: Reproduction, folder: Path) -> str:
     if found.complete:
         return ""
     message = text("Not all of it is simulated yet: claims that need what is missing are not judged. This goes on: ")
-    command = itself.command("reproduce", "--out", folder.absolute(), anywhere=True)
+    command = own_command.line("reproduce", "--out", folder.absolute(), anywhere=True)
     return tag("p", message + tag("code", raw(command)), class_="banner", role="alert")
 
 

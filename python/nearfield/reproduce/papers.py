@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
 from nearfield.base.files import content_of
 from nearfield.base.toml import parse_toml
 from nearfield.base.words import suggestion
-from nearfield.errors import UsageError
 from nearfield.reproduce.schema import Claim, Paper
 
 _REMEDY = "Mend that line; papers/S0/claims.toml of nearfield shows what claims look like."
@@ -37,7 +37,7 @@ def choose(names: list[str]) -> list[tuple[Paper, list[Claim]]]:
         if name not in known:
             raise UsageError(
                 f"there is no claim '{name}'",
-                f"{suggestion(name, known)}; all of them: {itself.command('reproduce', '--list')}",
+                f"{suggestion(name, known)}; all of them: {own_command.line('reproduce', '--list')}",
             )
     chosen = [(p, [c for c in p.claim if not names or p.name in names or c.id in names]) for p in papers]
     return [(paper, claims) for paper, claims in chosen if claims]

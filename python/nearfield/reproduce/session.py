@@ -13,8 +13,8 @@ from typing import Any
 
 import nearfield
 from nearfield import profile
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import writing
-from nearfield.errors import ProfileError, UsageError
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.request import Request

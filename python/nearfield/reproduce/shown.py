@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from nearfield.base.units import format_bytes
 from nearfield.reproduce.checks import curves_of, other_curve
 from nearfield.reproduce.curves import Points, Records, Row, metrics_of, single, x_of
 from nearfield.reproduce.outcome import Line, Series, Shown
 from nearfield.reproduce.schema import Curve, Statement
 from nearfield.reproduce.writers import IN_BYTES
-from nearfield.units import format_bytes
 
 
 def kind_of(curve: Curve, records: Records) -> str:

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nearfield.report.markup import tag, text
 from nearfield.reproduce.judges import NEAR, SAME
 from nearfield.reproduce.outcome import Judged, Shown
 from nearfield.reproduce.writers import WRITERS, writer_x
+from nearfield.ui.html import tag, text
 
 WIDTH, HEIGHT = 300, 112
 LEFT, RIGHT, TOP, BOTTOM = 6, 6, 16, 18  # room for texts around the curves

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
+from nearfield.base.units import parse_bytes
 from nearfield.measure.request import Request
 from nearfield.measure.row import Parameters, Row, frame, value
 from nearfield.measure.sim.axes import check_axes
 from nearfield.measure.sim.profile import save_profile
+from nearfield.observe.replay import Cluster, Replay, run
 from nearfield.observe.summary import flops_of_objects
 from nearfield.observe.trace import Trace, broken_streams
 from nearfield.profile import schema
@@ -21,8 +23,6 @@ from nearfield.reproduce.outcome import Answer, TracedFrom
 from nearfield.reproduce.schema import ClusterRun, ProfileRun, Statement
 from nearfield.reproduce.session import Settings, Traces, Wanted, machine_of, opened, profiles_needed
 from nearfield.reproduce.verdicts import Evidence, asked, judged
-from nearfield.simulate.replay import Cluster, Replay, run
-from nearfield.units import parse_bytes
 
 FOLDER = "traced"  # of the profiles, in the output folder
 _OF_SEVERAL = {"grows", "falls", "flat", "between", "steps"}  # judges of a curve, which one point is not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from nearfield.units import UNITS, format_bytes
+from nearfield.base.units import UNITS, format_bytes
 
 
 def _short(value: float) -> str:

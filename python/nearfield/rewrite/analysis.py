@@ -11,8 +11,8 @@ from pathlib import Path
 
 import islpy as isl
 
+from nearfield.base.errors import UsageError
 from nearfield.base.files import content_of
-from nearfield.errors import UsageError
 from nearfield.rewrite.accesses import unknown_call
 from nearfield.rewrite.aliases import Aliases, Assumed
 from nearfield.rewrite.because import joined, reason_of_order

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearfield.errors import MpiError
+from nearfield.base.errors import MpiError
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import first_error
 

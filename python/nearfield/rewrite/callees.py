@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.rewrite.clang import Kind, Node, Unit
 from nearfield.rewrite.elsewhere import Functions
 from nearfield.rewrite.function import Function

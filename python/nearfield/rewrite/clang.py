@@ -20,7 +20,7 @@ import clang.cindex as cindex
 from clang.cindex import CursorKind as Kind
 from clang.cindex import TypeKind
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.rewrite.text import statement_end
 
 __all__ = ["Kind", "Node", "TypeKind", "Unit", "parse"]

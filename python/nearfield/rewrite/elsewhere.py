@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.rewrite.clang import Kind, Node, Unit, parse
 from nearfield.rewrite.function import Function
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nearfield.base.units import format_ns
 from nearfield.profile.compare import Estimate, ratio_of
-from nearfield.units import format_ns
 
 
 @dataclass(frozen=True)

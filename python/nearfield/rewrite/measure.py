@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearfield import _native, mpi
-from nearfield.errors import MeasurementError
+from nearfield.base.errors import MeasurementError
 from nearfield.mpi import Installation
 from nearfield.rewrite.build import Program, build, c_wrapper, compiled, flags_of
 

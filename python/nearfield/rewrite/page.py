@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
 
-from nearfield.report.markup import asset, folded, framed, raw, tag, text
+from nearfield.base.units import counted
 from nearfield.rewrite.analysis import Analysis
 from nearfield.rewrite.notes import PROVED
 from nearfield.rewrite.patch import CONTEXT, LONG, Patch, Refusal
 from nearfield.rewrite.text import lines_of
-from nearfield.units import counted
+from nearfield.ui.html import asset, folded, framed, raw, tag, text
 
 Row = tuple[int | None, int | None, bool]  # lines before and after, counted from 0, and whether they differ
 

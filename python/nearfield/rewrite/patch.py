@@ -6,9 +6,9 @@ import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nearfield.base.units import counted
 from nearfield.rewrite.gain import Expected
 from nearfield.rewrite.text import lines_of
-from nearfield.units import counted
 
 CONTEXT = 3  # unchanged lines around a change
 LONG = 3  # a patch that makes its place more than so many times as long says so

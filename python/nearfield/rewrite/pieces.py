@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
+from nearfield.base.units import parse_bytes
 from nearfield.profile import Profile, load
 from nearfield.rewrite.program import Piece
-from nearfield.units import parse_bytes
 
 _SHARE = 4  # of a core's own cache: what is sent, what is received, what is made of it, and room
 _PLAIN = re.compile(r"[&*]?[\w\[\]().>*+\- ]+")  # to which something may be added without parentheses

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from nearfield.advise import costs as machine
 from nearfield.advise.costs import Points, at, scaled, total
+from nearfield.base.units import format_bytes, parse_bytes
 from nearfield.profile import Profile, load
 from nearfield.profile.compare import Estimate
-from nearfield.report.evidence import curve, pick
+from nearfield.profile.curves import curve, pick
 from nearfield.rewrite.gain import Expected, Gain
 from nearfield.rewrite.parts import Order, Transformation
 from nearfield.rewrite.patch import Patch
 from nearfield.rewrite.program import Region
-from nearfield.units import format_bytes, parse_bytes
 
 # The rules of S0: send what is cached and receive late (rules 1 and 3), delay the use of received data (rule 2).
 BY_RULE = ("warm-send", "overlap", "late-receive", "reverse", "cut", "strip-mine")

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nearfield import mpi
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.mpi import Installation
 from nearfield.rewrite.build import (
     CompileError,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nearfield._native import simulation, trace
 from nearfield._native.memory import Access, Counts
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.native import LARGEST_SLOWDOWN, native
 

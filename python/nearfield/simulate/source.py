@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 
 if TYPE_CHECKING:
     from typing_extensions import Self

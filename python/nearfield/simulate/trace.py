@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nearfield._native import trace
+from nearfield.base.errors import UsageError
 from nearfield.base.words import sentence, suggestion
-from nearfield.errors import UsageError
 from nearfield.simulate.memory import Memory
 from nearfield.simulate.source import Source
 

@@ -1,1 +1,1 @@
-"""Finds rules (knobs, model, arena, search, tuning), and applies them to unmodified programs (recognise, apply)."""
+"""Finds rules: searches the settings of an MPI by paired measurements, and confirms what gains."""

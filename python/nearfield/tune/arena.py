@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearfield import _native
+from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
-from nearfield.topology import Topology
-from nearfield.tune.criterion import score
+from nearfield.rules.criterion import score
+from nearfield.rules.gains import Case, Gain, Pair, gain, usual
+from nearfield.rules.knobs import KnobFile, Settings
 from nearfield.tune.duel import Contestant, Unfit, pairs
-from nearfield.tune.gains import Case, Gain, Pair, gain, usual
-from nearfield.tune.knobs import KnobFile, Settings
 from nearfield.tune.starved import Starved
 
 

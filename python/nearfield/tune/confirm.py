@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+from nearfield.base.units import counted
+from nearfield.rules.criterion import FEW, NEVER_BELOW, NOISE, WORTH_TELLING, broken
+from nearfield.rules.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Case, Pair, alike, geometric_mean, usual
+from nearfield.rules.knobs import Settings
 from nearfield.tune.arena import Arena
 from nearfield.tune.confirmed import Confirmed
-from nearfield.tune.criterion import FEW, NEVER_BELOW, NOISE, WORTH_TELLING, broken
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Case, Pair, alike, geometric_mean, usual
-from nearfield.tune.knobs import Settings
 from nearfield.tune.repair import left_out, nearer
 from nearfield.tune.search import Deadline, Search, key_of
 from nearfield.tune.starved import OutOfTime, Starved
-from nearfield.units import counted
 
 FINALISTS, MENDED = 6, 2  # how many; steps of mending
 PATIENCE = 0.25  # of the time: how long to wait for cores that have moved

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from nearfield.tune.criterion import COLLECTIVES, MESSAGES, NEVER_BELOW, WORTH_TELLING, broken, surely_below
-from nearfield.tune.gains import Case, Gain, Pair, Range, by_place, flag_of, gain, geometric_mean, ranges, together
-from nearfield.tune.knobs import KnobFile, Settings
-from nearfield.tune.rules import ApartTable, GainTable, PointTable, RangeTable, RuleTable, TriedTable
+from nearfield.base.units import format_bytes
+from nearfield.rules.criterion import COLLECTIVES, MESSAGES, NEVER_BELOW, WORTH_TELLING, broken, surely_below
+from nearfield.rules.gains import Case, Gain, Pair, Range, by_place, flag_of, gain, geometric_mean, ranges, together
+from nearfield.rules.knobs import KnobFile, Settings
+from nearfield.rules.schema import ApartTable, GainTable, PointTable, RangeTable, RuleTable, TriedTable
 from nearfield.tune.search import Trial
-from nearfield.units import format_bytes
 
 MUCH_MORE, BEARABLE = 1.1, 0.75  # times as fast; of stock's speed
 SELDOM = 0.02  # share of all pairs; rarer groups are not reported

@@ -21,11 +21,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from nearfield import _native, mpi
-from nearfield.errors import MeasurementError
+from nearfield.base.errors import MeasurementError
+from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
-from nearfield.topology import Topology
-from nearfield.tune.criterion import COLLECTIVES
-from nearfield.tune.gains import Case, Pair, alike
+from nearfield.rules.criterion import COLLECTIVES
+from nearfield.rules.gains import Case, Pair, alike
 from nearfield.tune.starved import Job, OutOfTime, Turn
 
 # How long a job may take to answer, without the time for which it waits for a processor.

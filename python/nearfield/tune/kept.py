@@ -8,15 +8,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.toml import Table
-from nearfield.errors import ProfileError, UsageError
-from nearfield.topology import DISTANCES
+from nearfield.base.topology import DISTANCES
+from nearfield.rules.criterion import COLLECTIVES, MESSAGES
+from nearfield.rules.gains import Case, Gain, Pair
+from nearfield.rules.knobs import KnobFile, Settings, Value
+from nearfield.rules.schema import Bytes, MachineTable, MpiTable, Ns, Ratio, RuleTable, differences
 from nearfield.tune.confirm import GoesOn
-from nearfield.tune.criterion import COLLECTIVES, MESSAGES
-from nearfield.tune.gains import Case, Gain, Pair
-from nearfield.tune.knobs import KnobFile, Settings, Value
 from nearfield.tune.request import Request
-from nearfield.tune.rules import Bytes, MachineTable, MpiTable, Ns, Ratio, RuleTable, differences
 from nearfield.tune.search import Origin, State, Trial
 
 ANEW = "start anew with --overwrite"

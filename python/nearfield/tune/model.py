@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from nearfield.tune.knobs import Knob, KnobFile, Settings
+from nearfield.rules.knobs import Knob, KnobFile, Settings
 
 _KIB = 1024
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
-from nearfield.tune.knobs import KnobFile, Settings
+from nearfield.rules.knobs import KnobFile, Settings
 
 
 def repaired(knobs: KnobFile, settings: Settings) -> Settings:

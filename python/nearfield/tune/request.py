@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from nearfield.tune.criterion import NEVER_BELOW
+from nearfield.rules.criterion import NEVER_BELOW
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from nearfield.tune.arena import Arena, ChampionUnfit, Comparison
-from nearfield.tune.criterion import (
+from nearfield.rules.criterion import (
     BORDERLINE,
     FEW,
     NEVER_BELOW,
@@ -27,9 +26,10 @@ from nearfield.tune.criterion import (
     score,
     searched_cases,
 )
+from nearfield.rules.gains import PLACES_NS, Case, Gain, alike, flag_of, place_of
+from nearfield.rules.knobs import ALWAYS, NEVER, KnobFile, Settings, Value
+from nearfield.tune.arena import Arena, ChampionUnfit, Comparison
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import PLACES_NS, Case, Gain, alike, flag_of, place_of
-from nearfield.tune.knobs import ALWAYS, NEVER, KnobFile, Settings, Value
 from nearfield.tune.model import heap_alone
 from nearfield.tune.repair import grid, repaired
 from nearfield.tune.starved import Starved

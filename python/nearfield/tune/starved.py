@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from nearfield.errors import MeasurementError
+from nearfield.base.errors import MeasurementError
 
 AT_ONCE_S = 0.05  # usual turns end before that, and nothing is looked at
 LONGEST = 6  # a starved job is given up after so many times its limit

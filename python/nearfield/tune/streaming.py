@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nearfield.tune.criterion import MESSAGES
-from nearfield.tune.gains import Case, Gain, geometric_mean
-from nearfield.tune.knobs import NEVER
+from nearfield.rules.criterion import MESSAGES
+from nearfield.rules.gains import Case, Gain, geometric_mean
+from nearfield.rules.knobs import NEVER
 
 SHORTEST = 4 << 10  # bytes: shorter messages are not copied by the heap
 WORTH = 1.03  # the other way must be so many times as fast

@@ -20,26 +20,27 @@ from pathlib import Path
 from statistics import mean
 
 import nearfield
-from nearfield import itself, mpi
+from nearfield import mpi
+from nearfield.base import own_command
+from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
+from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.base.topology import DISTANCES, Topology
+from nearfield.base.units import format_seconds
 from nearfield.base.words import suggestion
-from nearfield.busy import BUSY_SHARE, busy_shares
-from nearfield.errors import MeasurementError, UsageError
-from nearfield.topology import DISTANCES, Topology
+from nearfield.rules.criterion import SIZES, confirmed_cases, searched_cases
+from nearfield.rules.gains import geometric_mean
+from nearfield.rules.knobs import KnobFile, Settings, find_knobs
+from nearfield.rules.schema import MpiTable, Rules, RuleTable, UndecidedTable, machine_table
 from nearfield.tune.arena import Arena
 from nearfield.tune.confirm import Confirming, Outcome
 from nearfield.tune.confirmed import beyond, rule_table, tried_table
-from nearfield.tune.criterion import SIZES, confirmed_cases, searched_cases
 from nearfield.tune.duel import Unfit
-from nearfield.tune.gains import geometric_mean
 from nearfield.tune.kept import BeginLine, Kept, LaunchLine, RuleLine, TrialLine, UndecidedLine, WinnerLine
-from nearfield.tune.knobs import KnobFile, Settings, find_knobs
 from nearfield.tune.model import candidates
 from nearfield.tune.repair import grid
 from nearfield.tune.request import Request
-from nearfield.tune.rules import MpiTable, Rules, RuleTable, UndecidedTable, machine_table
 from nearfield.tune.search import Deadline, Search, Trial
 from nearfield.tune.starved import Starved
-from nearfield.units import format_seconds
 
 SEARCHED_BY, PLAYED_OFF_BY = 0.45, 0.6  # the share of a distance's time for the search; the rest confirms
 LATEST = 1.2  # times the planned time: no new launch of a confirmation begins later, if the machine is quiet
@@ -337,7 +338,7 @@ def at_most(others: float) -> float:
 def others_share() -> float:
     """Returns the share of this process's cores that other programs and the host of a virtual machine take at this
     moment. All own jobs must sleep."""
-    busy = busy_shares()
+    busy = cpu_utilization()
     return round(min(1.0, mean(sum(busy[pu]) for pu in os.sched_getaffinity(0) if pu in busy)), 3)
 
 
@@ -345,7 +346,7 @@ def _transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:
     transport, reason = mpi.transport_or_reason(inst)
     if not transport:
         raise MeasurementError(
-            f"what carries messages under {inst.name} is not known: {reason}", f"see {itself.command('mpi')}"
+            f"what carries messages under {inst.name} is not known: {reason}", f"see {own_command.line('mpi')}"
         )
     return transport, find_knobs(inst.family, inst.version, transport)
 

@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import writing
+from nearfield.base.units import counted
 from nearfield.base.words import listed
-from nearfield.errors import ProfileError, UsageError
 from nearfield.tune.kept import ANEW, Kept, LaunchLine, Line, RequestLine, RuleLine, TrialLine, UndecidedLine, read_line
 from nearfield.tune.request import Request
-from nearfield.units import counted
 
 SUFFIX = ".trials"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield import itself
 from nearfield._native import Plan
 from nearfield.advise.grid import Grid, grids
 from nearfield.advise.rule import Lost, RuleSpec
 from nearfield.advise.run import Run
-from nearfield.errors import UsageError
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
 from nearfield.notes import Evidence, Note, Rule
 from nearfield.plan import Known, measured, splits
 from nearfield.plan.words import split_text
@@ -43,7 +43,7 @@ def find(run: Run) -> Iterator[Note]:
         site = max(grid.messages, key=lambda m: (m.found.bytes * m.found.messages, -m.site.place.line)).site
         names = [split_text(plan.dims, len(grid.dims)) for plan in (own, best)]
         cells = "x".join(map(str, grid.extents))
-        again = itself.command("plan", cells, "--ranks", len(run.ranks), "--messages", "--profile", run.profile.path)
+        again = own_command.line("plan", cells, "--ranks", len(run.ranks), "--messages", "--profile", run.profile.path)
         yield Note(
             RULE, site.place,
             f"bad split: {cells} cells are split {names[0]}; split {names[1]} would save "

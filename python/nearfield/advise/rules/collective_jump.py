@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from nearfield import itself
 from nearfield.advise.costs import Points, at, difference, scaled
 from nearfield.advise.rule import Lost, RuleSpec, number
 from nearfield.advise.run import Run, Site
+from nearfield.base import own_command
+from nearfield.base.units import format_bytes
 from nearfield.notes import Note, Rule
 from nearfield.profile.compare import Estimate
-from nearfield.units import format_bytes
 
 # src/stream/events.hpp, CollectiveKind: the operations that a profile may have.
 OPERATIONS = {1: "bcast", 2: "reduce", 3: "allreduce", 4: "gather", 6: "scatter", 8: "allgather", 10: "alltoall"}
@@ -46,7 +46,7 @@ def find(run: Run) -> Iterator[Note]:
             RULE, site.place,
             f"collective jump: {site.name} of {format_bytes(size)} lies behind a jump of this MPI's time; calls of "
             f"{format_bytes(piece)} would save {lost.per_call()}",
-            f"Cut it into calls of {format_bytes(piece)}, or look for another algorithm: {itself.command('tune')}.",
+            f"Cut it into calls of {format_bytes(piece)}, or look for another algorithm: {own_command.line('tune')}.",
             lost.loss(run),
             evidence=(
                 number(f"{operation} of {format_bytes(size)}", whole, run.inside),

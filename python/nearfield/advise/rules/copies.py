@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from nearfield.advise.costs import difference
 from nearfield.advise.rule import Lost, number, size_text
 from nearfield.advise.run import Messages, Run, by_site
+from nearfield.base.units import format_bytes
 from nearfield.notes import Note, Rule
 from nearfield.profile.compare import Estimate
-from nearfield.units import format_bytes
 
 
 def notes(run: Run, rule: Rule, sent: list[Messages], what: str, advice: str) -> Iterator[Note]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from nearfield.advise.costs import difference
 from nearfield.advise.rule import Lost, RuleSpec, number, size_text
 from nearfield.advise.run import Run, by_site
+from nearfield.base.units import format_bytes
 from nearfield.notes import Note, Rule
-from nearfield.units import format_bytes
 
 RULE = Rule(
     "oversized-message",

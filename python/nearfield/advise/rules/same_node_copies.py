@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield import itself
 from nearfield.advise.rule import RuleSpec
 from nearfield.advise.rules import copies, unseen_buffer
 from nearfield.advise.run import Run
+from nearfield.base import own_command
 from nearfield.notes import Note, Rule
 
 RULE = Rule(
@@ -24,7 +24,7 @@ def find(run: Run) -> Iterator[Note]:
     sent = [m for m in run.messages if m.found.sends and not m.costs.network and not unseen_buffer.is_unseen(m)]
     yield from copies.notes(
         run, RULE, sent, "same node: one copy would do for {} to a rank of this node; that",
-        f"Run the program by {itself.command('run')}, which copies messages from heap blocks once, or exchange halos "
+        f"Run the program by {own_command.line('run')}, which copies messages from heap blocks once, or exchange halos "
         "by nearfield's library.",
     )  # fmt: skip
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield import itself
 from nearfield.advise.costs import difference
 from nearfield.advise.rule import Lost, RuleSpec, number, size_text
 from nearfield.advise.run import Messages, Run, by_site
+from nearfield.base import own_command
+from nearfield.base.units import format_bytes
 from nearfield.notes import Note, Rule
 from nearfield.profile.compare import Estimate
-from nearfield.units import format_bytes
 
 DOUBLE_BYTES = 8
 MOST_PIECE_BYTES = 16  # the profile's vectors are of single doubles: for longer pieces they say nothing
@@ -69,7 +69,7 @@ def _times(one: Messages) -> tuple[Estimate, Estimate] | None:
 
 
 def _advice(packed: Estimate | None, as_type: Estimate) -> str:
-    split = f"Split the grid so that this face is contiguous ({itself.command('plan', '--help')})"
+    split = f"Split the grid so that this face is contiguous ({own_command.line('plan', '--help')})"
     if packed and packed.high < as_type.low:
         return f"{split}, or pack by hand, which takes {packed.value / as_type.value:.0%} of the datatype's time."
     slower = ", which packing by hand would not improve" if packed else ""

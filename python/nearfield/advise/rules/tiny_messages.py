@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from nearfield.advise.costs import Costs, difference, scaled
 from nearfield.advise.rule import Lost, RuleSpec, number
 from nearfield.advise.run import Run, Site
+from nearfield.base.units import format_bytes
 from nearfield.notes import Evidence, Note, Rule
 from nearfield.profile.compare import Estimate
-from nearfield.units import format_bytes
 
 LEAST = 3  # messages in a row, on average
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield import itself
 from nearfield.advise.rule import RuleSpec
 from nearfield.advise.rules import copies
 from nearfield.advise.run import Messages, Run
+from nearfield.base import own_command
 from nearfield.notes import Note, Rule
 
 FROM_BYTES = 4096  # the shared heap has no shorter blocks (docs/explanation/shared-heap.md)
@@ -31,8 +31,8 @@ def find(run: Run) -> Iterator[Note]:
     sent = [m for m in run.messages if m.found.sends and not m.costs.network and is_unseen(m)]
     yield from copies.notes(
         run, RULE, sent, "unseen buffer: this {} to a rank of this node is from a variable or the stack; one copy",
-        f"Allocate the buffer (malloc, new, ALLOCATE) and run the program by {itself.command('run')}: its shared heap "
-        "copies messages once, but sees only allocated memory.",
+        f"Allocate the buffer (malloc, new, ALLOCATE) and run the program by {own_command.line('run')}: its shared "
+        "heap copies messages once, but sees only allocated memory.",
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from nearfield.base.toml import Table
+from nearfield.base.topology import Topology
 from nearfield.measure.live.collect import Collection, disturbed_share
 from nearfield.measure.live.facts import capture_host
 from nearfield.measure.live.lines import DescribedScenario, LaunchLine
@@ -14,7 +15,6 @@ from nearfield.measure.request import Request
 from nearfield.measure.row import Row
 from nearfield.mpi import Installation
 from nearfield.profile import schema
-from nearfield.topology import Topology
 
 Kind = TypeVar("Kind", bound=Table)
 COUNTERS = ("page_faults", "context_switches", "l1d_misses", "llc_accesses", "llc_misses", "dtlb_misses")

@@ -8,8 +8,8 @@ import socket
 from pathlib import Path
 
 from nearfield.base.files import chosen, read
+from nearfield.base.topology import CacheKind, Topology
 from nearfield.profile.schema import Cache, Host, Machine, MachineClock, Memory, Pages
-from nearfield.topology import CacheKind, Topology
 
 
 def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:

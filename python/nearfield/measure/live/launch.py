@@ -12,9 +12,12 @@ from itertools import count, takewhile
 from pathlib import Path
 from typing import NoReturn
 
-from nearfield import itself, mpi
+from nearfield import mpi
+from nearfield.base import own_command
+from nearfield.base.errors import MeasurementError, MpiError, ProfileError
 from nearfield.base.files import writing
-from nearfield.errors import MeasurementError, MpiError, ProfileError
+from nearfield.base.topology import Topology
+from nearfield.base.units import counted
 from nearfield.measure.live.layout import Group
 from nearfield.measure.live.lines import (
     DescribedScenario,
@@ -28,8 +31,6 @@ from nearfield.measure.live.watcher import OnProgress, Watcher
 from nearfield.measure.request import Request
 from nearfield.mpi import Installation
 from nearfield.profile.schema import LaunchState
-from nearfield.topology import Topology
-from nearfield.units import counted
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def describe_scenarios(inst: Installation, engine: Path) -> list[DescribedScenar
     except ValueError as error:
         raise MpiError(
             f"the engine built for {inst.name} does not start: {result.stderr.strip() or result.stdout.strip()}",
-            f"check this MPI with: {itself.command('mpi', '--mpi', inst.name)}",
+            f"check this MPI with: {own_command.line('mpi', '--mpi', inst.name)}",
         ) from error
 
 

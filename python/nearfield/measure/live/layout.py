@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations, groupby
 from pathlib import Path
 
+from nearfield.base.errors import UsageError
 from nearfield.base.files import content_of
-from nearfield.errors import UsageError
-from nearfield.topology import Topology
+from nearfield.base.topology import Topology
 
 NETWORK = "network-1"
 BACKGROUND = "pair-and-background"  # a pair is timed while the other ranks load the machine

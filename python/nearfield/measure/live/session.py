@@ -12,9 +12,11 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from nearfield import itself, mpi, profile
+from nearfield import mpi, profile
+from nearfield.base import own_command
+from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
+from nearfield.base.topology import Topology
 from nearfield.base.words import by_reason, suggestion
-from nearfield.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.measure.live.collect import collect, finished_scenarios, to_rows
 from nearfield.measure.live.describe import Facts, circumstances
 from nearfield.measure.live.facts import capture_machine
@@ -28,7 +30,6 @@ from nearfield.measure.row import run_of
 from nearfield.measure.stop import Stop
 from nearfield.measure.work import Outcome, Work
 from nearfield.profile import records, schema
-from nearfield.topology import Topology
 
 LAUNCH_OVERHEAD_S = 6.0  # starting ranks, calibration, sanity checks; measured with the Open MPI wheel
 SHORTEST_BUDGET_S = 0.3
@@ -237,11 +238,11 @@ class Session:
         cause = f"{len(failed)} of {len(self.launches)} launches failed ({failed[0].reason})"
         if not saved:
             raise MeasurementError(
-                f"{cause}; nothing was measured", f"see whether this MPI works: {itself.command('mpi')}"
+                f"{cause}; nothing was measured", f"see whether this MPI works: {own_command.line('mpi')}"
             )
         raise MeasurementError(
             f"{cause}; what was measured is in {self.out}",
-            f"complete it with: {itself.command('probe', '--resume', '--out', self.out)}",
+            f"complete it with: {own_command.line('probe', '--resume', '--out', self.out)}",
         )
 
     def _save(self, complete: bool) -> bool:

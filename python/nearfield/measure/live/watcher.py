@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from nearfield.busy import Crowd
+from nearfield.base.cpu_load import Crowd
 from nearfield.measure.live.lines import ProgressLine, ScenarioEndLine, parse_line
 
 OnProgress = Callable[[str, float], None]  # scenario, share of its time that is spent

@@ -9,8 +9,8 @@ from itertools import product
 from typing import TypeVar
 
 from nearfield._native import simulation
+from nearfield.base.errors import UsageError
 from nearfield.base.words import sentence, suggestion
-from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import LARGEST_SLOWDOWN, native
 from nearfield.measure.sim.cases import BASE, Axes, Case, scenarios

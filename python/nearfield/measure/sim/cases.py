@@ -9,8 +9,8 @@ from functools import cache, cached_property
 from itertools import product
 
 from nearfield._native import simulation
+from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.words import suggestion
-from nearfield.errors import MeasurementError, UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.machine.sweep import Setting, changed, column_of

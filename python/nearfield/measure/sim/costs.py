@@ -4,7 +4,7 @@ needs are simulated, and the cache folder keeps their records."""
 from __future__ import annotations
 
 import nearfield
-from nearfield import answers
+from nearfield.base import disk_cache
 from nearfield.base.frames import pl
 from nearfield.machine import DescribedMachine
 from nearfield.measure.sim import pool
@@ -22,7 +22,7 @@ def message_records(machine: DescribedMachine, jobs: int, listener: Listener) ->
     """Returns records of ping-pongs and strides between the farthest cores of a node, and between nodes. A machine that
     was simulated before is taken from the cache folder. Raises UsageError if the machine cannot be simulated."""
     question = [machine.model_dump(mode="json", exclude={"name"}), SIMULATOR, nearfield.__version__, SIZES, STRIDES]
-    found = answers.found_out(
+    found = disk_cache.get_or_compute(
         "message-costs", question, lambda: rows_now(_cases(machine), pool.on_cores(jobs), listener), ()
     )
     return records.from_rows(found)

@@ -9,8 +9,8 @@ from itertools import product
 from typing import Any
 
 from nearfield._native import simulation
+from nearfield.base.errors import UsageError
 from nearfield.base.words import sentence, suggestion
-from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.machine.sweep import Sweep, Value, changed, settings

@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 
 from nearfield._native import memory, simulation
+from nearfield.base.errors import UsageError
+from nearfield.base.topology import Topology
 from nearfield.base.words import suggestion
-from nearfield.errors import UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
-from nearfield.topology import Topology
 
 MOST_NODES = 256  # at most, in the run of a pair
 

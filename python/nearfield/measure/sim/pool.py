@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from contextlib import contextmanager
 from threading import Thread
 
-from nearfield.errors import MeasurementError, UsageError
+from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.measure.row import Row
 from nearfield.measure.sim.cases import Case
 from nearfield.measure.stop import Stop

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nearfield import profile
+from nearfield.base.errors import ProfileError
 from nearfield.base.files import write_whole
-from nearfield.errors import ProfileError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.files import DESCRIBED, as_toml
 from nearfield.measure.request import Request

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from nearfield import profile
+from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.words import by_reason
-from nearfield.errors import MeasurementError, UsageError
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.native import native
 from nearfield.measure.request import Request

@@ -16,8 +16,8 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
 from nearfield import _native
+from nearfield.base.errors import MeasurementError
 from nearfield.base.files import content_of
-from nearfield.errors import MeasurementError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.quantity import facts
 from nearfield.measure.row import Row

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import as_described, narrowed, one_machine
+from nearfield.profile.curves import as_described, narrowed, one_machine
 from nearfield.report.findings import (
     buffer_state,
     collectives,
@@ -26,7 +26,7 @@ from nearfield.report.findings import (
     tuned,
 )
 from nearfield.report.findings.finding import LEVELS, Finder, Finding, Level, headlined
-from nearfield.tune.rules import Rules
+from nearfield.rules.schema import Rules
 
 FINDERS: tuple[Finder, ...] = (
     headroom.worst_range,

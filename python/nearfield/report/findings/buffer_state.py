@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nearfield.base.units import format_bytes
 from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
-from nearfield.report.evidence import Place, prefix
+from nearfield.profile.curves import Place, prefix
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.measures import state_gains
 from nearfield.report.words import percent
-from nearfield.units import format_bytes
 
 LEAST = 0.05
 CALLS = (("send", "sender", "MPI_Send"), ("receive", "receiver", "MPI_Recv"))

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from nearfield.base.frames import pl
+from nearfield.base.units import format_bytes
 from nearfield.base.words import listed
 from nearfield.profile import Profile
-from nearfield.report.evidence import Curve, curve, levels, one_per_distance, pick, ratios
+from nearfield.profile.curves import Curve, curve, levels, one_per_distance, pick, ratios
 from nearfield.report.findings.finding import Finding
 from nearfield.report.measures import half_round_trip
 from nearfield.report.words import times
-from nearfield.units import format_bytes
 
 NAMES = {
     "bcast": "MPI_Bcast",

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from nearfield.base.units import format_bytes
 from nearfield.base.words import capital
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
-from nearfield.report.evidence import Curve, Place, curve, prefix, ratios, shared
+from nearfield.profile.curves import Curve, Place, curve, prefix, ratios, shared
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.words import percent, times
-from nearfield.units import format_bytes
 
 PLAIN = "copy-remote"
 OTHERS = {"copy-remote-nt": "past the caches", "copy-remote-both": "by both cores, half each,"}

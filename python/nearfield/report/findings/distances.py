@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
-from nearfield.report.evidence import one_per_distance, ratios
+from nearfield.profile.curves import one_per_distance, ratios
 from nearfield.report.findings.finding import Finding
 from nearfield.report.measures import flag, half_round_trip
 from nearfield.report.words import times
-from nearfield.units import format_bytes, format_ns
 
 
 def distances(profile: Profile) -> Iterator[Finding]:

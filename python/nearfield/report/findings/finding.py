@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Literal
 
-from nearfield import itself
+from nearfield.base import own_command
 from nearfield.profile import Profile
-from nearfield.report.evidence import Place, one_per_distance
+from nearfield.profile.curves import Place, one_per_distance
 
 Level = Literal["warning", "loss", "fact", "good", "note"]
 # The advice after a change that is worth trying.
-AND_COMPARE = f"Then measure again: `{itself.command('diff', 'A', 'B')}` compares the two profiles."
+AND_COMPARE = f"Then measure again: `{own_command.line('diff', 'A', 'B')}` compares the two profiles."
 LEVELS: tuple[Level, ...] = ("warning", "loss", "fact", "good", "note")
 
 

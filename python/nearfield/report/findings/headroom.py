@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator
 from statistics import geometric_mean
 
+from nearfield.base.units import format_bytes, format_ns, format_span
 from nearfield.base.words import capital
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
-from nearfield.report.evidence import Place, prefix, shared
+from nearfield.profile.curves import Place, prefix, shared
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.measures import floor_failure, floor_shares, half_round_trip, message_floor
 from nearfield.report.words import percent
-from nearfield.units import format_bytes, format_ns, format_span
 
 ALIKE = 2.0  # sizes belong to the worst range while their share is within this factor of the worst one
 GOOD = 0.8

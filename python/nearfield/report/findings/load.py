@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nearfield.base.frames import pl
+from nearfield.base.units import format_bytes
 from nearfield.base.words import capital
 from nearfield.profile import Profile
-from nearfield.report.evidence import Place, curve, levels, pick, prefix, ratios
+from nearfield.profile.curves import Place, curve, levels, pick, prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.words import times
-from nearfield.units import format_bytes
 
 _SLOWER = 1.1
 

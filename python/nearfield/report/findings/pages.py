@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nearfield.base.frames import pl
+from nearfield.base.units import format_bytes, format_count, format_ns
 from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
-from nearfield.report.evidence import Point, curve, pick, ratios, shared
+from nearfield.profile.curves import Point, curve, pick, ratios, shared
 from nearfield.report.findings.finding import Finding
 from nearfield.report.words import times
-from nearfield.units import format_bytes, format_count, format_ns
 
 NAMES = {
     "private": "private memory",

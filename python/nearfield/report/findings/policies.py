@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nearfield.base.frames import pl
+from nearfield.base.units import format_bytes
 from nearfield.base.words import listed
 from nearfield.profile import Profile
-from nearfield.report.evidence import OF_CLUSTERS, cases, levels, pick
+from nearfield.profile.curves import OF_CLUSTERS, cases, levels, pick
 from nearfield.report.findings.finding import Finding
 from nearfield.report.measures import BASE_POLICY, mean_times, saved, savings
 from nearfield.report.words import memory_speed, percent
-from nearfield.units import format_bytes
 
 LEAST = 0.01  # smaller savings are not reported
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nearfield.base.units import format_bytes
 from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
-from nearfield.report.evidence import Place, prefix
+from nearfield.profile.curves import Place, prefix
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.measures import Reach, cached_after, pushed_out, reach
 from nearfield.report.words import times
-from nearfield.units import format_bytes
 
 CALLS = {"sender": "MPI_Send", "receiver": "MPI_Recv"}
 _SLOWER = 1.25

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nearfield.base.frames import pl
+from nearfield.base.units import format_bytes, format_ns, format_rate
 from nearfield.base.words import capital
 from nearfield.profile import Profile
-from nearfield.report.evidence import Curve, Place, prefix, shared
+from nearfield.profile.curves import Curve, Place, prefix, shared
 from nearfield.report.findings.finding import AND_COMPARE, Finding, at_each_distance
 from nearfield.report.measures import copies, flag, half_round_trip, switch_bytes
 from nearfield.report.words import no_single_copy, span, times
-from nearfield.units import format_bytes, format_ns, format_rate
 
 
 @at_each_distance("pingpong")

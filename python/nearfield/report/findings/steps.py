@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nearfield.base.units import format_bytes
 from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, ratio_of
+from nearfield.profile.curves import Place, one_per_distance, prefix
 from nearfield.profile.schema import Switch
-from nearfield.report.evidence import Place, one_per_distance, prefix
 from nearfield.report.findings.finding import AND_COMPARE, Finding
 from nearfield.report.measures import half_round_trip
 from nearfield.report.words import setting, times
-from nearfield.units import format_bytes
 
 NAMES = {
     "eager-limit": "its eager limit",

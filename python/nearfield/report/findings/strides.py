@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nearfield.base.units import format_bytes, format_ns
 from nearfield.base.words import capital, listed
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
-from nearfield.report.evidence import Curve, Place, curve, levels, pick, prefix, ratios, shared
+from nearfield.profile.curves import Curve, Place, curve, levels, pick, prefix, ratios, shared
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.words import times
-from nearfield.units import format_bytes, format_ns
 
 TOLD = (8, 16, 64)
 _CLEAR = 1.15

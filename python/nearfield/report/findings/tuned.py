@@ -3,12 +3,12 @@ best and how sure that is, or that nothing is decided."""
 
 from __future__ import annotations
 
+from nearfield.base.units import counted, format_span
 from nearfield.base.words import capital
 from nearfield.report.findings.finding import Finding
-from nearfield.tune.criterion import WORTH_TELLING
-from nearfield.tune.gains import Gain
-from nearfield.tune.rules import GainTable, Rules, RuleTable, UndecidedTable
-from nearfield.units import counted, format_span
+from nearfield.rules.criterion import WORTH_TELLING
+from nearfield.rules.gains import Gain
+from nearfield.rules.schema import GainTable, Rules, RuleTable, UndecidedTable
 
 FIRST = 100  # a gain for unmodified programs comes before all other losses
 

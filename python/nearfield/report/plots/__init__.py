@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import as_described, one_machine
+from nearfield.profile.curves import as_described, one_machine
 from nearfield.report.measures import has_values
 from nearfield.report.plots import (
     application,

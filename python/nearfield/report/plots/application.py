@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
-from nearfield.report.evidence import Curve, cases, pick
+from nearfield.profile.curves import Curve, cases, pick
 from nearfield.report.measures import BASE_POLICY, mean_times, saved
 from nearfield.report.plots.axes import layout, linear_axis, share_axis
 from nearfield.report.plots.chart import Chart, Variant
 from nearfield.report.plots.series import Trace, bars, style
 from nearfield.report.words import memory_speed
-from nearfield.units import format_bytes
 
 TITLE = "Applications"
 SHORT = "Applications"

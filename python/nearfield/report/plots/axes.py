@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
-from nearfield.report.evidence import Place
+from nearfield.profile.curves import Place
 from nearfield.report.plots.chart import Figure
 from nearfield.report.plots.series import FORMATS, Trace
-from nearfield.units import format_bytes
 
 Axis = dict[str, Any]
 Layout = dict[str, Any]

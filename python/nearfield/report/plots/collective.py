@@ -7,7 +7,7 @@ from typing import Any
 
 from nearfield.base.frames import pl
 from nearfield.profile import Profile
-from nearfield.report.evidence import cases, levels, one_per_distance, pick
+from nearfield.profile.curves import cases, levels, one_per_distance, pick
 from nearfield.report.findings.collectives import NAMES, rank_counts, times_of
 from nearfield.report.measures import BASE_POLICY, half_round_trip, mean_times, saved
 from nearfield.report.plots.axes import by_size, log_axis, share_axis

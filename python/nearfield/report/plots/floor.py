@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from nearfield.base.units import format_ns
 from nearfield.profile import Profile
-from nearfield.report.evidence import curve, drawn_places
+from nearfield.profile.curves import curve, drawn_places
 from nearfield.report.measures import flag
 from nearfield.report.plots.axes import by_size, time_or_rate
 from nearfield.report.plots.chart import PLACE, Chart, Variant
 from nearfield.report.plots.series import line, shown, style
-from nearfield.units import format_ns
 
 TITLE = "What the hardware allows"
 SHORT = "Hardware"

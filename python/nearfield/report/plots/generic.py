@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nearfield.base.frames import pl
+from nearfield.base.units import format_bytes
 from nearfield.profile import Profile, parameters
 from nearfield.profile.compare import declared_metrics
-from nearfield.report.evidence import Curve, Point, drawn_places, pick, point_of
+from nearfield.profile.curves import Curve, Point, drawn_places, pick, point_of
 from nearfield.report.plots.axes import bytes_axis, layout, linear_axis, log_axis, number_axis
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
 from nearfield.report.plots.series import FORMATS, bars, line, style
-from nearfield.units import format_bytes
 
 MOST_LINES = 14
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
-from nearfield.report.evidence import curve, drawn_places, levels, pick
+from nearfield.profile.curves import curve, drawn_places, levels, pick
 from nearfield.report.plots.axes import by_size, time_or_rate
 from nearfield.report.plots.chart import PLACE, Chart, Variant
 from nearfield.report.plots.series import line, shown, style
-from nearfield.units import format_bytes
 
 TITLE = "Load"
 SHORT = "Load"

@@ -7,7 +7,7 @@ from typing import Any
 
 from nearfield.base.frames import pl
 from nearfield.profile import Profile, parameters
-from nearfield.report.evidence import AXES, OF_CLUSTERS, Curve, Place
+from nearfield.profile.curves import AXES, OF_CLUSTERS, Curve, Place
 from nearfield.report.measures import savings
 from nearfield.report.plots.axes import by_size, share_axis
 from nearfield.report.plots.chart import PLACE, Chart, Variant

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import curve
+from nearfield.profile.curves import curve
 from nearfield.report.findings.pages import NAMES
 from nearfield.report.plots.axes import by_size, log_axis
 from nearfield.report.plots.chart import Chart, Variant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
-from nearfield.report.evidence import Curve, Place, Point, curve, drawn_places, one_per_distance, ratios
+from nearfield.profile.curves import Curve, Place, Point, curve, drawn_places, one_per_distance, ratios
 from nearfield.report.measures import STATES, floor_failure, half_round_trip, message_floor
 from nearfield.report.plots.axes import (
     by_size,

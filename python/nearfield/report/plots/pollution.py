@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import curve, drawn_places
+from nearfield.profile.curves import curve, drawn_places
 from nearfield.report.plots.axes import by_size, time_or_rate
 from nearfield.report.plots.chart import PLACE, Chart, Variant
 from nearfield.report.plots.series import Style, line, shown, style

@@ -4,19 +4,19 @@ and when which rank was in MPI."""
 from __future__ import annotations
 
 from nearfield.base.frames import pl
+from nearfield.base.units import format_ns
 from nearfield.profile import Profile
-from nearfield.report.evidence import Curve, Point, levels, pick, point_of
+from nearfield.profile.curves import Curve, Point, levels, pick, point_of
 from nearfield.report.measures import mean_times, saved
 from nearfield.report.plots.application import by_speed
 from nearfield.report.plots.axes import layout, linear_axis, share_axis
 from nearfield.report.plots.chart import Chart, Figure, Variant
 from nearfield.report.plots.series import Trace, bars, style
 from nearfield.report.words import memory_speed, percent
-from nearfield.units import format_ns
 
 TITLE = "Program"
 SHORT = "Program"
-TIMELINE = "timeline.parquet"  # nearfield.simulate.program writes it
+TIMELINE = "timeline.parquet"  # nearfield.observe.replay_profile writes it
 _MOST_CALLS = 6  # that have a colour of their own
 _NONE = "-"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
-from nearfield.report.evidence import Place, curve, drawn_places
+from nearfield.profile.curves import Place, curve, drawn_places
 from nearfield.report.plots.axes import bytes_axis, layout, switch_marks
 from nearfield.report.plots.chart import PLACE, Chart, Variant
 from nearfield.report.plots.series import Trace
-from nearfield.units import format_bytes
 
 TITLE = "Protocols"
 SHORT = "Protocols"

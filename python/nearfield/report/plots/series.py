@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from nearfield.report.evidence import Curve, Point
+from nearfield.base.units import format_bytes, format_count, format_ns, format_rate
+from nearfield.profile.curves import Curve, Point
 from nearfield.report.words import percent
-from nearfield.units import format_bytes, format_count, format_ns, format_rate
 
 Trace = dict[str, Any]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
-from nearfield.report.evidence import curve, drawn_places, levels, pick
+from nearfield.profile.curves import curve, drawn_places, levels, pick
 from nearfield.report.plots.axes import layout, linear_axis, log_axis, number_axis
 from nearfield.report.plots.chart import PLACE, Chart, Variant
 from nearfield.report.plots.series import bars, line, style
-from nearfield.units import format_bytes
 
 TITLE = "Elements that lie apart"
 SHORT = "Strides"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from nearfield.base.frames import pl
+from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
 from nearfield.profile.records import parameters, swept
 from nearfield.report.plots.chart import Chart, Variant
 from nearfield.report.plots.generic import figure
-from nearfield.units import format_bytes
 
 TITLE = "Sweeps over the machine"
 SHORT = "Sweeps"

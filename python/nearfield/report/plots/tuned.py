@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nearfield.report.evidence import Curve, Point
+from nearfield.profile.curves import Curve, Point
 from nearfield.report.plots.axes import by_size, linear_axis, time_or_rate
 from nearfield.report.plots.chart import Chart, Figure, Variant
 from nearfield.report.plots.series import Style, line, style
-from nearfield.tune.rules import PointTable, Rules, RuleTable
+from nearfield.rules.schema import PointTable, Rules, RuleTable
 
 TITLE = "Stock against tuned"
 SHORT = "Tuned"

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nearfield.base.units import counted
 from nearfield.profile import Profile
-from nearfield.report.evidence import is_network
+from nearfield.profile.curves import is_network
 from nearfield.report.rules import rules
 from nearfield.reproduce.checks import curve_here
 from nearfield.reproduce.curves import Points
@@ -20,7 +21,6 @@ from nearfield.reproduce.judges import JUDGES, Asked
 from nearfield.reproduce.outcome import Answer
 from nearfield.reproduce.schema import Here, Paper, Statement
 from nearfield.reproduce.verdicts import Evidence, asked
-from nearfield.units import counted
 
 ANYWHERE = (-math.inf, math.inf)
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nearfield import itself, profile
+from nearfield import profile
+from nearfield.base import own_command
+from nearfield.base.errors import MeasurementError, NearfieldError, ProfileError
 from nearfield.base.files import writing
-from nearfield.errors import MeasurementError, NearfieldError, ProfileError
 from nearfield.measure.live.session import Listener, probe
 from nearfield.measure.request import Request
 from nearfield.measure.work import Work
@@ -79,7 +80,7 @@ def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, watcher: Watc
     if not (facts := runner.profile(first)):
         if runner.stopped_by:
             raise KeyboardInterrupt
-        raise MeasurementError(runner.reasons[FACTS], f"see whether this MPI works: {itself.command('mpi')}")
+        raise MeasurementError(runner.reasons[FACTS], f"see whether this MPI works: {own_command.line('mpi')}")
     sizes = Sizes(facts)
     launches = list(_launches(needed(wanted), base, sizes, setup))
     left = [one for one in launches if not _usable(one)]

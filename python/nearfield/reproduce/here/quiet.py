@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearfield.busy import BUSY_SHARE
+from nearfield.base.cpu_load import BUSY_SHARE
 from nearfield.profile import Profile
 from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
 

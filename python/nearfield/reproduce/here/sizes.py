@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nearfield.profile import Profile
-from nearfield.report.evidence import Place, is_network, one_per_distance
+from nearfield.profile.curves import Place, is_network, one_per_distance
 from nearfield.report.measures import switch_bytes
 from nearfield.reproduce.schema import Size
 

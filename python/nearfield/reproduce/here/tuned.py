@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from nearfield import itself
-from nearfield.errors import NearfieldError
+from nearfield.base import own_command
+from nearfield.base.errors import NearfieldError
+from nearfield.base.topology import Topology
+from nearfield.base.units import counted, format_bytes
 from nearfield.reproduce.outcome import Answer
-from nearfield.topology import Topology
-from nearfield.tune.criterion import COLLECTIVES
-from nearfield.tune.rules import PointTable, Rules, differences, find_rules, machine_table, rules_of_mpi
-from nearfield.units import counted, format_bytes
+from nearfield.rules.criterion import COLLECTIVES
+from nearfield.rules.schema import PointTable, Rules, differences, find_rules, machine_table, rules_of_mpi
 
 SAME = 0.05  # as for every statement that two things are the same (judges.py)
 
@@ -28,7 +28,7 @@ def by_rules(question: str, family: str, version: str) -> Answer:
     topology = Topology.live()
     if other := differences(machine_table(topology, topology.cache_bytes(topology.pus[0])), rules.machine):
         return Answer(
-            answer="cannot tell", ours=f"the rules are of another machine ({other[0]}); {itself.command('tune')}"
+            answer="cannot tell", ours=f"the rules are of another machine ({other[0]}); {own_command.line('tune')}"
         )
     word, ours = TUNED[question](rules)
     return Answer(answer=word, ours=f"by the rules of {rules.created[:10]}: {ours}")

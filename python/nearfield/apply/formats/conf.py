@@ -6,8 +6,8 @@ Parameters that were found together with the heap may be worse than stock withou
 
 from collections.abc import Mapping
 
-from nearfield.errors import UsageError
-from nearfield.tune.formats.format import PRELOAD, Format, commented, preloaded
+from nearfield.apply.formats.format import PRELOAD, Format, commented, preloaded
+from nearfield.base.errors import UsageError
 
 _PLACES = {
     "openmpi": ("OMPI_MCA_", "<prefix>/etc/openmpi-mca-params.conf, or ~/.openmpi/mca-params.conf"),
@@ -39,7 +39,7 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
 
 
 def _require_env_list(family: str, version: str) -> None:
-    from nearfield.tune.knobs import numbers
+    from nearfield.rules.knobs import numbers
 
     if family == "openmpi" and numbers(version) >= (5,):
         return

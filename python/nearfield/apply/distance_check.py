@@ -30,7 +30,7 @@ class Flag:
 
 def _border(then: float, beyond: float) -> float:
     """Returns the last time between `then` and `beyond` that is alike to `then`."""
-    from nearfield.tune.gains import alike  # a slow import; rules are often applied, but this rarely runs
+    from nearfield.rules.gains import alike  # a slow import; rules are often applied, but this rarely runs
 
     like = then
     while max(like, beyond) > _ACCURACY * min(like, beyond):

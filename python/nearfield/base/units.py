@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 
 _BINARY = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
 _TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))

@@ -1,8 +1,8 @@
-"""Decides what to set for one command line, and keeps the answer until something changes.
+"""Decides which variables to set for a command line, and stores the decision until something changes.
 
-Finding out takes half a second: rules are read and checked, the launcher and the library are asked which MPI they are,
-hwloc looks at the machine. `nearfield run` stands before every mpirun, so the answer is kept (nearfield/answers.py),
-and this file imports next to nothing.
+To decide takes half a second: the rules are read and checked, the launcher and the library are queried for the MPI that
+they belong to, and hwloc reads the topology. `nearfield run` comes before every mpirun, so the decision is stored
+(base/disk_cache.py), and this module imports next to nothing.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nearfield import answers
-from nearfield.tune.places import default_rules, rules_files
+from nearfield.base import disk_cache
+from nearfield.base.executables import executables, which
+from nearfield.rules.paths import default_rules, rules_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
 # Variables that keep their values, to which our libraries are added.
@@ -25,7 +26,7 @@ _READ = (
     "PATH", "LD_LIBRARY_PATH", "MPI_HOME", "NEARFIELD_MPIS", "OPAL_PREFIX", "I_MPI_ROOT", "CXXFLAGS", "LDFLAGS",
     "OMPI_CXX", "MPICH_CXX", "I_MPI_CXX", "HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_THISSYSTEM",
 )  # fmt: skip
-_SOURCES = (Path(__file__).parent, Path(__file__).parent / "knobs", Path(__file__).parents[1] / "mpi")
+_SOURCES = [Path(__file__).parents[1] / folder for folder in ("apply", "rules", "rules/knobs", "mpi")]
 
 
 class Plan:
@@ -44,7 +45,9 @@ class Plan:
         self.notes = list(notes)
         self.warnings = list(warnings)
         self.reason = reason  # why the MPI's defaults are best, if they are
-        self.flags = list(flags)  # cores that must be as far apart as they were, each a Flag's values (apart.py)
+        self.flags = list(
+            flags
+        )  # cores that must be as far apart as they were, each a Flag's values (distance_check.py)
         self.host = host  # where the rules were made
 
     def files(self) -> list[str]:
@@ -66,18 +69,18 @@ def prepared(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str
     """Returns what to set for this command: nothing but a warning if rules depend on the cores' place and these moved.
     Raises errors if the rules are not for it."""
     question = _question(argv, rules, force, mpi_name)
-    kept = answers.recall("run", question) if question else None
+    kept = disk_cache.get("run", question) if question else None
     if kept:
         plan = Plan(**kept)
     else:
-        from nearfield.tune.apply import planned
+        from nearfield.apply.plan import planned
 
         plan, depends_on = planned(argv, rules, force, mpi_name)
         if question and depends_on is not None:
-            answers.remember("run", question, vars(plan), [*depends_on, *plan.files()])
+            disk_cache.put("run", question, vars(plan), [*depends_on, *plan.files()])
     warnings: list[str] = []
     if not force and plan.flags:
-        from nearfield.tune.apart import Flag, elsewhere
+        from nearfield.apply.distance_check import Flag, elsewhere
 
         why, warnings = elsewhere(Flag(**flag) for flag in plan.flags)
         if why:
@@ -91,9 +94,9 @@ def _first_use(plan: Plan) -> list[str]:
     """Returns a line with the values of rules from another host when they are first used, so that nobody uses another
     person's file unseen."""
     settings = [plan.host, plan.values]
-    if not plan.values or plan.host == os.uname().nodename or answers.recall("told", settings):
+    if not plan.values or plan.host == os.uname().nodename or disk_cache.get("told", settings):
         return []
-    answers.remember("told", settings, True)
+    disk_cache.put("told", settings, True)
     values = ", ".join(f"{name} = {value}" for name, value in plan.values.items())
     return [f"these rules were made on another host ({plan.host!r}) and set, as is said this once: {values}"]
 
@@ -118,11 +121,12 @@ def merged(plan: Plan, here: Mapping[str, str]) -> Application:
 def _question(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> list[Any] | None:
     """Returns all that the answer depends on; None if there can be no answer."""
     path = rules or default_rules()
-    written = [[str(file), answers.stamp(file)] for file in rules_files(path)]
+    written = [[str(file), disk_cache.file_signature(file)] for file in rules_files(path)]
     if not any(stamp for _, stamp in written) or not which(argv[0]):
         return None
     words = [
-        [word, str(Path(path).absolute()), answers.stamp(path), may_be] for word, path, may_be in executables(argv)
+        [word, str(Path(path).absolute()), disk_cache.file_signature(path), may_be]
+        for word, path, may_be in executables(argv)
     ]
     variables = [os.environ.get(name) for name in (*_READ, *ADDED_TO)]
     return [str(path.absolute()), written, words, force, mpi_name, variables, _machine(), _code()]
@@ -139,31 +143,5 @@ def _machine() -> list[Any]:
 
 def _code() -> list[Any]:
     files = [entry.path for folder in _SOURCES for entry in os.scandir(folder) if entry.name.endswith((".py", ".toml"))]
-    stamps = [answers.stamp(file) or [0, 0] for file in files]
+    stamps = [disk_cache.file_signature(file) or [0, 0] for file in files]
     return [str(_SOURCES[0]), len(stamps), max(one[0] for one in stamps), sum(one[1] for one in stamps)]
-
-
-# ---- the words of a command line
-
-# Options of launchers whose value is a file; it may be executable, but is no program.
-TAKES_A_FILE = (
-    "-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f", "-configfile", "--app", "-rankfile",
-)  # fmt: skip
-
-
-def which(word: str) -> str | None:
-    """Returns the file that a shell would start; None if there is none."""
-    folders = [""] if "/" in word else os.get_exec_path()
-    for folder in folders:
-        path = os.path.join(folder, word)  # noqa: PTH118
-        if os.access(path, os.X_OK) and os.path.isfile(path):  # noqa: PTH113
-            return path
-    return None
-
-
-def executables(argv: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
-    """Yields for each word that is an executable file: the word, the file, and whether it may be a program, as it may
-    unless it is the value of an option."""
-    for before, word in zip(["", *argv], argv, strict=False):
-        if path := which(word):
-            yield word, path, before not in TAKES_A_FILE

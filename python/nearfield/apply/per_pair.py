@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nearfield import mpi
-from nearfield.errors import MpiError
+from nearfield.base.errors import MpiError
+from nearfield.base.topology import DISTANCES
 from nearfield.mpi import Installation
-from nearfield.topology import DISTANCES
-from nearfield.tune.knobs import Settings
-from nearfield.tune.rules import Rules
+from nearfield.rules.knobs import Settings
+from nearfield.rules.schema import Rules
 
 NEVER = "never"
 _LIMITS = ("eager_limit", "max_send_size")

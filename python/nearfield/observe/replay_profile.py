@@ -13,8 +13,8 @@ from nearfield.measure.request import Request
 from nearfield.measure.row import Row, frame, value
 from nearfield.measure.sim.describe import AXES
 from nearfield.measure.sim.profile import save_profile
+from nearfield.observe.replay import Replay
 from nearfield.profile import Profile, schema
-from nearfield.simulate.replay import Replay
 
 SCENARIO = "program"
 COMPUTING = "(computing)"  # stands for a call where there is none

@@ -90,7 +90,7 @@ class Crowd:
         return max(1.0, self._sum / self._count / self._cores) if self._count else 1.0
 
 
-def busy_shares(seconds: float = SAMPLE_SECONDS) -> dict[int, tuple[float, float]]:
+def cpu_utilization(seconds: float = SAMPLE_SECONDS) -> dict[int, tuple[float, float]]:
     """Returns for every PU which part of the next seconds it is busy, and which part of them the host of a virtual
     machine takes."""
     before = _ticks()

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nearfield import itself
+from nearfield.base import own_command
 from nearfield.base.files import content_of
+from nearfield.base.units import counted, format_bytes
 from nearfield.base.words import capital, listed
-from nearfield.tune import shared_heap
-from nearfield.tune.child import run_as_child
-from nearfield.units import counted, format_bytes
+from nearfield.mpi.run_child import run_as_child
+from nearfield.rules import shared_heap
 
 if TYPE_CHECKING:
-    from nearfield.terminal import Table  # what it imports takes longer than all the rest: only who has a table does
+    from nearfield.ui.terminal import Table  # what it imports takes longer than all the rest: only who has a table does
 
 # The names of the ways in src/heap/counts.hpp -> the words for people.
 WAYS = {
@@ -166,7 +166,7 @@ def table(reports: Sequence[Report]) -> Table:
     """Returns a table with a line for each process and one for all, with only the ways that were used."""
     from rich.markup import escape
 
-    from nearfield.terminal import Column, Table
+    from nearfield.ui.terminal import Column, Table
 
     used = [way for way in WAYS if any(report.ways[way][0] for report in reports)]
     several_programs = len({report.program for report in reports}) > 1
@@ -238,7 +238,7 @@ def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
         said.append(
             f"{unshared} of {messages} came from pages that were not shared: the kernel copied them, as in stock. "
             "Pages become shared when a second message passes through them, unless threads use them or the kernel "
-            f"forbids it ({itself.command('doctor')} says whether it does)."
+            f"forbids it ({own_command.line('doctor')} says whether it does)."
         )
     return said
 
@@ -283,7 +283,7 @@ def _size(text: str) -> str:
 
 def _print(said: Iterable[str], reports: Sequence[Report] = ()) -> None:
     if reports:
-        from nearfield.terminal import Terminal
+        from nearfield.ui.terminal import Terminal
 
         Terminal(stderr=True).print(table(reports))
     for sentence in said:

@@ -10,11 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nearfield import answers, mpi
-from nearfield.errors import MpiError, UsageError
+from nearfield import mpi
+from nearfield.base import disk_cache
+from nearfield.base.errors import MpiError, UsageError
+from nearfield.base.executables import TAKES_A_FILE, executables, which
 from nearfield.mpi.families import FAMILIES
+from nearfield.mpi.installation import Installation
 from nearfield.mpi.toolchain import ask, library_text
-from nearfield.tune.prepared import TAKES_A_FILE, executables, which
 
 _ELF = b"\x7fELF"
 _LAUNCHERS = {name for family in FAMILIES.values() for name in family.launchers}
@@ -95,7 +97,7 @@ def _ask_launcher(path: Path) -> Recognised | None:
                     return family.name, version
         return None
 
-    known = answers.found_out("launcher", [str(path.absolute())], told, [path])
+    known = disk_cache.get_or_compute("launcher", [str(path.absolute())], told, [path])
     return Recognised(known[0], known[1], f"launcher {path}", (path,)) if known else None
 
 
@@ -131,5 +133,20 @@ def _ask_library(library: Path, program: str) -> Recognised | None:
         return next(((name, version) for name, version in versions if version), None)
 
     files = (library, _LINKER_CACHE)
-    known = answers.found_out("library", [str(library)], told, files)
+    known = disk_cache.get_or_compute("library", [str(library)], told, files)
     return Recognised(known[0], known[1], f"{program} with {library}", files) if known else None
+
+
+def installation_of(found: Recognised) -> Installation | None:
+    """Returns this machine's installation of the recognised MPI; None if there is none. The answer is kept, since
+    looking asks every MPI."""
+    question = [found.family, found.version, *(os.environ.get(name) for name in mpi.LOOKED_AT)]
+    if kept := disk_cache.get("mpi", question):
+        return Installation.from_plain(kept)
+    same = [i for i in mpi.discover() if (i.family, i.version) == (found.family, found.version)]
+    if not same:
+        return None
+    disk_cache.put(
+        "mpi", question, same[0].plain(), filter(None, (same[0].launcher, same[0].compiler, same[0].library))
+    )
+    return same[0]

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from nearfield import answers, itself, mpi
-from nearfield.errors import MpiError, NearfieldError, UsageError
-from nearfield.mpi import Installation
-from nearfield.topology import Topology
-from nearfield.tune import per_pair, places
-from nearfield.tune.apart import Flag
-from nearfield.tune.prepared import Application, Plan, merged
-from nearfield.tune.recognise import Recognised, recognise
-from nearfield.tune.rules import (
+from nearfield.apply import per_pair
+from nearfield.apply.cached_plan import Application, Plan, merged
+from nearfield.apply.distance_check import Flag
+from nearfield.base import own_command
+from nearfield.base.errors import MpiError, NearfieldError, UsageError
+from nearfield.base.topology import Topology
+from nearfield.mpi.detect_command import Recognised, installation_of, recognise
+from nearfield.rules import paths
+from nearfield.rules.schema import (
     MAKE_THEM,
     Rules,
     RuleTable,
@@ -84,21 +84,6 @@ def _depends_on_distance(rules: Rules, rule: RuleTable) -> bool:
     return bool(rule.parameters) and not rules.knobs().uses_heap(rule.parameters)
 
 
-def installation_of(found: Recognised) -> Installation | None:
-    """Returns this machine's installation of the recognised MPI; None if there is none. The answer is kept, since
-    looking asks every MPI."""
-    question = [found.family, found.version, *(os.environ.get(name) for name in mpi.LOOKED_AT)]
-    if kept := answers.recall("mpi", question):
-        return Installation.from_plain(kept)
-    same = [i for i in mpi.discover() if (i.family, i.version) == (found.family, found.version)]
-    if not same:
-        return None
-    answers.remember(
-        "mpi", question, same[0].plain(), filter(None, (same[0].launcher, same[0].compiler, same[0].library))
-    )
-    return same[0]
-
-
 def require_fit(rules: Rules, found: Recognised, where: str) -> None:
     """Raises UsageError with every reason if the rules are for another MPI, version or machine."""
     topology = Topology.live()
@@ -106,7 +91,7 @@ def require_fit(rules: Rules, found: Recognised, where: str) -> None:
     if reasons := mismatches(rules, found.family, found.version, machine):
         raise UsageError(
             f"the rules in {where} do not fit: {'; '.join(reasons)}",
-            f"make rules for this MPI here: {_tuning(found)}   and take them with --rules {places.FOLDER}, or use "
+            f"make rules for this MPI here: {_tuning(found)}   and take them with --rules {paths.FOLDER}, or use "
             "these all the same with --force",
         )
 
@@ -114,7 +99,7 @@ def require_fit(rules: Rules, found: Recognised, where: str) -> None:
 def _tuning(found: Recognised) -> str:
     """Returns the command that tunes the MPI of a program, into the folder where rules of several MPIs are found."""
     name = f"{found.family}-{found.version}"
-    return itself.command("tune", "--mpi", name, "-o", f"{places.FOLDER}/{name}.toml")
+    return own_command.line("tune", "--mpi", name, "-o", f"{paths.FOLDER}/{name}.toml")
 
 
 def _rules_at(file: Path | None, argv: Sequence[str], mpi_name: str | None) -> Path:

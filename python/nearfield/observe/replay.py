@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nearfield._native import replay, stream
+from nearfield.base.errors import NearfieldError, UsageError
 from nearfield.base.words import listed
-from nearfield.errors import NearfieldError, UsageError
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
-from nearfield.simulate.shards import Alone
+from nearfield.measure.sim.mpi_shards import Alone
 
 Times = list[list[float]]  # nanoseconds by policy, then by memory slowdown
 

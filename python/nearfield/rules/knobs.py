@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.errors import MpiError, UsageError
 from nearfield.base.toml import read_toml
-from nearfield.errors import MpiError, UsageError
-from nearfield.tune import shared_heap
+from nearfield.rules import shared_heap
 
 Value = int | str
 Settings = dict[str, Value]  # knob -> value; knobs left out keep the MPI's default
@@ -209,7 +209,7 @@ def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:
     raise MpiError(
         f"nearfield knows no parameters of {family} {version}, transport {transport or 'unknown'}",
         f"known are: {', '.join(map(_told, knob_files()))}; what carries messages here says: "
-        f"{itself.command('mpi', '--build')}",
+        f"{own_command.line('mpi', '--build')}",
     )
 
 

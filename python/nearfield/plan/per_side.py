@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 
 
 def sides(name: str, given: Any, dimensions: int) -> tuple[tuple[int, int], ...]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from nearfield.tune.gains import SURE_LAUNCHES, Case, Gain, geometric_mean
+from nearfield.rules.gains import SURE_LAUNCHES, Case, Gain, geometric_mean
 
 MAIN = "pingpong"
 MESSAGES = (MAIN, "stream", "exchange", "use")

@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 
-from nearfield.tune.formats.format import Format
+from nearfield.apply.formats.format import Format
 
 FORMATS: dict[str, Format] = {
     spec.name: spec

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 
-from nearfield.tune.formats.format import PRELOAD, Format, commented, libraries, preloaded
+from nearfield.apply.formats.format import PRELOAD, Format, commented, libraries, preloaded
 
 
 def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nearfield.base.frames import pl
+from nearfield.base.topology import DISTANCES
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, ratio_of
 from nearfield.profile.records import picked, swept
-from nearfield.topology import DISTANCES
 
 MOST_DRAWN = 12
 AXES = ("policy", "memory_slowdown")  # parameters of a simulated machine

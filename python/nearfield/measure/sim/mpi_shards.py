@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from nearfield._native import replay
-from nearfield.errors import NearfieldError, UsageError
+from nearfield.base.errors import NearfieldError, UsageError
 from nearfield.measure.sim.pool import cores, without_mpi
 
 if TYPE_CHECKING:

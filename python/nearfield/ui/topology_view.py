@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from nearfield.terminal import Column, Table
-from nearfield.topology import DISTANCES, Topology, ranges
-from nearfield.units import format_bytes
+from nearfield.base.topology import DISTANCES, Topology, ranges
+from nearfield.base.units import format_bytes
+from nearfield.ui.terminal import Column, Table
 
 # One character and one colour for each distance, nearest first; the characters suffice without colour.
 SYMBOLS = dict(zip(DISTANCES, "C23NP.", strict=True))

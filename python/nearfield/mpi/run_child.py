@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from nearfield.errors import MpiError
+from nearfield.base.errors import MpiError
 from nearfield.mpi.process import marked, scratch_variables, session
 
 _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}

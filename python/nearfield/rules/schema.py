@@ -9,17 +9,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from nearfield import itself
+from nearfield.base import own_command
+from nearfield.base.cpu_load import BUSY_SHARE
+from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.base.files import content_of, write_whole, writing
 from nearfield.base.toml import Table, dump_toml, parse_toml
-from nearfield.busy import BUSY_SHARE
-from nearfield.errors import NearfieldError, ProfileError, UsageError
-from nearfield.topology import DISTANCES, Topology
-from nearfield.tune.criterion import COLLECTIVES, NEVER_BELOW, WORTH_TELLING
-from nearfield.tune.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Gain, Range, gaining, geometric_mean
-from nearfield.tune.knobs import KnobFile, Value, find_knobs, numbers
-from nearfield.tune.places import default_rules, rules_files
-from nearfield.units import counted, format_bytes
+from nearfield.base.topology import DISTANCES, Topology
+from nearfield.base.units import counted, format_bytes
+from nearfield.rules.criterion import COLLECTIVES, NEVER_BELOW, WORTH_TELLING
+from nearfield.rules.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Gain, Range, gaining, geometric_mean
+from nearfield.rules.knobs import KnobFile, Value, find_knobs, numbers
+from nearfield.rules.paths import default_rules, rules_files
 
 # Bounds of possible values: sizes of messages, times per message, and ratios of speeds.
 Bytes = Annotated[int, Field(ge=1, le=1 << 40)]
@@ -252,7 +252,7 @@ def applied_by(path: Path, anywhere: bool = False) -> str:
         path = path.absolute()
     found_anyway = not anywhere and path.absolute() == default_rules().absolute()
     named = [] if found_anyway else ["--rules", path]
-    return f"{itself.command('run', *named, anywhere=anywhere)} -- mpirun ..."
+    return f"{own_command.line('run', *named, anywhere=anywhere)} -- mpirun ..."
 
 
 MAKE_THEM = "make them with: "
@@ -262,8 +262,8 @@ def _making(path: Path) -> str:
     """Returns how to get rules to this place."""
     trials = path.with_name(f"{path.name}.trials")  # of unfinished.py, which imports this module
     if trials.is_file():
-        return f"complete the interrupted tune: {itself.command('tune', '--resume', '-o', path)}"
-    return f"{MAKE_THEM}{itself.command('tune')}"
+        return f"complete the interrupted tune: {own_command.line('tune', '--resume', '-o', path)}"
+    return f"{MAKE_THEM}{own_command.line('tune')}"
 
 
 def find_rules(given: Path | None) -> Path:
@@ -285,7 +285,7 @@ def rules_of_mpi(path: Path, family: str, version: str) -> tuple[Path, Rules]:
     name = f"{family}-{version}"
     raise UsageError(
         f"no rules in {path} are for {family} {version}; there are {_listed(path)}",
-        f"make them with: {itself.command('tune', '--mpi', name, '-o', path / f'{name}.toml')}",
+        f"make them with: {own_command.line('tune', '--mpi', name, '-o', path / f'{name}.toml')}",
     )
 
 
@@ -326,7 +326,9 @@ def load_rules(path: Path) -> Rules:
     try:
         content = content_of(path)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", f"make one with: {itself.command('tune')}") from error
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}", f"make one with: {own_command.line('tune')}"
+        ) from error
     rules = parse_toml(Rules, content, path, _REMEDY)
     if not rules.rule:
         raise ProfileError(f"{path} has no rule", _REMEDY)
@@ -337,7 +339,7 @@ def load_rules(path: Path) -> Rules:
     return rules
 
 
-_REMEDY = f"Mend that line if the file was edited by hand; otherwise make it anew with: {itself.command('tune')}"
+_REMEDY = f"Mend that line if the file was edited by hand; otherwise make it anew with: {own_command.line('tune')}"
 
 
 def require_writable(path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nearfield import _native
-from nearfield.errors import UsageError
+from nearfield.base.errors import UsageError
 
 # Nearest first. Two PUs are at the first of these whose object covers both (src/topology/distance.hpp).
 DISTANCES: tuple[str, ...] = _native.DISTANCES

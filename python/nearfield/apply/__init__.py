@@ -1,0 +1,1 @@
+"""Applies rules to unmodified programs, exports them, and explains what they did."""

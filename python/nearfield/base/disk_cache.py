@@ -1,0 +1,94 @@
+"""A cache on disk: JSON values by namespace and key, each dropped when a file that it depends on changes.
+
+This module imports nothing that is slow, because `nearfield run` reads the cache before every mpirun. If the folder
+cannot be written, nothing is stored."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+from nearfield.base.errors import NearfieldError, UsageError
+from nearfield.base.files import content_of, write_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+MAX_ENTRIES = 256  # in the folder; the oldest ones are removed when there are twice as many
+
+
+def cache_root() -> Path:
+    """Returns NEARFIELD_CACHE if it is set, otherwise nearfield's folder in the user's cache, which all Python
+    environments of a user share. Raises UsageError if the user has no home folder, since nearfield must not create
+    one."""
+    try:
+        if chosen := os.environ.get("NEARFIELD_CACHE"):
+            return Path(chosen).expanduser().absolute()
+        if (given := Path(os.environ.get("XDG_CACHE_HOME") or "")).is_absolute():  # others are void, as XDG says
+            return given / "nearfield"
+        home = Path.home()
+    except RuntimeError:
+        home = None
+    if home is None or not home.is_dir():
+        remedy = "set HOME, or NEARFIELD_CACHE to a folder for it"
+        raise UsageError("there is no home folder in which nearfield could keep its cache", remedy)
+    return home / ".cache" / "nearfield"
+
+
+def get(namespace: str, key: Any) -> Any:
+    """Returns the value that was stored under a key, which is anything that JSON can hold. Returns None if there is no
+    value, or if one of the files that it depends on has changed since."""
+    text = json.dumps(key)
+    try:
+        entry = json.loads(content_of(_entry_file(namespace, text)))
+        if entry["key"] == text and all(file_signature(path) == then for path, then in entry["files"].items()):
+            return entry["value"]
+    except (NearfieldError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    return None
+
+
+def put(namespace: str, key: Any, value: Any, files: Iterable[str | Path] = ()) -> None:
+    """Stores a value until one of the files changes. If the folder cannot be written, does nothing."""
+    text = json.dumps(key)
+    entry = {"key": text, "files": {str(path): file_signature(path) for path in files}, "value": value}
+    with suppress(OSError, NearfieldError):
+        file = _entry_file(namespace, text)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, json.dumps(entry).encode(), "")
+        _remove_oldest(file.parent)
+
+
+def get_or_compute(namespace: str, key: Any, compute: Callable[[], Any], files: Iterable[str | Path]) -> Any:
+    """Returns the stored value if there is one. Otherwise returns what `compute` returns, and stores it unless it is
+    None."""
+    value = get(namespace, key)
+    if value is None and (value := compute()) is not None:
+        put(namespace, key, value, files)
+    return value
+
+
+def file_signature(path: str | Path) -> list[int] | None:
+    """Returns a value that changes when the file does, or None if there is no file."""
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except (OSError, ValueError):
+        return None
+    return [status.st_mtime_ns, status.st_size, status.st_ino]
+
+
+def _entry_file(namespace: str, key: str) -> Path:
+    return cache_root() / "values" / f"{namespace}-{zlib.crc32(key.encode()):08x}{len(key):x}.json"
+
+
+def _remove_oldest(folder: Path) -> None:
+    """Removes the oldest entries when there are twice as many as there may be."""
+    files = list(folder.iterdir())
+    if len(files) > 2 * MAX_ENTRIES:
+        for file in sorted(files, key=lambda file: file.stat().st_mtime_ns)[:-MAX_ENTRIES]:
+            file.unlink(missing_ok=True)

@@ -1,0 +1,43 @@
+"""The command lines that start this nearfield: every line that a message tells the user to type comes from here."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+
+def line(*words: object, anywhere: bool = False) -> str:
+    """Returns a verb and its arguments as a line for the shell, in this folder or, with `anywhere`, in every folder."""
+    return f"{executable(anywhere)} {' '.join(quote(str(word)) for word in words)}"
+
+
+def original_line() -> str:
+    """Returns the command line of this process, as people type it."""
+    return " ".join(["nearfield", *map(quote, sys.argv[1:])])
+
+
+def quote(word: str) -> str:
+    """Returns a word quoted for the shell. Bytes that are not UTF-8, as file names may have them, become $'\\xe9', so
+    that every file can hold the result."""
+    try:
+        word.encode()
+        return shlex.quote(word)
+    except UnicodeEncodeError:
+        safe = "".join(chr(b) if 32 <= b < 127 and chr(b) not in "'\\" else f"\\x{b:02x}" for b in os.fsencode(word))
+        return f"$'{safe}'"
+
+
+def executable(anywhere: bool = False) -> str:
+    """Returns how the shell starts this nearfield: by name if it is the one on PATH, otherwise by the path by which it
+    was called. In another program that has imported nearfield, returns `python -m nearfield`."""
+    installed = Path(sys.executable).with_name("nearfield")
+    found = shutil.which("nearfield")
+    called = Path(sys.argv[0]).absolute()
+    if found and Path(found).absolute() in (installed, called):
+        return "nearfield"
+    if called.name == "nearfield" and called.is_file():
+        return shlex.quote(str(called) if anywhere else sys.argv[0])
+    return f"{shlex.quote(sys.executable)} -m nearfield"
