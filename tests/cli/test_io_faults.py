@@ -18,7 +18,7 @@ import pytest
 from readers import DATA, ROOT
 
 from nearfield.base.errors import ProfileError
-from nearfield.base.files import write_whole
+from nearfield.base.files import atomic_write
 
 FAULTS = {
     "open": errno.EROFS,
@@ -88,7 +88,7 @@ def test_an_older_output_stays_as_it_was(call: str, folder: Path, shim: Path) ->
 def test_a_written_file_keeps_its_mode(tmp_path: Path) -> None:
     """Is a file that its owner has made private still private after it was written anew?"""
     (tmp_path / "private").touch(0o600)
-    write_whole(tmp_path / "private", b"new", "")
+    atomic_write(tmp_path / "private", b"new", "")
     assert (tmp_path / "private").read_bytes() == b"new"
     assert (tmp_path / "private").stat().st_mode & 0o777 == 0o600
 
@@ -98,11 +98,11 @@ def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    write_whole(pipe, b"all", "")
+    atomic_write(pipe, b"all", "")
     assert os.read(reader, 99) == b"all" and pipe.is_fifo()
     os.close(reader)
     with pytest.raises(ProfileError, match="No such device or address"):  # nobody reads any more
-        write_whole(pipe, b"all", "")
+        atomic_write(pipe, b"all", "")
 
 
 def test_a_device_is_written_and_not_replaced(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_device_is_written_and_not_replaced(tmp_path: Path) -> None:
     device = tmp_path / "null"
     try:
         os.mknod(device, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
-        write_whole(device, b"all", "")
+        atomic_write(device, b"all", "")
     except (PermissionError, ProfileError):
         pytest.skip("only root makes devices, and not everywhere can they be used")
     assert device.is_char_device()

@@ -6,7 +6,7 @@ import pytest
 
 from nearfield.base.errors import UsageError
 from nearfield.base.topology import Topology
-from nearfield.base.words import by_reason
+from nearfield.base.words import group_by_reason
 from nearfield.measure.live.layout import BACKGROUND, NETWORK, Group, Node, Place, plan_groups, read_hostfile
 
 KINDS = {"pair", "all", BACKGROUND}
@@ -240,4 +240,4 @@ def test_a_reason_is_told_once() -> None:
         ("pages", "no TLB"),
         ("collective", "needs 4 cores"),
     ]
-    assert by_reason(skipped) == "load, collective: needs 4 cores. pages: no TLB"
+    assert group_by_reason(skipped) == "load, collective: needs 4 cores. pages: no TLB"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from heap_peers import KiB, MiB, Peer, Peers, environment, reports, run
 
-from nearfield.base.files import chosen
+from nearfield.base.files import bracketed_choice
 from nearfield.doctor import kernel, memory
 from nearfield.rules import shared_heap
 
@@ -122,7 +122,7 @@ def test_ragged_pieces_arrive(heap_ranks: Peers) -> None:
 @pytest.mark.parametrize("is_advised", [False, True])
 def test_advised_memory_gets_huge_pages(heap_ranks: Peers, is_advised: bool) -> None:
     """Where huge pages are by advice only: does memory that was advised get them, and other memory none?"""
-    if chosen(memory.THP / "enabled") != "madvise" or memory.shared_gets_huge(kernel.MADV_COLLAPSE) != "yes":
+    if bracketed_choice(memory.THP / "enabled") != "madvise" or memory.shared_gets_huge(kernel.MADV_COLLAPSE) != "yes":
         pytest.skip("shared memory gets no huge pages by advice here")
     size = 8 * MiB
     owner, reader = heap_ranks.start(), heap_ranks.start()

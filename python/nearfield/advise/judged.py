@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nearfield.advise.rule import RuleSpec
 from nearfield.advise.rules import collective_jump, late_to_collective
 from nearfield.advise.run import Run
-from nearfield.base.words import listed
+from nearfield.base.words import join_and
 from nearfield.notes import Note, Place
 
 _Call = tuple[int, int]  # a rank, and the index of its call
@@ -53,7 +53,7 @@ def judged_calls(run: Run, rules: Collection[RuleSpec], undecided: Sequence[Note
     waits = _at_places(run, {note.place for note in undecided})
     reasons = []
     if lacking:
-        scenarios = listed(sorted({name for names in lacking.values() for name in names}))
+        scenarios = join_and(sorted({name for names in lacking.values() for name in names}))
         reasons.append(f"the profile has no stable records of {scenarios} for their messages")
     if collectives:
         reasons.append("the profile has no stable records of some collectives, and no rule here judges waiting in them")

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nearfield.base import own_command
-from nearfield.base.files import content_of
+from nearfield.base.files import read_file
 from nearfield.base.units import counted, format_bytes
-from nearfield.base.words import capital, listed
+from nearfield.base.words import capitalize, join_and
 from nearfield.mpi.run_child import run_as_child
 from nearfield.rules import shared_heap
 
@@ -138,7 +138,7 @@ def _counts(text: str) -> tuple[int, int]:
 
 def _read(file: Path) -> Report | None:
     try:
-        values = dict(line.split(" = ", 1) for line in content_of(file).decode("utf-8", "replace").splitlines())
+        values = dict(line.split(" = ", 1) for line in read_file(file).decode("utf-8", "replace").splitlines())
         ways = {way: _counts(values[way]) for way in WAYS}
         reason = "" if values["reason"] == "-" else values["reason"]
         names = ("forks", "mapped_bytes", "shared_bytes")
@@ -258,14 +258,14 @@ def _why_no_heap(reports: Sequence[Report]) -> list[str]:
         if report.reason:
             names.setdefault(report.reason, []).append(report.name)
     return [
-        f"{capital(listed(list(dict.fromkeys(who))))} had no shared heap, or none from some point on: {why}."
+        f"{capitalize(join_and(list(dict.fromkeys(who))))} had no shared heap, or none from some point on: {why}."
         for why, who in names.items()
     ]
 
 
 def _forked(report: Report) -> str:
     times = "once" if report.forks == 1 else f"{report.forks} times"
-    return f"{capital(report.name)} forked {times}: shared pages became private until messages passed through again."
+    return f"{capitalize(report.name)} forked {times}: shared pages became private until messages passed through again."
 
 
 def _sizes(ranges: str) -> str:
@@ -274,7 +274,7 @@ def _sizes(ranges: str) -> str:
         return "no messages"
     pairs = [pair.partition("-") for pair in ranges.split("+")]
     words = [f"{_size(low)} to {_size(high)}" if high else f"{_size(low)} and more" for low, _, high in pairs]
-    return f"messages of {listed(words)}"
+    return f"messages of {join_and(words)}"
 
 
 def _size(text: str) -> str:

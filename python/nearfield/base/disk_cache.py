@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nearfield.base.errors import NearfieldError, UsageError
-from nearfield.base.files import content_of, write_whole
+from nearfield.base.files import atomic_write, read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def get(namespace: str, key: Any) -> Any:
     value, or if one of the files that it depends on has changed since."""
     text = json.dumps(key)
     try:
-        entry = json.loads(content_of(_entry_file(namespace, text)))
+        entry = json.loads(read_file(_entry_file(namespace, text)))
         if entry["key"] == text and all(file_signature(path) == then for path, then in entry["files"].items()):
             return entry["value"]
     except (NearfieldError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -60,7 +60,7 @@ def put(namespace: str, key: Any, value: Any, files: Iterable[str | Path] = ()) 
     with suppress(OSError, NearfieldError):
         file = _entry_file(namespace, text)
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, json.dumps(entry).encode(), "")
+        atomic_write(file, json.dumps(entry).encode(), "")
         _remove_oldest(file.parent)
 
 

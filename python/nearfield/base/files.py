@@ -13,7 +13,7 @@ from nearfield.base.errors import ProfileError
 
 
 @contextmanager
-def writing(path: Path, remedy: str) -> Iterator[None]:
+def os_errors_as_profile_errors(path: Path, remedy: str) -> Iterator[None]:
     """Provides a block in which an OSError becomes a ProfileError: `path` cannot be written."""
     try:
         yield
@@ -21,14 +21,14 @@ def writing(path: Path, remedy: str) -> Iterator[None]:
         raise ProfileError(f"cannot write {path}: {error.strerror or error}", remedy) from error
 
 
-def write_whole(path: Path, content: bytes | str, remedy: str, *, keep: bool = True) -> None:
+def atomic_write(path: Path, content: bytes | str, remedy: str, *, keep: bool = True) -> None:
     """Writes a file whole or not at all, with the mode of the file that was there; a device or a pipe is written as it
     is, but nobody is waited for who would read from the pipe. Text is written as UTF-8; ? stands for bytes of file
     names that are not. Without `keep` it only tries whether that could be done. Raises ProfileError if it cannot."""
     content = content.encode("utf-8", "replace") if isinstance(content, str) else content
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with writing(path, remedy):
+        with os_errors_as_profile_errors(path, remedy):
             if _is_special(path):
                 if keep:
                     with open(path, "wb", opener=_not_waiting) as file:  # noqa: PTH123  # Path.open takes no opener
@@ -54,7 +54,7 @@ def _is_special(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def content_of(path: str | Path) -> bytes:
+def read_file(path: str | Path) -> bytes:
     """Returns the whole content of a file that a user names. A named pipe is read to its end, and is empty if nobody
     has it open for writing: waiting for a writer could take for ever. Raises OSError, also if no file can have such a
     name."""
@@ -71,7 +71,7 @@ def _not_waiting(path: str, flags: int) -> int:
     return file
 
 
-def read(path: str | Path) -> str | None:
+def read_small_file(path: str | Path) -> str | None:
     """Returns the stripped text of a small file; None if it does not exist or cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
@@ -79,7 +79,7 @@ def read(path: str | Path) -> str | None:
         return None
 
 
-def chosen(path: str | Path) -> str | None:
+def bracketed_choice(path: str | Path) -> str | None:
     """Returns the word in brackets of a file like "always [madvise] never"; None if there is none."""
-    text = read(path) or ""
+    text = read_small_file(path) or ""
     return text.partition("[")[2].partition("]")[0] or None

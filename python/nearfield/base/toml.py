@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nearfield.base import own_command
 from nearfield.base.errors import ProfileError
-from nearfield.base.mistakes import brief, mistakes, told
+from nearfield.base.validation_errors import error_messages, format_errors, truncate
 
 SCHEMA_VERSION = 1
 
@@ -46,10 +46,10 @@ def parse_toml(
     content: bytes,
     path: Path,
     remedy: str = _REMEDY,
-    also_wrong: Callable[[dict[str, Any], ValidationError], list[str]] | None = None,
+    extra_checks: Callable[[dict[str, Any], ValidationError], list[str]] | None = None,
 ) -> Model:
     """Returns the model of a file. Raises ProfileError that names `path` and the line, or every key that is wrong.
-    `also_wrong` returns the contradictions in a file that has other mistakes."""
+    `extra_checks` returns the contradictions in a file that has other mistakes."""
     try:
         values = read_toml(content.decode())
     except UnicodeDecodeError as error:
@@ -61,12 +61,12 @@ def parse_toml(
     _check_version(values.get("schema_version"), path, by_hand=remedy != _REMEDY)
     for key, value in _leaves(values):
         if problem := _problem(value):
-            raise ProfileError(f"{path}: {brief(repr(key))} {problem}", remedy)
+            raise ProfileError(f"{path}: {truncate(repr(key))} {problem}", remedy)
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        found = mistakes(error, model) + (also_wrong(values, error) if also_wrong else [])
-        raise ProfileError(f"{path}: {told(found)}", remedy) from error
+        found = error_messages(error, model) + (extra_checks(values, error) if extra_checks else [])
+        raise ProfileError(f"{path}: {format_errors(found)}", remedy) from error
 
 
 def read_toml(text: str) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 def _problem(value: Any) -> str | None:
     """Returns what is wrong with a value that no key may have; None if nothing is."""
     if isinstance(value, str) and CONTROL.search(value):
-        return f"has a control character: {brief(repr(value))}"
+        return f"has a control character: {truncate(repr(value))}"
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         return "is a number beyond 64 bits, which TOML does not have"
     return None

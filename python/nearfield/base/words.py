@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 
-def suggestion(name: str, valid: Iterable[str]) -> str:
+def suggest(name: str, valid: Iterable[str]) -> str:
     """Returns "did you mean 'state'?" if a valid name is similar, otherwise all of them."""
     names = list(valid)
     beginning = [valid_name for valid_name in names if name and valid_name.startswith(name.lower())]
@@ -16,22 +16,22 @@ def suggestion(name: str, valid: Iterable[str]) -> str:
     return f"valid: {', '.join(names)}" if names else "there is none at all"
 
 
-def capital(text: str) -> str:
+def capitalize(text: str) -> str:
     """Returns the text with a capital letter."""
     return text[:1].upper() + text[1:]
 
 
-def sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
     """Returns the text with a capital letter and, unless it is a question, a full stop."""
-    return capital(text) + ("" if text.endswith("?") else ".")
+    return capitalize(text) + ("" if text.endswith("?") else ".")
 
 
-def listed(words: Sequence[str]) -> str:
+def join_and(words: Sequence[str]) -> str:
     """Returns 'a', 'a and b' or 'a, b and c'."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def by_reason(skipped: Iterable[tuple[str, str]]) -> str:
+def group_by_reason(skipped: Iterable[tuple[str, str]]) -> str:
     """Returns 'collective, pages: needs 2 free cores; there is 1' from pairs of a name and its reason. Names with the
     same reason stand together."""
     names: dict[str, dict[str, None]] = {}

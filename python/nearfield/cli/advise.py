@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, UsageError
-from nearfield.base.files import write_whole
+from nearfield.base.files import atomic_write
 from nearfield.base.units import counted, parse_share
 from nearfield.cli import complete
 from nearfield.cli.observe_options import Valgrind
@@ -113,7 +113,7 @@ def command(
         found = _advice(trace, known, Trace(times) if times else None, there, share)
     if sarif:
         log = as_sarif(found.notes, rules=[spec.rule for spec in found.rules], command=own_command.original_line())
-        write_whole(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
+        atomic_write(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
     if as_json:
         print(json.dumps(_plain(found), indent=1))
     else:

@@ -13,9 +13,9 @@ from nearfield.apply.formats import FORMATS
 from nearfield.apply.formats.format import PRELOAD
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
-from nearfield.base.files import write_whole, writing
+from nearfield.base.files import atomic_write, os_errors_as_profile_errors
 from nearfield.base.units import format_bytes
-from nearfield.base.words import suggestion
+from nearfield.base.words import suggest
 from nearfield.cli import complete
 from nearfield.cli.run import RULES_HELP
 from nearfield.rules import shared_heap
@@ -59,15 +59,15 @@ def command(
     from nearfield.rules.schema import find_rules, only_rules
 
     if form not in FORMATS:
-        raise UsageError(f"unknown format '{form}'", suggestion(form, list(FORMATS)))
+        raise UsageError(f"unknown format '{form}'", suggest(form, list(FORMATS)))
     path, chosen = only_rules(find_rules(rules), family)
     text = exported(chosen, family, form, path, library)
     if out is None:
         print(text, end="")
         return
-    write_whole(out, text, _ELSEWHERE)
+    atomic_write(out, text, _ELSEWHERE)
     if FORMATS[form].executable and out.is_file():
-        with writing(out, _ELSEWHERE):
+        with os_errors_as_profile_errors(out, _ELSEWHERE):
             _make_executable(out)
     err.print(f"written: [bold]{escape(str(out))}[/bold]")
 
@@ -145,7 +145,7 @@ def _not_for(family: str, theirs: str, path: Path) -> UsageError:
 
     known = list(dict.fromkeys(file.family for file in knob_files()))
     if family not in known:
-        return UsageError(f"nearfield tunes no MPI '{family}'", suggestion(family, known))
+        return UsageError(f"nearfield tunes no MPI '{family}'", suggest(family, known))
     tune = f"; or tune that MPI: {own_command.line('tune', '--mpi', family)}" if family in FAMILIES else ""
     return UsageError(f"the rules in {path} are for {theirs}, not {family}", f"leave out --for{tune}")
 

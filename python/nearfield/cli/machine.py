@@ -17,7 +17,7 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.base.files import write_whole
+from nearfield.base.files import atomic_write
 from nearfield.cli import complete
 from nearfield.ui.terminal import Column, Table, Terminal, print_csv
 
@@ -202,7 +202,7 @@ def new(
 def _write_new(out: Path, text: str) -> None:
     if os.path.lexists(out):
         raise UsageError(f"there is a file '{out}' already", "Give another name with -o.")
-    write_whole(out, text, "Give another place with -o.")
+    atomic_write(out, text, "Give another place with -o.")
 
 
 @app.command()

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from nearfield.base.units import format_bytes, format_rounded
-from nearfield.base.words import listed, sentence
+from nearfield.base.words import as_sentence, join_and
 from nearfield.ui.terminal import Column, Table, Terminal
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def command(
             out.print(table)
     shown = [calls.line for summary in summaries for calls in summary.calls]
     if lack := what_names_lack([*shown, *(line for summary in summaries for line in summary.lines)]):
-        out.print(f"\n[dim]{escape(sentence(lack))}[/dim]")
+        out.print(f"\n[dim]{escape(as_sentence(lack))}[/dim]")
     for summary in summaries:
         for reason in dict.fromkeys(summary.refused):
             out.print(f"rank {summary.rank} cannot be simulated: {reason}")
@@ -128,4 +128,4 @@ def _amount(size_bytes: int) -> str:
 
 def _peers(calls: Calls) -> str:
     peers = sorted(calls.peers)
-    return f"{len(peers)} ranks" if len(peers) > 4 else listed([str(peer) for peer in peers]) if peers else "-"
+    return f"{len(peers)} ranks" if len(peers) > 4 else join_and([str(peer) for peer in peers]) if peers else "-"

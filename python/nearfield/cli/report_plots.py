@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nearfield.base.errors import UsageError
-from nearfield.base.files import write_whole, writing
+from nearfield.base.files import atomic_write, os_errors_as_profile_errors
 
 if TYPE_CHECKING:
     from nearfield.profile import Profile
@@ -28,10 +28,10 @@ def write_plots(kind: str, profiles: Sequence[Profile], tuned: Rules | None, out
     picture for each choice of its options. Raises ProfileError if a file cannot be written."""
     folder = out or _usual_place(kind, profiles)
     files = tables(profiles, tuned) if kind == "csv" else pictures(profiles, tuned)
-    with writing(folder, _PLACE):
+    with os_errors_as_profile_errors(folder, _PLACE):
         folder.mkdir(exist_ok=True)
     for name, content in files.items():
-        write_whole(folder / name, content.encode(errors="replace"), _PLACE)
+        atomic_write(folder / name, content.encode(errors="replace"), _PLACE)
     return folder
 
 

@@ -11,9 +11,9 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
-from nearfield.base.files import write_whole
+from nearfield.base.files import atomic_write
 from nearfield.base.units import counted
-from nearfield.base.words import capital, suggestion
+from nearfield.base.words import capitalize, suggest
 from nearfield.cli import complete
 from nearfield.cli.rewrite_options import LinkOption, MeasureOption, RanksOption, RunInOption, RunOption, VerifyOption
 from nearfield.notes import as_dict, as_sarif
@@ -131,7 +131,7 @@ def command(
     chosen = best(found.patches)
     if sarif:
         log = as_sarif(notes, rules=list(RULES.values()), root=folder_of(source), command=own_command.original_line())
-        write_whole(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
+        atomic_write(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
     if report:
         from nearfield.rewrite.page import render
         from nearfield.ui.html import write_page
@@ -147,7 +147,7 @@ def command(
         if found.patches:
             err.print(_order_text(every=found.patches, with_costs=costs is not None))
     if apply and chosen:
-        write_whole(source, applied(chosen).encode(), "Print the patch without --apply instead.")
+        atomic_write(source, applied(chosen).encode(), "Print the patch without --apply instead.")
         err.print(f"nearfield: {counted(len(chosen), 'place')} in {source} rewritten")
 
 
@@ -188,7 +188,7 @@ def _only(given: str | None, *, cutting: bool) -> frozenset[str] | None:
     names = _names([given])
     for name in names:
         if name not in NAMES:
-            raise UsageError(f"no transformation is called '{name}'", capital(suggestion(name, NAMES)))
+            raise UsageError(f"no transformation is called '{name}'", capitalize(suggest(name, NAMES)))
     if not cutting and all(one.cuts for one in TRANSFORMATIONS if one.name in names):
         raise UsageError(
             f"{' and '.join(names)} cut messages, and nothing says how long a piece is",

@@ -11,7 +11,7 @@ from rich.text import Text
 from nearfield.base.errors import UsageError
 from nearfield.base.frames import pl
 from nearfield.base.units import counted, format_bytes, format_ns, format_value, parse_bytes
-from nearfield.base.words import capital, suggestion
+from nearfield.base.words import capitalize, suggest
 from nearfield.profile import Profile, where
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.ending import unfinished
@@ -76,7 +76,7 @@ def _remedy(value: Any, valid: list[Any]) -> str:
     if isinstance(value, (int, float)):
         nearest = sorted(valid, key=lambda other: abs(other - value))[:3]
         return f"The nearest are {', '.join(f'{one:.15g}' for one in sorted(nearest))}."
-    return capital(suggestion(str(value), [str(v) for v in valid]))
+    return capitalize(suggest(str(value), [str(v) for v in valid]))
 
 
 # ---- for scripts

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearfield._native import trace
-from nearfield.base.words import listed
+from nearfield.base.words import join_and
 from nearfield.cli import complete
 from nearfield.cli.axes import USUAL_MACHINE, SimulatedMachine, parse_factors
 from nearfield.ui.terminal import err
@@ -32,7 +32,7 @@ def command(
         typer.Option(
             "--format",
             metavar="NAME",
-            help=f"{listed([one.name for one in trace.formats()])} are known (default: recognised by content)",
+            help=f"{join_and([one.name for one in trace.formats()])} are known (default: recognised by content)",
             autocompletion=complete.trace_formats,
         ),
     ] = "",

@@ -14,7 +14,7 @@ from rich.markup import escape
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.units import format_rounded
-from nearfield.base.words import listed
+from nearfield.base.words import join_and
 from nearfield.observe.ending import EndedBySignal
 from nearfield.observe.observing import observe
 from nearfield.observe.trace import BrokenTraceError, Trace, newest
@@ -30,7 +30,7 @@ def trace_here(given: Path | None = None) -> Trace:
     found, every = newest(Path())
     if others := [str(folder) for folder in every if folder != found.folder]:
         also = "there is also" if len(others) == 1 else "there are also"
-        err.print(f"nearfield: this is {escape(f'{found.folder}, the newest trace here; {also} {listed(others)}')}")
+        err.print(f"nearfield: this is {escape(f'{found.folder}, the newest trace here; {also} {join_and(others)}')}")
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nearfield.base.files import read
+from nearfield.base.files import read_small_file
 from nearfield.doctor.check import Check
 
 SECRET = "nearfield"
@@ -41,7 +41,7 @@ sys.exit(os.strerror(ctypes.get_errno())) if n < 0 else print(buffer.raw.decode(
 
 def single_copy() -> Check:
     """process_vm_readv between two processes of one parent, which is what ranks of one node are."""
-    name, scope = "single copy (CMA)", read("/proc/sys/kernel/yama/ptrace_scope")
+    name, scope = "single copy (CMA)", read_small_file("/proc/sys/kernel/yama/ptrace_scope")
     yama = "no Yama" if scope is None else f"yama/ptrace_scope {scope}"
     refused = sibling_refused(permit=False)
     if not refused:

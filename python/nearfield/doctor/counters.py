@@ -6,7 +6,7 @@ import errno
 import os
 import resource
 
-from nearfield.base.files import read
+from nearfield.base.files import read_small_file
 from nearfield.doctor import kernel
 from nearfield.doctor.check import Check
 
@@ -31,7 +31,7 @@ SILENT = ("they can be opened but count nothing", ASK_FOR_PMU)
 def hardware_counters() -> Check:
     """Are cycles and cache misses counted, and do they move?"""
     refusals = {name: why for name, config in HARDWARE_EVENTS.items() if (why := _refusal(config))}
-    paranoid = f"perf_event_paranoid {read('/proc/sys/kernel/perf_event_paranoid') or 'unknown'}"
+    paranoid = f"perf_event_paranoid {read_small_file('/proc/sys/kernel/perf_event_paranoid') or 'unknown'}"
     if not refusals:
         means = "profiles carry cycles and cache misses beside the times"
         return Check("hardware counters", "ok", f"{', '.join(HARDWARE_EVENTS)}; {paranoid}", means)

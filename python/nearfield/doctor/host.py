@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nearfield import mpi
 from nearfield.base import own_command
-from nearfield.base.files import read
+from nearfield.base.files import read_small_file
 from nearfield.doctor.check import Check
 
 CLOCKS_OF_HYPERVISORS = {"kvm-clock": "KVM", "hyperv_clocksource": "Hyper-V", "xen": "Xen"}
@@ -31,11 +31,11 @@ def virtualisation() -> Check:
 
 def virtual_machine() -> str:
     """Returns the kind of virtual machine that this is; empty if it looks like none."""
-    if " hypervisor" not in (read("/proc/cpuinfo") or "") and not Path("/sys/hypervisor/type").exists():
+    if " hypervisor" not in (read_small_file("/proc/cpuinfo") or "") and not Path("/sys/hypervisor/type").exists():
         return ""
-    clocks = (read("/sys/devices/system/clocksource/clocksource0/available_clocksource") or "").split()
+    clocks = (read_small_file("/sys/devices/system/clocksource/clocksource0/available_clocksource") or "").split()
     kind = next((CLOCKS_OF_HYPERVISORS[c] for c in clocks if c in CLOCKS_OF_HYPERVISORS), "")
-    product = read("/sys/class/dmi/id/product_name") or ""
+    product = read_small_file("/sys/class/dmi/id/product_name") or ""
     return f"virtual machine ({', '.join(filter(None, (kind, product))) or 'of an unknown kind'})"
 
 

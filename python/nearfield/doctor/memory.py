@@ -11,7 +11,7 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
-from nearfield.base.files import chosen, read
+from nearfield.base.files import bracketed_choice, read_small_file
 from nearfield.base.units import counted
 from nearfield.doctor import kernel
 from nearfield.doctor.check import Check
@@ -26,12 +26,12 @@ ENOUGH_LOCKED_BYTES = 64 * MIB
 
 def huge_page_bytes() -> int:
     """Returns the size of a huge page here: 2 MiB on x86."""
-    return int(read(THP / "hpage_pmd_size") or 2 * MIB)
+    return int(read_small_file(THP / "hpage_pmd_size") or 2 * MIB)
 
 
 def private_huge_pages() -> Check:
     """Does private memory get a huge page when it asks for one?"""
-    name, setting = "huge pages, private", chosen(THP / "enabled") or "absent"
+    name, setting = "huge pages, private", bracketed_choice(THP / "enabled") or "absent"
     size = huge_page_bytes()
     with kernel.mapping(size, shared=False) as address:
         with suppress(OSError):  # a kernel without huge pages refuses; the pages that it maps decide
@@ -47,7 +47,7 @@ def private_huge_pages() -> Check:
 
 def shared_huge_pages() -> Check:
     """Can memory shared between ranks lie in huge pages: asked for beforehand, or collapsed afterwards?"""
-    name, setting = "huge pages, shared", chosen(THP / "shmem_enabled") or "absent"
+    name, setting = "huge pages, shared", bracketed_choice(THP / "shmem_enabled") or "absent"
     asked, collapsed = shared_gets_huge(kernel.MADV_HUGEPAGE), shared_gets_huge(kernel.MADV_COLLAPSE)
     found = f"shmem_enabled {setting}: on request {asked}; MADV_COLLAPSE {collapsed}; Linux {platform.release()}"
     if "yes" in (asked, collapsed):
@@ -78,7 +78,13 @@ def hugetlb_pages() -> Check:
     name, pools = "huge pages, reserved", []
     for pool in sorted(Path("/sys/kernel/mm/hugepages").glob("hugepages-*")):
         size_kib = int(re.sub(r"\D", "", pool.name))
-        pools.append((size_kib, int(read(pool / "free_hugepages") or 0), int(read(pool / "nr_hugepages") or 0)))
+        pools.append(
+            (
+                size_kib,
+                int(read_small_file(pool / "free_hugepages") or 0),
+                int(read_small_file(pool / "nr_hugepages") or 0),
+            )
+        )
     if not pools:
         return Check(name, "ok", "the kernel has no hugetlb", "nothing here needs them")
     kept = [f"{free} of {total} pages of {size // 1024} MiB free" for size, free, total in pools if total]
@@ -89,7 +95,7 @@ def hugetlb_pages() -> Check:
 def dev_shm() -> Check:
     """Is there room for the memory that ranks share?"""
     name, path = "/dev/shm", "/dev/shm"
-    mounts = [line.split() for line in (read("/proc/self/mounts") or "").splitlines()]
+    mounts = [line.split() for line in (read_small_file("/proc/self/mounts") or "").splitlines()]
     mount = next((m for m in reversed(mounts) if m[1] == path), None)  # the last one lies on top
     if not os.access(path, os.W_OK):
         found = f"{path} is {'not writable' if Path(path).exists() else 'absent'}"

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
-from nearfield.base.files import read
+from nearfield.base.files import read_small_file
 from nearfield.base.topology import Topology, ranges
 from nearfield.doctor.check import Check
 
@@ -46,7 +46,7 @@ def cpu_quota() -> Check:
 def _cgroup_quotas() -> list[float]:
     """Returns the quotas, in processors, of our cgroup and of those above it, for cgroup 2 and 1."""
     quotas = []
-    for line in (read("/proc/self/cgroup") or "").splitlines():
+    for line in (read_small_file("/proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
@@ -58,15 +58,18 @@ def _cgroup_quotas() -> list[float]:
 
 
 def _quota(folder: Path) -> float | None:
-    both = (read(folder / "cpu.max") or "").split()
+    both = (read_small_file(folder / "cpu.max") or "").split()
     if not both:
-        both = [read(folder / "cpu.cfs_quota_us") or "max", read(folder / "cpu.cfs_period_us") or "100000"]
+        both = [
+            read_small_file(folder / "cpu.cfs_quota_us") or "max",
+            read_small_file(folder / "cpu.cfs_period_us") or "100000",
+        ]
     return None if both[0] in ("max", "-1") else int(both[0]) / int(both[1])
 
 
 def smt() -> Check:
     """Do cores have several PUs that slow each other down?"""
-    active, control = read(CPU / "smt/active"), read(CPU / "smt/control")
+    active, control = read_small_file(CPU / "smt/active"), read_small_file(CPU / "smt/control")
     if active == "1":
         return Check("SMT", "ok", "on", "same-core is a distance; elsewhere a rank has a core to itself")
     return Check("SMT", "ok", f"off ({control or 'unknown to the kernel'})", "there is no same-core distance")
@@ -75,7 +78,7 @@ def smt() -> Check:
 def frequency() -> Check:
     """Is the frequency of the cores held where it is?"""
     name, policies = "frequency", sorted(CPU.glob("cpu[0-9]*/cpufreq/scaling_governor"))
-    governors = sorted({read(path) or "unreadable" for path in policies})
+    governors = sorted({read_small_file(path) or "unreadable" for path in policies})
     if not governors:
         means = "changes of frequency can be neither seen nor ruled out; unstable records say so"
         remedy = "In a virtual machine: fix the frequency on the host."
@@ -88,9 +91,9 @@ def frequency() -> Check:
 
 
 def _boost() -> str:
-    if (turbo_off := read(CPU / "intel_pstate/no_turbo")) is not None:
+    if (turbo_off := read_small_file(CPU / "intel_pstate/no_turbo")) is not None:
         return "off" if turbo_off == "1" else "on"
-    return {"0": "off", "1": "on"}.get(read(CPU / "cpufreq/boost") or "", "unknown")
+    return {"0": "off", "1": "on"}.get(read_small_file(CPU / "cpufreq/boost") or "", "unknown")
 
 
 def load() -> Check:
@@ -109,7 +112,7 @@ def load() -> Check:
 def numa_balancing() -> Check:
     """Does the kernel move pages between NUMA nodes behind our back?"""
     name, nodes = "NUMA balancing", len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
-    setting = read("/proc/sys/kernel/numa_balancing")
+    setting = read_small_file("/proc/sys/kernel/numa_balancing")
     if nodes < 2 or setting in (None, "0"):
         found = f"balancing {'off' if setting in (None, '0') else 'on'}, NUMA nodes: {nodes}"
         return Check(name, "ok", found, "pages stay where they were first touched")
@@ -121,8 +124,10 @@ def numa_balancing() -> Check:
 
 def clock() -> Check:
     """Can time be read without a system call from a clock that does not change its speed?"""
-    source = read("/sys/devices/system/clocksource/clocksource0/current_clocksource") or "unknown"
-    flags = next((ln for ln in (read("/proc/cpuinfo") or "").splitlines() if ln.startswith("flags")), "").split()
+    source = read_small_file("/sys/devices/system/clocksource/clocksource0/current_clocksource") or "unknown"
+    flags = next(
+        (ln for ln in (read_small_file("/proc/cpuinfo") or "").splitlines() if ln.startswith("flags")), ""
+    ).split()
     invariant = {"constant_tsc", "nonstop_tsc"} <= set(flags)
     found = f"clock source {source}" + (f"; {'invariant' if invariant else 'varying'} TSC" if flags else "")
     if invariant or source == "arch_sys_counter" or (not flags and source != "unknown"):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from nearfield.base.errors import NearfieldError
-from nearfield.base.files import chosen, read
+from nearfield.base.files import bracketed_choice, read_small_file
 from nearfield.doctor import copying, kernel, memory
 from nearfield.doctor.check import Check
 
@@ -44,7 +44,7 @@ def shared_heap() -> Check:
     name = "shared heap"
     if problem := _not_here():
         return Check(name, "missing", problem, f"tuning cannot use it; {_UNHARMED}", "Reinstall nearfield.")
-    if read("/proc/sys/vm/overcommit_memory") == "2":
+    if read_small_file("/proc/sys/vm/overcommit_memory") == "2":
         found = "memory is accounted for strictly (vm.overcommit_memory = 2)"
         return Check(name, "missing", found, _UNHARMED, "As root: sysctl vm.overcommit_memory=0.")
     try:
@@ -54,7 +54,7 @@ def shared_heap() -> Check:
         return Check(name, "missing", f"no memfd: {error.strerror}", _UNHARMED, remedy)
     permitted = _ways(permit=False)
     ways = permitted or _ways(permit=True)
-    yama = f"yama/ptrace_scope {read('/proc/sys/kernel/yama/ptrace_scope') or 'absent'}"
+    yama = f"yama/ptrace_scope {read_small_file('/proc/sys/kernel/yama/ptrace_scope') or 'absent'}"
     if not ways:
         found = f"one process may not map another's memory; {yama}"
         return Check(name, "missing", found, "the kernel copies long messages, as in stock", _YAMA)
@@ -91,6 +91,6 @@ def _ways(*, permit: bool) -> list[str]:
 def _pages() -> tuple[str, bool]:
     """Returns in which memory the heap can lie, and whether its pages can be huge."""
     collapsed, asked = (memory.shared_gets_huge(advice) for advice in (kernel.MADV_COLLAPSE, kernel.MADV_HUGEPAGE))
-    setting = chosen(memory.THP / "shmem_enabled") or "absent"
+    setting = bracketed_choice(memory.THP / "shmem_enabled") or "absent"
     found = f"huge pages: MADV_COLLAPSE {collapsed}, on request {asked} (shmem_enabled {setting})"
     return found, "yes" in (collapsed, asked)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nearfield.base.cpu_load import BUSY_SHARE
 from nearfield.base.units import counted
-from nearfield.base.words import listed
+from nearfield.base.words import join_and
 from nearfield.forecast.ceiling import Ceiling, ceilings, delay_seconds, processor_seconds, transfer_seconds
 from nearfield.forecast.prices import Prices
 from nearfield.forecast.ranks import Calls, Rank, State
@@ -122,7 +122,7 @@ class Run:
         if len(world) > expected == 1:
             found.append(f"each of {len(world)} processes was alone in MPI_COMM_WORLD: the launcher is another MPI's")
         if dead := [f"rank {rank.number}" for rank in self.ranks if rank.state is not State.FINALIZED]:
-            found.append(f"{listed(dead[:8])} ended without MPI_Finalize")
+            found.append(f"{join_and(dead[:8])} ended without MPI_Finalize")
         if lost := sum(rank.lost_threads for rank in self.ranks):
             found.append(f"{counted(lost, 'thread')} called MPI beyond those that are recorded")
         if not any(rank.calls for rank in self.ranks):

@@ -8,7 +8,7 @@ from typing import Any
 
 from nearfield.base import own_command
 from nearfield.base.units import counted, format_bytes, format_rounded
-from nearfield.base.words import capital
+from nearfield.base.words import capitalize
 from nearfield.forecast.ceiling import Ceiling, delay_seconds, processor_seconds
 from nearfield.forecast.ranks import Rank
 from nearfield.forecast.run import LOUD, Line, Run
@@ -197,12 +197,12 @@ def traffic_sentence(run: Run) -> str:
 def lines(run: Run) -> Iterator[str | Table]:
     """Yields all three parts, in the order of reading."""
     for sentence in run_sentences(run):
-        yield capital(sentence)
+        yield capitalize(sentence)
     if not run.ceilings:
         return
     yield ""
     yield share_sentence(run)
-    yield capital(traffic_sentence(run))
+    yield capitalize(traffic_sentence(run))
     yield calls_table(run)
     yield ""
     yield ceilings_table(run)

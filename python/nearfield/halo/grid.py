@@ -16,7 +16,7 @@ from nearfield.halo.exchange import Exchange
 from nearfield.halo.field import Field
 from nearfield.halo.interface import Closing, Info, Options, check
 from nearfield.halo.library import communicator, load
-from nearfield.plan.per_side import sides
+from nearfield.plan.per_side import parse_per_side
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -58,8 +58,8 @@ class Grid(Closing):
             raise UsageError(f"a grid has 1 to 3 dimensions, not {dimensions}")
         if dims is not None and len(dims) != dimensions:
             raise UsageError(f"dims is given for {len(dims)} dimensions, but the grid has {dimensions}")
-        self.halo = sides("halo", halo, dimensions)
-        self._asked_periodic, self._asked_dims = sides("periodic", periodic, dimensions), dims
+        self.halo = parse_per_side("halo", halo, dimensions)
+        self._asked_periodic, self._asked_dims = parse_per_side("periodic", periodic, dimensions), dims
         options = Options()
         check(self._library, self._library.nf_grid_options_init(byref(options), sizeof(options)))
         options.dimensions, options.corners, options.reorder = dimensions, corners, reorder
@@ -120,7 +120,7 @@ class Grid(Closing):
             check(self._library, self._library.nf_start(self.handle, handles, count))
             return
         widths = ((c_int * 2) * 3)()
-        for d, (low, high) in enumerate(sides("width", width, len(self.extents))):
+        for d, (low, high) in enumerate(parse_per_side("width", width, len(self.extents))):
             widths[d][0], widths[d][1] = low, high
         check(self._library, self._library.nf_start_width(self.handle, handles, count, widths))
 

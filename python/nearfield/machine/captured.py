@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from nearfield.base import own_command
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.frames import pl
-from nearfield.base.mistakes import mistakes, told
+from nearfield.base.validation_errors import error_messages, format_errors
 from nearfield.machine import quantity as q
 from nearfield.machine import schema as s
 
@@ -42,8 +42,9 @@ def captured(profile: Profile, what: str = "") -> s.DescribedMachine:
     try:
         return _machine(profile)
     except ValidationError as error:
+        found = format_errors(error_messages(error, s.DescribedMachine))
         raise ProfileError(
-            f"{what} is of no machine that can be simulated: {told(mistakes(error, s.DescribedMachine))}",
+            f"{what} is of no machine that can be simulated: {found}",
             "Mend its machine.toml if it was edited by hand; otherwise measure anew with: " + own_command.line("probe"),
         ) from error
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
 
 from nearfield._native import simulation
-from nearfield.base.mistakes import field_at, missing
+from nearfield.base.validation_errors import field_at, missing_key
 from nearfield.machine.schema import (
     HARDWARE,
     Cache,
@@ -68,7 +68,7 @@ def _missing(key: str) -> str:
     """Returns a sentence about a required key; the schema says where the key is required."""
     location = tuple(int(part) if part.isdecimal() else part for part in re.findall(r"\w+", key))
     info = field_at(DescribedMachine, location)
-    return missing(DescribedMachine, location, needed_where(info) if info else "")
+    return missing_key(DescribedMachine, location, needed_where(info) if info else "")
 
 
 def _caches(machine: DescribedMachine) -> Checks:

@@ -11,12 +11,12 @@ from pydantic import BaseModel
 
 from nearfield.base import own_command
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.base.files import content_of
+from nearfield.base.files import read_file
 from nearfield.base.toml import parse_toml
-from nearfield.base.words import sentence, suggestion
+from nearfield.base.words import as_sentence, suggest
 from nearfield.machine.captured import captured
 from nearfield.machine.nearest import nearest
-from nearfield.machine.partial import also_wrong
+from nearfield.machine.partial import extra_checks
 from nearfield.machine.quantity import Sourced
 from nearfield.machine.schema import DescribedMachine
 from nearfield.profile import load
@@ -40,7 +40,7 @@ def load_machine(name: str) -> DescribedMachine:
         return _of_profile(name)
     path, content = found
     try:
-        return parse_toml(DescribedMachine, content, path, "Mend it.", also_wrong)
+        return parse_toml(DescribedMachine, content, path, "Mend it.", extra_checks)
     except ProfileError as error:
         raise ProfileError(error.message, _remedy(content)) from error
 
@@ -62,14 +62,14 @@ def machine_text(name: str) -> tuple[Path, bytes] | None:
     """Returns the path and the content of the file that describes a machine; None if the name is that of a measured
     profile. Raises UsageError if there is neither."""
     files = machine_files()
-    near = sentence(suggestion(name, files))
+    near = as_sentence(suggest(name, files))
     path = Path(name) if name.endswith(".toml") else files.get(name)
     try:
         if path is None and name and Path(name, DESCRIBED).is_file():
             path = Path(name, DESCRIBED)
         if path is None and name and Path(name, RUN).is_file():
             return None
-        content = content_of(path) if path else None
+        content = read_file(path) if path else None
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         cause = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"the file '{name}' cannot be read: {cause}", near) from error

@@ -8,17 +8,17 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from nearfield.base.mistakes import Location, Mistakes, dotted, unwrapped
+from nearfield.base.validation_errors import Location, ValidationErrors, key_path, unwrap
 from nearfield.machine.checks import problems
 from nearfield.machine.quantity import Sourced, Valued
 from nearfield.machine.schema import DescribedMachine
 
 
-def also_wrong(values: dict[str, Any], error: ValidationError) -> list[str]:
+def extra_checks(values: dict[str, Any], error: ValidationError) -> list[str]:
     """Returns what the checks of several keys find in the valid parts of a file. Returns nothing if `error` comes from
     these checks, which have then told everything."""
     causes = [one.get("ctx", {}).get("error") for one in error.errors()]
-    if any(isinstance(cause, Mistakes) for cause in causes):
+    if any(isinstance(cause, ValidationErrors) for cause in causes):
         return []
     part = _Part({one["loc"] for one in error.errors() if one["type"] != "value_error"})
     machine = part.table(DescribedMachine, values, ())
@@ -46,8 +46,8 @@ class _Part:
         return made
 
     def _value(self, model: type[BaseModel], name: str, value: Any, at: Location) -> Any:
-        kind, _ = unwrapped(model.model_fields[name].annotation)
-        if get_origin(kind) is list and _is_table(inner := unwrapped(get_args(kind)[0])[0]):
+        kind, _ = unwrap(model.model_fields[name].annotation)
+        if get_origin(kind) is list and _is_table(inner := unwrap(get_args(kind)[0])[0]):
             items = enumerate(value) if isinstance(value, list) else ()
             return [self.table(inner, item, (*at, name, place)) for place, item in items]
         if not _is_table(kind):
@@ -65,7 +65,7 @@ class _Part:
     def _ask_for_source(self, made: Sourced, at: Location) -> None:
         known = all(hasattr(made, name) for name in ("kind", "source", "reason", "claims"))
         if at not in self._wrong and known and (problem := made.origin_problem()):
-            self.without_source.append(f"{dotted(at)}: {problem}")
+            self.without_source.append(f"{key_path(at)}: {problem}")
 
 
 def _without_source(kind: type[BaseModel], value: Any) -> Valued | None:

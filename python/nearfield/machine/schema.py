@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 from pydantic.fields import FieldInfo
 
 from nearfield._native import memory
-from nearfield.base.mistakes import Mistakes
 from nearfield.base.toml import Table
+from nearfield.base.validation_errors import ValidationErrors
 from nearfield.machine import quantity as q
 from nearfield.machine.communication import Communication
 
@@ -254,5 +254,5 @@ class DescribedMachine(Table):
         from nearfield.machine.checks import problems  # it needs the tables above
 
         if found := problems(self):
-            raise Mistakes(found)
+            raise ValidationErrors(found)
         return self

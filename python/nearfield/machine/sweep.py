@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from nearfield.base.errors import UsageError
-from nearfield.base.mistakes import mistakes, told
 from nearfield.base.units import parse_bytes
-from nearfield.base.words import sentence, suggestion
+from nearfield.base.validation_errors import error_messages, format_errors
+from nearfield.base.words import as_sentence, suggest
 from nearfield.machine.quantity import Sourced, facts, is_size
 from nearfield.machine.schema import DescribedMachine
 from nearfield.profile.records import SWEPT
@@ -58,7 +58,7 @@ def parse_sweep(text: str, machine: DescribedMachine) -> Sweep:
     if not equals or not values:
         raise UsageError(f"--sweep '{text}': there is no range", FORM)
     if key not in known:
-        raise UsageError(f"{machine.name} has no key '{key}'", sentence(suggestion(key, known)))
+        raise UsageError(f"{machine.name} has no key '{key}'", as_sentence(suggest(key, known)))
     fact = known[key]
     if isinstance(fact.plain, list):
         raise UsageError(f"--sweep {key}: its value is a list", "Take a key that holds one number or word.")
@@ -89,7 +89,7 @@ def changed(machine: DescribedMachine, setting: Setting) -> DescribedMachine:
     except ValidationError as error:
         words = ", ".join(f"{key}={value}" for key, value in setting)
         raise UsageError(
-            f"{machine.name} cannot have {words}: {told(mistakes(error, DescribedMachine))}",
+            f"{machine.name} cannot have {words}: {format_errors(error_messages(error, DescribedMachine))}",
             "Take other values, or change the keys that it names in a file of your own.",
         ) from error
 

@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import AwareDatetime
 
 from nearfield.base.errors import UsageError
-from nearfield.base.words import suggestion
+from nearfield.base.words import suggest
 
 LARGEST_SIZE = (1 << 31) - 1  # MPI counts are ints
 
@@ -65,7 +65,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.tier not in TIERS:
-            raise UsageError(f"there is no tier '{self.tier}'", suggestion(self.tier, TIERS))
+            raise UsageError(f"there is no tier '{self.tier}'", suggest(self.tier, TIERS))
         if self.budget_s is not None and not self.budget_s > 0:
             raise UsageError(f"--budget {self.budget_s:g}: must be more than 0 seconds")
         for which in self.only:

@@ -18,7 +18,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.base.files import content_of, writing
+from nearfield.base.files import os_errors_as_profile_errors, read_file
 from nearfield.measure.request import Request
 from nearfield.measure.row import Row
 
@@ -57,7 +57,7 @@ class Work:
         """Returns the request of the interrupted probe."""
         self._require_ours()
         try:
-            return _REQUESTS.validate_json(content_of(self.folder / _REQUEST), strict=True)
+            return _REQUESTS.validate_json(read_file(self.folder / _REQUEST), strict=True)
         except FileNotFoundError as error:
             raise UsageError(
                 f"there is nothing to resume at {self._out}", "start a new probe without --resume"
@@ -84,7 +84,7 @@ class Work:
         """Holds the folder, with this request in it, against other probes; if `fresh`, it first empties it."""
         from filelock import FileLock, Timeout  # takes a while, and few verbs hold a folder
 
-        with writing(self.folder, _ELSEWHERE):
+        with os_errors_as_profile_errors(self.folder, _ELSEWHERE):
             self._make_folder()
             lock = FileLock(self.folder / _LOCK, timeout=0, mode=0o600, fallback_to_soft=False)  # follows no link
             try:
@@ -94,7 +94,7 @@ class Work:
                     f"another probe is measuring into {self._out}", "wait for it, or use another --out"
                 ) from error
         try:
-            with writing(self.folder, _ELSEWHERE):
+            with os_errors_as_profile_errors(self.folder, _ELSEWHERE):
                 self._set_up(request, fresh)
             yield
         except FileNotFoundError as error:
@@ -134,7 +134,7 @@ class Work:
     def read_spent(self) -> dict[str, float]:
         """Returns the seconds of earlier sittings, of each launch by its name and of all as "total"."""
         try:
-            return _SECONDS.validate_json(content_of(self.folder / _SPENT), strict=True)
+            return _SECONDS.validate_json(read_file(self.folder / _SPENT), strict=True)
         except (OSError, ValueError):
             return {}
 
@@ -147,7 +147,7 @@ class Work:
         if samples is None:
             shutil.rmtree(self.folder, ignore_errors=True)
             return
-        with writing(samples, _ELSEWHERE):
+        with os_errors_as_profile_errors(samples, _ELSEWHERE):
             for name in (_LOCK, _SPENT, _REQUEST):
                 (self.folder / name).unlink(missing_ok=True)
             samples.mkdir()  # whoever may read the profile may read the samples

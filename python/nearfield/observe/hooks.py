@@ -17,7 +17,7 @@ from pathlib import Path
 from nearfield import _native
 from nearfield.base import disk_cache
 from nearfield.base.errors import MpiError, UsageError
-from nearfield.base.files import write_whole
+from nearfield.base.files import atomic_write
 
 LIBRARY = "libnearfield_observe.so"
 _COPIES = ("memcpy", "memmove", "memset")
@@ -104,7 +104,7 @@ def _specs(language: Language) -> Path:
     file = folder / f"{zlib.crc32(text.encode()):08x}.specs"
     if not file.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(file, text.encode(), "Set NEARFIELD_CACHE to a folder that can be written.")
+        atomic_write(file, text.encode(), "Set NEARFIELD_CACHE to a folder that can be written.")
     return file
 
 

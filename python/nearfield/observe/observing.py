@@ -18,7 +18,7 @@ from nearfield import mpi
 from nearfield._native import stream
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, MpiError, UsageError
-from nearfield.base.files import writing
+from nearfield.base.files import os_errors_as_profile_errors
 from nearfield.base.frames import pl
 from nearfield.mpi.detect_command import Recognised, installation_of, of_launcher, program_at, recognise
 from nearfield.mpi.run_child import run_as_child
@@ -279,7 +279,10 @@ def _write_places(folder: Path, places: set[tuple[str, int]], recorder: str) -> 
         "flops": [flops.get(place, 0.0) for place, _ in found],
     }
     where = folder / trace.PLACES
-    with writing(where, "Give another folder with --out, on a disk with room."), where.open("wb") as file:
+    with (
+        os_errors_as_profile_errors(where, "Give another folder with --out, on a disk with room."),
+        where.open("wb") as file,
+    ):
         pl.DataFrame(columns, schema=trace.PLACE_COLUMNS).write_parquet(file)
 
 

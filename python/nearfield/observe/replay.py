@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nearfield._native import replay, stream
 from nearfield.base.errors import NearfieldError, UsageError
-from nearfield.base.words import listed
+from nearfield.base.words import join_and
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.measure.sim.mpi_shards import Alone
@@ -146,7 +146,7 @@ def run(
     began = {name for rank in found.ranks for name in rank.regions}
     for name in regions if shards.number == 0 else ():
         if name not in began:
-            there = f"it has {listed(sorted(began))}" if began else "observe it with --region, or call MPI_Pcontrol"
+            there = f"it has {join_and(sorted(began))}" if began else "observe it with --region, or call MPI_Pcontrol"
             raise UsageError(f"the program has no region '{name}'", there)
     return Replay(cluster, found, line_of)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from nearfield.base.words import listed
+from nearfield.base.words import join_and
 
 _CODE = "TtWwi"  # nm's letters for functions: global, local, weak, indirect
 _DEBIAN = "-dbgsym"
@@ -74,11 +74,13 @@ def how_to_name(objects: Iterable[str]) -> str:
         return ""
     packages = sorted({package for path in paths if (package := debugging_package(path))})
     names = sorted({Path(path).name for path in paths})
-    which = listed(names[:_MOST_NAMED]) if len(names) <= _MOST_NAMED else f"{listed(names[:_MOST_NAMED])} and others"
+    which = (
+        join_and(names[:_MOST_NAMED]) if len(names) <= _MOST_NAMED else f"{join_and(names[:_MOST_NAMED])} and others"
+    )
     remedy = "use files with symbols (compiled with -g, not stripped)"
     if packages:
         archive = " from Debian's debug archive" if packages[0].endswith(_DEBIAN) else ""
-        remedy = f"install {listed(packages)}{archive}"
+        remedy = f"install {join_and(packages)}{archive}"
     return (
         f"some functions in {which} have no names, because the files are stripped; to see names, {remedy}, and observe "
         "again"

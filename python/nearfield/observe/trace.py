@@ -18,7 +18,7 @@ from typing import Literal
 from nearfield._native import stream
 from nearfield.base import own_command
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError
-from nearfield.base.files import content_of, write_whole, writing
+from nearfield.base.files import atomic_write, os_errors_as_profile_errors, read_file
 from nearfield.base.toml import SCHEMA_VERSION, Table, dump_toml, parse_toml
 
 FILE = "trace.toml"
@@ -61,7 +61,7 @@ class Trace:
         """Raises ProfileError if there is no trace in the folder."""
         self.folder = folder
         try:
-            content = content_of(folder / FILE)
+            content = read_file(folder / FILE)
         except OSError as error:
             remedy = f"name a folder that {own_command.line('observe')} made"
             raise ProfileError(f"there is no trace in {folder}: {error.strerror}", remedy) from error
@@ -132,7 +132,7 @@ def new_folder(folder: Path, about: TraceFile, force: bool) -> None:
     check_folder(folder, force)
     if (folder / FILE).is_file():
         shutil.rmtree(folder)
-    with writing(folder, _NO_ROOM):
+    with os_errors_as_profile_errors(folder, _NO_ROOM):
         folder.mkdir(parents=True, exist_ok=True)
     write(folder, about)
 
@@ -140,4 +140,4 @@ def new_folder(folder: Path, about: TraceFile, force: bool) -> None:
 def write(folder: Path, about: TraceFile) -> None:
     """Writes trace.toml."""
     text = dump_toml(about, "How this trace came to be.", "docs/explanation/observing.md")
-    write_whole(folder / FILE, text, _NO_ROOM)
+    atomic_write(folder / FILE, text, _NO_ROOM)

@@ -9,7 +9,7 @@ from nearfield._native import Costs, Link, costs_text, default_costs, parse_cost
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
 from nearfield.base.frames import pl
-from nearfield.base.words import capital, suggestion
+from nearfield.base.words import capitalize, suggest
 from nearfield.machine import DescribedMachine
 from nearfield.machine.communication import Communication, Mode
 from nearfield.plan.from_profile import DOUBLE_BYTES, costs_of
@@ -109,7 +109,7 @@ def mode_of(machine: DescribedMachine, name: str | None = None) -> Mode:
     if name is None:
         return communication.mode[0]
     if name not in modes:
-        raise UsageError(f"{machine.name} has no mode '{name}'", capital(suggestion(name, modes)))
+        raise UsageError(f"{machine.name} has no mode '{name}'", capitalize(suggest(name, modes)))
     return modes[name]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from nearfield.base.errors import UsageError
 
 
-def sides(name: str, given: Any, dimensions: int) -> tuple[tuple[int, int], ...]:
+def parse_per_side(name: str, given: Any, dimensions: int) -> tuple[tuple[int, int], ...]:
     """Returns (low, high) of each dimension, from one value for all sides, or per dimension a value or (low, high)."""
     each = [given] * dimensions if isinstance(given, int) else list(given)
     if len(each) != dimensions:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nearfield._native import Costs, Plan, PlanRequest, plans
 from nearfield.base.errors import UsageError
-from nearfield.plan.per_side import sides
+from nearfield.plan.per_side import parse_per_side
 
 DIMENSIONS = 3
 MOST = 10**9
@@ -39,8 +39,8 @@ def splits(
     request = PlanRequest()
     request.dimensions = len(extents)
     request.extents = [1] * unused + list(extents)
-    request.halo = [(0, 0)] * unused + list(sides("halo", halo, len(extents)))
-    around = sides("periodic", periodic, len(extents))
+    request.halo = [(0, 0)] * unused + list(parse_per_side("halo", halo, len(extents)))
+    around = parse_per_side("periodic", periodic, len(extents))
     request.periodic = [(False, False)] * unused + [(bool(low), bool(high)) for low, high in around]
     request.corners = corners
     request.ranks, request.ranks_per_node = ranks, ranks_per_node or ranks

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nearfield.base.frames import pl
 from nearfield.base.units import format_ratio
-from nearfield.base.words import listed
+from nearfield.base.words import join_and
 from nearfield.profile.compare import Change, Comparison, declared_metrics
 from nearfield.profile.differences import where_words
 
@@ -87,7 +87,7 @@ def judge(comparison: Comparison, runs: tuple[Run, Run], limits: Limits) -> Gate
     }
     verdicts = {one.verdict for one in scenarios.values()}
     unfinished = [name for name, run in zip("AB", runs, strict=True) if not run.complete]
-    reasons = [f"profile {listed(unfinished)} is incomplete"] if unfinished else []
+    reasons = [f"profile {join_and(unfinished)} is incomplete"] if unfinished else []
     reasons += [f"{name}: {one.reason}" for name, one in scenarios.items() if one.verdict == "not decided"]
     reasons += [] if scenarios else ["the two profiles have no time that could be compared"]
     if "slower" in verdicts:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.frames import pl
 from nearfield.base.units import UNITS
-from nearfield.base.words import sentence, suggestion
+from nearfield.base.words import as_sentence, suggest
 
 Type = Literal["String", "Int64", "Float64", "Boolean"]  # of polars
 
@@ -109,7 +109,7 @@ def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
     exist."""
     for name, value in wanted.items():
         if name not in records.columns:
-            raise UsageError(f"records have no column '{name}'", sentence(suggestion(name, records.columns)))
+            raise UsageError(f"records have no column '{name}'", as_sentence(suggest(name, records.columns)))
         values = list(value) if isinstance(value, (list, tuple, set)) else [value]
         if records[name].dtype == pl.Float64:
             values = [float(v) if isinstance(v, int) else v for v in values]

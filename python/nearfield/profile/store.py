@@ -23,7 +23,7 @@ from typing import Any
 
 from nearfield.base import own_command
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.base.files import content_of
+from nearfield.base.files import read_file
 from nearfield.base.frames import pl
 from nearfield.base.toml import SCHEMA_VERSION, dump_toml, parse_toml
 from nearfield.base.units import format_bytes
@@ -170,7 +170,7 @@ def _require_profile(folder: Path) -> None:
 
 def _read(path: Path) -> bytes:
     try:
-        return content_of(path)
+        return read_file(path)
     except OSError as error:
         raise ProfileError(f"cannot read {path}: {error.strerror}") from error
 

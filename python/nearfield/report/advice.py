@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nearfield.base.words import sentence
+from nearfield.base.words import as_sentence
 from nearfield.notes import Note
 from nearfield.notes.text import loss_text, place_text
 from nearfield.ui.html import raw, tag, text
@@ -28,9 +28,9 @@ def advice_section(advised: Advised | None) -> str:
         return ""
     told = tag("ol", "".join(map(_item, advised.notes)), class_="findings") if advised.notes else ""
     first = [*(f"Warning: {warning}" for warning in advised.warnings), advised.headline]
-    told = "".join(tag("p", text(sentence(line))) for line in first if line) + told
+    told = "".join(tag("p", text(as_sentence(line))) for line in first if line) + told
     intro = tag("p", f"Losses at the calls of {tag('code', raw(advised.command))}, most first.")
-    remarks = "".join(tag("p", text(sentence(remark)), class_="quiet") for remark in advised.remarks)
+    remarks = "".join(tag("p", text(as_sentence(remark)), class_="quiet") for remark in advised.remarks)
     return tag("section", tag("h2", "What this program loses") + intro + told + remarks, id="advice")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from nearfield.base import own_command
 from nearfield.base.units import format_ratio, format_value
-from nearfield.base.words import capital
+from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.compare import (
     DEFAULT_THRESHOLD,
@@ -129,7 +129,7 @@ def _headline(profiles: Mapping[str, Profile]) -> str:
         f"{name}: {verdict_line(first, other)}" for name, other in zip(list(profiles)[1:], others, strict=True)
     )
     if len(others) == 1:
-        alike = capital(verdict_line(first, others[0]))
+        alike = capitalize(verdict_line(first, others[0]))
     return tag("h1", title) + tag("p", text(alike), class_="facts-line")
 
 
@@ -151,7 +151,7 @@ def _differences(profiles: Mapping[str, Profile], name: str) -> str:
     numbers += all_of_them if len(changes) > MOST_CHANGES else ""
     parts = [
         tag("h3", f"{raw(name)} (B) against {raw(first)} (A)"),
-        tag("p", text(capital(_counted(found)) + "."), class_=f"whole {verdict.replace(' ', '-')}"),
+        tag("p", text(capitalize(_counted(found)) + "."), class_=f"whole {verdict.replace(' ', '-')}"),
         folded("what was compared all the same", numbers) if verdict == "cannot tell" else numbers,
         folded("machine, MPI and run, where they differ", _side_by_side(set_ups(a, b))),
         folded("control variables of the MPI that differ", _side_by_side(variables(a, b))),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nearfield.base.units import format_bytes
-from nearfield.base.words import sentence
+from nearfield.base.words import as_sentence
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, is_network, one_per_distance
 from nearfield.report.findings.buffer_state import LEAST, best_gains
@@ -73,7 +73,7 @@ def _while_cached(profile: Profile, place: Place | None) -> Rule:
         parts.append(f"received data is in the cache at {kept} of {len(cached)} sizes")
         numbers["cached_sizes"] = kept
         seen.append(kept * 2 > len(cached))
-    return Rule(1, up_to, advice, "supported" if all(seen) else "not seen here", sentence("; ".join(parts)), numbers)
+    return Rule(1, up_to, advice, "supported" if all(seen) else "not seen here", as_sentence("; ".join(parts)), numbers)
 
 
 def _across_nodes(profile: Profile, place: Place | None) -> Rule:
@@ -90,7 +90,7 @@ def _across_nodes(profile: Profile, place: Place | None) -> Rule:
         return Rule(2, where, advice, "not measured", _TOO_FEW)
     gone = sum(c <= GONE for c in cached.values())
     status: Status = "supported" if gone * 2 > len(cached) else "not seen here"
-    evidence = sentence(f"received data comes from memory at {gone} of {len(cached)} sizes")
+    evidence = as_sentence(f"received data comes from memory at {gone} of {len(cached)} sizes")
     return Rule(2, where, advice, status, evidence, {"gone_sizes": gone, "sizes": len(cached)})
 
 
@@ -115,7 +115,7 @@ def _inside(profile: Profile, place: Place | None) -> Rule:
     if gap.gone_from:
         parts.append(f"it first has to come from memory at {format_bytes(gap.gone_from)}")
     numbers = {"cached_sizes": kept, "sizes": len(cached)} | ({"gone_from": gap.gone_from} if gap.gone_from else {})
-    return Rule(3, where, advice, status, sentence("; ".join(parts)), numbers)
+    return Rule(3, where, advice, status, as_sentence("; ".join(parts)), numbers)
 
 
 def _within(cached: dict[int, float], low: int, high: int | None) -> dict[int, float]:

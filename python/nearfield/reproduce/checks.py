@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from nearfield.base.words import suggestion
+from nearfield.base.words import suggest
 from nearfield.reproduce.here.questions import QUESTIONS
 from nearfield.reproduce.judges import JUDGES
 
@@ -37,7 +37,7 @@ def profiles_of(statement: Statement) -> list[str]:
 def _of_statement(paper: Paper, statement: Statement) -> Iterator[str]:
     for name in profiles_of(statement):
         if name not in paper.profile:
-            yield f"there is no profile '{name}'; {suggestion(name, paper.profile)}"
+            yield f"there is no profile '{name}'; {suggest(name, paper.profile)}"
     if statement.judge:
         yield from _of_judge(statement.judge, statement.number, statement.than)
     if statement.here:
@@ -47,7 +47,7 @@ def _of_statement(paper: Paper, statement: Statement) -> Iterator[str]:
 def _of_judge(name: str, number: object, than: object) -> Iterator[str]:
     judge = JUDGES.get(name)
     if judge is None:
-        yield f"there is no judge '{name}'; {suggestion(name, JUDGES)}"
+        yield f"there is no judge '{name}'; {suggest(name, JUDGES)}"
         return
     if judge.of_number != (number is not None):
         yield f"the judge '{name}' {'needs a' if judge.of_number else 'takes no'} number"
@@ -58,10 +58,10 @@ def _of_judge(name: str, number: object, than: object) -> Iterator[str]:
 def _of_here(paper: Paper, statement: Statement, here: Here) -> Iterator[str]:
     if here.asks:
         if here.asks not in QUESTIONS:
-            yield f"there is no question '{here.asks}'; {suggestion(here.asks, QUESTIONS)}"
+            yield f"there is no question '{here.asks}'; {suggest(here.asks, QUESTIONS)}"
         return
     if here.profile not in paper.here:
-        yield f"there is no live profile '{here.profile}'; {suggestion(here.profile, paper.here)}"
+        yield f"there is no live profile '{here.profile}'; {suggest(here.profile, paper.here)}"
     if statement.rule and not here.judge:
         return
     judge = here.judge or statement.judge

@@ -10,7 +10,7 @@ from pydantic import Field, FiniteFloat, ValidationError, field_validator
 
 from nearfield.base import own_command
 from nearfield.base.errors import ProfileError
-from nearfield.base.files import content_of, write_whole
+from nearfield.base.files import atomic_write, read_file
 from nearfield.base.toml import Table
 from nearfield.base.units import counted
 from nearfield.reproduce.writers import WRITERS
@@ -190,14 +190,14 @@ _PROFILES = ("simulated", "missing")
 
 def save(folder: Path, reproduction: Reproduction) -> None:
     """Writes the reproduction into its folder, whole or not at all."""
-    write_whole(folder / FILE, reproduction.model_dump_json(indent=1).encode(), "Give another folder with --out.")
+    atomic_write(folder / FILE, reproduction.model_dump_json(indent=1).encode(), "Give another folder with --out.")
 
 
 def load(folder: Path) -> Reproduction:
     """Returns the reproduction in a folder. Raises ProfileError if there is none, or it is damaged."""
     path = folder / FILE
     try:
-        return Reproduction.model_validate_json(content_of(path))
+        return Reproduction.model_validate_json(read_file(path))
     except (OSError, ValidationError) as error:
         cause = error.strerror if isinstance(error, OSError) else f"{error.error_count()} of its keys are wrong"
         raise ProfileError(

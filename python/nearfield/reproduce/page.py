@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nearfield.base import own_command
 from nearfield.base.units import counted
-from nearfield.base.words import capital
+from nearfield.base.words import capitalize
 from nearfield.reproduce.behind import behind
 from nearfield.reproduce.outcome import (
     Answer,
@@ -120,7 +120,7 @@ def _reading(paper: JudgedPaper) -> str:
     statements = [one for claim in paper.claims for one in claim.statements]
     shown = sum(1 for one in statements if one.not_counted)
     unknown = sum(1 for one in statements if one.holds is None and not one.not_counted)
-    told = capital(f"{standing([paper])}.")
+    told = capitalize(f"{standing([paper])}.")
     if shown:
         told += f" {shown} more {'is' if shown == 1 else 'are'} shown, but not counted."
     if unknown:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
-from nearfield.base.files import content_of
+from nearfield.base.files import read_file
 from nearfield.base.toml import parse_toml
-from nearfield.base.words import suggestion
+from nearfield.base.words import suggest
 from nearfield.reproduce.schema import Claim, Paper
 
 _REMEDY = "Mend that line; papers/S0/claims.toml of nearfield shows what claims look like."
@@ -26,7 +26,7 @@ def paper_files() -> dict[str, Path]:
 def load_paper(name: str) -> Paper:
     """Returns the paper. Raises ProfileError that names the file and the wrong key."""
     path = paper_files()[name]
-    return parse_toml(Paper, content_of(path), path, _REMEDY)
+    return parse_toml(Paper, read_file(path), path, _REMEDY)
 
 
 def choose(names: list[str]) -> list[tuple[Paper, list[Claim]]]:
@@ -37,7 +37,7 @@ def choose(names: list[str]) -> list[tuple[Paper, list[Claim]]]:
         if name not in known:
             raise UsageError(
                 f"there is no claim '{name}'",
-                f"{suggestion(name, known)}; all of them: {own_command.line('reproduce', '--list')}",
+                f"{suggest(name, known)}; all of them: {own_command.line('reproduce', '--list')}",
             )
     chosen = [(p, [c for c in p.claim if not names or p.name in names or c.id in names]) for p in papers]
     return [(paper, claims) for paper, claims in chosen if claims]

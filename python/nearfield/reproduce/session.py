@@ -14,7 +14,7 @@ from typing import Any
 import nearfield
 from nearfield import profile
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.base.files import writing
+from nearfield.base.files import os_errors_as_profile_errors
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.request import Request
@@ -133,7 +133,7 @@ def opened(out: Path) -> Store:
     journal = out / KEPT
     if out.exists() and not journal.exists() and any(out.iterdir()):
         raise ProfileError(f"{out} is in the way: it is not of a reproduction", "Give another folder with --out.")
-    with writing(out, "Give another folder with --out."):
+    with os_errors_as_profile_errors(out, "Give another folder with --out."):
         out.mkdir(parents=True, exist_ok=True)
         journal.touch()
         return Store(journal)

@@ -12,7 +12,7 @@ from pathlib import Path
 import islpy as isl
 
 from nearfield.base.errors import UsageError
-from nearfield.base.files import content_of
+from nearfield.base.files import read_file
 from nearfield.rewrite.accesses import unknown_call
 from nearfield.rewrite.aliases import Aliases, Assumed
 from nearfield.rewrite.because import joined, reason_of_order
@@ -92,7 +92,7 @@ def read(path: Path) -> str:
     Fortran."""
     check_language(path)
     try:
-        data = content_of(path)
+        data = read_file(path)
         data.decode("utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nearfield.base.errors import UsageError
-from nearfield.base.files import content_of
+from nearfield.base.files import read_file
 
 _WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-Xlinker", "-L", "-l")
 _DROPPED = ("-c", "-S", "-E", "-M", "-MM", "-MD", "-MMD", "-MP", "-pipe")
@@ -54,7 +54,7 @@ def _entries(database: Path) -> Iterator[Entry]:
     """Yields the entries. Raises UsageError that names the file, and the number of an entry that is wrong."""
     path = _named(database)
     try:
-        found = json.loads(content_of(path))
+        found = json.loads(read_file(path))
     except OSError as error:
         remedy = "CMake writes it with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON."
         raise UsageError(f"{path} cannot be read: {error.strerror}", remedy) from error

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from nearfield.base import own_command
 from nearfield.base.cpu_load import BUSY_SHARE
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError
-from nearfield.base.files import content_of, write_whole, writing
+from nearfield.base.files import atomic_write, os_errors_as_profile_errors, read_file
 from nearfield.base.toml import Table, dump_toml, parse_toml
 from nearfield.base.topology import DISTANCES, Topology
 from nearfield.base.units import counted, format_bytes
@@ -324,7 +324,7 @@ def _listed(folder: Path) -> str:
 def load_rules(path: Path) -> Rules:
     """Reads and checks rules. Errors name the file, the key and its valid values."""
     try:
-        content = content_of(path)
+        content = read_file(path)
     except OSError as error:
         raise UsageError(
             f"cannot read {path}: {error.strerror}", f"make one with: {own_command.line('tune')}"
@@ -355,9 +355,9 @@ def save_rules(rules: Rules, path: Path) -> None:
 
 
 def _write(path: Path, text: bytes, *, keep: bool) -> None:
-    with writing(path, "choose another file with --out"):
+    with os_errors_as_profile_errors(path, "choose another file with --out"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text, "choose another file with --out", keep=keep)
+    atomic_write(path, text, "choose another file with --out", keep=keep)
 
 
 def mismatches(rules: Rules, family: str, version: str, machine: MachineTable) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nearfield._native import trace
 from nearfield.base.errors import UsageError
-from nearfield.base.words import sentence, suggestion
+from nearfield.base.words import as_sentence, suggest
 from nearfield.simulate.memory import Memory
 from nearfield.simulate.source import Source
 
@@ -44,7 +44,7 @@ class TraceRun:
         self.formats: list[str] = []  # of the traces so far
         self._guarded = guarded
         if choice.format and choice.format not in formats():
-            remedy = sentence(suggestion(choice.format, formats()))
+            remedy = as_sentence(suggest(choice.format, formats()))
             raise UsageError(f"there is no format of traces '{choice.format}'", remedy)
 
     @property

@@ -26,7 +26,7 @@ from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
 from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.topology import DISTANCES, Topology
 from nearfield.base.units import format_seconds
-from nearfield.base.words import suggestion
+from nearfield.base.words import suggest
 from nearfield.rules.criterion import SIZES, confirmed_cases, searched_cases
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.knobs import KnobFile, Settings, find_knobs
@@ -190,7 +190,7 @@ class Tuning:
         there = topology.representatives()
         for distance in self.request.distances:
             if distance not in there:
-                raise UsageError(f"no pair here has the distance '{distance}'", suggestion(distance, there))
+                raise UsageError(f"no pair here has the distance '{distance}'", suggest(distance, there))
         if not there:
             raise MeasurementError("tune needs two cores to send messages between; there is one")
         return {d: pair for d, pair in there.items() if d in (self.request.distances or there)}

@@ -17,9 +17,9 @@ from io import FileIO
 from pathlib import Path
 
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.base.files import writing
+from nearfield.base.files import os_errors_as_profile_errors
 from nearfield.base.units import counted
-from nearfield.base.words import listed
+from nearfield.base.words import join_and
 from nearfield.tune.kept import ANEW, Kept, LaunchLine, Line, RequestLine, RuleLine, TrialLine, UndecidedLine, read_line
 from nearfield.tune.request import Request
 
@@ -42,7 +42,7 @@ class Unfinished(Kept):
         self._file = self._opened(resume)
         with self._file:
             self._lock()
-            with writing(self.path, _ANOTHER):
+            with os_errors_as_profile_errors(self.path, _ANOTHER):
                 self._read()
             yield self
 
@@ -64,7 +64,7 @@ class Unfinished(Kept):
     def begun(self, request: Request) -> None:
         """Empties the file and writes the request as its first line."""
         assert self._file
-        with writing(self.path, _ANOTHER):
+        with os_errors_as_profile_errors(self.path, _ANOTHER):
             self._file.truncate(0)
         self.lines.clear()
         self.damaged = 0
@@ -75,7 +75,7 @@ class Unfinished(Kept):
         super().add(line)
         assert self._file
         text = line.model_dump_json().encode() + b"\n"
-        with writing(self.path, _ANOTHER):
+        with os_errors_as_profile_errors(self.path, _ANOTHER):
             if self._file.write(text) != len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file)
@@ -87,7 +87,7 @@ class Unfinished(Kept):
         }
         told = [counted(number[TrialLine], "finished trial")]
         told += [counted(number[LaunchLine], "confirming launch", "confirming launches")] if number[LaunchLine] else []
-        return listed(told + ([counted(number[RuleLine], "rule")] if number[RuleLine] else []))
+        return join_and(told + ([counted(number[RuleLine], "rule")] if number[RuleLine] else []))
 
     def undecided(self) -> bool:
         """Returns whether a sitting ended without a verdict, so that a later one can go on."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nearfield import __version__
-from nearfield.base.files import write_whole
+from nearfield.base.files import atomic_write
 
 
 def text(value: object) -> str:
@@ -87,7 +87,7 @@ def framed(
 
 def write_page(path: Path, page: str) -> Path:
     """Writes a page, whole or not at all, and returns its path. ProfileError if that cannot be."""
-    write_whole(path, page, "Give another place with -o FILE.")
+    atomic_write(path, page, "Give another place with -o FILE.")
     return path
 
 

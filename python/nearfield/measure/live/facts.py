@@ -7,7 +7,7 @@ import platform
 import socket
 from pathlib import Path
 
-from nearfield.base.files import chosen, read
+from nearfield.base.files import bracketed_choice, read_small_file
 from nearfield.base.topology import CacheKind, Topology
 from nearfield.profile.schema import Cache, Host, Machine, MachineClock, Memory, Pages
 
@@ -35,7 +35,7 @@ def capture_host(topology: Topology) -> Host:
         name=socket.gethostname(),
         kernel=f"{platform.system()} {platform.release()}",
         cpus=topology.pus,
-        governor=read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
+        governor=read_small_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
         load_1m=os.getloadavg()[0],
         virtual=_hypervisor(),
     )
@@ -62,17 +62,17 @@ def _caches(topology: Topology) -> list[Cache]:
 
 def _pages() -> Pages:
     thp = Path("/sys/kernel/mm/transparent_hugepage")
-    huge = read(thp / "hpage_pmd_size")
-    free = read("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+    huge = read_small_file(thp / "hpage_pmd_size")
+    free = read_small_file("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
     return Pages(
         base_bytes=os.sysconf("SC_PAGE_SIZE"),
         huge_bytes=int(huge) if huge else None,
-        transparent=chosen(thp / "enabled"),
-        shmem=chosen(thp / "shmem_enabled"),
+        transparent=bracketed_choice(thp / "enabled"),
+        shmem=bracketed_choice(thp / "shmem_enabled"),
         hugetlb_free=int(free) if free else None,
     )
 
 
 def _hypervisor() -> str | None:
-    vendor = read("/sys/class/dmi/id/sys_vendor")
-    return (vendor or "a hypervisor") if " hypervisor" in (read("/proc/cpuinfo") or "") else None
+    vendor = read_small_file("/sys/class/dmi/id/sys_vendor")
+    return (vendor or "a hypervisor") if " hypervisor" in (read_small_file("/proc/cpuinfo") or "") else None

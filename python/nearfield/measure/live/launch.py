@@ -15,7 +15,7 @@ from typing import NoReturn
 from nearfield import mpi
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, MpiError, ProfileError
-from nearfield.base.files import writing
+from nearfield.base.files import os_errors_as_profile_errors
 from nearfield.base.topology import Topology
 from nearfield.base.units import counted
 from nearfield.measure.live.layout import Group
@@ -118,7 +118,7 @@ def run_job(
     """
     attempt = len(job.attempts(folder))
     output, plan_file = job.file(folder, attempt, ".jsonl"), job.file(folder, attempt, ".plan")
-    with writing(plan_file, _REMEDIES["output"]):
+    with os_errors_as_profile_errors(plan_file, _REMEDIES["output"]):
         plan_file.unlink(missing_ok=True)  # a start that failed early may have left it
         for file, text in ((plan_file, plan(output)), (output, "")):
             with file.open("x", encoding="utf-8") as new:  # "x" does not follow links

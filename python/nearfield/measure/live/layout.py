@@ -12,7 +12,7 @@ from itertools import combinations, groupby
 from pathlib import Path
 
 from nearfield.base.errors import UsageError
-from nearfield.base.files import content_of
+from nearfield.base.files import read_file
 from nearfield.base.topology import Topology
 
 NETWORK = "network-1"
@@ -65,7 +65,7 @@ def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
     """Returns the nodes of lines `HOST [slots=N] [cpus=0,2,4]` with # comments. `cpus` defaults to this node's cores;
     `slots` takes the first N. `localhost` becomes this machine's name. Raises UsageError that names file and line."""
     try:
-        lines = content_of(path).decode("utf-8", "replace").splitlines()
+        lines = read_file(path).decode("utf-8", "replace").splitlines()
     except OSError as error:
         raise UsageError(f"cannot read the hostfile {path}: {error.strerror}", _HOSTFILE) from error
     nodes: dict[str, Node] = {}

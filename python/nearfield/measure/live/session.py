@@ -16,7 +16,7 @@ from nearfield import mpi, profile
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.base.topology import Topology
-from nearfield.base.words import by_reason, suggestion
+from nearfield.base.words import group_by_reason, suggest
 from nearfield.measure.live.collect import collect, finished_scenarios, to_rows
 from nearfield.measure.live.describe import Facts, circumstances
 from nearfield.measure.live.facts import capture_machine
@@ -91,11 +91,11 @@ class Session:
         self.wanted = self.request.scenarios or usual
         for name in self.wanted:
             if name not in self.kind_of:
-                raise UsageError(f"unknown scenario '{name}'", suggestion(name, list(self.kind_of)))
+                raise UsageError(f"unknown scenario '{name}'", suggest(name, list(self.kind_of)))
         self.jobs, self.skipped = self._plan_jobs()
         if not self.jobs:
             raise MeasurementError(
-                "nothing can be measured here: " + by_reason(self.skipped.items()),
+                "nothing can be measured here: " + group_by_reason(self.skipped.items()),
                 "let this process use more cores (taskset, cgroup, batch system)",
             )
         self.transport = mpi.transport_or_reason(self.inst)

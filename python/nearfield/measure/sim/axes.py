@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from nearfield._native import simulation
 from nearfield.base.errors import UsageError
-from nearfield.base.words import sentence, suggestion
+from nearfield.base.words import as_sentence, suggest
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import LARGEST_SLOWDOWN, native
 from nearfield.measure.sim.cases import BASE, Axes, Case, scenarios
@@ -45,7 +45,7 @@ def check_axes(machine: DescribedMachine, policies: Iterable[str], slowdowns: It
     for text in policies:
         name = text.partition(":")[0]
         if name not in known:
-            raise UsageError(f"there is no policy '{name}'", sentence(suggestion(name, known)))
+            raise UsageError(f"there is no policy '{name}'", as_sentence(suggest(name, known)))
         try:
             simulation.check_policy(text, struct)
         except ValueError as error:
@@ -90,4 +90,4 @@ def groups(items: list[Item], most: int) -> list[tuple[Item, ...]]:
 def refused(error: ValueError) -> UsageError:
     """Returns the simulator's message as an error; the words after its semicolon are the remedy."""
     cause, _, remedy = str(error).partition("; ")
-    return UsageError(cause, sentence(remedy) if remedy else "")
+    return UsageError(cause, as_sentence(remedy) if remedy else "")

@@ -10,7 +10,7 @@ from itertools import product
 
 from nearfield._native import simulation
 from nearfield.base.errors import MeasurementError, UsageError
-from nearfield.base.words import suggestion
+from nearfield.base.words import suggest
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.machine.sweep import Setting, changed, column_of
@@ -196,7 +196,7 @@ def chosen_scenarios(wanted: Iterable[str]) -> list[simulation.Scenario]:
     names = tuple(wanted)
     for name in names:
         if name not in scenarios():
-            raise UsageError(f"there is no simulated scenario '{name}'", suggestion(name, scenarios()))
+            raise UsageError(f"there is no simulated scenario '{name}'", suggest(name, scenarios()))
     return [spec for name, spec in scenarios().items() if (name in names if names else spec.usual)]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from nearfield._native import simulation
 from nearfield.base.errors import UsageError
-from nearfield.base.words import sentence, suggestion
+from nearfield.base.words import as_sentence, suggest
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.machine.sweep import Sweep, Value, changed, settings
@@ -85,9 +85,9 @@ class Operations:
         specs = {**collectives(), **applications()}
         for name in self.names:
             if name not in specs:
-                raise UsageError(f"there is no collective or application '{name}'", sentence(suggestion(name, specs)))
+                raise UsageError(f"there is no collective or application '{name}'", as_sentence(suggest(name, specs)))
         if not self.names:
-            raise UsageError("there is no collective or application to simulate", sentence(suggestion("", specs)))
+            raise UsageError("there is no collective or application to simulate", as_sentence(suggest("", specs)))
 
     def _check_numbers(self) -> None:
         for size in self.sizes:

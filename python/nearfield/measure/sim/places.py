@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nearfield._native import memory, simulation
 from nearfield.base.errors import UsageError
 from nearfield.base.topology import Topology
-from nearfield.base.words import suggestion
+from nearfield.base.words import suggest
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 
@@ -102,7 +102,7 @@ def choose_places(machine: DescribedMachine, tier: str, wanted: tuple[str, ...])
     for name in wanted:
         if name not in names:
             has = f"It has {', '.join(names)}." if names else "It has one core and no network."
-            near = suggestion(name, names) if names else ""
+            near = suggest(name, names) if names else ""
             raise UsageError(f"{machine.name} has no distance '{name}'", f"{has} {near}".strip())
     if wanted:
         return [place for place in places if place.distance in wanted]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nearfield import profile
 from nearfield.base.errors import ProfileError
-from nearfield.base.files import write_whole
+from nearfield.base.files import atomic_write
 from nearfield.machine import DescribedMachine
 from nearfield.machine.files import DESCRIBED, as_toml
 from nearfield.measure.request import Request
@@ -41,7 +41,7 @@ def save_profile(
         records=records.from_rows(rows),
         overwrite=True,
     )
-    write_whole(out / DESCRIBED, as_toml(machine), "Give another folder with --out.")
+    atomic_write(out / DESCRIBED, as_toml(machine), "Give another folder with --out.")
     return saved
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nearfield import profile
 from nearfield.base.errors import MeasurementError, UsageError
-from nearfield.base.words import by_reason
+from nearfield.base.words import group_by_reason
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.native import native
 from nearfield.measure.request import Request
@@ -54,7 +54,7 @@ class _Session:
             self.machine, specs, self.places, request.tier, request.sizes, request.nodes
         )
         if not plain:
-            reasons = by_reason((name, why) for name, _, why in self.skipped)
+            reasons = group_by_reason((name, why) for name, _, why in self.skipped)
             raise MeasurementError(f"nothing of this can be simulated on {self.machine.name}: {reasons}")
         self.cases = list(with_axes(plain, Axes(policies, request.slowdowns)))
 

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from nearfield import _native
 from nearfield.base.errors import MeasurementError
-from nearfield.base.files import content_of
+from nearfield.base.files import read_file
 from nearfield.machine import DescribedMachine
 from nearfield.machine.quantity import facts
 from nearfield.measure.row import Row
@@ -116,7 +116,7 @@ class Store:
 def _whole_lines(path: Path) -> Iterator[tuple[str, list[Row]]]:
     """Yields the lines up to the first that is not whole, which a crash has cut short; the rest is removed, so that
     what is appended later can be read."""
-    text = content_of(path).decode("utf-8", "replace")
+    text = read_file(path).decode("utf-8", "replace")
     whole = ""
     for line in text.splitlines(keepends=True):
         try:

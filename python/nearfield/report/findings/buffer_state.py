@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nearfield.base.units import format_bytes
-from nearfield.base.words import capital, listed
+from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Place, prefix
@@ -55,8 +55,8 @@ def buffer_state(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="buffer-state",
         title="Messages in the cache are cheaper",
-        statement=capital(
-            f"{where}when both ranks have their buffers in the cache rather than in memory, {listed(parts)}; "
+        statement=capitalize(
+            f"{where}when both ranks have their buffers in the cache rather than in memory, {join_and(parts)}; "
             f"the largest message that gains is {format_bytes(last)}."
         ),
         action="Send data right after computing it, and receive into a buffer that was used recently.",
@@ -69,7 +69,7 @@ def _no_gain(where: str, measured: int) -> Finding:
     return Finding(
         topic="buffer-state",
         title="No gain from cached buffers",
-        statement=capital(
+        statement=capitalize(
             f"{where}in none of {measured} comparisons was a message faster by {percent(LEAST)} or more because its "
             "buffers were in the cache."
         ),

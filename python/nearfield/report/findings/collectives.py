@@ -7,7 +7,7 @@ from typing import Any
 
 from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes
-from nearfield.base.words import listed
+from nearfield.base.words import join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, curve, levels, one_per_distance, pick, ratios
 from nearfield.report.findings.finding import Finding
@@ -40,7 +40,7 @@ def against_messages(profile: Profile) -> Iterator[Finding]:
                 topic="collectives",
                 title="Collectives in messages",
                 statement=f"Over {ranks} ranks, in units of one message of the same size ({places[-1].words}): "
-                f"{listed(parts)}.",
+                f"{join_and(parts)}.",
                 numbers={"ranks": ranks, **numbers},
             )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from nearfield.base.units import format_bytes
-from nearfield.base.words import capital
+from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Curve, Place, curve, prefix, ratios, shared
@@ -44,7 +44,7 @@ def copy_routines(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="copying",
         title="Which copy is the fastest",
-        statement=capital(
+        statement=capitalize(
             f"{prefix(profile, place)}what the other core just wrote is copied fastest: {'; '.join(parts)}."
         )
         + _why(profile, place, plain, sizes),

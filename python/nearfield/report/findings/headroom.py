@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import geometric_mean
 
 from nearfield.base.units import format_bytes, format_ns, format_span
-from nearfield.base.words import capital
+from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Place, prefix, shared
@@ -44,7 +44,7 @@ def _lost_at(profile: Profile, place: Place, shares: dict[int, Estimate]) -> Fin
     return Finding(
         topic="headroom",
         title=f"{percent(share)} of what the caches allow",
-        statement=capital(
+        statement=capitalize(
             f"{prefix(profile, place)}{_between(sizes)} this MPI moves {percent(share)} of what these caches "
             f"allow: a {format_bytes(typical)} message takes {format_ns(time)}, a flag and one copy between the "
             f"same two cores {format_ns(floor)}. {format_ns(time - floor)} of each such message are lost."
@@ -78,7 +78,7 @@ def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="headroom",
         title=f"At most {percent(share.high)} of what the caches allow",
-        statement=capital(
+        statement=capitalize(
             f"{prefix(profile, place)}at {format_bytes(size)} this MPI moves between {percent(share.low)} and "
             f"{percent(share.high)} of what these caches allow: a message takes {format_ns(times[size].low)} to "
             f"{format_ns(times[size].high)}, a flag and one copy between the same two cores "
@@ -104,7 +104,7 @@ def by_range(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="headroom",
         title="Share of the floor by size",
-        statement=capital(
+        statement=capitalize(
             f"{prefix(profile, place)}of the speed that a flag and one copy would have, this MPI reaches: "
             f"{'; '.join(parts)}."
         ),
@@ -124,7 +124,7 @@ def _near_the_floor(profile: Profile, place: Place, shares: dict[int, Estimate])
     return Finding(
         topic="headroom",
         title="As fast as the caches allow",
-        statement=capital(
+        statement=capitalize(
             f"{prefix(profile, place)}at every size measured this MPI moves at least {percent(shares[least].value)} of "
             f"what these caches allow (least at {format_bytes(least)})."
         ),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes
-from nearfield.base.words import capital
+from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, curve, levels, pick, prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
@@ -39,7 +39,7 @@ def load(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="load",
         title=f"Load costs up to {times(worst.value)}" if felt else "Load is not felt",
-        statement=capital(f"{prefix(profile, place, 'load')}{words}."),
+        statement=capitalize(f"{prefix(profile, place, 'load')}{words}."),
         numbers={"bytes": size, "load_bytes": amount, "factor": worst.value},
         weight=worst.value,
     )

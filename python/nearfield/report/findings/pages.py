@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_count, format_ns
-from nearfield.base.words import capital, listed
+from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Point, curve, pick, ratios, shared
@@ -42,7 +42,7 @@ def first_touch(profile: Profile) -> Iterator[Finding]:
     yield Finding(
         topic="pages",
         title="Fresh memory",
-        statement=capital(f"first touch of {format_bytes(size)}, per MiB: {'; '.join(parts)}. {gain}").strip(),
+        statement=capitalize(f"first touch of {format_bytes(size)}, per MiB: {'; '.join(parts)}. {gain}").strip(),
         level="loss" if action else "fact",
         action=action,
         numbers=numbers,
@@ -61,7 +61,7 @@ def reading(profile: Profile) -> Iterator[Finding]:
             size = max(found)
             parts.append(_reading_words(memory, found[size], size))
             numbers |= {f"window_over_{memory}": found[size].value, "bytes": size}
-    said = [f"Reading a shared window again takes {listed(parts)}."] if parts else []
+    said = [f"Reading a shared window again takes {join_and(parts)}."] if parts else []
     if found := ratios(time["field"], time["private-huge"]):
         size = max(found)
         said.append(

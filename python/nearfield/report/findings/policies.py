@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes
-from nearfield.base.words import listed
+from nearfield.base.words import join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import OF_CLUSTERS, cases, levels, pick
 from nearfield.report.findings.finding import Finding
@@ -43,7 +43,7 @@ def policies(profile: Profile) -> Iterator[Finding]:
         title, statement = "No policy saves time", f"No policy saves {percent(LEAST)} of the time anywhere."
     else:
         title = f"Bytes put into a cache save up to {percent(top)}"
-        statement = f"The most time saved against policy {BASE_POLICY}: {listed([str(best) for best in gains])}."
+        statement = f"The most time saved against policy {BASE_POLICY}: {join_and([str(best) for best in gains])}."
     numbers = {f"{best.operation}_saved": best.share for best in found}
     yield Finding(topic="policies", title=title, statement=statement, numbers=numbers, weight=10 * max(top, 0.0))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nearfield.base.units import format_bytes
-from nearfield.base.words import capital, listed
+from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, prefix
 from nearfield.report.findings.finding import Finding, at_each_distance
@@ -32,7 +32,7 @@ def after_the_call(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="pollution",
         title="What is cached after the call",
-        statement=capital(f"{prefix(profile, place, 'pollution')}{'; '.join(parts)}.{half}"),
+        statement=capitalize(f"{prefix(profile, place, 'pollution')}{'; '.join(parts)}.{half}"),
         action=_action(reaches),
         numbers=numbers,
         weight=2.4,
@@ -79,9 +79,9 @@ def evicted(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="pollution",
         title="Cached buffers are pushed out by the call",
-        statement=capital(
+        statement=capitalize(
             f"{prefix(profile, place, 'pollution')}a buffer that was in the cache before the call is read more "
-            f"slowly after {listed(parts)}."
+            f"slowly after {join_and(parts)}."
         ),
         action="Compute on such a buffer before the call, not after it.",
         numbers=numbers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nearfield.base.frames import pl
-from nearfield.base.words import listed
+from nearfield.base.words import join_and
 from nearfield.profile import Profile
 from nearfield.profile.stability import MAX_UNSTABLE, declared_records, measured_times
 from nearfield.report.findings.finding import Finding
@@ -104,7 +104,7 @@ def counters(profile: Profile) -> Iterator[Finding]:
         yield Finding(
             topic="quality",
             title="Counters that are not there",
-            statement=f"No count of {listed(names)}: {reason}.",
+            statement=f"No count of {join_and(names)}: {reason}.",
             level="note",
             numbers={"missing": len(names)},
             weight=0.5,

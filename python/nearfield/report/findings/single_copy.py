@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_ns, format_rate
-from nearfield.base.words import capital
+from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Place, prefix, shared
 from nearfield.report.findings.finding import AND_COMPARE, Finding, at_each_distance
@@ -57,7 +57,7 @@ def _slower(
     return Finding(
         topic="single-copy",
         title=f"The kernel's copy is {times(ratio)} slower",
-        statement=capital(
+        statement=capitalize(
             f"{prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
             f"is slower than two copies by the cores themselves, even one after the other: a {format_bytes(worst)} "
             f"message takes {format_ns(time[worst].value)} ({format_rate(worst / time[worst].value)}), copying it in "
@@ -77,7 +77,7 @@ def _faster(
     return Finding(
         topic="single-copy",
         title="Single copy pays",
-        statement=capital(
+        statement=capitalize(
             f"{prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
             f"is faster than copying in and out could be: a {format_bytes(best)} message takes "
             f"{format_ns(time[best].value)}, the slower of the two copies alone {format_ns(bounds[best][0])}."

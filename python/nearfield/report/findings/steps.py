@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nearfield.base.units import format_bytes
-from nearfield.base.words import capital, listed
+from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, ratio_of
 from nearfield.profile.curves import Place, one_per_distance, prefix
@@ -71,7 +71,7 @@ def _step(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
     size = switches[0].bytes
     jump = jump_at(profile, place, size)
     names = _names(switches)
-    beyond = listed([_BEYOND[s.kind] for s in switches])
+    beyond = join_and([_BEYOND[s.kind] for s in switches])
     factor = jump.ratio.value if jump else 1.0
     numbers: dict[str, float | int | str] = {"bytes": size, "kinds": ",".join(s.kind for s in switches)}
     if jump:
@@ -79,7 +79,7 @@ def _step(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
     return Finding(
         topic="steps",
         title=f"Step at {format_bytes(size)}",
-        statement=capital(
+        statement=capitalize(
             f"{prefix(profile, place)}the step at {format_bytes(size)} is {names}. Beyond it {beyond}. {_size_of(jump)}"
         ).strip(),
         level="loss" if factor >= _WORTH_A_WORD else "fact",
@@ -93,8 +93,8 @@ def _names(switches: list[Switch]) -> str:
     """Returns the names of the switches, each with its control variable, or all with one if they share it."""
     causes = [f" ({s.name} = {s.value})" if s.name else "" for s in switches]
     if len(set(causes)) == 1:
-        return listed([NAMES[s.kind] for s in switches]) + causes[0]
-    return listed([NAMES[s.kind] + cause for s, cause in zip(switches, causes, strict=True)])
+        return join_and([NAMES[s.kind] for s in switches]) + causes[0]
+    return join_and([NAMES[s.kind] + cause for s, cause in zip(switches, causes, strict=True)])
 
 
 def _size_of(jump: Jump | None) -> str:
@@ -103,7 +103,7 @@ def _size_of(jump: Jump | None) -> str:
     sizes = f"a {format_bytes(jump.after)} message takes"
     if jump.ratio.low <= 1.05 and jump.ratio.value < 1.1:
         return f"The time does not jump there: {sizes} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
-    return f"{capital(sizes)} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
+    return f"{capitalize(sizes)} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
 
 
 def _action(profile: Profile, switches: list[Switch], factor: float) -> str:

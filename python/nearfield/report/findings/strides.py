@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nearfield.base.units import format_bytes, format_ns
-from nearfield.base.words import capital, listed
+from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Curve, Place, curve, levels, pick, prefix, ratios, shared
@@ -63,9 +63,9 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
     return Finding(
         topic="strides",
         title=f"Stride {most} costs {times(factors[most])}",
-        statement=capital(
+        statement=capitalize(
             f"{prefix(profile, place, 'stride')}{format_bytes(size)} of doubles that lie apart, sent as an MPI "
-            f"datatype, take longer than in one piece ({format_ns(plain.value)}): {listed(steps)}. {by_hand}"
+            f"datatype, take longer than in one piece ({format_ns(plain.value)}): {join_and(steps)}. {by_hand}"
         ).strip(),
         level="loss" if action else "fact",
         action=action,
@@ -105,11 +105,11 @@ def _faces(profile: Profile, place: Place, size: int) -> Finding | None:
     return Finding(
         topic="strides",
         title=f"Face {slowest} costs {times(factor)} face {fastest}",
-        statement=capital(
+        statement=capitalize(
             f"{prefix(profile, place, 'stride')}the faces of a 3-D array ({format_bytes(size)} each; x: whole rows, y: "
-            f"rows far apart, z: single elements apart), each packed the faster way: {listed(parts)}."
+            f"rows far apart, z: single elements apart), each packed the faster way: {join_and(parts)}."
         ),
-        action=f"Pack face {listed(by_hand)} by hand." if by_hand else "",
+        action=f"Pack face {join_and(by_hand)} by hand." if by_hand else "",
         numbers={"bytes": size, "factor": factor, "slowest": slowest},
         weight=factor,
     )

@@ -4,7 +4,7 @@ best and how sure that is, or that nothing is decided."""
 from __future__ import annotations
 
 from nearfield.base.units import counted, format_span
-from nearfield.base.words import capital
+from nearfield.base.words import capitalize
 from nearfield.report.findings.finding import Finding
 from nearfield.rules.criterion import WORTH_TELLING
 from nearfield.rules.gains import Gain
@@ -31,7 +31,7 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
     return Finding(
         topic="tuned",
         title=f"{gain.value:.2f}x as fast when tuned",
-        statement=capital(
+        statement=capitalize(
             f"{_where(rules, rule)}messages are {_interval(gain)} times as fast with other parameters of this MPI, in "
             f"the mean over all sizes and patterns{most}; {rule.promise()}."
         )
@@ -52,12 +52,12 @@ def _stock(rules: Rules, rule: RuleTable) -> Finding:
     return Finding(
         topic="tuned",
         title="The defaults of this MPI are best",
-        statement=capital(
+        statement=capitalize(
             f"{_where(rules, rule)}no other setting is surely faster ({rule.reason}). The search took "
             f"{rules.seconds:.0f} s and measured {counted(tried.measured, 'setting')} to the end; it left {tried.left} "
             f"half-way, and {len(tried.unfit)} did not work."
         )
-        + "".join(f" {capital(told)}." for told in (rule.moved(), rules.busy()) if told)
+        + "".join(f" {capitalize(told)}." for told in (rule.moved(), rules.busy()) if told)
         + _beyond(rule),
         level="fact" if action or rule.beyond else "good",
         action=action,

@@ -14,7 +14,7 @@ from typing import Any
 from nearfield import profile
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, NearfieldError, ProfileError
-from nearfield.base.files import writing
+from nearfield.base.files import os_errors_as_profile_errors
 from nearfield.measure.live.session import Listener, probe
 from nearfield.measure.request import Request
 from nearfield.measure.work import Work
@@ -72,7 +72,7 @@ class Measured:
 def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, watcher: Watcher) -> Measured:
     """Measures what the claims need and the folder lacks, or has of a busy machine only. Ctrl-C ends it; the same call
     goes on. A launch that fails is a reason, not an error. Raises NearfieldError if this MPI does not work at all."""
-    with writing(setup.folder, "Give another folder with --out."):
+    with os_errors_as_profile_errors(setup.folder, "Give another folder with --out."):
         setup.folder.mkdir(parents=True, exist_ok=True)
     base = Request(tier="quick", launches=1, mpi=setup.mpi, hostfile=setup.hostfile)
     first = _launch(setup.folder / "facts", FACTS, base, scenarios=(FACTS,), sizes=(8,), seconds=FACTS_S)

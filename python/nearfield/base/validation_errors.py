@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from nearfield.base.words import suggestion
+from nearfield.base.words import suggest
 
 Location = tuple[int | str, ...]
-MOST = 40  # mistakes that are reported at once
+MAX_REPORTED = 40  # mistakes that are reported at once
 
 
-class Mistakes(ValueError):
+class ValidationErrors(ValueError):
     """Raised by a check of several keys. `found` holds a sentence for each contradiction."""
 
     def __init__(self, found: list[str]) -> None:
@@ -24,7 +24,7 @@ class Mistakes(ValueError):
         self.found = found
 
 
-def mistakes(error: ValidationError, model: type[BaseModel]) -> list[str]:
+def error_messages(error: ValidationError, model: type[BaseModel]) -> list[str]:
     """Returns a sentence for each mistake, in the order of the file. A key that is missing because it is misspelt is
     only reported as misspelt."""
     errors = error.errors()
@@ -36,40 +36,40 @@ def mistakes(error: ValidationError, model: type[BaseModel]) -> list[str]:
     return found
 
 
-def told(found: Iterable[str]) -> str:
+def format_errors(found: Iterable[str]) -> str:
     """Returns a single mistake unchanged, and several mistakes as a list with a line for each."""
     lines = list(dict.fromkeys(found))
     if len(lines) == 1:
         return lines[0]
-    shown = "".join(f"\n  {line}" for line in lines[:MOST])
-    more = f"\n  and {len(lines) - MOST} more" if len(lines) > MOST else ""
+    shown = "".join(f"\n  {line}" for line in lines[:MAX_REPORTED])
+    more = f"\n  and {len(lines) - MAX_REPORTED} more" if len(lines) > MAX_REPORTED else ""
     return f"{len(lines)} mistakes{shown}{more}"
 
 
-def missing(model: type[BaseModel], location: Location, why: str = "") -> str:
+def missing_key(model: type[BaseModel], location: Location, why: str = "") -> str:
     """Returns a sentence that names a missing key, why it must be there, and what may stand there."""
     info = field_at(model, location)
     reason = f", required {why}" if why else ""
-    if info is None or not allowed(info):
-        return f"the key '{dotted(location)}' is missing{reason}"
+    if info is None or not allowed_values(info):
+        return f"the key '{key_path(location)}' is missing{reason}"
     meaning = f" ({info.description})" if info.description else ""
-    return f"the key '{dotted(location)}' is missing{reason}: it is {allowed(info)}{meaning}"
+    return f"the key '{key_path(location)}' is missing{reason}: it is {allowed_values(info)}{meaning}"
 
 
-def allowed(info: FieldInfo) -> str:
+def allowed_values(info: FieldInfo) -> str:
     """Returns what a key may hold: 'a whole number from 1 to 15'; empty where this module has no words for it."""
     return _allowed(info.annotation, info.metadata)
 
 
-def dotted(location: Location) -> str:
+def key_path(location: Location) -> str:
     """Returns ('cache', 1, 'level') as cache[1].level, counted from 0 as in the API."""
     text = ""
     for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return brief(text)
+    return truncate(text)
 
 
-def brief(text: str, most: int = 120) -> str:
+def truncate(text: str, most: int = 120) -> str:
     """Returns the text, cut where it is longer than `most` characters."""
     return text if len(text) <= most else f"{text[:most]}..."
 
@@ -81,7 +81,7 @@ def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
     metadata: list[Any] = []
     for part in location:
         if isinstance(part, int):
-            annotation, metadata = unwrapped(next(iter(get_args(annotation)), None))
+            annotation, metadata = unwrap(next(iter(get_args(annotation)), None))
             info = None
         else:
             if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
@@ -89,7 +89,7 @@ def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
             info = annotation.model_fields.get(part)
             if info is None:
                 return None
-            annotation, _ = unwrapped(info.annotation)
+            annotation, _ = unwrap(info.annotation)
     if info is None and annotation is not None:  # the location is that of one value in a list
         info = FieldInfo(annotation=annotation)
         info.metadata = metadata
@@ -98,50 +98,50 @@ def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
 
 def _sentences(one: Any, model: type[BaseModel]) -> list[str]:
     location: Location = one["loc"]
-    key, value = dotted(location), brief(repr(one["input"]))
+    key, value = key_path(location), truncate(repr(one["input"]))
     if one["type"] == "value_error":  # a check of several keys, which says what it is about
         cause = one["ctx"]["error"]
         return [f"{key}: {s}" if key else s for s in getattr(cause, "found", [str(cause)])]
     if one["type"] == "extra_forbidden":
-        return [f"unknown key '{key}': {suggestion(str(location[-1]), _keys_at(model, location[:-1]))}"]
+        return [f"unknown key '{key}': {suggest(str(location[-1]), _keys_at(model, location[:-1]))}"]
     if one["type"] == "missing":
-        return [missing(model, location)]
+        return [missing_key(model, location)]
     if one["type"] == "literal_error":
         words = re.findall(r"'([^']*)'", one["ctx"]["expected"]) or [one["ctx"]["expected"]]
-        return [f"{key} = {value}: {suggestion(str(one['input']), words)}"]
+        return [f"{key} = {value}: {suggest(str(one['input']), words)}"]
     info = field_at(model, location)
-    if info is None or not allowed(info):
+    if info is None or not allowed_values(info):
         return [f"{key} = {value}: {one['msg'][:1].lower()}{one['msg'][1:]}"]
     finite = ", and finite" if one["type"] == "finite_number" else ""
-    return [f"{key} = {value}: must be {allowed(info)}{finite}"]
+    return [f"{key} = {value}: must be {allowed_values(info)}{finite}"]
 
 
 def _meant(location: Location, model: type[BaseModel]) -> str:
     """Returns the key that the author probably meant; empty if no key is similar."""
-    found = re.fullmatch(r"did you mean '(.*)'\?", suggestion(str(location[-1]), _keys_at(model, location[:-1])))
+    found = re.fullmatch(r"did you mean '(.*)'\?", suggest(str(location[-1]), _keys_at(model, location[:-1])))
     return found[1] if found else ""
 
 
 def _keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
     info = field_at(model, location) if location else None
-    table = unwrapped(info.annotation)[0] if info else model
+    table = unwrap(info.annotation)[0] if info else model
     return table.model_fields if isinstance(table, type) and issubclass(table, BaseModel) else ()
 
 
-def unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
+def unwrap(annotation: Any) -> tuple[Any, list[Any]]:
     """Returns the type behind `X | None` and Annotated[X, ...], and what Annotated adds."""
     if get_origin(annotation) is Annotated:
         inner, *more = get_args(annotation)
         metadata = [m for one in more for m in (one.metadata if isinstance(one, FieldInfo) else [one])]
-        found, deeper = unwrapped(inner)
+        found, deeper = unwrap(inner)
         return found, deeper + metadata
     if get_origin(annotation) in (Union, types.UnionType):
-        return unwrapped(next(a for a in get_args(annotation) if a is not type(None)))
+        return unwrap(next(a for a in get_args(annotation) if a is not type(None)))
     return annotation, []
 
 
 def _allowed(annotation: Any, metadata: list[Any]) -> str:
-    kind, more = unwrapped(annotation)
+    kind, more = unwrap(annotation)
     bounds = _bounds([*more, *metadata])
     if get_origin(kind) is Literal:
         words = [str(w) if isinstance(w, int) else f'"{w}"' for w in get_args(kind)]
@@ -160,7 +160,7 @@ def _pattern(table: type[BaseModel]) -> str:
     """Returns how a table looks: a table of a value and its source as one line, another by its required keys."""
     needed = {name: info for name, info in table.model_fields.items() if info.is_required()}
     if "source" in table.model_fields:
-        values = "".join(f"{name} = {allowed(info)}, " for name, info in needed.items())
+        values = "".join(f"{name} = {allowed_values(info)}, " for name, info in needed.items())
         return f'{{ {values}source = "where that is from" }}'
     return "a table" + (f" with {', '.join(needed)}" if needed else "")
 
