@@ -307,25 +307,25 @@ def _read_costs(folder: Path) -> None:
     written((folder / "costs").read_bytes().decode("utf-8", "replace"), "costs")
 
 
-def _answers(folder: Path) -> None:
+def _disk_cache(folder: Path) -> None:
     from nearfield.base import disk_cache
 
     os.environ["NEARFIELD_CACHE"] = str(folder)
-    disk_cache.put("kind", "question", {"is": [1, 2, 3]}, [folder / "x"])
-    (answer,) = (folder / "answers").iterdir()
-    answer.rename(folder / "answer.json")
+    disk_cache.put("namespace", "key", {"is": [1, 2, 3]}, [folder / "x"])
+    (entry,) = (folder / "values").iterdir()
+    entry.rename(folder / "entry.json")
 
 
-def _read_answer(folder: Path) -> None:
+def _read_entry(folder: Path) -> None:
     from nearfield.base import disk_cache
 
     before = os.environ.get("NEARFIELD_CACHE")
     os.environ["NEARFIELD_CACHE"] = str(folder)
     try:
-        shutil.rmtree(folder / "answers", ignore_errors=True)
-        (folder / "answers").mkdir()
-        (folder / "answer.json").rename(disk_cache._file("kind", json.dumps("question")))
-        disk_cache.get_or_compute("kind", "question", lambda: 1, [])
+        shutil.rmtree(folder / "values", ignore_errors=True)
+        (folder / "values").mkdir()
+        (folder / "entry.json").rename(disk_cache._entry_file("namespace", json.dumps("key")))
+        disk_cache.get_or_compute("namespace", "key", lambda: 1, [])
     except FileNotFoundError:  # the file is missing
         pass
     finally:
@@ -457,7 +457,7 @@ READERS = {
         Reader("claims", _copied(ROOT / "papers/S3/claims.toml"), {"claims.toml": "toml"}, [_with_claims]),
         Reader("journals", _kept, {"simulated.jsonl": "json"}, [_read_journal]),
         Reader("costs", _kept, {"costs": "text"}, [_read_costs], places=_NO_PIPES),
-        Reader("answers", _answers, {"answer.json": "json"}, [_read_answer], places=("folder", "missing", "fifo")),
+        Reader("disk-cache", _disk_cache, {"entry.json": "json"}, [_read_entry], places=("folder", "missing", "fifo")),
         Reader(
             "reproductions",
             _reproduction,

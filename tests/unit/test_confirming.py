@@ -44,7 +44,7 @@ from nearfield.tune.tuning import Listener, Request, Tuning
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nearfield.tune.confirm.time.sleep", lambda seconds: None)
-    monkeypatch.setattr("nearfield.tune.tuning.busy_shares", lambda: dict.fromkeys(range(1024), (0.0, 0.0)))
+    monkeypatch.setattr("nearfield.tune.tuning.cpu_utilization", lambda: dict.fromkeys(range(1024), (0.0, 0.0)))
 
 
 CASES = confirmed_cases([*SIZES, UNSEEN])

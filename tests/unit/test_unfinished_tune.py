@@ -103,7 +103,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Machine
         begin(display, distance, phase, seconds)
 
     monkeypatch.setattr(Display, "begin", begun)
-    monkeypatch.setattr(tuning, "busy_shares", lambda: dict.fromkeys(range(1024), (made.others, 0.0)))
+    monkeypatch.setattr(tuning, "cpu_utilization", lambda: dict.fromkeys(range(1024), (made.others, 0.0)))
     yield made
 
 
