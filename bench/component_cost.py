@@ -23,7 +23,7 @@ from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
 from nearfield.rules.knobs import KnobFile, find_knobs
 from nearfield.rules.schema import MpiTable, Rules, RuleTable, TriedTable, machine_table
-from nearfield.tune.duel import Contestant, pairs
+from nearfield.tune.paired_runs import ResidentJob, interleaved_pairs
 
 BAR_NS = 50.0
 CASE = ("pingpong", 8)
@@ -52,12 +52,12 @@ def measure(inst: Installation, knobs: KnobFile, count: int) -> dict[str, Any]:
         environment["NEARFIELD_PAIR_CLASSES"] = f"0-1:{distance}"
     engine = mpi.program(inst)
     with (
-        Contestant(inst, engine, topology, cores, [CASE[1]], {}) as stock,
-        Contestant(inst, engine, topology, cores, [CASE[1]], environment) as ours,
+        ResidentJob(inst, engine, topology, cores, [CASE[1]], {}) as stock,
+        ResidentJob(inst, engine, topology, cores, [CASE[1]], environment) as ours,
     ):
         for job in (stock, ours):
             job.check(CASE)
-        found = pairs(stock, ours, CASE, count)
+        found = interleaved_pairs(stock, ours, CASE, count)
     difference = _native.median_estimate([pair.other - pair.stock for pair in found])
     stock_ns = _native.quantile([pair.stock for pair in found], 0.5)
     interval = (difference.value, difference.low, difference.high)

@@ -17,12 +17,12 @@ from support import console, finish, parser, verdict
 
 from nearfield import mpi
 from nearfield.base.topology import Topology
-from nearfield.rules.criterion import SIZES, searched_cases
+from nearfield.rules.criterion import SIZES, search_cases
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.knobs import Settings, find_knobs
-from nearfield.tune.arena import Arena, Comparison
-from nearfield.tune.duel import Contestant
 from nearfield.tune.model import candidates
+from nearfield.tune.paired_benchmark import Comparison, PairedBenchmark
+from nearfield.tune.paired_runs import ResidentJob
 from nearfield.tune.search import Deadline, Search
 
 BAR = 0.97
@@ -35,23 +35,23 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     knobs = find_knobs(inst.family, inst.version, transport)
     distance, cores = next(iter(topology.representatives().items()))
     winners: dict[str, Settings] = {}
-    with Arena(inst, engine, topology, cores, knobs) as arena:
+    with PairedBenchmark(inst, engine, topology, cores, knobs) as benchmark:
         for name in ("search", "grid"):
-            search, start = Search(arena, lambda trial: None), time.monotonic()
+            search, start = Search(benchmark, lambda trial: None), time.monotonic()
             if name == "search":
                 search.run(candidates(knobs, topology.cache_bytes(cores[0]), distance), Deadline(options.budget))
             else:
                 search.run_grid(Deadline(float("inf")))
             took = f"{len(search.trials)} tried in {time.monotonic() - start:.0f} s"
-            search.play_off(Deadline(options.play_off))
+            search.rank_finalists(Deadline(options.rank_finalists))
             winners[name] = search.winner or {}
             console.print(f"{name}: {took}, winner {winners[name]}")
 
-    def contestant(settings: Settings) -> Contestant:
-        return Contestant(inst, engine, topology, cores, SIZES, knobs.environment(settings))
+    def job(settings: Settings) -> ResidentJob:
+        return ResidentJob(inst, engine, topology, cores, SIZES, knobs.environment(settings))
 
-    with contestant(winners["grid"]) as grid, contestant(winners["search"]) as found:
-        comparison = Comparison(grid, found, searched_cases(SIZES), [], 0)
+    with job(winners["grid"]) as grid, job(winners["search"]) as found:
+        comparison = Comparison(grid, found, search_cases(SIZES), [], 0)
         for case in comparison.cases:
             grid.check(case)
             found.check(case)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from nearfield import _native
 from nearfield.base.units import format_bytes
-from nearfield.rules.gains import Gain, Pair, gain, geometric_mean
+from nearfield.rules.gains import Gain, Pair, geometric_mean, median_gain
 from support import console, verdict
 
 NEVER_BELOW = 0.97  # of stock: what tune promises
@@ -47,11 +47,12 @@ class Turns:
             return {}
         slow, fast = self.times[over], self.times[other]
         return {
-            case: gain([Pair(slow[n][case], fast[n][case], self.flags[n]) for n in rounds]) for case in self.cases()
+            case: median_gain([Pair(slow[n][case], fast[n][case], self.flags[n]) for n in rounds])
+            for case in self.cases()
         }
 
-    def middle(self, contestant: str, case: Case) -> float:
-        return median(times[case] for times in self.times[contestant])
+    def middle(self, job: str, case: Case) -> float:
+        return median(times[case] for times in self.times[job])
 
     def flag_text(self) -> str:
         low, middle, high = min(self.flags), median(self.flags), max(self.flags)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tuning import in_process, nearfield
 
-from nearfield.cli import VERBS, app, at_once, run
+from nearfield.cli import VERBS, app, fast_dispatch, run
 
 RULES = Path(__file__).parents[1] / "data" / "rules" / "openmpi-5.0.11.toml"
 HEAVY = ("polars", "plotly", "optuna", "nearfield.measure", "nearfield.report", "typer")
@@ -60,7 +60,7 @@ def test_run_reads_its_options_as_typer_does(monkeypatch: pytest.MonkeyPatch, wo
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(run, "start", lambda *values: seen.append(dict(zip(NAMES, values, strict=True))))
     app(["run", *words.split()], standalone_mode=False)
-    at_once_has = at_once.understood(["run", *words.split()])
+    at_once_has = fast_dispatch.understood(["run", *words.split()])
     assert at_once_has
     assert [{**at_once_has, "rules": at_once_has["rules"] and Path(at_once_has["rules"])}] == seen
 
@@ -70,7 +70,7 @@ def test_run_reads_its_options_as_typer_does(monkeypatch: pytest.MonkeyPatch, wo
 )
 def test_what_is_not_read_at_once_is_typers(words: str) -> None:
     """Are help, mistakes and other verbs left alone?"""
-    assert at_once.understood(words.split()) is None
+    assert fast_dispatch.understood(words.split()) is None
 
 
 def test_the_help_imports_no_verb() -> None:

@@ -124,7 +124,12 @@ def test_single_copy_agrees_with_trying_it(checks):
 @pytest.mark.parametrize(
     ("module", "name", "instead", "words"),
     [
-        (shared_heap, "read_small_file", lambda path: "2" if "overcommit" in str(path) else None, "vm.overcommit_memory = 2"),
+        (
+            shared_heap,
+            "read_small_file",
+            lambda path: "2" if "overcommit" in str(path) else None,
+            "vm.overcommit_memory = 2",
+        ),
         (shared_heap, "_not_here", lambda: "the library is not there", "the library is not there"),
         (os, "memfd_create", lambda name: os.open("/nothing/there", os.O_RDONLY), "no memfd: No such file"),
         (shared_heap, "_ways", lambda permit: [], "may not map another's memory"),

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from nearfield._native import stream
 from nearfield.base.errors import UsageError
 from nearfield.cli import app
-from nearfield.cli.traced import trace_here
+from nearfield.cli.trace_argument import trace_here
 from nearfield.observe import observing
 from nearfield.observe import trace as traces
 from nearfield.observe.trace import TraceFile

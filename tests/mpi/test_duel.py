@@ -18,18 +18,25 @@ from nearfield.mpi import Installation
 from nearfield.rules.criterion import COLLECTIVES, MESSAGES
 from nearfield.rules.gains import Case
 from nearfield.rules.knobs import find_knobs
-from nearfield.tune import duel
-from nearfield.tune.duel import Contestant, Unfit, Visit, messages, pairs, repetitions_of
+from nearfield.tune import paired_runs
+from nearfield.tune.paired_runs import (
+    Batch,
+    ResidentJob,
+    UnusableSetting,
+    count_messages,
+    count_repetitions,
+    interleaved_pairs,
+)
 
 pytestmark = [pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
 SIZES = [8, 4096, 1 << 20]
 PATTERNS = (*MESSAGES, *COLLECTIVES)
 
 
-def contestant(inst: Installation, environment: dict[str, str] | None = None, corrupt: bool = False) -> Contestant:
+def job(inst: Installation, environment: dict[str, str] | None = None, corrupt: bool = False) -> ResidentJob:
     topology = Topology.live()
     pair = next(iter(topology.representatives().values()))
-    return Contestant(inst, mpi.program(inst), topology, pair, SIZES, environment or {}, corrupt=corrupt)
+    return ResidentJob(inst, mpi.program(inst), topology, pair, SIZES, environment or {}, corrupt=corrupt)
 
 
 def ranks() -> list[int]:
@@ -38,23 +45,23 @@ def ranks() -> list[int]:
 
 def test_two_jobs_take_turns(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     """In every case, does each give its times in its turn, who begins alternating, and do both end without a trace?"""
-    turns: list[tuple[Contestant, int, int]] = []
-    visit = Contestant.visit
+    turns: list[tuple[ResidentJob, int, int]] = []
+    run_batch = ResidentJob.run_batch
 
-    def noted(one: Contestant, case: Case, repetitions: int) -> Visit:
-        found = visit(one, case, repetitions)
+    def noted(one: ResidentJob, case: Case, repetitions: int) -> Batch:
+        found = run_batch(one, case, repetitions)
         turns.append((one, repetitions, len(found.samples)))
         return found
 
-    monkeypatch.setattr(Contestant, "visit", noted)
+    monkeypatch.setattr(ResidentJob, "visit", noted)
     before = mpi.snapshot_shm()
-    with contestant(installation) as one, contestant(installation) as other:
+    with job(installation) as one, job(installation) as other:
         assert set(one.cases) == set(other.cases) == {(pattern, size) for pattern in PATTERNS for size in SIZES}
         for case in one.cases:
             one.check(case)
             turns.clear()
-            found = pairs(one, other, case, 3)
-            asked = repetitions_of(case)
+            found = interleaved_pairs(one, other, case, 3)
+            asked = count_repetitions(case)
             taken = [(job, asked, asked) for job in (one, other, other, one, one, other)]
             assert turns == taken or len(turns) > len(taken)  # again where the cores moved
             assert len(found) == 3 and all(time > 0 for pair in found for time in (pair.stock, pair.other, pair.flag))
@@ -66,8 +73,8 @@ def test_two_jobs_take_turns(installation: Installation, monkeypatch: pytest.Mon
 @pytest.mark.families
 def test_who_waits_sleeps(installation: Installation) -> None:
     """Does a job that is not its turn leave the cores to the other?"""
-    with contestant(installation) as one:
-        one.visit(("pingpong", 8), 1)
+    with job(installation) as one:
+        one.run_batch(("pingpong", 8), 1)
         before = cpu_seconds(ranks())
         time.sleep(0.5)
         assert cpu_seconds(ranks()) - before < 0.1
@@ -81,20 +88,20 @@ def cpu_seconds(pids: list[int]) -> float:
 
 @pytest.mark.families
 def test_damaged_data_is_unfit(installation: Installation) -> None:
-    with contestant(installation, corrupt=True) as one:
+    with job(installation, corrupt=True) as one:
         for case in one.cases:
-            with pytest.raises(Unfit, match="damages data"):
+            with pytest.raises(UnusableSetting, match="damages data"):
                 one.check(case)
 
 
 def test_what_does_not_start_is_unfit(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is it told, be it that the MPI ends or (Open MPI 5) that it waits for itself?"""
-    monkeypatch.setattr(duel, "START_LIMIT_S", 5.0)
+    monkeypatch.setattr(paired_runs, "START_LIMIT_S", 5.0)
     wrong = {
         "OMPI_MCA_pml": "none-such", "MPIR_CVAR_CH4_NETMOD": "none-such", "UCX_TLS": "none-such",
         "I_MPI_FABRICS": "ofi", "I_MPI_OFI_PROVIDER": "none-such",
     }  # fmt: skip
-    with pytest.raises(Unfit, match="does not start"), contestant(installation, wrong):
+    with pytest.raises(UnusableSetting, match="does not start"), job(installation, wrong):
         pass
     assert ranks() == []
 
@@ -102,20 +109,20 @@ def test_what_does_not_start_is_unfit(installation: Installation, monkeypatch: p
 @pytest.mark.families
 def test_what_hangs_or_dies_is_unfit(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a job without an answer given up after the limit, one that was killed at once, and nothing left of both?"""
-    monkeypatch.setattr(duel, "TURN_LIMIT_S", 0.3)
-    monkeypatch.setattr(duel, "LAST_TURN_S", 0.1)
-    with contestant(installation) as one:
+    monkeypatch.setattr(paired_runs, "TURN_LIMIT_S", 0.3)
+    monkeypatch.setattr(paired_runs, "LAST_TURN_S", 0.1)
+    with job(installation) as one:
         stopped = ranks()
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
-        with pytest.raises(Unfit, match="hangs"):
-            one.visit(("stream", 8), 1)
+        with pytest.raises(UnusableSetting, match="hangs"):
+            one.run_batch(("stream", 8), 1)
     assert ranks() == []
-    with contestant(installation) as one:
+    with job(installation) as one:
         with suppress(ProcessLookupError):
             os.kill(ranks()[-1], signal.SIGKILL)
-        with pytest.raises(Unfit, match="dies|hangs"):
-            one.visit(("exchange", 1 << 20), 1)
+        with pytest.raises(UnusableSetting, match="dies|hangs"):
+            one.run_batch(("exchange", 1 << 20), 1)
     assert ranks() == []
 
 
@@ -130,7 +137,7 @@ def test_ctrl_c_while_a_job_ends_leaves_nothing(
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), contestant(installation):
+    with pytest.raises(KeyboardInterrupt), job(installation):
         monkeypatch.setattr(threading.Thread, "join", interrupted)
     assert ranks() == [] and not list(tmp_path.iterdir())
 
@@ -145,11 +152,11 @@ def test_a_launcher_that_starts_too_late_is_ended(installation: Installation, mo
         return run(*arguments, **more)
 
     monkeypatch.setattr(mpi, "run", later)
-    monkeypatch.setattr(duel, "START_LIMIT_S", 0.1)
-    monkeypatch.setattr(duel, "LAST_TURN_S", 0.1)
-    monkeypatch.setattr(duel, "END_LIMIT_S", 0.1)
-    one = contestant(installation)
-    with pytest.raises(Unfit, match="does not start"), one:
+    monkeypatch.setattr(paired_runs, "START_LIMIT_S", 0.1)
+    monkeypatch.setattr(paired_runs, "LAST_TURN_S", 0.1)
+    monkeypatch.setattr(paired_runs, "END_LIMIT_S", 0.1)
+    one = job(installation)
+    with pytest.raises(UnusableSetting, match="does not start"), one:
         pass
     assert not late.is_set()
     late.set()
@@ -159,10 +166,10 @@ def test_a_launcher_that_starts_too_late_is_ended(installation: Installation, mo
 
 def test_messages_are_counted_as_the_engine_sends_them() -> None:
     """Are messages counted as sent: 2 a ping-pong, 1 a collective, and 1 to 32 of 256 KiB together in a window?"""
-    assert [messages((p, 8)) for p in MESSAGES] == [64, 32, 32, 64]
-    assert [messages((p, 64 << 10)) for p in MESSAGES] == [8, 4, 4, 8]
-    assert [messages((p, 16 << 20)) for p in MESSAGES] == [2, 1, 1, 2]
-    assert {messages((p, size)) for p in COLLECTIVES for size in (8, 64 << 10, 16 << 20)} == {1}
+    assert [count_messages((p, 8)) for p in MESSAGES] == [64, 32, 32, 64]
+    assert [count_messages((p, 64 << 10)) for p in MESSAGES] == [8, 4, 4, 8]
+    assert [count_messages((p, 16 << 20)) for p in MESSAGES] == [2, 1, 1, 2]
+    assert {count_messages((p, size)) for p in COLLECTIVES for size in (8, 64 << 10, 16 << 20)} == {1}
 
 
 @pytest.mark.parametrize("more", [{"cell_size": 65536, "pack_buffer": 65536}, {"segment_size": 33554432}], ids=str)
@@ -174,8 +181,8 @@ def test_memory_is_what_the_knobs_say(installation: Installation, more: dict[str
     told = knobs.memory(more, ranks=2) - knobs.memory({}, ranks=2)
     mapped = []
     for environment in ({}, knobs.environment(more)):
-        with contestant(installation, environment) as one:
-            one.visit(("stream", 1 << 20), 1)
+        with job(installation, environment) as one:
+            one.run_batch(("stream", 1 << 20), 1)
             mapped.append(sum(shared_bytes(ranks()).values()) / 2)
     assert mapped[1] - mapped[0] == pytest.approx(told, rel=0.1, abs=1 << 20)
 

@@ -10,7 +10,7 @@ import pytest
 from tuning import NEARFIELD, nearfield, rules_for, write
 
 from nearfield import mpi
-from nearfield.apply.cached_plan import prepared
+from nearfield.apply.cached_plan import cached_launch_plan
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.cli.export import exported
 from nearfield.mpi import Installation, launch_command
@@ -135,11 +135,11 @@ def test_what_changed_is_found_out_anew(rules: Path, tmp_path: Path, monkeypatch
     for limit in (32768, 65536):
         rules.write_text(rules.read_text().replace("eager_limit = 32768", f"eager_limit = {limit}"))
         for _ in range(2):
-            made = prepared([str(program), "-n", "1"], rules, False, None)
+            made = cached_launch_plan([str(program), "-n", "1"], rules, False, None)
             assert made.environment == {"OMPI_MCA_btl_sm_eager_limit": str(limit)}
     program.write_text(program.read_text().replace("5.0.11", "4.1.4"))
     with pytest.raises(UsageError, match="the program runs under 4.1.4"):
-        prepared([str(program), "-n", "1"], rules, False, None)
+        cached_launch_plan([str(program), "-n", "1"], rules, False, None)
 
 
 def test_options_of_the_launcher_are_its_own(rules: Path) -> None:
@@ -244,7 +244,7 @@ def test_what_another_hosts_rules_set_is_said_once(
     monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path / "cache"))
 
     def said() -> list[list[str]]:
-        return [prepared(["sh"], rules, True, None).warnings for _ in range(2)]
+        return [cached_launch_plan(["sh"], rules, True, None).warnings for _ in range(2)]
 
     assert said() == [[], []]
     text = rules.read_text().replace(f'host = "{os.uname().nodename}"', 'host = "far\\n"')

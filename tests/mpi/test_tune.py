@@ -20,20 +20,20 @@ from nearfield.base.topology import DISTANCES, Topology
 from nearfield.mpi import Installation
 from nearfield.rules.knobs import find_knobs
 from nearfield.rules.schema import RuleTable, load_rules
-from nearfield.tune.arena import Arena
 from nearfield.tune.model import candidates
+from nearfield.tune.paired_benchmark import PairedBenchmark
 from nearfield.tune.tuning import Listener, Request, Tuning
 
 pytestmark = [pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
 SHORT = ("--budget", "5", "--sizes", "8,16KiB,1MiB")
 
 
-def is_decided(out: Path, code: int, told: str) -> bool:
+def is_decided(out: Path, code: int, words: str) -> bool:
     """Returns whether there are rules; otherwise that nothing is decided must be told, and how to go on."""
     if code == 0:
-        assert not out.with_name(f"{out.name}.trials").exists(), told
+        assert not out.with_name(f"{out.name}.trials").exists(), words
         return True
-    assert code == NOT_DECIDED and "not decided: " in told and f"tune --resume -o {out}" in told, told
+    assert code == NOT_DECIDED and "not decided: " in words and f"tune --resume -o {out}" in words, words
     assert out.with_name(f"{out.name}.trials").exists() and not out.exists()
     return False
 
@@ -99,14 +99,14 @@ def test_a_killed_tune_goes_on(tmp_path: Path) -> None:
         process.kill()
         process.wait()
     before = file.read_text()
-    kept = [json.loads(line) for line in before.splitlines() if '"trial"' in line]
-    assert kept and not out.exists()
+    finished = [json.loads(line) for line in before.splitlines() if '"trial"' in line]
+    assert finished and not out.exists()
     done = nearfield("tune", "--resume", "-o", out)
     if not is_decided(out, done.code, done.out + done.err):
         assert file.read_text().startswith(before)
         return
     rules = load_rules(out)
-    assert rules.tried.measured + len(rules.tried.unfit) >= len(kept)
+    assert rules.tried.measured + len(rules.tried.unfit) >= len(finished)
     assert shlex.join(command[command.index("tune") :]) in rules.command, "it is the first command's work"
 
 
@@ -139,6 +139,6 @@ def test_a_rule_is_measured_at_other_distances(installation: Installation) -> No
     other = next(one for one in DISTANCES if one != distance)
     rule = RuleTable(distance=other, pair="0-1", parameters=settings, memory_per_rank_bytes=0, at_ranks_per_node=2)
     tuning = Tuning(Request(sizes=(8, 16 << 10)), Listener())
-    with Arena(installation, mpi.program(installation), topology, pair, knobs) as arena:
-        tuning._measure_elsewhere(arena, distance, [rule])
+    with PairedBenchmark(installation, mpi.program(installation), topology, pair, knobs) as benchmark:
+        tuning._measure_elsewhere(benchmark, distance, [rule])
     assert 0.1 < rule.elsewhere[distance] < 10

@@ -12,13 +12,13 @@ from random import Random
 from types import TracebackType
 from typing import Any
 
-from nearfield.rules.criterion import COLLECTIVES, MESSAGES, searched_cases
+from nearfield.rules.criterion import COLLECTIVES, MESSAGES, search_cases
 from nearfield.rules.gains import Case
 from nearfield.rules.knobs import Knob, KnobFile, Settings, Value, knob_files
 from nearfield.rules.shared_heap import VARIABLE
-from nearfield.tune.arena import Arena
-from nearfield.tune.duel import Unfit, Visit
 from nearfield.tune.model import candidates
+from nearfield.tune.paired_benchmark import PairedBenchmark
+from nearfield.tune.paired_runs import Batch, UnusableSetting
 from nearfield.tune.search import Deadline, Search, Trial
 
 KNOBS = KnobFile(
@@ -53,7 +53,7 @@ Speed = Callable[[Settings, Case], float]  # of all knobs, in a case: stock's ti
 Faults = Callable[[Settings, str], str]  # what goes wrong at "start", "check" or "visit"; empty: nothing
 
 
-class MadeUpArena(Arena):
+class MadeUpArena(PairedBenchmark):
     """`speed` and `faults` may be replaced between two phases, as a machine may change its mind."""
 
     def __init__(
@@ -75,7 +75,7 @@ class MadeUpArena(Arena):
         """Returns the first flag of the next pair."""
         return [next(self.flags) for _ in range(4)][0]
 
-    def _contestant(self, sizes: Sequence[int], environment: Mapping[str, str]) -> Any:
+    def _job(self, sizes: Sequence[int], environment: Mapping[str, str]) -> Any:
         return MadeUpJob(self, sizes, environment)
 
 
@@ -89,15 +89,15 @@ def _value(knob: Knob, text: str) -> Value:
 class MadeUpJob:
     """The part of a Contestant that the arena and `pairs` use."""
 
-    def __init__(self, arena: MadeUpArena, sizes: Sequence[int], environment: Mapping[str, str]) -> None:
-        self.arena = arena
+    def __init__(self, benchmark: MadeUpArena, sizes: Sequence[int], environment: Mapping[str, str]) -> None:
+        self.benchmark = benchmark
         heap = dict(told.split("=") for told in environment.get(VARIABLE, "").split(",") if told)
         told = {**environment, **heap}
-        self.settings = {k.name: _value(k, told[k.variable]) for k in arena.knobs.knob if k.variable in told}
+        self.settings = {k.name: _value(k, told[k.variable]) for k in benchmark.knobs.knob if k.variable in told}
         self.cases = {(pattern, size): 0 for size in sizes for pattern in PATTERNS}
 
     def __enter__(self) -> MadeUpJob:
-        self.arena.started.append(self.settings)
+        self.benchmark.started.append(self.settings)
         self._fail("start")
         return self
 
@@ -108,15 +108,15 @@ class MadeUpJob:
     def check(self, case: Case) -> None:
         self._fail("check")
 
-    def visit(self, case: Case, repetitions: int) -> Visit:
+    def run_batch(self, case: Case, repetitions: int) -> Batch:
         self._fail("visit")
-        luck = math.exp(self.arena.random.gauss(0, self.arena.noise))
-        time = 1000 * luck / self.arena.speed(self.arena.knobs.complete(self.settings), case)
-        return Visit([time] * repetitions, [next(self.arena.flags), next(self.arena.flags)])
+        luck = math.exp(self.benchmark.random.gauss(0, self.benchmark.noise))
+        time = 1000 * luck / self.benchmark.speed(self.benchmark.knobs.complete(self.settings), case)
+        return Batch([time] * repetitions, [next(self.benchmark.flags), next(self.benchmark.flags)])
 
     def _fail(self, moment: str) -> None:
-        if fault := self.arena.faults(self.settings, moment):
-            raise Unfit(fault)
+        if fault := self.benchmark.faults(self.settings, moment):
+            raise UnusableSetting(fault)
 
 
 class Turns(Deadline):
@@ -168,8 +168,8 @@ def exactly(*ranking: Settings) -> Speed:
     return speed
 
 
-def searched(arena: MadeUpArena, first: list[Settings], turns: float | None = None, **more: object) -> Search:
-    search = Search(arena, lambda trial: None, cases=searched_cases(SIZES), **more)
+def searched(benchmark: MadeUpArena, first: list[Settings], turns: float | None = None, **more: object) -> Search:
+    search = Search(benchmark, lambda trial: None, cases=search_cases(SIZES), **more)
     search.run(first, Turns(len(first) if turns is None else turns))
     return search
 

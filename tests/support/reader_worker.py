@@ -149,13 +149,13 @@ def _read(folder: Path, file: Path, use: object) -> tuple[str, str]:
 def _call(use: object, folder: Path) -> None:
     """Calls a function as `main` calls a verb."""
     from nearfield import cli
-    from nearfield.cli import at_once
+    from nearfield.cli import fast_dispatch
 
     def run(words: list[str]) -> bool:
         use(folder)  # type: ignore[operator]
         return True
 
-    with mock.patch.object(at_once, "run", run):
+    with mock.patch.object(fast_dispatch, "run", run):
         cli.main()
 
 

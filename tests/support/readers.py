@@ -166,16 +166,16 @@ def _read_request(folder: Path) -> None:
 def _trials(folder: Path) -> None:
     from nearfield.rules.gains import Gain
     from nearfield.rules.schema import load_rules
-    from nearfield.tune.kept import RuleLine, TrialLine
     from nearfield.tune.request import Request
     from nearfield.tune.search import Trial
-    from nearfield.tune.unfinished import Unfinished
+    from nearfield.tune.trial_log import RuleLine, TrialLine
+    from nearfield.tune.trial_log_file import TrialLogFile
 
     _rules(folder)
     rules = load_rules(folder / "rules.toml")
     gains = {("pingpong", 8): Gain(1.1, 1.0, 1.2, 30), ("pingpong", 65536): Gain(1.3, 1.2, 1.4, 30)}
-    with Unfinished(folder / "t.toml").held(resume=False) as unfinished:
-        unfinished.begun(Request(command="nearfield tune"))
+    with TrialLogFile(folder / "t.toml").locked(resume=False) as unfinished:
+        unfinished.record_request(Request(command="nearfield tune"))
         for number in range(3):
             trial = Trial({"eager_bytes": 4096 << number}, "search", gains=gains, state="measured", flag_ns=50.0)
             unfinished.add(TrialLine.of("shared-l3", float(number), trial))
@@ -184,15 +184,15 @@ def _trials(folder: Path) -> None:
 
 def _read_trials(folder: Path) -> None:
     from nearfield.rules.knobs import find_knobs
-    from nearfield.tune.unfinished import Unfinished
+    from nearfield.tune.trial_log_file import TrialLogFile
 
-    with Unfinished(folder / "t.toml").held(resume=True) as unfinished:
-        unfinished.resumed()
+    with TrialLogFile(folder / "t.toml").locked(resume=True) as unfinished:
+        unfinished.resume_request()
         knobs = find_knobs("openmpi", "5.0.11", "ob1 / sm")
-        unfinished.leave_out_strange(knobs, [("pingpong", 8), ("pingpong", 65536)])
+        unfinished.drop_inconsistent(knobs, [("pingpong", 8), ("pingpong", 65536)])
         for distance in unfinished.distances():
             unfinished.trials(distance), unfinished.rule(distance), unfinished.spent_s(distance)
-        unfinished.told()
+        unfinished.describe_content()
 
 
 def _hostfile(folder: Path) -> None:

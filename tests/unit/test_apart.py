@@ -8,9 +8,9 @@ from tuning import rules_for, write
 
 from nearfield import mpi
 from nearfield.apply import distance_check
-from nearfield.apply.cached_plan import prepared
-from nearfield.apply.distance_check import Flag, elsewhere
-from nearfield.rules.gains import alike
+from nearfield.apply.cached_plan import cached_launch_plan
+from nearfield.apply.distance_check import RecordedLatency, changed_distance
+from nearfield.rules.gains import same_distance
 from nearfield.rules.schema import RuleTable
 
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
@@ -27,18 +27,18 @@ def now(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 @pytest.mark.parametrize("then", [12.0, 30.0, 37.0, 60.0, 130.0, 150.0, 400.0])
 def test_the_borders_are_those_of_tuning(then: float) -> None:
     """Is what counts as equally far apart the same where rules are applied as where they are found?"""
-    flag = Flag.of("0-1", then)
+    flag = RecordedLatency.of("0-1", then)
     for step in range(-40, 41):
         other = then * 1.1**step
         at_a_border = any(abs(other / border - 1) < 2e-3 for border in (flag.least, flag.most))
-        assert at_a_border or (flag.least <= other <= flag.most) == alike(other, then)
+        assert at_a_border or (flag.least <= other <= flag.most) == same_distance(other, then)
 
 
 @pytest.mark.parametrize(("ns", "words"), [(300.0, "farther apart now, 300"), (15.0, "nearer to each other now, 15")])
 def test_cores_that_moved_are_told(now: dict[str, float], ns: float, words: str) -> None:
     """In either direction, and in any of several pairs?"""
     now["ns"] = ns
-    why, warnings = elsewhere([Flag.of("0-1", ns), Flag.of("2-3", 60.0)])
+    why, warnings = changed_distance([RecordedLatency.of("0-1", ns), RecordedLatency.of("2-3", 60.0)])
     assert words in why and "cores 2-3" in why and not warnings
 
 
@@ -46,7 +46,7 @@ def test_cores_that_moved_are_told(now: dict[str, float], ns: float, words: str)
 def test_what_is_not_known_is_never_passed_over(now: dict[str, float], then: float, ns: float) -> None:
     """Where the rules do not say how far apart the cores were, or that cannot be measured, is there a warning?"""
     now["ns"] = ns
-    why, [warning] = elsewhere([Flag.of("0-1", then)])
+    why, [warning] = changed_distance([RecordedLatency.of("0-1", then)])
     assert not why and "not known" in warning
 
 
@@ -79,6 +79,6 @@ def test_only_rules_without_the_heap_ask(
     if refused:
         now["ns"] = 500.0
     for _ in range(2):
-        got = prepared([str(launcher)], file, force, None)
+        got = cached_launch_plan([str(launcher)], file, force, None)
         assert bool(got.warnings) == (refused or not parameters)  # rules that set nothing say so
         assert bool(got.environment) == (bool(parameters) and not refused)

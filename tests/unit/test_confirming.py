@@ -28,13 +28,13 @@ from made_up import (
 )
 
 from nearfield.base.topology import Topology
-from nearfield.rules.criterion import MESSAGES, NEVER_BELOW, confirmed_cases
-from nearfield.rules.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Case, Pair
+from nearfield.rules.criterion import MESSAGES, MIN_GAIN, confirmation_cases
+from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, Case, Pair
 from nearfield.rules.knobs import Settings
 from nearfield.rules.schema import UndecidedTable
-from nearfield.tune.confirm import FINALISTS, MOST_LAUNCHES, PAIRS, Confirming
-from nearfield.tune.confirmed import Confirmed, rule_table, tried_table
-from nearfield.tune.repair import nearer
+from nearfield.tune.confirm import FINALISTS, MOST_LAUNCHES, PAIRS, Confirmation
+from nearfield.tune.confirmed import ConfirmedGains, rule_table, tried_table
+from nearfield.tune.satisfy_constraints import move_limits_towards
 from nearfield.tune.search import Deadline, Search, Trial
 from nearfield.tune.tuning import Listener, Request, Tuning
 
@@ -47,33 +47,35 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nearfield.tune.tuning.cpu_utilization", lambda: dict.fromkeys(range(1024), (0.0, 0.0)))
 
 
-CASES = confirmed_cases([*SIZES, UNSEEN])
+CASES = confirmation_cases([*SIZES, UNSEEN])
 
 
-def confirming(arena: MadeUpArena, search: Search, deadline: Deadline | None = None) -> Confirming:
-    return Confirming(arena, search, CASES, [], deadline or Turns(ENDLESS))
+def confirming(benchmark: MadeUpArena, search: Search, deadline: Deadline | None = None) -> Confirmation:
+    return Confirmation(benchmark, search, CASES, [], deadline or Turns(ENDLESS))
 
 
-def judged(arena: MadeUpArena, search: Search, deadline: Deadline | None = None) -> tuple[Confirmed | None, str]:
+def judged(
+    benchmark: MadeUpArena, search: Search, deadline: Deadline | None = None
+) -> tuple[ConfirmedGains | None, str]:
     """Returns what becomes a rule, and why nothing does."""
-    outcome = confirming(arena, search, deadline).run()
+    outcome = confirming(benchmark, search, deadline).run()
     return outcome.chosen, outcome.reason
 
 
 def confirmed(
-    arena: MadeUpArena, first: list[Settings], deadline: Deadline | None = None
-) -> tuple[Confirmed | None, str]:
+    benchmark: MadeUpArena, first: list[Settings], deadline: Deadline | None = None
+) -> tuple[ConfirmedGains | None, str]:
     """Confirms after a search of these alone, with hardly a play-off: the order is that of the scores."""
-    search = searched(arena, first)
-    search.play_off(Turns(0))
-    arena.started.clear()
-    return judged(arena, search, deadline)
+    search = searched(benchmark, first)
+    search.rank_finalists(Turns(0))
+    benchmark.started.clear()
+    return judged(benchmark, search, deadline)
 
 
-def of_launches(gains: Mapping[Case, Sequence[float]]) -> Confirmed:
+def of_launches(gains: Mapping[Case, Sequence[float]]) -> ConfirmedGains:
     """Returns the judgement of a setting that has these gains, one gain from each launch."""
     pairs = {case: [Pair(ratio, 1.0, launch=at) for at, ratio in enumerate(ratios)] for case, ratios in gains.items()}
-    return Confirmed.of(BIG, pairs, NEVER_BELOW)
+    return ConfirmedGains.of(BIG, pairs, MIN_GAIN)
 
 
 def stopped() -> Deadline:
@@ -99,38 +101,38 @@ def slow_unseen(gains: dict[str, float], parameter: str, there: float) -> Speed:
 
 def test_a_harmless_winner_is_confirmed_at_every_size() -> None:
     """Is the winner confirmed with its true gain in every case, though a point is slower by what is allowed?"""
-    arena = MadeUpArena(slow_unseen({"fragment": 1.2}, "fragment", 0.98))
-    chosen, reason = confirmed(arena, [BIG])
+    benchmark = MadeUpArena(slow_unseen({"fragment": 1.2}, "fragment", 0.98))
+    chosen, reason = confirmed(benchmark, [BIG])
     assert chosen and chosen.settings == BIG and reason == ""
     assert set(chosen.gains) == set(CASES) and {pattern for pattern, _ in CASES} == set(PATTERNS)
     for case, gain in chosen.gains.items():
         assert gain.value == pytest.approx(0.98 if case == ("stream", UNSEEN) else 1.2, rel=0.01)
-        assert gain.n == launches(chosen.pairs[case]) == SURE_LAUNCHES
-        assert len(chosen.pairs[case]) == PAIRS * SURE_LAUNCHES
-    assert arena.started == [{}, BIG] * SURE_LAUNCHES, "both jobs are launched anew"
+        assert gain.n == launches(chosen.pairs[case]) == MIN_CONFIRMING_LAUNCHES
+        assert len(chosen.pairs[case]) == PAIRS * MIN_CONFIRMING_LAUNCHES
+    assert benchmark.started == [{}, BIG] * MIN_CONFIRMING_LAUNCHES, "both jobs are launched anew"
 
 
-def in_launches(arena: MadeUpArena, case: Case, *there: float) -> Speed:
+def in_launches(benchmark: MadeUpArena, case: Case, *there: float) -> Speed:
     """BIG is 1.2 times as fast as stock, but in one case these, launch by launch; the last from then on."""
 
     def speed(whole: Settings, one: Case) -> float:
         if whole["fragment"] != 131072:
             return 1.0
-        return there[min(len(there), arena.started.count(BIG)) - 1] if one == case else 1.2
+        return there[min(len(there), benchmark.started.count(BIG)) - 1] if one == case else 1.2
 
     return speed
 
 
 def confirmed_in_launches(
     case: Case, *there: float, deadline: Deadline | None = None
-) -> tuple[Confirmed | None, str, int]:
+) -> tuple[ConfirmedGains | None, str, int]:
     """BIG, alone, and how often it was launched in all."""
-    arena = MadeUpArena(only({"fragment": 1.2}))
-    search = searched(arena, [BIG])
-    search.play_off(Turns(0))
-    arena.started.clear()
-    arena.speed = in_launches(arena, case, *there)
-    return *judged(arena, search, deadline), arena.started.count(BIG)
+    benchmark = MadeUpArena(only({"fragment": 1.2}))
+    search = searched(benchmark, [BIG])
+    search.rank_finalists(Turns(0))
+    benchmark.started.clear()
+    benchmark.speed = in_launches(benchmark, case, *there)
+    return *judged(benchmark, search, deadline), benchmark.started.count(BIG)
 
 
 @pytest.mark.parametrize("case", [("pingpong", UNSEEN), ("stream", UNSEEN), ("bcast", UNSEEN)], ids=lambda c: c[0])
@@ -138,9 +140,9 @@ def test_what_is_slower_in_one_launch_of_six_is_not_slower(case: Case) -> None:
     """Wherever that launch is, and in whichever pattern: is the winner kept, as two launches of the same settings may
     differ by a tenth?"""
     for slow in (0, 2, 5):
-        there = [0.85 if launch == slow else 1.0 for launch in range(SURE_LAUNCHES)]
+        there = [0.85 if launch == slow else 1.0 for launch in range(MIN_CONFIRMING_LAUNCHES)]
         chosen, reason, count = confirmed_in_launches(case, *there)
-        assert chosen and chosen.settings == BIG and (reason, count) == ("", SURE_LAUNCHES)
+        assert chosen and chosen.settings == BIG and (reason, count) == ("", MIN_CONFIRMING_LAUNCHES)
         assert chosen.gains[case].value == pytest.approx(1.0, abs=0.01)
 
 
@@ -152,56 +154,56 @@ def test_what_is_slower_in_all_launches_is_refused(case: Case) -> None:
     assert count >= MOST_LAUNCHES
 
 
-@pytest.mark.parametrize("count", [1, FEWEST_LAUNCHES, SURE_LAUNCHES - 1])
+@pytest.mark.parametrize("count", [1, MIN_LAUNCHES, MIN_CONFIRMING_LAUNCHES - 1])
 def test_few_launches_refuse_only_what_is_far_below(count: int) -> None:
     """Most launches may lie where the cores seldom were, and do not count. A stream at 0.88 of 0.9 that is allowed: is
     it doubtful then, and refused only from as many launches as hold the median; and is a speed of 0.8 refused?"""
     stream, main = ("stream", UNSEEN), ("pingpong", UNSEEN)
-    for ratio, launches, refused in ((0.88, count, False), (0.88, SURE_LAUNCHES, True), (0.8, count, True)):
+    for ratio, launches, refused in ((0.88, count, False), (0.88, MIN_CONFIRMING_LAUNCHES, True), (0.8, count, True)):
         made = of_launches({main: [1.3] * launches, stream: [ratio] * launches})
-        assert made.doubtful == [stream] and made.slower == ([stream] if refused else [])
+        assert made.inconclusive == [stream] and made.slower == ([stream] if refused else [])
 
 
 def test_only_what_is_in_doubt_is_measured_on() -> None:
     """If a case is slower in the first six launches and not in the seventh, is it the only one that is measured then,
     and is that enough?"""
-    chosen, _, count = confirmed_in_launches(("pingpong", UNSEEN), *[0.9] * SURE_LAUNCHES, 1.05)
-    assert chosen and count == SURE_LAUNCHES + 1
+    chosen, _, count = confirmed_in_launches(("pingpong", UNSEEN), *[0.9] * MIN_CONFIRMING_LAUNCHES, 1.05)
+    assert chosen and count == MIN_CONFIRMING_LAUNCHES + 1
     measured = {case: launches(pairs) for case, pairs in chosen.pairs.items()}
-    assert measured.pop(("pingpong", UNSEEN)) == SURE_LAUNCHES + 1
-    assert set(measured.values()) == {SURE_LAUNCHES}
+    assert measured.pop(("pingpong", UNSEEN)) == MIN_CONFIRMING_LAUNCHES + 1
+    assert set(measured.values()) == {MIN_CONFIRMING_LAUNCHES}
 
 
 def test_what_is_hopeless_is_not_launched_again() -> None:
     """Is a setting that is far slower in many cases refused after one launch?"""
-    arena = MadeUpArena(only({"fragment": 1.2}))
-    search = searched(arena, [BIG])
-    search.play_off(Turns(0))
-    arena.started.clear()
-    arena.speed = only({"fragment": 0.7})
-    chosen, reason = judged(arena, search)
+    benchmark = MadeUpArena(only({"fragment": 1.2}))
+    search = searched(benchmark, [BIG])
+    search.rank_finalists(Turns(0))
+    benchmark.started.clear()
+    benchmark.speed = only({"fragment": 0.7})
+    chosen, reason = judged(benchmark, search)
     assert chosen is None and "of stock's speed" in reason
-    assert arena.started.count(BIG) == 1
+    assert benchmark.started.count(BIG) == 1
 
 
 def test_a_gain_that_only_collectives_have_is_no_rule() -> None:
     """Is a gain of collectives alone no rule, since they are guarded but not tuned for?"""
-    arena = MadeUpArena(only({"fragment": 1.2}))
-    search = searched(arena, [BIG])
-    search.play_off(Turns(0))
-    arena.speed = lambda whole, case: 1.2 if case[0] == "bcast" and whole["fragment"] == 131072 else 1.0
-    assert judged(arena, search) == (None, "nothing was faster than the defaults")
+    benchmark = MadeUpArena(only({"fragment": 1.2}))
+    search = searched(benchmark, [BIG])
+    search.rank_finalists(Turns(0))
+    benchmark.speed = lambda whole, case: 1.2 if case[0] == "bcast" and whole["fragment"] == 131072 else 1.0
+    assert judged(benchmark, search) == (None, "nothing was faster than the defaults")
 
 
 @pytest.mark.parametrize("elsewhere", [20.0, 230.0], ids=["nearer", "farther"])
 def test_it_waits_until_the_cores_are_where_they_were_searched(elsewhere: float) -> None:
     """Wherever they are meanwhile: is a rule for where most was searched; and is not waited beyond the end?"""
     for deadline, expected in ((Turns(ENDLESS), 50.0), (Turns(3), elsewhere)):
-        arena = MadeUpArena(only({"fragment": 1.2}))
-        search = searched(arena, [BIG])
-        search.play_off(Turns(0))
-        arena.flags = itertools.chain([elsewhere] * 40, itertools.repeat(50.0 if deadline.count > 3 else elsewhere))
-        chosen, _ = judged(arena, search, deadline)
+        benchmark = MadeUpArena(only({"fragment": 1.2}))
+        search = searched(benchmark, [BIG])
+        search.rank_finalists(Turns(0))
+        benchmark.flags = itertools.chain([elsewhere] * 40, itertools.repeat(50.0 if deadline.count > 3 else elsewhere))
+        chosen, _ = judged(benchmark, search, deadline)
         assert chosen and chosen.flag_ns == expected
 
 
@@ -224,20 +226,20 @@ def test_not_all_finalists_are_tried_when_it_is_late(deadline: Deadline, looked:
     time for?"""
     many: list[Settings] = [{"cells": cells} for cells in (16, 32, 128, 256)]
     many += [{"fragment": size} for size in (16384, 65536, 131072)]
-    arena = MadeUpArena(exactly(*many))
-    search = searched(arena, many)
-    search.play_off(Turns(0))
-    arena.started.clear()
-    arena.speed = lambda whole, case: 1.0 if whole == KNOBS.complete({}) else there
-    assert judged(arena, search, deadline)[0] is None
-    assert len({tuple(settings.items()) for settings in arena.started if settings in many}) == looked
+    benchmark = MadeUpArena(exactly(*many))
+    search = searched(benchmark, many)
+    search.rank_finalists(Turns(0))
+    benchmark.started.clear()
+    benchmark.speed = lambda whole, case: 1.0 if whole == KNOBS.complete({}) else there
+    assert judged(benchmark, search, deadline)[0] is None
+    assert len({tuple(settings.items()) for settings in benchmark.started if settings in many}) == looked
 
 
 def test_a_stop_confirms_the_best() -> None:
     """After Ctrl-C: is the best confirmed, in one launch, and kept; and one that looks slower still not kept?"""
-    arena = MadeUpArena(only({"fragment": 1.2, "cells": 1.1}))
-    chosen, _ = confirmed(arena, [MANY, BIG], stopped())
-    assert chosen and chosen.settings == BIG and arena.started == [{}, BIG]
+    benchmark = MadeUpArena(only({"fragment": 1.2, "cells": 1.1}))
+    chosen, _ = confirmed(benchmark, [MANY, BIG], stopped())
+    assert chosen and chosen.settings == BIG and benchmark.started == [{}, BIG]
     assert {gain.n for gain in chosen.gains.values()} == {PAIRS}
     slow = MadeUpArena(slow_unseen({"fragment": 1.2}, "fragment", 0.8))
     assert confirmed(slow, [BIG], stopped())[0] is None and slow.started == [{}, BIG]
@@ -251,14 +253,14 @@ def test_a_stop_ends_mending() -> None:
         deadline.stopped |= settings not in ({}, BIG | MANY)
         return ""
 
-    arena = MadeUpArena(slow_unseen({"fragment": 1.2, "cells": 1.1}, "cells", 0.8))
-    search = searched(arena, [BIG | MANY])
-    search.play_off(Turns(0))
-    arena.started.clear()
-    arena.faults = faults
-    chosen, reason = judged(arena, search, deadline)
+    benchmark = MadeUpArena(slow_unseen({"fragment": 1.2, "cells": 1.1}, "cells", 0.8))
+    search = searched(benchmark, [BIG | MANY])
+    search.rank_finalists(Turns(0))
+    benchmark.started.clear()
+    benchmark.faults = faults
+    chosen, reason = judged(benchmark, search, deadline)
     assert chosen is None and reason == "the search was interrupted; stream of 4 KiB at 0.80 of stock's speed"
-    assert len([settings for settings in arena.started if settings not in ({}, BIG | MANY)]) == 1
+    assert len([settings for settings in benchmark.started if settings not in ({}, BIG | MANY)]) == 1
 
 
 # ---- mending
@@ -267,8 +269,8 @@ def test_a_stop_ends_mending() -> None:
 def test_a_winner_that_is_slower_somewhere_is_mended() -> None:
     """Is the parameter that makes one size slower put back, the other kept, and that preferred to the next best?"""
     spoilt = slow_unseen({"fragment": 1.2, "cells": 1.1}, "cells", 0.8)
-    arena = MadeUpArena(lambda whole, case: spoilt(whole, case) * (1.05 if whole["copies"] == "none" else 1.0))
-    chosen, _ = confirmed(arena, [BIG | MANY, {"copies": "none"}])
+    benchmark = MadeUpArena(lambda whole, case: spoilt(whole, case) * (1.05 if whole["copies"] == "none" else 1.0))
+    chosen, _ = confirmed(benchmark, [BIG | MANY, {"copies": "none"}])
     assert chosen and chosen.settings == BIG
     assert chosen.slower == []
 
@@ -287,8 +289,10 @@ def test_a_value_that_is_too_large_is_made_smaller() -> None:
 def test_a_limit_comes_down_to_what_is_slow_at_once() -> None:
     """Is the first change to try the one that leaves the slow sizes to the default's way, however far that is?"""
     settings: Settings = {"eager": 1 << 18, "fragment": 1 << 18, "segment": 1 << 24, "cells": 128}
-    assert nearer(KNOBS, settings, 20_000)[0] == {**settings, "eager": 16384}
-    assert nearer(KNOBS, settings, 2048)[0] == {**settings, "eager": 131072}, "the default's way begins above that"
+    assert move_limits_towards(KNOBS, settings, 20_000)[0] == {**settings, "eager": 16384}
+    assert move_limits_towards(KNOBS, settings, 2048)[0] == {**settings, "eager": 131072}, (
+        "the default's way begins above that"
+    )
 
 
 def test_a_winner_is_mended_step_by_step() -> None:
@@ -307,10 +311,10 @@ def test_a_winner_is_mended_step_by_step() -> None:
 
 def test_a_winner_that_cannot_be_mended_is_refused() -> None:
     """Is the next best taken then; and without one, is it stock, and said where it would have been how slow?"""
-    arena = MadeUpArena(slow_unseen({"fragment": 1.2, "cells": 1.1}, "fragment", 0.8))
-    chosen, _ = confirmed(arena, [BIG, MANY])
+    benchmark = MadeUpArena(slow_unseen({"fragment": 1.2, "cells": 1.1}, "fragment", 0.8))
+    chosen, _ = confirmed(benchmark, [BIG, MANY])
     assert chosen and chosen.settings == MANY
-    assert confirmed(arena, [BIG]) == (None, "stream of 4 KiB at 0.80 of stock's speed")
+    assert confirmed(benchmark, [BIG]) == (None, "stream of 4 KiB at 0.80 of stock's speed")
 
 
 # ---- what a rule says
@@ -318,22 +322,24 @@ def test_a_winner_that_cannot_be_mended_is_refused() -> None:
 
 def test_what_is_faster_in_one_launch_only_is_no_rule() -> None:
     """If the winner is faster all over in its first launch, and as stock in the second, is it left?"""
-    arena = MadeUpArena(only({"fragment": 1.2}))
-    search = searched(arena, [BIG])
-    search.play_off(Turns(0))
-    arena.started.clear()
-    arena.speed = lambda whole, case: only({"fragment": 1.2 if arena.started.count(BIG) < 2 else 1.0})(whole, case)
-    assert judged(arena, search)[0] is None
+    benchmark = MadeUpArena(only({"fragment": 1.2}))
+    search = searched(benchmark, [BIG])
+    search.rank_finalists(Turns(0))
+    benchmark.started.clear()
+    benchmark.speed = lambda whole, case: only({"fragment": 1.2 if benchmark.started.count(BIG) < 2 else 1.0})(
+        whole, case
+    )
+    assert judged(benchmark, search)[0] is None
 
 
 def test_a_rule_tells_that_the_cores_moved() -> None:
     """Does it say how far apart they were, for which share of the pairs? And is a pair during which they moved taken
     again?"""
-    arena = MadeUpArena(only({"fragment": 1.2}))
-    arena.flags = itertools.cycle([50.0] * 12 + [50.0, 50.0, 230.0, 230.0] + [230.0] * 8)
-    chosen, _ = confirmed(arena, [BIG])
-    assert {pair.flag for pair in arena.all_pairs} == {50.0, 230.0}
-    near, far = rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", [], arena.all_pairs).apart
+    benchmark = MadeUpArena(only({"fragment": 1.2}))
+    benchmark.flags = itertools.cycle([50.0] * 12 + [50.0, 50.0, 230.0, 230.0] + [230.0] * 8)
+    chosen, _ = confirmed(benchmark, [BIG])
+    assert {pair.flag for pair in benchmark.all_pairs} == {50.0, 230.0}
+    near, far = rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", [], benchmark.all_pairs).apart
     assert (near.flag_ns, far.flag_ns) == (50.0, 230.0)
     assert (near.share, far.share) == pytest.approx((0.6, 0.4), abs=0.02)  # three pairs near, one moved, two far
 
@@ -341,7 +347,7 @@ def test_a_rule_tells_that_the_cores_moved() -> None:
 def test_a_rule_is_for_where_the_cores_mostly_were() -> None:
     """If they are near most of the time, is a setting that loses only where they are far a rule, for near; and does it
     say so? Is it measured on until every case has enough launches there?"""
-    arena = MadeUpArena(only({}))
+    benchmark = MadeUpArena(only({}))
     now = 50.0
 
     def flags() -> Iterator[float]:
@@ -349,22 +355,22 @@ def test_a_rule_is_for_where_the_cores_mostly_were() -> None:
         for now in itertools.cycle([50.0] * 90 + [230.0] * 40):
             yield from [now] * 4  # of one pair
 
-    arena.flags = flags()
-    arena.speed = lambda whole, case: (1.2 if now < 100 else 0.5) if whole["fragment"] == 131072 else 1.0
-    chosen, _ = confirmed(arena, [BIG])
+    benchmark.flags = flags()
+    benchmark.speed = lambda whole, case: (1.2 if now < 100 else 0.5) if whole["fragment"] == 131072 else 1.0
+    chosen, _ = confirmed(benchmark, [BIG])
     assert chosen and chosen.settings == BIG
     assert rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", []).flag_ns == 50.0
     for pairs in chosen.pairs.values():
-        assert launches(pairs) >= FEWEST_LAUNCHES and {pair.flag for pair in pairs} == {50.0}
+        assert launches(pairs) >= MIN_LAUNCHES and {pair.flag for pair in pairs} == {50.0}
 
 
 @pytest.mark.parametrize(("elsewhere", "chosen"), [(1.1, True), (0.5, False)], ids=["gains", "loses"])
 def test_a_case_that_was_only_measured_elsewhere_counts_as_it_was_there(elsewhere: float, chosen: bool) -> None:
     """Where the cores moved each time that one case was measured, is a setting judged by what that case showed there,
     when there is no time to go on, instead of being given up for want of it?"""
-    arena = MadeUpArena(only({"fragment": 1.2}))
-    search = searched(arena, [BIG])
-    search.play_off(Turns(0))
+    benchmark = MadeUpArena(only({"fragment": 1.2}))
+    search = searched(benchmark, [BIG])
+    search.rank_finalists(Turns(0))
     far, now = CASES[-1], 50.0
 
     def speed(whole: Settings, case: Case) -> float:
@@ -372,10 +378,10 @@ def test_a_case_that_was_only_measured_elsewhere_counts_as_it_was_there(elsewher
         now = 230.0 if case == far else 50.0  # what the flags of this visit take
         return 1.0 if whole["fragment"] != 131072 else elsewhere if case == far else 1.2
 
-    arena.speed, arena.flags = speed, (now for _ in itertools.count())
+    benchmark.speed, benchmark.flags = speed, (now for _ in itertools.count())
     late = Deadline(ENDLESS)
-    late.late = lambda: arena.started.count(BIG) >= 1 + FEWEST_LAUNCHES  # type: ignore[method-assign]
-    found, reason = judged(arena, search, late)
+    late.late = lambda: benchmark.started.count(BIG) >= 1 + MIN_LAUNCHES  # type: ignore[method-assign]
+    found, reason = judged(benchmark, search, late)
     assert bool(found) == chosen, reason
     if found:
         assert {pair.flag for pair in found.pairs[far]} == {230.0}
@@ -389,30 +395,30 @@ def test_no_mending_by_what_must_not_be_tried() -> None:
     def speed(whole: Settings, case: Case) -> float:
         return 0.8 if case == ("stream", UNSEEN) and whole["fragment"] == 8192 else 1.2 if whole["cells"] == 256 else 1
 
-    arena = MadeUpArena(speed)
-    search = searched(arena, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
-    search.play_off(Turns(0))
-    assert judged(arena, search) == (None, "stream of 4 KiB at 0.80 of stock's speed")
+    benchmark = MadeUpArena(speed)
+    search = searched(benchmark, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
+    search.rank_finalists(Turns(0))
+    assert judged(benchmark, search) == (None, "stream of 4 KiB at 0.80 of stock's speed")
 
 
 def test_no_mending_by_what_is_as_slow() -> None:
     """If a size is slower whichever parameter is put back, is nothing proposed?"""
-    arena = MadeUpArena(lambda whole, case: 0.8 if whole["fragment"] != 32768 or whole["cells"] != 64 else 1.0)
-    with arena.against(BIG | MANY, [(pattern, UNSEEN) for pattern in PATTERNS]) as comparison:
+    benchmark = MadeUpArena(lambda whole, case: 0.8 if whole["fragment"] != 32768 or whole["cells"] != 64 else 1.0)
+    with benchmark.compare_with_baseline(BIG | MANY, [(pattern, UNSEEN) for pattern in PATTERNS]) as comparison:
         comparison.measure(6)
-    slower = Confirmed(BIG | MANY, comparison.gains(), dict(comparison.found))
+    slower = ConfirmedGains(BIG | MANY, comparison.gains(), dict(comparison.found))
     assert len(slower.slower) == len(PATTERNS)
-    assert confirming(arena, searched(arena, []))._mended(slower) is None
+    assert confirming(benchmark, searched(benchmark, []))._with_worst_case_fixed(slower) is None
 
 
 def test_what_fails_while_it_is_confirmed_is_refused() -> None:
     """Is the next best taken if the winner dies only now; and is the reason kept if there is none?"""
     for first, expected in (([BIG, MANY], MANY), ([BIG], None)):
-        arena = MadeUpArena(exactly(BIG, MANY))
-        search = searched(arena, first)
-        search.play_off(Turns(0))
-        arena.faults = lambda settings, moment: "hangs: no answer" if settings == BIG else ""
-        chosen, reason = judged(arena, search)
+        benchmark = MadeUpArena(exactly(BIG, MANY))
+        search = searched(benchmark, first)
+        search.rank_finalists(Turns(0))
+        benchmark.faults = lambda settings, moment: "hangs: no answer" if settings == BIG else ""
+        chosen, reason = judged(benchmark, search)
         assert (chosen.settings if chosen else None) == expected
         assert reason == ("" if expected else "hangs: no answer")
 
@@ -436,7 +442,7 @@ def test_a_launch_that_slows_all_patterns_is_one_launch() -> None:
     """Is a size not slower because four patterns are, in the launches in which that happened to all of them?"""
     launches = (0.95, 0.955, 0.96, 0.96, 0.965, 1.0)
     found = of_launches({(pattern, 64): launches for pattern in MESSAGES})
-    assert found.slower == [] and len(found.doubtful) == 0
+    assert found.slower == [] and len(found.inconclusive) == 0
     all_slower = (*launches[:-1], 0.965)
     assert len(of_launches({(pattern, 64): all_slower for pattern in MESSAGES}).slower) == len(MESSAGES)
 
@@ -444,16 +450,16 @@ def test_a_launch_that_slows_all_patterns_is_one_launch() -> None:
 def test_what_is_only_probably_slower_is_in_doubt() -> None:
     """Is it measured again, and not refused?"""
     found = of_launches({("pingpong", 8): (0.94, 0.95, 0.96, 0.96, 0.97, 0.985)})
-    assert (found.doubtful, found.slower) == ([("pingpong", 8)], [])
+    assert (found.inconclusive, found.slower) == ([("pingpong", 8)], [])
 
 
 # ---- all of it
 
 
-def tuned(arena: MadeUpArena, **more: object) -> tuple[Any, list[Trial]]:
+def tuned(benchmark: MadeUpArena, **more: object) -> tuple[Any, list[Trial]]:
     topology = Topology.from_synthetic("package:1 l3:1 l2:2 core:1 pu:1")
     made = Tuning(Request(exhaustive=True, sizes=SIZES, ranks_per_node=2, **more), Listener())
-    return made._tune(arena, "same-node", (0, 1), topology, ENDLESS)
+    return made._tune(benchmark, "same-node", (0, 1), topology, ENDLESS)
 
 
 def test_a_rule_is_what_is_known_to_be_best() -> None:
@@ -463,7 +469,7 @@ def test_a_rule_is_what_is_known_to_be_best() -> None:
     expected = hill(KNOBS.complete(BEST), ("stream", 8)) / hill(KNOBS.complete({}), ("stream", 8))
     assert rule.gain and rule.gain.low < expected < rule.gain.high
     assert rule.gain.value == pytest.approx(expected, rel=0.01)
-    assert {(point.pattern, point.size_bytes) for point in rule.point} == set(confirmed_cases(SIZES))
+    assert {(point.pattern, point.size_bytes) for point in rule.point} == set(confirmation_cases(SIZES))
     assert rule.memory_per_rank_bytes == 128 * 131072 + (1 << 20)
     assert len(trials) == 20
 
@@ -489,12 +495,12 @@ def test_no_rule_where_nothing_gains(noise: float, seed: int) -> None:
 @pytest.mark.parametrize("gains", [{8: 1.03}, {16 << 10: 1.03}, {8: 1.01, 16 << 10: 1.01, 1 << 20: 1.01}], ids=str)
 def test_a_small_gain_is_a_rule(gains: dict[int, float], seed: int) -> None:
     """Is what gains three hundredths at one range of sizes, or one at all, found, and what gains nothing not in it?"""
-    arena = MadeUpArena(
+    benchmark = MadeUpArena(
         lambda whole, case: gains.get(case[1], 1.0) if whole["fragment"] == 131072 else 1.0, noise=0.002, seed=seed
     )
-    rule, _ = tuned(arena)
+    rule, _ = tuned(benchmark)
     assert rule.parameters == BIG
-    logs = [math.log(gains.get(size, 1.0)) for pattern, size in confirmed_cases(SIZES) if pattern in MESSAGES]
+    logs = [math.log(gains.get(size, 1.0)) for pattern, size in confirmation_cases(SIZES) if pattern in MESSAGES]
     assert rule.gain and math.log(rule.gain.value) == pytest.approx(math.fsum(logs) / len(logs), abs=0.002)
 
 
@@ -502,31 +508,35 @@ def test_what_may_not_be_but_gains_more_is_told() -> None:
     """Is a setting that is half as fast again, and a tenth slower at one size, told with what allows it; and then
     chosen; and one that is far slower there not told?"""
     for there, told in ((0.88, "with --never-below 0.85: pingpong of 8 B would be at 0.88"), (0.5, "")):
-        arena = MadeUpArena(
+        benchmark = MadeUpArena(
             lambda whole, case, there=there: (
                 (there if case == ("pingpong", 8) else 1.5) if whole["fragment"] == 131072 else 1.0
             )
         )
-        rule, _ = tuned(arena)
+        rule, _ = tuned(benchmark)
         assert (rule.parameters, rule.beyond.partition("sizes ")[2]) == ({}, told)
-        rule, _ = tuned(arena, never_below=0.85)
+        rule, _ = tuned(benchmark, never_below=0.85)
         assert rule.parameters == (BIG if told else {}) and rule.beyond == ""
 
 
 def test_a_rule_keeps_to_the_memory() -> None:
     """Is what needs more memory than is allowed never started, and the best of the rest chosen?"""
-    arena, limit = MadeUpArena(hill), 10 << 20
-    rule, trials = tuned(arena, memory_limit_bytes=limit)
-    assert max(KNOBS.memory(settings, 2) for settings in arena.started) <= limit
+    benchmark, limit = MadeUpArena(hill), 10 << 20
+    rule, trials = tuned(benchmark, memory_limit_bytes=limit)
+    assert max(KNOBS.memory(settings, 2) for settings in benchmark.started) <= limit
     assert rule.parameters == {"eager": 65536, "fragment": 131072}
     assert any("MiB per rank" in trial.reason for trial in trials)
 
 
 def test_what_was_tried_is_counted_by_what_came_of_it() -> None:
     """Is what only needs too much memory told apart from what this MPI fails with?"""
-    arena = MadeUpArena(only({"cells": 1.1}), lambda settings, now: "dies" if settings == {"copies": "none"} else "")
+    benchmark = MadeUpArena(
+        only({"cells": 1.1}), lambda settings, now: "dies" if settings == {"copies": "none"} else ""
+    )
     search = searched(
-        arena, [BIG, MANY, {"copies": "none"}], refused=lambda settings: "too big" if "fragment" in settings else None
+        benchmark,
+        [BIG, MANY, {"copies": "none"}],
+        refused=lambda settings: "too big" if "fragment" in settings else None,
     )
     tried = tried_table(search.trials)
     assert (tried.measured, tried.left, tried.refused, tried.unfit) == (1, 0, 1, ["copies = none: dies"])

@@ -7,15 +7,15 @@ import pytest
 from nearfield.rules.criterion import (
     COLLECTIVES,
     MESSAGES,
-    NEVER_BELOW,
+    MIN_GAIN,
     SIZES,
-    broken,
-    confirmed_cases,
+    confirmation_cases,
     score,
-    searched_cases,
+    search_cases,
+    violations,
 )
 from nearfield.rules.gains import Case, Gain, Pair
-from nearfield.tune.confirmed import Confirmed
+from nearfield.tune.confirmed import ConfirmedGains
 from nearfield.tune.tuning import all_sizes
 
 
@@ -26,7 +26,7 @@ def sure(value: float) -> Gain:
 def at(never_below: float = 0.97, **values: float) -> list[Case]:
     """Returns the cases that break the promise, of these patterns at one size, beside a size that does not."""
     gains = {(pattern, 4096): sure(value) for pattern, value in values.items()}
-    return broken(gains | {("stream", 8): sure(1.0)}, never_below)
+    return violations(gains | {("stream", 8): sure(1.0)}, never_below)
 
 
 def test_a_pattern_may_lose_what_the_others_make_up_for() -> None:
@@ -53,35 +53,35 @@ def test_a_collective_must_not_be_slower() -> None:
 
 def test_what_may_be_chance_breaks_no_promise() -> None:
     """Is a case that looks slower, but of which one launch was not, none that is?"""
-    assert broken({("pingpong", 8): Gain(0.9, 0.8, 1.01, 3), ("bcast", 8): Gain(0.8, 0.7, 0.95, 3)}) == []
+    assert violations({("pingpong", 8): Gain(0.9, 0.8, 1.01, 3), ("bcast", 8): Gain(0.8, 0.7, 0.95, 3)}) == []
 
 
 def test_collectives_are_no_gain() -> None:
     """Is a setting that is faster in collectives only, which are guarded and not tuned for, no rule?"""
     times = {("pingpong", 4096): 1.0} | {(pattern, 4096): 1.5 for pattern in COLLECTIVES}
     pairs = {case: [Pair(time, 1.0, launch=launch) for launch in range(6)] for case, time in times.items()}
-    found = Confirmed.of({}, pairs, NEVER_BELOW)
+    found = ConfirmedGains.of({}, pairs, MIN_GAIN)
     assert not found.gains_between([8192])
     assert found.mean.value == 1.0
 
 
 def test_a_search_measures_all_messages_at_every_size() -> None:
-    assert searched_cases([8, 64]) == [(pattern, size) for size in (8, 64) for pattern in MESSAGES]
-    assert len(searched_cases(SIZES)) == 44
+    assert search_cases([8, 64]) == [(pattern, size) for size in (8, 64) for pattern in MESSAGES]
+    assert len(search_cases(SIZES)) == 44
 
 
 def test_a_winner_is_measured_at_every_size() -> None:
     """Ping-pong at all, the other messages up to 16 MiB, collectives from 1 KiB to 4 MiB: each case once, what is
     searched for among them, and no collective of a size that allreduce's numbers do not fill?"""
     sizes = all_sizes(32 << 20)
-    cases = confirmed_cases(sizes)
+    cases = confirmation_cases(sizes)
     assert len(set(cases)) == len(cases)
     by_pattern = {p: [size for pattern, size in cases if pattern == p] for p in (*MESSAGES, *COLLECTIVES)}
     assert by_pattern["pingpong"] == sizes == sorted(sizes)
     fours = [4**power for power in range(13)]
     assert all(by_pattern[pattern] == fours for pattern in ("stream", "exchange", "use"))
     assert all(by_pattern[pattern] == fours[5:12] for pattern in COLLECTIVES)
-    odd = confirmed_cases([1100, 1104])
+    odd = confirmation_cases([1100, 1104])
     assert ("bcast", 1104) in odd and {pattern for pattern, size in odd if size == 1100} == set(MESSAGES)
 
 

@@ -7,16 +7,16 @@ import pytest
 from nearfield.rules.gains import (
     Gain,
     Pair,
-    alike,
-    by_place,
-    flag_of,
-    gain,
-    gaining,
+    distance_class_of,
+    dominant_latency,
+    gain_by_range,
     geometric_mean,
-    place_of,
-    ranges,
-    together,
-    usual,
+    group_by_distance,
+    in_dominant_placement,
+    joint_gain,
+    median_gain,
+    same_distance,
+    select_gaining_range,
 )
 
 
@@ -26,7 +26,7 @@ def sure(value: float) -> Gain:
 
 def test_a_gain_is_stock_over_tuned() -> None:
     """Is twice as fast 2, with an interval that holds all but the outermost ratios?"""
-    found = gain([Pair(200.0, 100.0), Pair(210.0, 100.0), Pair(190.0, 100.0)] * 4)
+    found = median_gain([Pair(200.0, 100.0), Pair(210.0, 100.0), Pair(190.0, 100.0)] * 4)
     assert found.value == pytest.approx(2.0)
     assert 1.9 <= found.low <= found.value <= found.high <= 2.1
     assert found.n == 12
@@ -34,7 +34,7 @@ def test_a_gain_is_stock_over_tuned() -> None:
 
 def test_a_machine_that_changes_speed_changes_no_gain() -> None:
     """Do pairs cancel what slows both?"""
-    found = gain([Pair(200.0 * speed, 100.0 * speed) for speed in (1, 3, 1, 2, 5, 1, 2)])
+    found = median_gain([Pair(200.0 * speed, 100.0 * speed) for speed in (1, 3, 1, 2, 5, 1, 2)])
     assert (found.low, found.value, found.high) == pytest.approx((2, 2, 2))
 
 
@@ -42,10 +42,13 @@ def test_pairs_count_where_the_cores_mostly_were() -> None:
     """Are pairs that were taken with the cores elsewhere left out, though in one case they are the more?"""
     near, far = [Pair(200.0, 100.0, 50.0)] * 5, [Pair(300.0, 600.0, 230.0)] * 3
     pairs = {("pingpong", 8): near + far, ("pingpong", 64): near[:2] + far, ("stream", 8): far}
-    assert usual(pairs) == dict.fromkeys(pairs, far)
+    assert in_dominant_placement(pairs) == dict.fromkeys(pairs, far)
     del pairs["stream", 8]
-    assert usual(pairs) == {("pingpong", 8): near, ("pingpong", 64): near[:2]} and flag_of(pairs) == 50.0
-    assert usual({}) == {}
+    assert (
+        in_dominant_placement(pairs) == {("pingpong", 8): near, ("pingpong", 64): near[:2]}
+        and dominant_latency(pairs) == 50.0
+    )
+    assert in_dominant_placement({}) == {}
 
 
 def launched(*ratios: list[float]) -> list[Pair]:
@@ -55,29 +58,33 @@ def launched(*ratios: list[float]) -> list[Pair]:
 
 def test_from_three_on_launches_vary_and_not_their_pairs() -> None:
     """Is the gain then the median of the launches' medians, its interval theirs, however many pairs each has?"""
-    found = gain(launched([0.8] * 20, [1.0, 1.0, 1.9], [1.1, 1.2]))
+    found = median_gain(launched([0.8] * 20, [1.0, 1.0, 1.9], [1.1, 1.2]))
     assert (found.value, found.low, found.high, found.n) == pytest.approx((1.0, 0.8, 1.15, 3))
 
 
 def test_a_launch_or_two_are_not_enough_to_be_what_varies() -> None:
     """Are the pairs of two launches taken together, and is it no matter which numbers launches have?"""
-    found = gain(launched([0.9] * 3, [1.1] * 4))
+    found = median_gain(launched([0.9] * 3, [1.1] * 4))
     assert (found.value, found.low, found.high, found.n) == pytest.approx((1.1, 0.9, 1.1, 7))
-    assert gain([Pair(2.0, 1.0, 50.0, launch) for launch in (7, 9, 7, 30)]).n == 3
+    assert median_gain([Pair(2.0, 1.0, 50.0, launch) for launch in (7, 9, 7, 30)]).n == 3
 
 
 def test_a_loss_in_one_launch_of_three_is_none() -> None:
     """Is slower what every launch is slower in, since launches of the same settings differ by up to a tenth?"""
-    assert not gain(launched([0.85] * 2, [1.0] * 2, [1.01] * 2)).below(0.97)
-    assert gain(launched([0.85] * 2, [0.96] * 2, [0.9] * 2)).below(0.97)
+    assert not median_gain(launched([0.85] * 2, [1.0] * 2, [1.01] * 2)).below(0.97)
+    assert median_gain(launched([0.85] * 2, [0.96] * 2, [0.9] * 2)).below(0.97)
 
 
 def test_places_have_fixed_borders() -> None:
     """Are 50 and 70 ns the same place, 19, 50 and 230 three, and is a flag nobody measured none of its own?"""
     pairs = [Pair(1.0, 1.0, flag) for flag in (230.0, 50.0, 19.0, 45.0, 250.0, 70.0)]
-    assert [[pair.flag for pair in group] for group in by_place(pairs)] == [[19.0], [50.0, 45.0, 70.0], [230.0, 250.0]]
-    assert len(by_place([Pair(1.0, 1.0)] * 3)) == 1 and by_place([]) == []
-    assert [place_of(flag) for flag in (0.0, 34.9, 35.0, 139.9, 140.0)] == [0, 0, 1, 1, 2]
+    assert [[pair.flag for pair in group] for group in group_by_distance(pairs)] == [
+        [19.0],
+        [50.0, 45.0, 70.0],
+        [230.0, 250.0],
+    ]
+    assert len(group_by_distance([Pair(1.0, 1.0)] * 3)) == 1 and group_by_distance([]) == []
+    assert [distance_class_of(flag) for flag in (0.0, 34.9, 35.0, 139.9, 140.0)] == [0, 0, 1, 1, 2]
 
 
 @pytest.mark.parametrize("drift", [1, -1], ids=["away", "nearer"])
@@ -85,9 +92,13 @@ def test_a_drift_is_not_one_place(drift: int) -> None:
     """Cores that move in small steps, each less than a factor of two: are the ends of the way nevertheless told apart,
     and are only the pairs of one place taken for what is usual?"""
     pairs = [Pair(1.0, 1.0, flag) for flag in (20.0, 35.0, 60.0, 105.0, 180.0, 250.0)[::drift]]
-    assert [{pair.flag for pair in group} for group in by_place(pairs)] == [{20.0}, {35.0, 60.0, 105.0}, {180.0, 250.0}]
-    assert {pair.flag for pair in usual({("pingpong", 8): pairs})["pingpong", 8]} == {35.0, 60.0, 105.0}
-    assert flag_of({("pingpong", 8): pairs}) == 60.0
+    assert [{pair.flag for pair in group} for group in group_by_distance(pairs)] == [
+        {20.0},
+        {35.0, 60.0, 105.0},
+        {180.0, 250.0},
+    ]
+    assert {pair.flag for pair in in_dominant_placement({("pingpong", 8): pairs})["pingpong", 8]} == {35.0, 60.0, 105.0}
+    assert dominant_latency({("pingpong", 8): pairs}) == 60.0
 
 
 @pytest.mark.parametrize(
@@ -97,7 +108,7 @@ def test_a_drift_is_not_one_place(drift: int) -> None:
 )  # fmt: skip
 def test_flags_of_one_place_are_alike(near: float, far: float, expected: bool) -> None:
     """Are near flags alike even on both sides of a border, whichever of the two comes first?"""
-    assert alike(near, far) is alike(far, near) is expected
+    assert same_distance(near, far) is same_distance(far, near) is expected
 
 
 def test_below_needs_both_amount_and_certainty() -> None:
@@ -138,17 +149,17 @@ def test_cases_of_the_same_launches_are_not_independent() -> None:
         return [Pair(ratio, 1.0, launch=launch) for launch, ratio in enumerate(ratios)]
 
     up, down = case(0.9, 0.95, 1.0, 1.05, 1.1), case(1.1, 1.05, 1.0, 0.95, 0.9)
-    alike = together([up, up, up, up])
+    alike = joint_gain([up, up, up, up])
     assert (alike.low, alike.value, alike.high) == pytest.approx((0.9, 1.0, 1.1))
-    apart = together([up, down])
+    apart = joint_gain([up, down])
     assert apart.value == pytest.approx(1.0, abs=0.003) and apart.high < 1.01
-    assert together([up, case(2.0, 2.0)[1:]]).value == pytest.approx(math.sqrt(2), abs=0.02), "not in every launch"
+    assert joint_gain([up, case(2.0, 2.0)[1:]]).value == pytest.approx(math.sqrt(2), abs=0.02), "not in every launch"
 
 
 def test_ranges_cover_every_size_once() -> None:
     """Is each size in one range, whatever the limits?"""
     gains = {(pattern, 1 << power): sure(1.0 + power) for power in range(12) for pattern in ("pingpong", "stream")}
-    found = ranges(gains, [4, 64, 1 << 20], lambda cases: geometric_mean(gains[case] for case in cases))
+    found = gain_by_range(gains, [4, 64, 1 << 20], lambda cases: geometric_mean(gains[case] for case in cases))
     assert [(r.from_bytes, r.to_bytes) for r in found] == [(1, 4), (8, 64), (128, 2048)]
     assert sum(r.gain.n for r in found) == sum(g.n for g in gains.values())
 
@@ -157,11 +168,11 @@ def test_what_gains_is_told_by_its_sizes() -> None:
     """Is the run of sizes chosen that gains most in all, and only if all patterns together gain there?"""
     gains = {("pingpong", 1 << power): sure(1.0) for power in range(12)}
     gains |= {("pingpong", 4): sure(1.5), ("pingpong", 64): sure(1.3), ("pingpong", 128): sure(1.4)}
-    found = gaining(gains, 1.05)
+    found = select_gaining_range(gains, 1.05)
     assert found and (found.from_bytes, found.to_bytes) == (64, 128)
     assert found.gain.value == pytest.approx(math.sqrt(1.3 * 1.4))
-    assert gaining({**gains, ("stream", 64): sure(0.7)}, 1.05).from_bytes == 4
-    assert gaining({("stream", 8): sure(1.04)}, 1.05) is None
+    assert select_gaining_range({**gains, ("stream", 64): sure(0.7)}, 1.05).from_bytes == 4
+    assert select_gaining_range({("stream", 8): sure(1.04)}, 1.05) is None
 
 
 def test_the_best_of_many_must_be_surer() -> None:

@@ -8,7 +8,7 @@ from nearfield.base.errors import MpiError
 from nearfield.rules.knobs import ALWAYS, NEVER, Knob, KnobFile, Settings, find_knobs, knob_files, numbers, streams
 from nearfield.rules.shared_heap import library
 from nearfield.tune.model import candidates, heap_alone
-from nearfield.tune.repair import grid, left_out, repaired
+from nearfield.tune.satisfy_constraints import satisfy, settings_grid, without_parameter
 from nearfield.tune.search import _as_parameters
 
 FILES = pytest.mark.parametrize("file", knob_files(), ids=lambda f: f"{f.family}-{f.since}")
@@ -80,7 +80,7 @@ def test_a_message_fits_with_its_header(file: KnobFile) -> None:
 @FILES
 def test_the_grid_holds_only_what_can_be(file: KnobFile) -> None:
     """Does the exhaustive search try stock, and nothing that breaks a constraint?"""
-    found = list(grid(file))
+    found = list(settings_grid(file))
     assert {} in found
     assert [file.problems(settings) for settings in found if file.problems(settings)] == []
 
@@ -89,7 +89,7 @@ def test_repair_raises_what_must_not_be_smaller() -> None:
     """Is MPICH's pack buffer raised to its cell, which MPI_Init insists on?"""
     knobs = find_knobs("mpich", "5.0.2", "ch4 / posix")
     assert knobs.problems({"cell_size": 65536})[0].startswith("pack_buffer >= cell_size does not hold")
-    assert repaired(knobs, {"cell_size": 65536}) == {"cell_size": 65536, "pack_buffer": 65792}
+    assert satisfy(knobs, {"cell_size": 65536}) == {"cell_size": 65536, "pack_buffer": 65792}
 
 
 @FILES
@@ -98,17 +98,17 @@ def test_what_is_repaired_can_be(file: KnobFile) -> None:
     random = Random(20100315)
     for _ in range(1000):
         asked = {knob.name: random.choice(knob.choices()) for knob in file.knob if random.random() < 0.7}
-        made = repaired(file, asked)
+        made = satisfy(file, asked)
         assert file.problems(made) == [], asked
-        assert repaired(file, made) == made
+        assert satisfy(file, made) == made
 
 
 def test_repair_lowers_where_nothing_can_be_raised() -> None:
     """Where the left side's range ends too soon, is the right side lowered, as little as makes it hold?"""
     knobs = find_knobs("intel", "2021.19", "shm")
-    assert repaired(knobs, {"fwd_num": 64, "hold_num": 63}) == {"fwd_num": 64, "hold_num": 32}
-    assert repaired(knobs, {"fwd_num": 4, "hold_num": 63}) == {"fwd_num": 64, "hold_num": 32}
-    assert repaired(knobs, {"fwd_num": 4, "hold_num": 16}) == {"fwd_num": 32, "hold_num": 16}
+    assert satisfy(knobs, {"fwd_num": 64, "hold_num": 63}) == {"fwd_num": 64, "hold_num": 32}
+    assert satisfy(knobs, {"fwd_num": 4, "hold_num": 63}) == {"fwd_num": 64, "hold_num": 32}
+    assert satisfy(knobs, {"fwd_num": 4, "hold_num": 16}) == {"fwd_num": 32, "hold_num": 16}
 
 
 def test_settings_become_variables() -> None:
@@ -191,12 +191,12 @@ def test_the_heap_brings_its_knobs(file: KnobFile) -> None:
 
 def test_sizes_go_with_the_heap() -> None:
     """Is a size list without the heap, which nothing would read, left out by a repair, and by leaving out the heap?"""
-    assert repaired(OPENMPI, {"stream": NEVER, "eager_limit": 16384}) == {"eager_limit": 16384}
+    assert satisfy(OPENMPI, {"stream": NEVER, "eager_limit": 16384}) == {"eager_limit": 16384}
     whole: Settings = HEAP | {"stream": NEVER, "eager_limit": 16384}
-    assert repaired(OPENMPI, whole) == whole
-    assert left_out(OPENMPI, whole, "shared_heap") == {"eager_limit": 16384}
-    assert left_out(OPENMPI, HEAP | {"stream": NEVER}, "shared_heap") is None
-    assert left_out(OPENMPI, HEAP | {"stream": NEVER}, "stream") == HEAP
+    assert satisfy(OPENMPI, whole) == whole
+    assert without_parameter(OPENMPI, whole, "shared_heap") == {"eager_limit": 16384}
+    assert without_parameter(OPENMPI, HEAP | {"stream": NEVER}, "shared_heap") is None
+    assert without_parameter(OPENMPI, HEAP | {"stream": NEVER}, "stream") == HEAP
 
 
 def test_the_right_file_for_each_mpi() -> None:

@@ -23,10 +23,10 @@ from made_up import (
     trial_of,
 )
 
-from nearfield.rules.criterion import searched_cases
+from nearfield.rules.criterion import search_cases
 from nearfield.rules.gains import Case
 from nearfield.rules.knobs import Settings
-from nearfield.tune.repair import grid, repaired
+from nearfield.tune.satisfy_constraints import satisfy, settings_grid
 from nearfield.tune.search import Deadline, Search
 
 # ---- finding
@@ -36,7 +36,7 @@ from nearfield.tune.search import Deadline, Search
 def test_the_best_of_the_models_candidates_wins(best: Settings) -> None:
     """Whichever of the first candidates is best, does it win, whole? (A search that finds stock best fails here.)"""
     search = searched(MadeUpArena(exactly(best)), MODEL)
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == best
     assert {trial.origin for trial in search.trials} == {"model"}
     assert search.best_first()[0].score == pytest.approx(math.log(1.3), abs=0.02)
@@ -45,7 +45,7 @@ def test_the_best_of_the_models_candidates_wins(best: Settings) -> None:
 def test_the_search_goes_beyond_the_model() -> None:
     """Is a setting found that is nearly as fast as the fastest there is, and faster than any of the model's?"""
     search = searched(MadeUpArena(hill), MODEL, 120)
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner
     reached, most = (hill(KNOBS.complete(settings), ("stream", 8)) for settings in (search.winner, BEST))
     assert reached > 0.94 * most > max(hill(KNOBS.complete(settings), ("stream", 8)) for settings in MODEL)
@@ -54,20 +54,20 @@ def test_the_search_goes_beyond_the_model() -> None:
 
 def test_the_grid_finds_the_best() -> None:
     """Does trying every combination try each once, and find the one that is known to be best?"""
-    arena = MadeUpArena(hill)
-    search = Search(arena, lambda trial: None, cases=searched_cases(SIZES))
+    benchmark = MadeUpArena(hill)
+    search = Search(benchmark, lambda trial: None, cases=search_cases(SIZES))
     assert search.run_grid(Turns(ENDLESS))
-    started = [settings for at, settings in enumerate(arena.started) if settings not in arena.started[:at]]
-    assert [trial.settings for trial in search.trials] == list(grid(KNOBS)) == started
+    started = [settings for at, settings in enumerate(benchmark.started) if settings not in benchmark.started[:at]]
+    assert [trial.settings for trial in search.trials] == list(settings_grid(KNOBS)) == started
     assert len(search.trials) == 20  # of 24, of which constraints make some equal
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == BEST
 
 
 def test_stock_is_best() -> None:
     """Where every setting is slower than stock, is there no winner?"""
     search = searched(MadeUpArena(lambda whole, case: 1.0 if whole == KNOBS.complete({}) else 0.9), MODEL, 20)
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner is None
 
 
@@ -76,7 +76,7 @@ def test_stock_does_not_win_by_luck() -> None:
     scores = []
     for seed in range(5):
         search = searched(MadeUpArena(hill, seed=seed), [{}])
-        search.play_off(Turns(ENDLESS))
+        search.rank_finalists(Turns(ENDLESS))
         scores.append(search.best_first()[0].score)
         assert search.winner is None
     assert max(scores) > 0 > min(scores), "or there was no luck"
@@ -84,10 +84,10 @@ def test_stock_does_not_win_by_luck() -> None:
 
 def test_what_is_known_is_not_measured_again() -> None:
     """Is a setting that is asked for twice started and told once?"""
-    arena, told = MadeUpArena(hill), []
-    search = Search(arena, told.append, cases=searched_cases(SIZES))
+    benchmark, told = MadeUpArena(hill), []
+    search = Search(benchmark, told.append, cases=search_cases(SIZES))
     search.run([BIG, MANY, BIG], Turns(3))
-    assert arena.started == [{}, BIG, MANY]
+    assert benchmark.started == [{}, BIG, MANY]
     assert [trial.settings for trial in told] == [BIG, MANY]
 
 
@@ -110,14 +110,14 @@ def test_a_loss_somewhere_costs_more_than_it_gains_elsewhere() -> None:
 def test_a_parameter_is_kept_if_it_gains(worth: float, kept: bool) -> None:
     """Is a parameter put back to its default if that costs less than a hundredth, and kept if it costs more?"""
     search = searched(MadeUpArena(only({"fragment": 1.2, "cells": worth}), noise=0.001), [BIG | MANY])
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == (BIG | MANY if kept else BIG)
 
 
 def test_a_small_gain_is_not_played_away() -> None:
     """If all that is gained is less than a hundredth, is the parameter that gains it kept, and the other not?"""
     search = searched(MadeUpArena(only({"fragment": 1.009, "cells": 1.0}), noise=0.0005), [BIG | MANY])
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == BIG
 
 
@@ -125,7 +125,7 @@ def test_a_parameter_that_another_needs_is_kept() -> None:
     """Does what gains nothing itself stay where a constraint wants it?"""
     needed: Settings = {"eager": 65536, "fragment": 65536}
     search = searched(MadeUpArena(lambda whole, case: 1.2 if whole["eager"] == 65536 else 1.0), [needed])
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == needed
 
 
@@ -135,7 +135,7 @@ def test_what_another_needs_is_as_small_as_may_be() -> None:
     gains = {"eager": 1.1, "fragment": 1.1}
     speed = lambda whole, case: math.prod(g for name, g in gains.items() if whole[name] == big[name])  # noqa: E731
     search = searched(MadeUpArena(speed), [big])
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == big | {"segment": 1 << 21}
     assert KNOBS.memory(big, 2) - KNOBS.memory(search.winner, 2) == (1 << 24) - (1 << 21)
 
@@ -143,42 +143,42 @@ def test_what_another_needs_is_as_small_as_may_be() -> None:
 def test_what_another_needs_stays_big_if_that_gains() -> None:
     big: Settings = {"fragment": 262144, "segment": 1 << 24}
     search = searched(MadeUpArena(exactly(big)), [big])
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == big
 
 
 def test_what_others_need_is_put_back_after_them() -> None:
     """Is what was needed by a parameter that is put back itself put back, too?"""
     search = searched(MadeUpArena(only({"cells": 1.2})), [{"fragment": 262144, "cells": 128, "segment": 1 << 24}])
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == MANY
 
 
 def test_duels_decide_not_scores() -> None:
     """Does the better of two win, though the other was lucky in the search?"""
-    arena = MadeUpArena(exactly(BIG, MANY))
-    search = searched(arena, [BIG, MANY])
-    arena.speed = exactly(MANY, BIG)
-    search.play_off(Turns(ENDLESS))
+    benchmark = MadeUpArena(exactly(BIG, MANY))
+    search = searched(benchmark, [BIG, MANY])
+    benchmark.speed = exactly(MANY, BIG)
+    search.rank_finalists(Turns(ENDLESS))
     assert search.best_first()[0].settings == BIG and search.winner == MANY
 
 
 def test_without_time_the_best_score_wins() -> None:
     """Is the winner that of the search, and no job started, if the play-off has no time?"""
-    arena = MadeUpArena(exactly(BIG, MANY))
-    search = searched(arena, [MANY, BIG])
-    arena.started.clear()
-    search.play_off(Turns(0))
-    assert search.winner == BIG and arena.started == []
+    benchmark = MadeUpArena(exactly(BIG, MANY))
+    search = searched(benchmark, [MANY, BIG])
+    benchmark.started.clear()
+    search.rank_finalists(Turns(0))
+    assert search.winner == BIG and benchmark.started == []
 
 
 def test_what_fails_in_the_play_off_does_not_win() -> None:
     """Is a setting that was measured, and dies when it is to duel, no winner though it would be faster?"""
-    arena = MadeUpArena(exactly(BIG, MANY))
-    search = searched(arena, [BIG, MANY])
-    arena.speed = exactly(MANY, BIG)
-    arena.faults = lambda settings, moment: "dies" if settings == MANY else ""
-    search.play_off(Turns(ENDLESS))
+    benchmark = MadeUpArena(exactly(BIG, MANY))
+    search = searched(benchmark, [BIG, MANY])
+    benchmark.speed = exactly(MANY, BIG)
+    benchmark.faults = lambda settings, moment: "dies" if settings == MANY else ""
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == BIG
 
 
@@ -186,10 +186,10 @@ def test_what_fails_in_the_play_off_does_not_win() -> None:
 def test_a_champion_that_fails_is_replaced(moment: str) -> None:
     """Is the best by score, if it dies as champion, noted with its reason, and the better of the others the winner?"""
     third: Settings = {"eager": 65536}
-    arena = MadeUpArena(exactly(BIG, MANY, third))
-    search = searched(arena, [BIG, MANY, third])
-    arena.faults = lambda settings, now: "dies" if (settings, now) == (BIG, moment) else ""
-    search.play_off(Turns(ENDLESS))
+    benchmark = MadeUpArena(exactly(BIG, MANY, third))
+    search = searched(benchmark, [BIG, MANY, third])
+    benchmark.faults = lambda settings, now: "dies" if (settings, now) == (BIG, moment) else ""
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == MANY
     failed = trial_of(search, BIG)
     assert (failed.state, failed.reason) == ("unfit", "dies")
@@ -198,25 +198,25 @@ def test_a_champion_that_fails_is_replaced(moment: str) -> None:
 
 def test_a_champion_that_fails_when_it_is_simplified_is_replaced() -> None:
     """Even if it has won all its duels, and is alone but for what it would be without one parameter?"""
-    arena = MadeUpArena(only({"fragment": 1.2, "cells": 1.1}))
-    search = searched(arena, [BIG | MANY, MANY])
+    benchmark = MadeUpArena(only({"fragment": 1.2, "cells": 1.1}))
+    search = searched(benchmark, [BIG | MANY, MANY])
     won: list[Settings] = []
 
     def faults(settings: Settings, moment: str) -> str:
         won.extend([settings] * (moment == "start" and settings == MANY))  # after its only duel
         return "dies" if settings == BIG | MANY and len(won) > 1 else ""
 
-    arena.faults = faults
-    search.play_off(Turns(ENDLESS))
+    benchmark.faults = faults
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == MANY
     assert trial_of(search, BIG | MANY).state == "unfit"
 
 
 def test_nothing_wins_if_all_fail() -> None:
-    arena = MadeUpArena(exactly(BIG, MANY))
-    search = searched(arena, [BIG, MANY])
-    arena.faults = lambda settings, moment: "dies"
-    search.play_off(Turns(ENDLESS))
+    benchmark = MadeUpArena(exactly(BIG, MANY))
+    search = searched(benchmark, [BIG, MANY])
+    benchmark.faults = lambda settings, moment: "dies"
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner in (None, MANY), "what nothing is left to duel with is not started"
     assert trial_of(search, BIG).state == "unfit"
 
@@ -224,11 +224,11 @@ def test_nothing_wins_if_all_fail() -> None:
 def test_what_is_simpler_keeps_to_the_memory() -> None:
     """Is a setting that must not be tried not proposed by the play-off either?"""
     small: Settings = {"fragment": 8192, "cells": 256}  # without its small pieces, its many cells are too much
-    arena = MadeUpArena(lambda whole, case: 1.2 if whole["cells"] == 256 else 1.0)
-    search = searched(arena, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
-    search.play_off(Turns(ENDLESS))
+    benchmark = MadeUpArena(lambda whole, case: 1.2 if whole["cells"] == 256 else 1.0)
+    search = searched(benchmark, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == small
-    assert {"cells": 256} not in arena.started
+    assert {"cells": 256} not in benchmark.started
 
 
 # ---- what cannot be used
@@ -237,48 +237,48 @@ def test_what_is_simpler_keeps_to_the_memory() -> None:
 @pytest.mark.parametrize("moment", ["start", "check", "visit"])
 def test_what_aborts_is_noted_and_avoided(moment: str) -> None:
     """Is a setting that does not start, damages data or hangs unfit, with its reason, and the next best the winner?"""
-    arena = MadeUpArena(
+    benchmark = MadeUpArena(
         exactly(BIG, MANY), lambda settings, now: f"fails at {now}" if (settings, now) == (BIG, moment) else ""
     )
-    search = searched(arena, [BIG, MANY])
+    search = searched(benchmark, [BIG, MANY])
     failed = trial_of(search, BIG)
     assert (failed.state, failed.reason, failed.score) == ("unfit", f"fails at {moment}", -math.inf)
     assert [trial.settings for trial in search.best_first()] == [MANY]
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == MANY
 
 
 def test_stock_that_dies_is_started_anew() -> None:
     """If the job with stock dies, is it told so, and are the settings after that measured against a new one?"""
-    arena = MadeUpArena(exactly(BIG, MANY))
+    benchmark = MadeUpArena(exactly(BIG, MANY))
     died: list[Settings] = []
 
     def faults(settings: Settings, moment: str) -> str:
-        now = settings == {} and moment == "visit" and BIG in arena.started and not died
+        now = settings == {} and moment == "visit" and BIG in benchmark.started and not died
         died.extend([settings] * now)
         return "dies" if now else ""
 
-    arena.faults = faults
-    search = searched(arena, [BIG, MANY])
+    benchmark.faults = faults
+    search = searched(benchmark, [BIG, MANY])
     assert (trial_of(search, BIG).state, trial_of(search, BIG).reason) == ("unfit", "stock, beside it, dies")
-    assert arena.started == [{}, BIG, {}, MANY]
+    assert benchmark.started == [{}, BIG, {}, MANY]
     assert search.best_first() == [trial_of(search, MANY)]
 
 
 @pytest.mark.parametrize("how", ["run", "grid"])
 def test_what_is_refused_is_never_started(how: str) -> None:
     """Is a setting that must not be tried noted with the reason, told, and no job of it started in any phase?"""
-    arena, told = MadeUpArena(only({"fragment": 1.3, "cells": 1.1})), []
+    benchmark, told = MadeUpArena(only({"fragment": 1.3, "cells": 1.1})), []
     refused = lambda settings: "too big" if "fragment" in settings else None  # noqa: E731
-    search = Search(arena, told.append, cases=searched_cases(SIZES), refused=refused)
+    search = Search(benchmark, told.append, cases=search_cases(SIZES), refused=refused)
     if how == "run":
         search.run([BIG, MANY, BIG | MANY], Turns(20))
     else:
         search.run_grid(Turns(ENDLESS))
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     left_out = [trial for trial in search.trials if trial.state == "refused"]
     assert left_out and {trial.reason for trial in left_out} == {"too big"}
-    assert [settings for settings in arena.started if "fragment" in settings] == []
+    assert [settings for settings in benchmark.started if "fragment" in settings] == []
     assert search.winner == MANY
     assert told == search.trials, "each once"
 
@@ -286,15 +286,15 @@ def test_what_is_refused_is_never_started(how: str) -> None:
 def test_what_breaks_a_constraint_is_never_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a setting that could not be repaired, and that `run` would refuse, noted with the constraint's reason only?"""
     monkeypatch.setattr(
-        "nearfield.tune.search.repaired",
+        "nearfield.tune.search.satisfy",
         lambda knobs, settings: {name: value for name, value in settings.items() if value != knobs[name].default},
     )
     broken: Settings = {"eager": 65536}
-    arena = MadeUpArena(hill)
-    search = searched(arena, [broken, MANY])
+    benchmark = MadeUpArena(hill)
+    search = searched(benchmark, [broken, MANY])
     assert trial_of(search, broken).state == "refused"
     assert trial_of(search, broken).reason == "fragment >= eager does not hold: a short message is one piece"
-    assert broken not in arena.started and MANY in arena.started
+    assert broken not in benchmark.started and MANY in benchmark.started
     assert [trial.settings for trial in search.best_first()] == [MANY]
 
 
@@ -304,8 +304,10 @@ def test_what_is_bad_at_first_look_is_left() -> None:
     good += [{"fragment": size} for size in (16384, 65536, 131072)]
     bad: Settings = {"eager": 16384}
     speed_of = {16384: 0.8}
-    arena = MadeUpArena(lambda whole, case: 1.0 if whole == KNOBS.complete({}) else speed_of.get(whole["eager"], 1.1))
-    search = searched(arena, [*good, bad])
+    benchmark = MadeUpArena(
+        lambda whole, case: 1.0 if whole == KNOBS.complete({}) else speed_of.get(whole["eager"], 1.1)
+    )
+    search = searched(benchmark, [*good, bad])
     left = trial_of(search, bad)
     assert left.state == "left" and {size for _, size in left.gains} == {SIZES[0], SIZES[2]}
     assert left.score == pytest.approx(math.log(0.8) - 2 * math.log(0.97 / 0.8) - 6 * math.log(0.9 / 0.8), abs=0.05)
@@ -324,9 +326,9 @@ def test_it_ends_when_the_time_is_over() -> None:
     stopped.stopped = True
     assert stopped.over()
     for begin in (lambda s: s.run(MODEL, stopped), lambda s: s.run_grid(stopped)):
-        search = Search(MadeUpArena(hill), lambda trial: None, cases=searched_cases(SIZES))
+        search = Search(MadeUpArena(hill), lambda trial: None, cases=search_cases(SIZES))
         assert not begin(search) and search.trials == []
-    search = Search(MadeUpArena(hill), lambda trial: None, cases=searched_cases(SIZES))
+    search = Search(MadeUpArena(hill), lambda trial: None, cases=search_cases(SIZES))
     assert not search.run_grid(Turns(5)) and len(search.trials) == 5
 
 
@@ -334,26 +336,26 @@ def test_it_ends_after_the_trial_that_was_under_way() -> None:
     """Is what was found kept if somebody asks to stop while a setting is measured?"""
     deadline = Turns(ENDLESS)
     third = lambda trial: setattr(deadline, "stopped", len(search.trials) == 3)  # noqa: E731
-    search = Search(MadeUpArena(hill), third, cases=searched_cases(SIZES))
+    search = Search(MadeUpArena(hill), third, cases=search_cases(SIZES))
     search.run(MODEL, deadline)
     assert [trial.settings for trial in search.trials] == MODEL[:3]
 
 
 def test_repair_raises_one_after_the_other() -> None:
     """Is what one constraint raises seen by another that comes before it, and what is at its default left out?"""
-    assert repaired(KNOBS, {"eager": 262144}) == {"eager": 262144, "fragment": 262144, "segment": 1 << 21}
-    assert repaired(KNOBS, {"eager": 4096, "cells": 64, "copies": "none"}) == {"copies": "none"}
+    assert satisfy(KNOBS, {"eager": 262144}) == {"eager": 262144, "fragment": 262144, "segment": 1 << 21}
+    assert satisfy(KNOBS, {"eager": 4096, "cells": 64, "copies": "none"}) == {"copies": "none"}
 
 
 def test_stock_has_its_luck_too() -> None:
     """Where stock's first launch is a little faster at one size than it should be, is what gains elsewhere found all
     the same, since what looks slower then is looked at beside another launch of stock?"""
-    arena = MadeUpArena(lambda whole, case: 1.0)
+    benchmark = MadeUpArena(lambda whole, case: 1.0)
 
     def speed(whole: Settings, case: Case) -> float:
-        lucky = whole == KNOBS.complete({}) and arena.started.count({}) == 1 and case == ("pingpong", 8)
+        lucky = whole == KNOBS.complete({}) and benchmark.started.count({}) == 1 and case == ("pingpong", 8)
         return 1.06 if lucky else 1.2 if whole["fragment"] == 131072 and case[1] > 8 else 1.0
 
-    arena.speed = speed
-    found = trial_of(searched(arena, [BIG]), BIG)
+    benchmark.speed = speed
+    found = trial_of(searched(benchmark, [BIG]), BIG)
     assert found.score > 0.1 and found.gains["pingpong", 8].value == pytest.approx(1.0, abs=0.01)

@@ -42,7 +42,7 @@ def start() -> Iterator[Starter]:
 def until_given_up(job: Job) -> float:
     """Returns after how many seconds a turn of the job is given up as hanging. Raises Starved."""
     start = time.monotonic()  # first, since this process may be preempted between the two
-    turn = Turn(job, job.looks())
+    turn = Turn(job, job.sample())
     while turn.require_progress(LIMIT_S):
         time.sleep(0.05)
     return time.monotonic() - start

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 import pytest
 from made_up import BIG, ENDLESS, HEAP_KNOBS, KNOBS, MadeUpArena, Turns
 
-from nearfield.rules.criterion import MESSAGES, searched_cases
+from nearfield.rules.criterion import MESSAGES, search_cases
 from nearfield.rules.gains import Case, Gain
 from nearfield.rules.knobs import ALWAYS, NEVER, Settings, streams
 from nearfield.tune.model import candidates, heap_alone
 from nearfield.tune.search import Deadline, Search, Trial
-from nearfield.tune.streaming import best_sizes
+from nearfield.tune.size_ranges import faster_size_ranges
 
 K = 1 << 10
 SIZES = (8, 4 * K, 64 * K, 256 * K, 1024 * K, 4096 * K)
@@ -43,23 +43,23 @@ def gains(values: Mapping[int, float], other: float = 1.0) -> dict[Case, Gain]:
 def test_sizes_become_ranges(faster: tuple[int, ...], expected: str) -> None:
     """Does each size stand for all up to the next, neighbours for one range, the longest for all beyond; and are sizes
     that the heap does not copy left out?"""
-    found = best_sizes(gains({}), gains(dict.fromkeys(faster, 1.2)))
+    found = faster_size_ranges(gains({}), gains(dict.fromkeys(faster, 1.2)))
     assert found == expected and streams(found)
 
 
 def test_streaming_must_be_worth_it() -> None:
     """Is it compared with copying through the caches, not with stock, and is a little faster not enough?"""
-    assert best_sizes(gains({}, 1.5), gains({}, 1.4)) == NEVER
-    assert best_sizes(gains({}, 0.8), gains({}, 0.9)) == f"{4 * K}-"
-    assert best_sizes(gains({}), gains({}, 1.02)) == NEVER
+    assert faster_size_ranges(gains({}, 1.5), gains({}, 1.4)) == NEVER
+    assert faster_size_ranges(gains({}, 0.8), gains({}, 0.9)) == f"{4 * K}-"
+    assert faster_size_ranges(gains({}), gains({}, 1.02)) == NEVER
 
 
 def test_all_patterns_decide_together() -> None:
     """Is a size streamed if it gains more in one pattern than it loses in the others, and collectives do not count?"""
     always = gains({}) | {("use", 64 * K): Gain(2.0, 2.0, 2.0, 3), ("stream", 64 * K): Gain(0.7, 0.7, 0.7, 3)}
-    assert best_sizes(gains({}), always) == f"{64 * K}-{256 * K - 1}"
+    assert faster_size_ranges(gains({}), always) == f"{64 * K}-{256 * K - 1}"
     bcast = ("bcast", 4 * K)
-    assert best_sizes(gains({}) | {bcast: Gain(1, 1, 1, 3)}, gains({}) | {bcast: Gain(9, 9, 9, 3)}) == NEVER
+    assert faster_size_ranges(gains({}) | {bcast: Gain(1, 1, 1, 3)}, gains({}) | {bcast: Gain(9, 9, 9, 3)}) == NEVER
 
 
 def test_only_what_both_measured_counts() -> None:
@@ -68,10 +68,10 @@ def test_only_what_both_measured_counts() -> None:
     never, always = gains({}), gains({}, 1.2)
     del always["pingpong", 64 * K]
     never["pingpong", 64 * K] = Gain(9.0, 9.0, 9.0, 3)
-    assert best_sizes(never, always) == f"{4 * K}-"
+    assert faster_size_ranges(never, always) == f"{4 * K}-"
     always = {case: gain for case, gain in always.items() if case[1] != 1024 * K}
-    assert best_sizes(never, always) == f"{4 * K}-"
-    assert best_sizes({}, always) == best_sizes(never, {}) == NEVER
+    assert faster_size_ranges(never, always) == f"{4 * K}-"
+    assert faster_size_ranges({}, always) == faster_size_ranges(never, {}) == NEVER
 
 
 # ---- in a search
@@ -94,9 +94,9 @@ def heap_speed(whole: Settings, case: Case) -> float:
     return speed
 
 
-def heap_search(arena: MadeUpArena) -> tuple[Search, list[Trial]]:
+def heap_search(benchmark: MadeUpArena) -> tuple[Search, list[Trial]]:
     told: list[Trial] = []
-    return Search(arena, told.append, cases=searched_cases(SIZES)), told
+    return Search(benchmark, told.append, cases=search_cases(SIZES)), told
 
 
 BEST = {"shared_heap": "on", "stream": f"{256 * K}-", "help": f"{1024 * K}-"}
@@ -109,9 +109,9 @@ def ways(trials: Sequence[Trial]) -> list[tuple[object, object]]:
 def test_the_heap_is_used_in_the_best_way() -> None:
     """Is it measured plain, streaming and with help, are the sizes composed of these, and is that measured, too, best
     of all, and what the search takes for all settings with the heap?"""
-    arena = MadeUpArena(heap_speed, knobs=HEAP_KNOBS)
-    search, told = heap_search(arena)
-    best = search.best_use_of_heap(Turns(ENDLESS))
+    benchmark = MadeUpArena(heap_speed, knobs=HEAP_KNOBS)
+    search, told = heap_search(benchmark)
+    best = search.select_heap_settings(Turns(ENDLESS))
     assert best == BEST
     assert ways(told) == [(NEVER, NEVER), (ALWAYS, NEVER), (NEVER, ALWAYS), (BEST["stream"], BEST["help"])]
     assert search.best_first()[0].settings == best
@@ -119,15 +119,15 @@ def test_the_heap_is_used_in_the_best_way() -> None:
     with_heap = [trial for trial in told[4:] if "shared_heap" in trial.settings]
     assert set(ways(with_heap)) == {(BEST["stream"], BEST["help"])}
     assert set(ways([trial for trial in told[4:] if trial not in with_heap])) == {(None, None)}
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == best
 
 
 def test_without_a_heap_nothing_is_tried() -> None:
     """Does an MPI that has no knob for it cost no launch, and no candidate either that is none without it?"""
-    arena = MadeUpArena(heap_speed)
-    search, told = heap_search(arena)
-    assert search.best_use_of_heap(Turns(ENDLESS)) == {} and told == [] and arena.started == []
+    benchmark = MadeUpArena(heap_speed)
+    search, told = heap_search(benchmark)
+    assert search.select_heap_settings(Turns(ENDLESS)) == {} and told == [] and benchmark.started == []
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,11 @@ def test_without_a_heap_nothing_is_tried() -> None:
 def test_a_heap_that_fails_is_used_as_far_as_it_works(failing: Settings, best: Settings, tried: int) -> None:
     """Is it used without streaming or help where that fails, plainly where only both fail, and not at all where it
     fails altogether; and does the search then keep to that?"""
-    arena = MadeUpArena(heap_speed, lambda s, moment: "dies" if failing.items() <= s.items() else "", knobs=HEAP_KNOBS)
-    search, told = heap_search(arena)
-    assert search.best_use_of_heap(Turns(ENDLESS)) == best
+    benchmark = MadeUpArena(
+        heap_speed, lambda s, moment: "dies" if failing.items() <= s.items() else "", knobs=HEAP_KNOBS
+    )
+    search, told = heap_search(benchmark)
+    assert search.select_heap_settings(Turns(ENDLESS)) == best
     assert len(told) == tried
     proposed = candidates(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best)
     search.run(proposed, Turns(len(proposed)))
@@ -156,7 +158,7 @@ def test_a_heap_that_fails_is_used_as_far_as_it_works(failing: Settings, best: S
 def test_the_heap_is_not_looked_at_after_the_end(turns: int) -> None:
     """If the time is over, is no further launch made, and what is known by then used?"""
     search, told = heap_search(MadeUpArena(heap_speed, knobs=HEAP_KNOBS))
-    best = search.best_use_of_heap(Turns(turns))
+    best = search.select_heap_settings(Turns(turns))
     assert len(told) == turns
     assert best == ({} if turns == 0 else told[3].settings if turns == 4 else told[0].settings)
 
@@ -167,17 +169,17 @@ def test_a_stop_ends_the_look_at_the_heap() -> None:
     search = Search(
         MadeUpArena(heap_speed, knobs=HEAP_KNOBS),
         lambda trial: setattr(deadline, "stopped", True),
-        cases=searched_cases(SIZES),
+        cases=search_cases(SIZES),
     )
-    search.best_use_of_heap(deadline)
+    search.select_heap_settings(deadline)
     assert len(search.trials) == 1
 
 
 def test_streaming_goes_with_the_heap() -> None:
     """Where the heap gains nothing beside another parameter, is it put back together with its sizes?"""
-    arena = MadeUpArena(lambda whole, case: 1.2 if whole["fragment"] == 131072 else 1.0, knobs=HEAP_KNOBS)
-    search, _ = heap_search(arena)
+    benchmark = MadeUpArena(lambda whole, case: 1.2 if whole["fragment"] == 131072 else 1.0, knobs=HEAP_KNOBS)
+    search, _ = heap_search(benchmark)
     search.run([BIG | heap_alone(HEAP_KNOBS, {"stream": NEVER})], Turns(1))
-    search.play_off(Turns(ENDLESS))
+    search.rank_finalists(Turns(ENDLESS))
     assert search.winner == BIG
     assert heap_alone(KNOBS, {}) == {} and heap_alone(HEAP_KNOBS, {"stream": "16777216-"}) == {"shared_heap": "on"}

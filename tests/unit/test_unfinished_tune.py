@@ -30,12 +30,12 @@ from nearfield.rules.gains import Case, Gain
 from nearfield.rules.knobs import Settings, find_knobs
 from nearfield.rules.schema import find_rules, load_rules, only_rules, rules_of_mpi
 from nearfield.tune import tuning
-from nearfield.tune.kept import TrialLine
-from nearfield.tune.repair import grid
 from nearfield.tune.request import Request
+from nearfield.tune.satisfy_constraints import settings_grid
 from nearfield.tune.search import Trial
 from nearfield.tune.starved import OutOfTime, Starved
-from nearfield.tune.unfinished import Unfinished
+from nearfield.tune.trial_log import TrialLine
+from nearfield.tune.trial_log_file import TrialLogFile
 
 TRANSPORTS = {"openmpi": "ob1 / sm", "mpich": "ch4 / posix"}
 GRID = ("--exhaustive", "--sizes", "8,16KiB,1MiB", "--budget", "300")
@@ -70,7 +70,9 @@ class Machine:
             raise UsageError(f"no MPI is called '{name}'")
         return named[0]
 
-    def arena(self, inst: mpi.Installation, engine: Path, topology: Topology, pair: object, knobs: Any) -> MadeUpArena:
+    def benchmark(
+        self, inst: mpi.Installation, engine: Path, topology: Topology, pair: object, knobs: Any
+    ) -> MadeUpArena:
         best = next(knob for knob in knobs.knob if len(knob.grid) > 1 and knob.carrier == "mpi")
         speed = lambda whole, case: self.gains if whole[best.name] == best.grid[-1] else 1.0  # noqa: E731
 
@@ -95,14 +97,14 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Machine
     monkeypatch.setattr(mpi, "is_built", lambda inst: inst is OPENMPI)
     monkeypatch.setattr(mpi, "transport_or_reason", lambda inst: (TRANSPORTS[inst.family], ""))
     monkeypatch.setattr(Topology, "live", lambda: made.topology)
-    monkeypatch.setattr(tuning, "Arena", made.arena)
-    begin = Display.begin
+    monkeypatch.setattr(tuning, "PairedBenchmark", made.benchmark)
+    begin_phase = Display.begin
 
-    def begun(display: Display, distance: str, phase: str, seconds: float) -> None:
+    def begin(display: Display, distance: str, phase: str, seconds: float) -> None:
         made.phase = (distance, phase)
-        begin(display, distance, phase, seconds)
+        begin_phase(display, distance, phase, seconds)
 
-    monkeypatch.setattr(Display, "begin", begun)
+    monkeypatch.setattr(Display, "begin", begin)
     monkeypatch.setattr(tuning, "cpu_utilization", lambda: dict.fromkeys(range(1024), (made.others, 0.0)))
     yield made
 
@@ -131,7 +133,7 @@ def resuming(said: str) -> list[str]:
 
 
 def combinations(inst: mpi.Installation) -> list[Settings]:
-    return [s for s in grid(find_knobs(inst.family, inst.version, TRANSPORTS[inst.family])) if s]
+    return [s for s in settings_grid(find_knobs(inst.family, inst.version, TRANSPORTS[inst.family])) if s]
 
 
 # ---- going on
@@ -301,18 +303,18 @@ def test_what_ends_at_once_loses_nothing(machine: Machine, number: signal.Signal
     assert len(read("rules.toml").trials("shared-l3")) >= 4
 
 
-@pytest.mark.parametrize("kept", [7, 22])
-def test_a_search_goes_on_as_it_would_have(kept: int) -> None:
+@pytest.mark.parametrize("count", [7, 22])
+def test_a_search_goes_on_as_it_would_have(count: int) -> None:
     """What is proposed follows from what was measured: does a search that knows the trials of an earlier one propose
     the same ones again, measure none of them, and go on as if it had never been interrupted?"""
     whole = searched(MadeUpArena(hill, noise=0), MODEL, 28)
-    known = [TrialLine.of("same-core", 0.0, trial).trial() for trial in whole.trials[:kept]]
-    arena = MadeUpArena(hill, noise=0)
-    search = searched(arena, MODEL, 28, known=known)
+    known = [TrialLine.of("same-core", 0.0, trial).trial() for trial in whole.trials[:count]]
+    benchmark = MadeUpArena(hill, noise=0)
+    search = searched(benchmark, MODEL, 28, known=known)
     assert [(t.settings, t.state, t.score) for t in search.trials] == [
         (t.settings, t.state, t.score) for t in whole.trials
     ]
-    assert [settings for settings in arena.started if settings] == [t.settings for t in whole.trials[kept:]]
+    assert [settings for settings in benchmark.started if settings] == [t.settings for t in whole.trials[count:]]
 
 
 def test_a_distance_that_is_done_is_not_measured_again(machine: Machine) -> None:
@@ -332,21 +334,21 @@ def test_a_distance_that_is_done_is_not_measured_again(machine: Machine) -> None
         ended.exit_code == 130
         and f"{len(every) + 1 + 4} finished trials, 6 confirming launches and 1 rule in " in ended.output
     )
-    kept = read("rules.toml")
+    log = read("rules.toml")
     machine.started.clear()
     machine.on_start = lambda name, count: None
     assert tune(*resuming(ended.output)).exit_code == 0
     rules = load_rules(Path("rules.toml"))
     assert [rule.distance for rule in rules.rule] == [near, far]
-    first = kept.rule(near)
+    first = log.rule(near)
     assert first and rules.rule[0].point == first.point
     assert machine.started[OPENMPI.name][: len(every) - 3] == every[3:], "stock and three others are kept"
     assert rules.tried.measured == 2 * len(every) + 2
 
 
-def read(rules: str) -> Unfinished:
+def read(rules: str) -> TrialLogFile:
     """Returns the lines that are kept beside these rules."""
-    with Unfinished(Path(rules)).held(resume=True) as unfinished:
+    with TrialLogFile(Path(rules)).locked(resume=True) as unfinished:
         return unfinished
 
 
@@ -458,17 +460,17 @@ def test_the_file_is_for_nobody_else(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("mine")
     for trap in (lambda: file.symlink_to(tmp_path / "target"), lambda: file.write_text("a letter\n")):
         trap()
-        with pytest.raises(ProfileError), Unfinished(rules).held(resume=False):
+        with pytest.raises(ProfileError), TrialLogFile(rules).locked(resume=False):
             pass
         assert file.read_text() in ("mine", "a letter\n")
         file.unlink()
-    with Unfinished(rules).held(resume=False) as unfinished:
-        unfinished.begun(Request())
+    with TrialLogFile(rules).locked(resume=False) as unfinished:
+        unfinished.record_request(Request())
         assert file.stat().st_mode & 0o777 == 0o600
-        with pytest.raises(UsageError, match="another tune is at work"), Unfinished(rules).held(resume=True):
+        with pytest.raises(UsageError, match="another tune is at work"), TrialLogFile(rules).locked(resume=True):
             pass
     file.chmod(0o666)
-    with pytest.raises(ProfileError, match="only you may write"), Unfinished(rules).held(resume=True):
+    with pytest.raises(ProfileError, match="only you may write"), TrialLogFile(rules).locked(resume=True):
         pass
 
 
@@ -480,12 +482,12 @@ def test_a_trial_is_read_as_it_was_written(tmp_path: Path) -> None:
         Trial({"eager_limit": 4096}, "search", "unfit", reason='dies "so"\n\x1b[2J'),
     ]
     bad = Trial({}, "grid", gains={("pingpong", 8): Gain(float("inf"), 1, 1, 1)})
-    with Unfinished(tmp_path / "rules.toml").held(resume=False) as unfinished:
-        unfinished.begun(Request(sizes=(8, 64), never_below=0.8, command="nearfield tune"))
+    with TrialLogFile(tmp_path / "rules.toml").locked(resume=False) as unfinished:
+        unfinished.record_request(Request(sizes=(8, 64), never_below=0.8, command="nearfield tune"))
         for spent, trial in enumerate([*good, bad]):
             unfinished.add(TrialLine.of("same-core", float(spent), trial))
-    with Unfinished(tmp_path / "rules.toml").held(resume=True) as again:
-        assert again.resumed() == Request(sizes=(8, 64), never_below=0.8, command="nearfield tune")
+    with TrialLogFile(tmp_path / "rules.toml").locked(resume=True) as again:
+        assert again.resume_request() == Request(sizes=(8, 64), never_below=0.8, command="nearfield tune")
         assert (again.trials("same-core"), again.spent_s("same-core"), again.damaged) == (good, 1.0, 1)
 
 
@@ -549,9 +551,9 @@ def test_what_fails_or_is_interrupted_costs_only_itself(machine: Machine, what: 
 
 def test_all_mpis_needs_a_folder_and_all(machine: Machine) -> None:
     Path("file").touch()
-    for words, told in ((("-o", "file"), "is a file"), (("--mpi", "mpich"), "exclude each other")):
-        with pytest.raises(UsageError, match=told):
-            raise tune("--all-mpis", *words).exception or AssertionError
+    for options, words in ((("-o", "file"), "is a file"), (("--mpi", "mpich"), "exclude each other")):
+        with pytest.raises(UsageError, match=words):
+            raise tune("--all-mpis", *options).exception or AssertionError
     assert tune("--all-mpis", *GRID, "--json").exit_code == 0
     machine.found = [replace(OPENMPI, version="3.0", name="openmpi-3.0")]
     failed = tune("--all-mpis", *GRID)
@@ -566,7 +568,7 @@ def test_the_time_is_told_before(machine: Machine) -> None:
     assert "2 MPIs (openmpi-5.0.11, mpich-5.0.2): about 11 min in all, of which 1 min to build" in said
     phases = "(searching 2 min 15 s, playing off 45 s, confirming 2 min)"
     assert f"1 of 2, openmpi-5.0.11, shared-l3: about 5 min, at most 10 min 40 s {phases}" in said
-    with Unfinished(Path("nearfield-rules/mpich-5.0.2.toml")).held(resume=True) as unfinished:
+    with TrialLogFile(Path("nearfield-rules/mpich-5.0.2.toml")).locked(resume=True) as unfinished:
         unfinished.add(TrialLine.of("shared-l3", 60.0, Trial({}, "model", "unfit")))
     said = tune("--all-mpis", "--resume").output
     assert "about 10 min in all" in said and "about 4 min, at most 8 min" in said
@@ -577,11 +579,11 @@ def test_a_log_gets_a_line_every_few_seconds(capsys: pytest.CaptureFixture[str])
     with Display(every_s=0.01) as display:
         display.plan("mpich-5.0.2", ["same-core"], {"searching": 50.0, "confirming": 100.0}, 180.0)
         display.begin("same-core", "searching", 50.0)
-        told = ""
+        words = ""
         for _ in range(1000):
             time.sleep(0.01)
-            told += capsys.readouterr().err
-            if told.count("left") > 1:
+            words += capsys.readouterr().err
+            if words.count("left") > 1:
                 break
         for name in ("_begun", "_ends", "_latest"):
             setattr(display, name, getattr(display, name) - 160)
@@ -590,7 +592,7 @@ def test_a_log_gets_a_line_every_few_seconds(capsys: pytest.CaptureFixture[str])
         assert late[1:] == [None, None], "but not all the time"
         display._next_late -= 10
         assert str(display.standing()) == str(late[0])
-    lines = told.splitlines()
+    lines = words.splitlines()
     assert lines[0].startswith("mpich-5.0.2, same-core: about 2 min 30 s, at most 3 min ")
     assert lines[1] == "same-core: searching (50 s)"
     assert re.fullmatch(r"same-core: searching: \d % done, (about 2 min left|time left not known yet)", lines[2])

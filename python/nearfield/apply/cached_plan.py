@@ -65,7 +65,7 @@ class Application:
         self.warnings = list(warnings)
 
 
-def prepared(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> Application:
+def cached_launch_plan(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> Application:
     """Returns what to set for this command: nothing but a warning if rules depend on the cores' place and these moved.
     Raises errors if the rules are not for it."""
     question = _question(argv, rules, force, mpi_name)
@@ -80,17 +80,17 @@ def prepared(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str
             disk_cache.put("run", question, vars(plan), [*depends_on, *plan.files()])
     warnings: list[str] = []
     if not force and plan.flags:
-        from nearfield.apply.distance_check import Flag, elsewhere
+        from nearfield.apply.distance_check import RecordedLatency, changed_distance
 
-        why, warnings = elsewhere(Flag(**flag) for flag in plan.flags)
+        why, warnings = changed_distance(RecordedLatency(**flag) for flag in plan.flags)
         if why:
             return Application(warnings=[why])
-    made = merged(plan, os.environ)
-    made.warnings += [*_first_use(plan), *warnings]
+    made = merge_environment(plan, os.environ)
+    made.warnings += [*_first_use_notice(plan), *warnings]
     return made
 
 
-def _first_use(plan: Plan) -> list[str]:
+def _first_use_notice(plan: Plan) -> list[str]:
     """Returns a line with the values of rules from another host when they are first used, so that nobody uses another
     person's file unseen."""
     settings = [plan.host, plan.values]
@@ -101,7 +101,7 @@ def _first_use(plan: Plan) -> list[str]:
     return [f"these rules were made on another host ({plan.host!r}) and set, as is said this once: {values}"]
 
 
-def merged(plan: Plan, here: Mapping[str, str]) -> Application:
+def merge_environment(plan: Plan, here: Mapping[str, str]) -> Application:
     """Returns what to set beside an environment. A variable that is already set there stays: the user knows better."""
     made = Application(plan.notes, plan.warnings)
     for name, value in plan.values.items():

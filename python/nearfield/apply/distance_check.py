@@ -15,7 +15,7 @@ _BEYOND = 100.0  # no two flags differ by this factor
 _ACCURACY = 1.001
 
 
-class Flag:
+class RecordedLatency:
     """The time in ns that a flag took between two cores ("0-1") when rules were found, or 0 if it is not known. Between
     `least` and `most` the cores count as equally far apart (gains.alike)."""
 
@@ -23,36 +23,36 @@ class Flag:
         self.pair, self.then, self.least, self.most = pair, then, least, most
 
     @classmethod
-    def of(cls, pair: str, then: float) -> Flag:
+    def of(cls, pair: str, then: float) -> RecordedLatency:
         borders = [_border(then, beyond) for beyond in (then / _BEYOND, then * _BEYOND)] if then else []
         return cls(pair, then, *borders)
 
 
 def _border(then: float, beyond: float) -> float:
     """Returns the last time between `then` and `beyond` that is alike to `then`."""
-    from nearfield.rules.gains import alike  # a slow import; rules are often applied, but this rarely runs
+    from nearfield.rules.gains import same_distance  # a slow import; rules are often applied, but this rarely runs
 
     like = then
     while max(like, beyond) > _ACCURACY * min(like, beyond):
         middle = (like * beyond) ** 0.5
-        like, beyond = (middle, beyond) if alike(middle, then) else (like, middle)
+        like, beyond = (middle, beyond) if same_distance(middle, then) else (like, middle)
     return like
 
 
-def elsewhere(flags: Iterable[Flag]) -> tuple[str, list[str]]:
+def changed_distance(flags: Iterable[RecordedLatency]) -> tuple[str, list[str]]:
     """Returns in words why rules do not hold now, empty if they do, and warnings where it is not known. Takes some
     milliseconds."""
     warnings = []
     for flag in flags:
         now = _native.flag_ns(*map(int, flag.pair.split("-"))) if flag.then else 0.0
         if now and not flag.least <= now <= flag.most:
-            return _moved(flag, now), []
+            return _describe_change(flag, now), []
         if not now:
-            warnings.append(_not_known(flag))
+            warnings.append(_describe_unknown(flag))
     return "", warnings
 
 
-def _moved(flag: Flag, now: float) -> str:
+def _describe_change(flag: RecordedLatency, now: float) -> str:
     words = "farther apart" if now > flag.then else "nearer to each other"
     return (
         f"cores {flag.pair} are {words} now, {now:.0f} ns for a flag, than when this was tuned, {flag.then:.0f} ns: "
@@ -60,7 +60,7 @@ def _moved(flag: Flag, now: float) -> str:
     )
 
 
-def _not_known(flag: Flag) -> str:
+def _describe_unknown(flag: RecordedLatency) -> str:
     why = (
         f"how far apart cores {flag.pair} are now could not be measured"
         if flag.then

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from nearfield.apply import per_pair
-from nearfield.apply.cached_plan import Application, Plan, merged
-from nearfield.apply.distance_check import Flag
+from nearfield.apply.cached_plan import Application, Plan, merge_environment
+from nearfield.apply.distance_check import RecordedLatency
 from nearfield.base import own_command
 from nearfield.base.errors import MpiError, NearfieldError, UsageError
 from nearfield.base.topology import Topology
@@ -53,14 +53,16 @@ def planned(
 def application(rules: Rules, found: Recognised | None = None, here: Mapping[str, str] = os.environ) -> Application:
     """Returns what these rules set beside an environment. Rules of several distances are set per pair if the MPI allows
     it, else one set serves all pairs."""
-    return merged(_plan(rules, found, here)[0], here)
+    return merge_environment(_plan(rules, found, here)[0], here)
 
 
 def _plan(rules: Rules, found: Recognised | None, here: Mapping[str, str]) -> tuple[Plan, bool]:
     """Returns the plan, and whether it lasts: a failure may be mended, and a missing MPI may be installed."""
     plan, lasts = Plan({}, host=rules.host), True
     plan.reason = next((rule.reason for rule in rules.rule if rule.reason), "")
-    plan.flags = [vars(Flag.of(rule.pair, rule.flag_ns)) for rule in rules.rule if _depends_on_distance(rules, rule)]
+    plan.flags = [
+        vars(RecordedLatency.of(rule.pair, rule.flag_ns)) for rule in rules.rule if _depends_on_distance(rules, rule)
+    ]
     settings, knobs = rules.best_for_all().parameters, rules.knobs()
     if per_pair.differ(rules):
         inst = installation_of(found) if found else None

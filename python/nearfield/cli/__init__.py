@@ -63,9 +63,9 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
     try:
         signals.take_signals()
-        from nearfield.cli import at_once
+        from nearfield.cli import fast_dispatch
 
-        if not at_once.run(sys.argv[1:]):
+        if not fast_dispatch.run(sys.argv[1:]):
             from nearfield.cli.verbs import app
 
             app()

@@ -91,7 +91,7 @@ def command(
 
       nearfield advise app.trace --on leo3 --nodes 2
     """
-    from nearfield.cli.traced import traced
+    from nearfield.cli.trace_argument import traced
     from nearfield.observe.trace import Trace
     from nearfield.profile import load
 
@@ -134,7 +134,7 @@ def _profile(given: Path | None) -> Path:
 
 def _advice(trace: Trace, known: Any, times: Trace | None, there: Elsewhere | None, least: float) -> Advice:
     from nearfield.advise import advise, read_run
-    from nearfield.cli.traced import AccessBar
+    from nearfield.cli.trace_argument import AccessBar
     from nearfield.measure.stop import Stop
 
     with Stop() as stop, AccessBar(2 * trace.about.accesses) as bar:

@@ -12,8 +12,8 @@ from nearfield.base.disk_cache import cache_root
 from nearfield.cli.case_bar import CaseBar
 from nearfield.cli.probe import absolute
 from nearfield.cli.probe_on import was_simulated
+from nearfield.cli.run_simulation import Chosen, simulate_trace
 from nearfield.cli.simulate_run import ranks_per_node
-from nearfield.cli.simulated import Chosen, simulate_trace
 from nearfield.machine import DescribedMachine
 from nearfield.measure import Request
 from nearfield.measure.sim.cases import BASE

@@ -93,13 +93,13 @@ def command(
       nearfield compare --fail-if-slower 2% -- mpirun -n 2 ./app
     """
     from nearfield import _native
-    from nearfield.apply.cached_plan import prepared
+    from nearfield.apply.cached_plan import cached_launch_plan
     from nearfield.forecast.saying import summary
     from nearfield.forecast.watching import tell
 
     pattern = _pattern(metric)
     most_slower = parse_share(fail_if_slower) if fail_if_slower else None
-    made = prepared(argv, rules, force, mpi_name)
+    made = cached_launch_plan(argv, rules, force, mpi_name)
     for warning in made.warnings:
         err.print(f"nearfield: {escape(warning)}")
     if not made.environment:

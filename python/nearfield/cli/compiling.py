@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nearfield.cli.at_once import compile_with_hooks as compile_with_hooks
+from nearfield.cli.fast_dispatch import compile_with_hooks as compile_with_hooks
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # -o belongs to the compiler
 CompilerWords = Annotated[list[str], typer.Argument(metavar="ARGUMENTS...", help="The compiler's own arguments.")]

@@ -46,7 +46,7 @@ def probe_standing(out: Path) -> Standing:
 
 def tune_standing(out: Path) -> Standing:
     """Returns how far the rules in the profile's folder are."""
-    from nearfield.tune.unfinished import SUFFIX
+    from nearfield.tune.trial_log_file import SUFFIX
 
     rules = out / "rules.toml"
     if rules.with_name(rules.name + SUFFIX).exists():

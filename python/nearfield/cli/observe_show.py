@@ -35,7 +35,7 @@ def command(
 
     Times are of the observed run, in which accesses take longer than in an unobserved one; calls of MPI do not.
     """
-    from nearfield.cli.traced import trace_here
+    from nearfield.cli.trace_argument import trace_here
     from nearfield.observe.summary import summarize, what_names_lack
 
     trace = trace_here(folder)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nearfield.cli import complete
-from nearfield.cli.at_once import start
+from nearfield.cli.fast_dispatch import start
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # -n 4 belongs to the launcher
 
@@ -63,5 +63,5 @@ def command(
 
       nearfield run --explain -- mpirun -n 4 ./app
     """
-    # cli/at_once.py reads the same options without typer
+    # cli/fast_dispatch.py reads the same options without typer
     start(argv, rules, verbose, force, mpi_name, explain, log, no_forecast)

@@ -19,7 +19,7 @@ from nearfield.cli.observe_options import Valgrind
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
-    from nearfield.cli.simulated import Chosen, Simulated
+    from nearfield.cli.run_simulation import Chosen, Simulated
     from nearfield.measure.sim.mpi_shards import Alone
     from nearfield.observe.replay import Cluster
     from nearfield.observe.trace import Trace
@@ -96,8 +96,8 @@ def command(
 
       mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
     """
-    from nearfield.cli.simulated import Course, is_command, simulate_apart, simulate_live, simulate_trace
-    from nearfield.cli.traced import traced
+    from nearfield.cli.run_simulation import Course, is_command, simulate_apart, simulate_live, simulate_trace
+    from nearfield.cli.trace_argument import traced
     from nearfield.measure.sim.mpi_shards import Alone
 
     asked = _Asked(
@@ -147,7 +147,7 @@ class _Asked:
 
 
 def _on_shards(asked: _Asked, what: list[str], valgrind: bool) -> None:
-    from nearfield.cli.simulated import simulate_trace
+    from nearfield.cli.run_simulation import simulate_trace
     from nearfield.measure.sim.mpi_shards import Shards
 
     with Shards() as shards:
@@ -159,7 +159,7 @@ def _on_shards(asked: _Asked, what: list[str], valgrind: bool) -> None:
 
 def _trace_of(what: list[str], valgrind: bool) -> Trace:
     """Returns the trace that all processes of an MPI job read. Raises UsageError for a command to observe."""
-    from nearfield.cli.traced import traced
+    from nearfield.cli.trace_argument import traced
 
     if what and (len(what) != 1 or not Path(what[0]).is_dir()):
         observe = own_command.line("observe", "-o", "trace", "--", "COMMAND")
@@ -171,7 +171,7 @@ def _trace_of(what: list[str], valgrind: bool) -> Trace:
 def _choose(asked: _Asked, shards: Alone) -> Chosen:
     """Returns what is to be simulated. Raises NearfieldError if that, or --out, is impossible."""
     from nearfield import profile
-    from nearfield.cli.simulated import Chosen
+    from nearfield.cli.run_simulation import Chosen
     from nearfield.machine import load_machine
     from nearfield.machine.frequency import at_frequency
     from nearfield.measure.sim.axes import check_axes, chosen_policies

@@ -14,11 +14,11 @@ from nearfield.base.errors import NOT_DECIDED, UsageError
 from nearfield.base.units import format_bytes, format_span, parse_bytes
 from nearfield.cli import complete
 from nearfield.rules import paths
-from nearfield.rules.criterion import NEVER_BELOW
+from nearfield.rules.criterion import MIN_GAIN
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 if TYPE_CHECKING:
-    from nearfield.cli.tune_sitting import Asked
+    from nearfield.cli.tune_session import Asked
     from nearfield.rules.schema import Rules, RuleTable
 
 
@@ -60,7 +60,7 @@ def command(
     ranks_per_node: Annotated[int | None, typer.Option(help="For --memory (default: one per core).", min=2)] = None,
     never_below: Annotated[
         float, typer.Option(help="The share of stock's speed that every size keeps if others gain.", min=0.1, max=1)
-    ] = NEVER_BELOW,
+    ] = MIN_GAIN,
     sizes: Annotated[str, typer.Option(help="Only these message sizes, e.g. 8,4KiB,1MiB.")] = "",
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Try every combination of a grid, however long it takes.")
@@ -103,7 +103,7 @@ def command(
       nearfield tune --all-mpis --budget 120 -o site-rules
     """
     from nearfield.cli import tune_all
-    from nearfield.cli.tune_sitting import Asked
+    from nearfield.cli.tune_session import Asked
     from nearfield.tune.request import Request
 
     if all_mpis and mpi_name:
@@ -137,15 +137,15 @@ def _given(ctx: typer.Context) -> frozenset[str]:
 
 
 def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
-    from nearfield.cli.tune_sitting import INTERRUPTED, Sitting
+    from nearfield.cli.tune_session import INTERRUPTED, TuneSession
     from nearfield.rules.schema import require_writable
-    from nearfield.tune.unfinished import Unfinished
+    from nearfield.tune.trial_log_file import TrialLogFile
 
     if out.is_dir():
         raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / paths.FILE}, or tune with --all-mpis")
     if not asked.resume:
         require_writable(out)
-    with Unfinished(out).held(resume=asked.resume) as unfinished, Sitting(asked.confirm_best) as sitting:
+    with TrialLogFile(out).locked(resume=asked.resume) as unfinished, TuneSession(asked.confirm_best) as sitting:
         asked.require_free(unfinished)
         request = asked.begin(unfinished)
         rules: Rules | None = None
@@ -160,7 +160,7 @@ def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
                 unfinished.end()
             elif unfinished.path.exists():
                 again = "" if rules and rules.undecided else f". To go on: {_resuming(out)}"
-                sitting.say(f"kept: {unfinished.told()} in {unfinished.path}{again}")
+                sitting.say(f"kept: {unfinished.describe_content()} in {unfinished.path}{again}")
     if rules is None:
         if not unfinished.found():
             err.print("ended before anything was measured")
@@ -169,12 +169,12 @@ def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
         print(json.dumps(rules.as_json(), indent=1))
     else:
         tell(rules)
-    _tell_next(rules, out)
+    _print_next_steps(rules, out)
 
 
-def _tell_next(rules: Rules, out: Path) -> None:
+def _print_next_steps(rules: Rules, out: Path) -> None:
     """Says where the rules are and what to do next. Ends with NOT_DECIDED if a distance is not decided."""
-    from nearfield.cli.tune_sitting import is_saved
+    from nearfield.cli.tune_session import is_saved
     from nearfield.rules.schema import applied_by
 
     if is_saved(rules):
@@ -208,7 +208,7 @@ def tell(rules: Rules) -> None:
             console.print(f"[yellow]{rule.distance}: {moved}[/yellow]")
         if not rule.parameters:
             console.print(f"[bold]{rule.distance}[/bold]: the defaults of this MPI are best ({escape(rule.reason)})")
-            _tell_beyond(console, rule)
+            _print_rejected(console, rule)
             continue
         gained = f"{gain_text(rule.gain)} of stock's speed, all sizes and patterns" if rule.gain else "gain not known"
         console.print(f"[bold]{rule.distance}[/bold]: {gained}")
@@ -219,16 +219,16 @@ def tell(rules: Rules) -> None:
             span = format_span(best.from_bytes, best.to_bytes)
             console.print(f"  for messages of [bold]{span}[/bold]: {gain_text(best.gain)}")
         if slower := rule.slower():
-            told = ", ".join(f"{p.pattern} of {format_bytes(p.size_bytes)} {p.gain.value:.2f}x" for p in slower)
-            console.print(f"  slower: {told}")
+            losses = ", ".join(f"{p.pattern} of {format_bytes(p.size_bytes)} {p.gain.value:.2f}x" for p in slower)
+            console.print(f"  slower: {losses}")
         console.print("  " + ", ".join(f"{name} = {_value(value)}" for name, value in rule.parameters.items()))
         if rule.memory_per_rank_bytes:
             cost = format_bytes(rule.memory_per_rank_bytes)
             console.print(f"[dim]  shared memory: {cost} per rank at {rule.at_ranks_per_node} ranks per node[/dim]")
-        _tell_beyond(console, rule)
+        _print_rejected(console, rule)
 
 
-def _tell_beyond(console: Terminal, rule: RuleTable) -> None:
+def _print_rejected(console: Terminal, rule: RuleTable) -> None:
     if rule.beyond:
         console.print(f"  there is more: {rule.beyond}")
 

@@ -14,11 +14,11 @@ from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError, UsageError
 from nearfield.base.units import format_seconds, format_span
 from nearfield.cli import tell as tell_error
-from nearfield.cli.tune_sitting import INTERRUPTED, Asked, Sitting
+from nearfield.cli.tune_session import INTERRUPTED, Asked, TuneSession
 from nearfield.rules.schema import Rules, applied_by, require_writable
 from nearfield.tune.request import Request
-from nearfield.tune.tuning import BUILD_S, ENDING_S, at_most, others_share
-from nearfield.tune.unfinished import SUFFIX, Unfinished
+from nearfield.tune.trial_log_file import SUFFIX, TrialLogFile
+from nearfield.tune.tuning import BUILD_S, ENDING_S, max_duration_factor, measure_other_load
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 Results = dict[str, Rules | NearfieldError]  # by the name of the MPI
@@ -30,12 +30,12 @@ def run(folder: Path, asked: Asked, as_json: bool) -> None:
         raise UsageError(f"'{folder}' is a file; --all-mpis writes a folder of rules", "name another one with --out")
     files = _resumed(folder) if asked.resume else _fresh(folder)
     with ExitStack() as stack:
-        held = [stack.enter_context(Unfinished(file).held(resume=asked.resume)) for file in files]
-        for one in held:
+        locked = [stack.enter_context(TrialLogFile(file).locked(resume=asked.resume)) for file in files]
+        for one in locked:
             asked.require_free(one)
-        waiting = [(one, asked.begin(one, one.rules.stem)) for one in held]
+        waiting = [(one, asked.begin(one, one.rules.stem)) for one in locked]
         _tell_time(waiting)
-        sitting = stack.enter_context(Sitting(asked.confirm_best))
+        sitting = stack.enter_context(TuneSession(asked.confirm_best))
         try:
             results = _tuned(waiting, sitting)
         except SystemExit:  # a signal
@@ -47,7 +47,7 @@ def run(folder: Path, asked: Asked, as_json: bool) -> None:
         print(json.dumps({name: rules.as_json() for name, rules in found.items()}, indent=1))
     elif results:
         Terminal().print(summary(results))
-    _tell_next(folder, results)
+    _print_next_steps(folder, results)
     _end(folder, results, left, stopped=sitting.stopped)
 
 
@@ -74,7 +74,7 @@ def _resumed(folder: Path) -> list[Path]:
     return [path.with_name(path.name.removesuffix(SUFFIX)) for path in waiting]
 
 
-def _tell_time(waiting: list[tuple[Unfinished, Request]]) -> None:
+def _tell_time(waiting: list[tuple[TrialLogFile, Request]]) -> None:
     """Says how long all MPIs will take together, before anything is built or measured."""
     names = [unfinished.rules.stem for unfinished, _ in waiting]
     many = f"{len(names)} MPIs ({', '.join(names)})" if len(names) > 1 else names[0]
@@ -83,17 +83,17 @@ def _tell_time(waiting: list[tuple[Unfinished, Request]]) -> None:
         return
     seconds = sum(_left_s(unfinished, request) for unfinished, request in waiting)
     unbuilt = sum(inst.name in names and not mpi.is_built(inst) for inst in mpi.discover())
-    builds_s, most_s = unbuilt * BUILD_S, at_most(others_share()) * seconds + len(waiting) * ENDING_S
+    builds_s, most_s = unbuilt * BUILD_S, max_duration_factor(measure_other_load()) * seconds + len(waiting) * ENDING_S
     building = f", of which {format_seconds(builds_s)} to build the measuring engine" if unbuilt else ""
     about, most = format_seconds(seconds + builds_s), format_seconds(most_s + builds_s)
     err.print(escape(f"{many}: about {about} in all{building}; at most {most}"))
 
 
-def _left_s(unfinished: Unfinished, request: Request) -> float:
+def _left_s(unfinished: TrialLogFile, request: Request) -> float:
     return max(0.0, request.budget_s - sum(map(unfinished.used_s, unfinished.distances())))
 
 
-def _tuned(waiting: list[tuple[Unfinished, Request]], sitting: Sitting) -> Results:
+def _tuned(waiting: list[tuple[TrialLogFile, Request]], sitting: TuneSession) -> Results:
     results: Results = {}
     for number, (unfinished, request) in enumerate(waiting, 1):
         if sitting.stopped:
@@ -120,17 +120,17 @@ def summary(results: Results) -> Table:
             table.add_row(escape(name), undecided.distance, "not decided", escape(undecided.told))
         for rule in result.rule:
             if not rule.parameters:
-                told = f"the defaults are best ({rule.reason})"
+                verdict = f"the defaults are best ({rule.reason})"
             elif best := rule.gaining():
-                told = f"most at {format_span(best.from_bytes, best.to_bytes)}: {best.gain.value:.2f}x"
+                verdict = f"most at {format_span(best.from_bytes, best.to_bytes)}: {best.gain.value:.2f}x"
             else:
-                told = "a little at all sizes"
+                verdict = "a little at all sizes"
             gain = f"{rule.gain.value:.2f}x" if rule.gain else "1.00x"
-            table.add_row(escape(name), rule.distance, gain, escape(told))
+            table.add_row(escape(name), rule.distance, gain, escape(verdict))
     return table
 
 
-def _tell_next(folder: Path, results: Results) -> None:
+def _print_next_steps(folder: Path, results: Results) -> None:
     for name, one in results.items():
         if isinstance(one, Rules) and (busy := one.busy()):
             err.print(f"[yellow]{escape(name)}: {escape(busy)}: tune again when it is quiet[/yellow]")
@@ -139,7 +139,7 @@ def _tell_next(folder: Path, results: Results) -> None:
         err.print(f"next: {escape(applied_by(folder))}")
 
 
-def _end(folder: Path, results: Results, left: list[Unfinished], *, stopped: bool) -> None:
+def _end(folder: Path, results: Results, left: list[TrialLogFile], *, stopped: bool) -> None:
     """If an MPI is left to tune, says which and how to go on, and ends with an exit code that is not 0."""
     if not left:
         return
@@ -151,6 +151,8 @@ def _end(folder: Path, results: Results, left: list[Unfinished], *, stopped: boo
             f"when that is mended, go on with: {again}",
         )
     undecided = any(isinstance(one, Rules) and one.undecided for one in results.values())
-    told = ", ".join(f"{one.rules.stem} ({one.told()})" if one.found() else one.rules.stem for one in left)
-    err.print(escape(f"not done yet: {told}. To go on: {again}"))
+    remaining = ", ".join(
+        f"{one.rules.stem} ({one.describe_content()})" if one.found() else one.rules.stem for one in left
+    )
+    err.print(escape(f"not done yet: {remaining}. To go on: {again}"))
     raise typer.Exit(NOT_DECIDED if undecided and not stopped else INTERRUPTED)

@@ -43,8 +43,8 @@ class Display(Listener):
         self._ends, self._latest, self._next_late = self._begun + total, self._begun + at_most_s, 0.0
         phases = ", ".join(f"{name} {format_seconds(taken)}" for name, taken in seconds.items())
         many = f"{len(distances)} distances ({', '.join(distances)})" if len(distances) > 1 else distances[0]
-        told = f"about {format_seconds(total)}, at most {format_seconds(at_most_s)}"
-        self.say(f"{self.prefix}{mpi_name}, {many}: {told} ({phases})")
+        duration = f"about {format_seconds(total)}, at most {format_seconds(at_most_s)}"
+        self.say(f"{self.prefix}{mpi_name}, {many}: {duration} ({phases})")
 
     def begin(self, distance: str, phase: str, seconds: float) -> None:
         self._phase, self._best = f"{self.prefix}{distance}: {phase}", ""
@@ -67,11 +67,11 @@ class Display(Listener):
             return None
         now, whole_s = time.monotonic(), self._ends - self._begun
         if now > self._ends:
-            return self._late(now)
+            return self._is_late(now)
         share = min(1.0, (now - self._begun) / whole_s) if whole_s else 0.0
         return Standing(self._phase + self._best, share, self._ends - now)
 
-    def _late(self, now: float) -> Standing | None:
+    def _is_late(self, now: float) -> Standing | None:
         """Returns that it takes longer than planned; for a log only every LATE_EVERY_S."""
         if now < self._next_late and not err.is_terminal:
             return None

@@ -9,8 +9,9 @@ A setting is measured against stock in cases (a pattern and a message size):
 - `bcast`, `allreduce`, `allgather`, `alltoall` between the two ranks: what is set for messages holds for collectives,
   too, and must not slow them.
 
-The score of a setting is the mean logarithm of its gains, less its losses (`score`). It is refused if a size is slower
-(`broken`). It becomes a rule if it surely gains (`Gain.faster`) and no size is surely slower (`surely_below`).
+The score of a setting is the mean logarithm of its gains, less its losses (`score`). It is rejected if a size is slower
+(`violations`). It becomes a rule if it significantly gains (`Gain.faster`) and no size is significantly slower
+(`significantly_below`).
 Both are confirmed in several launches (confirm.py), since two launches of the same settings differ by up to a tenth, by
 where their memory happens to lie. Cases that are only probably slower are measured in more launches and reported.
 """
@@ -20,22 +21,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from nearfield.rules.gains import SURE_LAUNCHES, Case, Gain, geometric_mean
+from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, Case, Gain, geometric_mean
 
 MAIN = "pingpong"
 MESSAGES = (MAIN, "stream", "exchange", "use")
 COLLECTIVES = ("bcast", "allreduce", "allgather", "alltoall")
 
 # The promise, as shares of stock's speed.
-NEVER_BELOW = 0.97  # any size: in ping-pong, and in all patterns together
-PATTERN_NEVER_BELOW = 0.9  # one pattern, at a size where the others make up for it
+MIN_GAIN = 0.97  # any size: in ping-pong, and in all patterns together
+MIN_PATTERN_GAIN = 0.9  # one pattern, at a size where the others make up for it
 
 # How measurements are read.
 NOISE = 0.07  # a pair or two may show such a loss where there is none
 BORDERLINE = 0.02  # below the limit: a few pairs cannot decide, confirming can
-FEW = 6  # cases that look slower, of thirty to eighty, may do so by chance
-MOST_CREDIBLE = 8.0  # a job that was not running for a while looks a hundred times slower
-WORTH_TELLING = 1.05  # the least gain of a range of sizes that is reported
+MAX_CHANCE_LOSSES = 6  # cases that look slower, of thirty to eighty, may do so by chance
+MAX_CREDIBLE = 8.0  # a job that was not running for a while looks a hundred times slower
+MIN_REPORTED_GAIN = 1.05  # the least gain of a range of sizes that is reported
 
 # The search. Costs of losses count in sizes: a loss weighs as if it were at three sizes, beyond noise as if at nine.
 SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
@@ -44,12 +45,12 @@ REFUSAL = 1.0  # taken off the score of settings that would be refused
 WORTH, WORTH_SHARE = 0.01, 0.25  # of the score, and of its share: a parameter must gain more to be kept
 
 
-def searched_cases(sizes: Iterable[int]) -> list[Case]:
+def search_cases(sizes: Iterable[int]) -> list[Case]:
     """Returns the cases in which a search measures every setting."""
     return [(pattern, size) for size in sizes for pattern in MESSAGES]
 
 
-def confirmed_cases(sizes: Iterable[int]) -> list[Case]:
+def confirmation_cases(sizes: Iterable[int]) -> list[Case]:
     """Returns the cases in which a winner is confirmed: ping-pong at every size, the other patterns at every fourth up
     to 16 MiB, and collectives at those from 1 KiB to 4 MiB that 8 divides."""
     cases: list[Case] = []
@@ -61,9 +62,9 @@ def confirmed_cases(sizes: Iterable[int]) -> list[Case]:
     return cases
 
 
-def broken(
+def violations(
     gains: Mapping[Case, Gain],
-    never_below: float = NEVER_BELOW,
+    never_below: float = MIN_GAIN,
     is_below: Callable[[Gain, float], bool] = Gain.below,
     of_sizes: Mapping[int, Gain] | None = None,
 ) -> list[Case]:
@@ -74,7 +75,7 @@ def broken(
     `is_below` says how sure that must be. `of_sizes` has the gain of all message patterns of a size together; without
     it the patterns count as measured independently."""
     lost = []
-    alone_never_below = min(never_below, PATTERN_NEVER_BELOW)
+    alone_never_below = min(never_below, MIN_PATTERN_GAIN)
     for size in sorted({size for _, size in gains}):
         there = {case: g for case, g in gains.items() if case[1] == size}
         messages = {case: g for case, g in there.items() if case[0] not in COLLECTIVES}
@@ -89,16 +90,16 @@ def broken(
     return lost
 
 
-def surely_below(gain: Gain, limit: float) -> bool:
+def significantly_below(gain: Gain, limit: float) -> bool:
     """Returns whether a gain is below a limit for certain: its whole interval is, of enough launches. The interval of
     fewer launches is too narrow, so it must end below the limit by what a few pairs may show of nothing."""
-    return gain.high < (limit if gain.n >= SURE_LAUNCHES else limit - NOISE)
+    return gain.high < (limit if gain.n >= MIN_CONFIRMING_LAUNCHES else limit - NOISE)
 
 
-def score(gains: Mapping[Case, Gain], never_below: float = NEVER_BELOW) -> float:
+def score(gains: Mapping[Case, Gain], never_below: float = MIN_GAIN) -> float:
     """Returns what a search maximises: the mean log gain over patterns and sizes, less all losses beyond the allowed
     ones."""
-    logs = [math.log(min(max(g.value, 1 / MOST_CREDIBLE), MOST_CREDIBLE)) for g in gains.values()]
+    logs = [math.log(min(max(g.value, 1 / MAX_CREDIBLE), MAX_CREDIBLE)) for g in gains.values()]
     losses = LOSS * _below(logs, never_below) + SURE_LOSS * _below(logs, never_below - NOISE)
     return (math.fsum(logs) - losses) / len(logs)
 

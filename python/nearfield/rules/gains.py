@@ -14,9 +14,9 @@ from nearfield import _native
 
 # Places of two cores, by the time in ns of a flag between them: hardware threads of one core, or cores that share near
 # caches; cores of one package; cores farther apart, as a virtual machine's host may place them.
-PLACES_NS = (35.0, 140.0)
-FEWEST_LAUNCHES = 3  # from so many on, intervals come from launches, which vary more than pairs
-SURE_LAUNCHES = 6  # the fewest whose least and greatest hold the median with 95 % certainty
+DISTANCE_BORDERS_NS = (35.0, 140.0)
+MIN_LAUNCHES = 3  # from so many on, intervals come from launches, which vary more than pairs
+MIN_CONFIRMING_LAUNCHES = 6  # the fewest whose least and greatest hold the median with 95 % certainty
 Case = tuple[str, int]  # pattern, size in bytes
 
 
@@ -58,10 +58,10 @@ class Gain:
         return Gain(self.value, low, high, self.n)
 
 
-def gain(pairs: Sequence[Pair]) -> Gain:
+def median_gain(pairs: Sequence[Pair]) -> Gain:
     """Returns the gain of a case: the median of its launches' medians, or of all pairs if launches are few."""
     launches = [[pair for pair in pairs if pair.launch == launch] for launch in {pair.launch for pair in pairs}]
-    if len(launches) >= FEWEST_LAUNCHES:
+    if len(launches) >= MIN_LAUNCHES:
         ratios = [median(pair.stock / pair.other for pair in launch) for launch in launches]
         ratio = _native.paired_ratio([1.0] * len(ratios), ratios)
     else:
@@ -69,36 +69,38 @@ def gain(pairs: Sequence[Pair]) -> Gain:
     return Gain(ratio.value, ratio.low, ratio.high, ratio.n)
 
 
-def place_of(flag_ns: float) -> int:
+def distance_class_of(flag_ns: float) -> int:
     """Returns the number of the place (PLACES_NS) of two cores, the nearest first."""
-    return sum(flag_ns >= border for border in PLACES_NS)
+    return sum(flag_ns >= border for border in DISTANCE_BORDERS_NS)
 
 
-def alike(one_ns: float, other_ns: float) -> bool:
+def same_distance(one_ns: float, other_ns: float) -> bool:
     """Returns whether two times of a flag are of one place, or too near for a border between them to matter."""
-    return place_of(one_ns) == place_of(other_ns) or max(one_ns, other_ns) <= 1.25 * min(one_ns, other_ns)
+    return distance_class_of(one_ns) == distance_class_of(other_ns) or max(one_ns, other_ns) <= 1.25 * min(
+        one_ns, other_ns
+    )
 
 
-def by_place(pairs: Iterable[Pair]) -> list[list[Pair]]:
+def group_by_distance(pairs: Iterable[Pair]) -> list[list[Pair]]:
     """Returns groups of pairs with the cores in the same place, the nearest first, without empty groups."""
-    groups: list[list[Pair]] = [[] for _ in range(len(PLACES_NS) + 1)]
+    groups: list[list[Pair]] = [[] for _ in range(len(DISTANCE_BORDERS_NS) + 1)]
     for pair in pairs:
-        groups[place_of(pair.flag)].append(pair)
+        groups[distance_class_of(pair.flag)].append(pair)
     return [group for group in groups if group]
 
 
-def usual(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, list[Pair]]:
+def in_dominant_placement(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, list[Pair]]:
     """Returns the pairs from the place where the cores mostly were, since a virtual machine's cores move. Leaves out
     cases without such pairs."""
-    groups = by_place(pair for taken in pairs.values() for pair in taken)
-    place = place_of(max(groups, key=len)[0].flag) if groups else 0
-    there = {case: [pair for pair in taken if place_of(pair.flag) == place] for case, taken in pairs.items()}
+    groups = group_by_distance(pair for taken in pairs.values() for pair in taken)
+    place = distance_class_of(max(groups, key=len)[0].flag) if groups else 0
+    there = {case: [pair for pair in taken if distance_class_of(pair.flag) == place] for case, taken in pairs.items()}
     return {case: kept for case, kept in there.items() if kept}
 
 
-def flag_of(pairs: Mapping[Case, Sequence[Pair]]) -> float:
+def dominant_latency(pairs: Mapping[Case, Sequence[Pair]]) -> float:
     """Returns the ns that a flag mostly took between the cores."""
-    return median(pair.flag for taken in usual(pairs).values() for pair in taken)
+    return median(pair.flag for taken in in_dominant_placement(pairs).values() for pair in taken)
 
 
 def geometric_mean(gains: Iterable[Gain]) -> Gain:
@@ -114,17 +116,17 @@ def geometric_mean(gains: Iterable[Gain]) -> Gain:
     return Gain(math.exp(middle), math.exp(middle - half), math.exp(middle + half), sum(n for _, _, n in logs))
 
 
-def together(cases: Sequence[Sequence[Pair]]) -> Gain:
+def joint_gain(cases: Sequence[Sequence[Pair]]) -> Gain:
     """Returns the geometric mean of the gains of several cases that were measured in the same launches. A launch slows
     all its cases alike, by where its memory happens to lie, so the interval comes from the means of the launches."""
-    gains = [gain(pairs) for pairs in cases]
+    gains = [median_gain(pairs) for pairs in cases]
     mean = geometric_mean(gains)
     apart: dict[int, list[float]] = defaultdict(list)  # by launch: the logarithms by which its cases differ from usual
     for pairs, usually in zip(cases, gains, strict=True):
         for launch in {pair.launch for pair in pairs}:
             ratio = median(pair.stock / pair.other for pair in pairs if pair.launch == launch)
             apart[launch].append(math.log(ratio / usually.value))
-    if len(apart) < FEWEST_LAUNCHES:
+    if len(apart) < MIN_LAUNCHES:
         return mean
     ratios = [mean.value * math.exp(fmean(differences)) for differences in apart.values()]
     found = _native.paired_ratio([1.0] * len(ratios), ratios)
@@ -140,7 +142,7 @@ class Range:
     gain: Gain
 
 
-def ranges(cases: Iterable[Case], limits: Sequence[int], mean: Callable[[list[Case]], Gain]) -> list[Range]:
+def gain_by_range(cases: Iterable[Case], limits: Sequence[int], mean: Callable[[list[Case]], Gain]) -> list[Range]:
     """Returns the ranges of sizes between the limits (bytes, ascending). `mean` returns the gain of cases together."""
     found = []
     cases, borders = list(cases), [0, *limits, math.inf]
@@ -151,7 +153,7 @@ def ranges(cases: Iterable[Case], limits: Sequence[int], mean: Callable[[list[Ca
     return found
 
 
-def gaining(gains: Mapping[Case, Gain], least: float) -> Range | None:
+def select_gaining_range(gains: Mapping[Case, Gain], least: float) -> Range | None:
     """Returns the consecutive sizes that gain most, at each of which all patterns together surely gain `least`. Sizes
     are picked by their gains, so the intervals are those of picks among all sizes."""
     sizes = sorted({size for _, size in gains})

@@ -16,8 +16,15 @@ from nearfield.base.files import atomic_write, os_errors_as_profile_errors, read
 from nearfield.base.toml import Table, dump_toml, parse_toml
 from nearfield.base.topology import DISTANCES, Topology
 from nearfield.base.units import counted, format_bytes
-from nearfield.rules.criterion import COLLECTIVES, NEVER_BELOW, WORTH_TELLING
-from nearfield.rules.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Gain, Range, gaining, geometric_mean
+from nearfield.rules.criterion import COLLECTIVES, MIN_GAIN, MIN_REPORTED_GAIN
+from nearfield.rules.gains import (
+    MIN_CONFIRMING_LAUNCHES,
+    MIN_LAUNCHES,
+    Gain,
+    Range,
+    geometric_mean,
+    select_gaining_range,
+)
 from nearfield.rules.knobs import KnobFile, Value, find_knobs, numbers
 from nearfield.rules.paths import default_rules, rules_files
 
@@ -75,7 +82,7 @@ class RuleTable(Table):
     beyond: str = ""  # settings that would gain more if more loss were allowed
     memory_per_rank_bytes: int | None = Field(default=None, ge=0, le=1 << 50)  # none without parameters
     at_ranks_per_node: int = Field(ge=1, le=1 << 20)
-    never_below: float = Field(default=NEVER_BELOW, gt=0, le=1)  # of stock's speed: the promise for every size
+    never_below: float = Field(default=MIN_GAIN, gt=0, le=1)  # of stock's speed: the promise for every size
     gain: GainTable | None = None
     launches: int = Field(default=0, ge=0, le=1 << 20)  # in which each size was confirmed; 0: not known
     apart: list[ApartTable] = Field(default_factory=list)  # none: the cores stayed where they were
@@ -101,29 +108,31 @@ class RuleTable(Table):
 
     def briefly_confirmed(self) -> str:
         """Returns in words that the intervals of the gains come from too few launches; empty if they do not."""
-        if not 0 < self.launches < FEWEST_LAUNCHES:
+        if not 0 < self.launches < MIN_LAUNCHES:
             return ""
         return (
-            f"confirmed in {counted(self.launches, 'launch')} instead of {SURE_LAUNCHES}: other launches may differ by "
-            "a tenth, which the intervals do not contain"
+            f"confirmed in {counted(self.launches, 'launch')} instead of {MIN_CONFIRMING_LAUNCHES}: other launches may "
+            "differ by a tenth, which the intervals do not contain"
         )
 
     def gaining(self) -> Range | None:
         """Returns the range of sizes in which all message patterns together gain; None if there is none."""
         points = [one for one in self.point if one.pattern not in COLLECTIVES]
-        return gaining({(one.pattern, one.size_bytes): one.gain.as_gain() for one in points}, WORTH_TELLING)
+        return select_gaining_range(
+            {(one.pattern, one.size_bytes): one.gain.as_gain() for one in points}, MIN_REPORTED_GAIN
+        )
 
     def promise(self) -> str:
         """Returns in words the promise about all sizes, and the patterns that are slower all the same."""
         least = self.never_below
-        kept = "no size was found " + ("slower" if least >= NEVER_BELOW else f"below {least:.2f} of stock's speed")
+        kept = "no size was found " + ("slower" if least >= MIN_GAIN else f"below {least:.2f} of stock's speed")
         points = (f"{p.pattern} of {format_bytes(p.size_bytes)} ran at {p.gain.value:.2f}" for p in self.slower())
         slower = " and ".join(points)
         return f"{kept} over all patterns together, but {slower} of stock's speed" if slower else kept
 
     def slower(self) -> list[PointTable]:
         """Returns the points that are slower: a pattern at a size where other patterns gain, or what was allowed."""
-        return [one for one in self.point if one.gain.as_gain().below(NEVER_BELOW)]
+        return [one for one in self.point if one.gain.as_gain().below(MIN_GAIN)]
 
     def patterns(self) -> list[str]:
         """Returns the message patterns that were measured, without collectives."""
@@ -229,7 +238,7 @@ class Rules(Table):
         if len(known) < len(self.rule):
             return self.rule[-1]
         everywhere = [*distances, *(one.distance for one in self.undecided)]
-        harmless = [rule for rule in known if min(rule.gain_at(d) or 1.0 for d in everywhere) >= NEVER_BELOW]
+        harmless = [rule for rule in known if min(rule.gain_at(d) or 1.0 for d in everywhere) >= MIN_GAIN]
         if not harmless:
             update = {"parameters": {}, "reason": "each distance's rule makes another slower"}
             return self.rule[-1].model_copy(update=update)

@@ -10,14 +10,22 @@ from statistics import median
 from typing import Literal
 
 from nearfield.base.units import counted
-from nearfield.rules.criterion import FEW, NEVER_BELOW, NOISE, WORTH_TELLING, broken
-from nearfield.rules.gains import FEWEST_LAUNCHES, SURE_LAUNCHES, Case, Pair, alike, geometric_mean, usual
+from nearfield.rules.criterion import MAX_CHANCE_LOSSES, MIN_GAIN, MIN_REPORTED_GAIN, NOISE, violations
+from nearfield.rules.gains import (
+    MIN_CONFIRMING_LAUNCHES,
+    MIN_LAUNCHES,
+    Case,
+    Pair,
+    geometric_mean,
+    in_dominant_placement,
+    same_distance,
+)
 from nearfield.rules.knobs import Settings
-from nearfield.tune.arena import Arena
-from nearfield.tune.confirmed import Confirmed
-from nearfield.tune.duel import Unfit
-from nearfield.tune.repair import left_out, nearer
-from nearfield.tune.search import Deadline, Search, key_of
+from nearfield.tune.confirmed import ConfirmedGains
+from nearfield.tune.paired_benchmark import PairedBenchmark
+from nearfield.tune.paired_runs import UnusableSetting
+from nearfield.tune.satisfy_constraints import move_limits_towards, without_parameter
+from nearfield.tune.search import Deadline, Search, settings_key
 from nearfield.tune.starved import OutOfTime, Starved
 
 FINALISTS, MENDED = 6, 2  # how many; steps of mending
@@ -45,23 +53,23 @@ class Outcome:
     """The verdict on one distance. With `chosen` it is a rule. Otherwise, if `goes_on` is None, the MPI's defaults are
     best, else nothing is decided. `reason` says why there is no rule, and `seen` what an undecided search has shown."""
 
-    chosen: Confirmed | None = None
+    chosen: ConfirmedGains | None = None
     reason: str = ""
     goes_on: GoesOn | None = None
     seen: str = ""
 
 
-class Confirming:
+class Confirmation:
     """The finalists of one search, on one arena. Use `run` once."""
 
     def __init__(
         self,
-        arena: Arena,
+        benchmark: PairedBenchmark,
         search: Search,
         cases: Sequence[Case],
         limits: Sequence[int],
         deadline: Deadline,
-        never_below: float = NEVER_BELOW,
+        never_below: float = MIN_GAIN,
         *,
         known: Iterable[tuple[Settings, Launch]] = (),
         on_launch: Callable[[Settings, Launch], None] = lambda settings, launch: None,
@@ -70,12 +78,14 @@ class Confirming:
         """A gain counts between the sizes of `limits`, in bytes, ascending (`Confirmed.gains_between`). `known` are the
         launches of an earlier sitting, and `on_launch` gets every new one. `busy` says that other programs used the
         cores meanwhile: then trials without a gain do not show that there is none."""
-        self._arena, self._search, self._cases, self._limits = arena, search, cases, limits
+        self._benchmark, self._search, self._cases, self._limits = benchmark, search, cases, limits
         self._deadline, self._never_below, self._on_launch, self._busy = deadline, never_below, on_launch, busy
-        self._fewest = SURE_LAUNCHES if busy else FEWEST_LAUNCHES  # launches that judge a setting when it is late
+        self._fewest = (
+            MIN_CONFIRMING_LAUNCHES if busy else MIN_LAUNCHES
+        )  # launches that judge a setting when it is late
         self._launches: dict[object, list[Launch]] = defaultdict(list)
         for settings, launch in known:
-            self._launches[key_of(settings)].append(launch)
+            self._launches[settings_key(settings)].append(launch)
 
     def run(self) -> Outcome:
         """Returns the search's winner if it is slower than stock nowhere and surely faster somewhere, otherwise the
@@ -83,14 +93,14 @@ class Confirming:
         slower somewhere it tries a mended one, with the parameter that makes it slower changed or left out."""
         waiting, refused, doubts = _finalists(self._search), [], []
         seen, looked = list(waiting), 0
-        while waiting and not (looked and self._late()):  # one is enough then
+        while waiting and not (looked and self._is_late()):  # one is enough then
             settings = waiting.pop(0)
             looked += 1
-            self._await_cores()
+            self._wait_for_usual_placement()
             try:
-                confirmed = self._confirmed(settings)
-            except Unfit as error:
-                self._search.note_unfit(settings, error.message)
+                confirmed = self._confirm(settings)
+            except UnusableSetting as error:
+                self._search.record_unusable(settings, error.message)
                 refused.append(error.message)
                 continue
             except NotDecided as error:
@@ -103,8 +113,8 @@ class Confirming:
                     doubts.append(f"a gain of {_interval(confirmed)} is not sure")
                 continue
             refused.append(confirmed.loss)
-            mended = self._mended(confirmed) if len(refused) <= MENDED and not self._late() else None
-            if mended and mended not in seen and not self._search.refuses(mended):
+            mended = self._with_worst_case_fixed(confirmed) if len(refused) <= MENDED and not self._is_late() else None
+            if mended and mended not in seen and not self._search.rejection_reason(mended):
                 waiting.insert(0, mended)
                 seen.append(mended)
         if waiting:
@@ -125,51 +135,53 @@ class Confirming:
             doubts.append(f"there was no time for {self._search.untried} of the settings that were to be tried")
         if doubts or self._busy:
             doubts = doubts or ["nothing that was tried gained surely, but a gain may be hidden"]
-            return Outcome(None, "; ".join([*doubts, *refused[:1]]), goes_on, self._seen())
+            return Outcome(None, "; ".join([*doubts, *refused[:1]]), goes_on, self._describe_pairs())
         return Outcome(None, "; ".join(refused) or "nothing was faster than the defaults")
 
-    def _seen(self) -> str:
+    def _describe_pairs(self) -> str:
         """Returns in words the most that a setting has gained so far; empty if none did."""
         gained = self._search.gaining()
         most = max((geometric_mean(trial.gains.values()).value for trial in gained), default=1.0)
-        if most < WORTH_TELLING:
+        if most < MIN_REPORTED_GAIN:
             return ""
         tried = sum(trial.state == "measured" for trial in self._search.trials)
         what = f"the best of {tried} settings" if tried > 1 else "one setting"
         return f"{what} measured {most:.2f}x, but was not confirmed"
 
-    def _await_cores(self) -> None:
+    def _wait_for_usual_placement(self) -> None:
         """Waits until the cores are in the place of most trials, since gains must be confirmed where they were found;
         at most for a part of the time."""
         usual_ns = median([trial.flag_ns for trial in self._search.trials if trial.flag_ns] or [0.0])
         patience = Deadline(PATIENCE * self._deadline.seconds)
         while (
-            usual_ns and not (patience.over() or self._deadline.over()) and not alike(self._arena.flag_ns(), usual_ns)
+            usual_ns
+            and not (patience.over() or self._deadline.over())
+            and not same_distance(self._benchmark.flag_ns(), usual_ns)
         ):
             time.sleep(0.2)
 
-    def _confirmed(self, settings: Settings) -> Confirmed:
+    def _confirm(self, settings: Settings) -> ConfirmedGains:
         """Measures all cases in six launches, or at least three if it is late and the machine is quiet, and doubtful
         cases in up to three more. Launches of an earlier sitting count. Only pairs in the usual place of the cores
         count; for a case without such pairs, those elsewhere do. Raises NotDecided if the time is over before that, or
         if a case could not be measured anywhere, and Unfit if the settings fail."""
-        launches = self._launches[key_of(settings)]
-        wanted = self._wanted(settings, launches)
+        launches = self._launches[settings_key(settings)]
+        wanted = self._cases_to_measure(settings, launches)
         for _ in range(MOST_LAUNCHES):
             if wanted:
                 self._add_launch(settings, wanted, launches)
-            confirmed = self._judged(settings, launches)
-            if self._deadline.stopped or not (wanted := self._wanted(settings, launches)):
+            confirmed = self._judge(settings, launches)
+            if self._deadline.stopped or not (wanted := self._cases_to_measure(settings, launches)):
                 break
             if self._deadline.late():
                 if self._whole(launches) < self._fewest:
-                    raise NotDecided(self._too_few(launches))
+                    raise NotDecided(self._describe_missing_launches(launches))
                 break
-        found = _merged(launches)
+        found = _merge_pairs(launches)
         if len(confirmed.gains) < len(self._cases):
-            confirmed = Confirmed.of(settings, found | usual(found), self._never_below)
+            confirmed = ConfirmedGains.of(settings, found | in_dominant_placement(found), self._never_below)
         if not self._whole(launches):
-            raise NotDecided(self._too_few(launches))
+            raise NotDecided(self._describe_missing_launches(launches))
         if not all(found[case] for case in self._cases):
             raise NotDecided("a setting was not measured at every size while the cores stayed where they were")
         return confirmed
@@ -178,17 +190,17 @@ class Confirming:
         """Returns in how many launches every case was measured."""
         return min(sum(case in launch for launch in launches) for case in self._cases)
 
-    def _wanted(self, settings: Settings, launches: Sequence[Launch]) -> Sequence[Case]:
+    def _cases_to_measure(self, settings: Settings, launches: Sequence[Launch]) -> Sequence[Case]:
         """Returns the cases to measure in one more launch; none if the settings can be judged."""
         if not (whole := self._whole(launches)):
             return [case for case in self._cases if not any(case in launch for launch in launches)]
-        confirmed = self._judged(settings, launches)
-        if self._hopeless(confirmed, whole):
+        confirmed = self._judge(settings, launches)
+        if self._cannot_pass(confirmed, whole):
             return []
-        if whole < SURE_LAUNCHES:
+        if whole < MIN_CONFIRMING_LAUNCHES:
             return [case for case in self._cases if sum(case in launch for launch in launches) == whole]
         unsure = confirmed.may_gain and not confirmed.slower and not confirmed.gains_between(self._limits)
-        return self._cases if unsure else self._doubtful(confirmed)
+        return self._cases if unsure else self._inconclusive_cases(confirmed)
 
     def _add_launch(self, settings: Settings, cases: Sequence[Case], launches: list[Launch]) -> None:
         """Measures one more launch. A starved one counts as far as it went, and is measured on while there is time;
@@ -198,23 +210,27 @@ class Confirming:
                 launches.append(launch)
                 self._on_launch(settings, launch)
         except Starved as error:
-            if isinstance(error, OutOfTime) or self._late():
-                raise NotDecided(self._too_few(launches)) from error
+            if isinstance(error, OutOfTime) or self._is_late():
+                raise NotDecided(self._describe_missing_launches(launches)) from error
 
-    def _too_few(self, launches: Sequence[Launch]) -> str:
-        needed = f"{self._fewest} to {SURE_LAUNCHES}" if self._fewest < SURE_LAUNCHES else f"{SURE_LAUNCHES}"
+    def _describe_missing_launches(self, launches: Sequence[Launch]) -> str:
+        needed = (
+            f"{self._fewest} to {MIN_CONFIRMING_LAUNCHES}"
+            if self._fewest < MIN_CONFIRMING_LAUNCHES
+            else f"{MIN_CONFIRMING_LAUNCHES}"
+        )
         return f"only {self._whole(launches)} of the {needed} launches that confirm a setting had measured every size"
 
-    def _judged(self, settings: Settings, launches: Sequence[Launch]) -> Confirmed:
-        return Confirmed.of(settings, usual(_merged(launches)), self._never_below)
+    def _judge(self, settings: Settings, launches: Sequence[Launch]) -> ConfirmedGains:
+        return ConfirmedGains.of(settings, in_dominant_placement(_merge_pairs(launches)), self._never_below)
 
     def _launch(self, settings: Settings, cases: Sequence[Case], count: int) -> Iterator[Launch]:
         """Yields for each case `count` pairs from new launches of both jobs. Raises Starved after what was measured
         until then."""
-        self._arena.launch_stock_again()
+        self._benchmark.restart_baseline()
         measured: Launch = {}
         try:
-            with self._arena.against(settings, cases) as comparison:
+            with self._benchmark.compare_with_baseline(settings, cases) as comparison:
                 measured = comparison.found
                 comparison.measure(count)
         except Starved:
@@ -223,34 +239,34 @@ class Confirming:
             raise
         yield measured
 
-    def _doubtful(self, confirmed: Confirmed) -> list[Case]:
+    def _inconclusive_cases(self, confirmed: ConfirmedGains) -> list[Case]:
         """Returns the cases that are probably slower than they may be, and those with too few launches in the usual
         place of the cores."""
         launches = {case: {pair.launch for pair in confirmed.pairs.get(case, [])} for case in self._cases}
-        few = [case for case in self._cases if len(launches[case]) < FEWEST_LAUNCHES]
-        return list(dict.fromkeys([*confirmed.doubtful, *few]))
+        few = [case for case in self._cases if len(launches[case]) < MIN_LAUNCHES]
+        return list(dict.fromkeys([*confirmed.inconclusive, *few]))
 
-    def _hopeless(self, confirmed: Confirmed, launches: int) -> bool:
+    def _cannot_pass(self, confirmed: ConfirmedGains, launches: int) -> bool:
         """Returns whether more cases are slower, and by more, than chance can explain. On a busy machine chance
         explains much in a few launches."""
         if self._busy and launches < self._fewest:
             return False
-        return len(broken(confirmed.gains, self._never_below - NOISE)) > FEW
+        return len(violations(confirmed.gains, self._never_below - NOISE)) > MAX_CHANCE_LOSSES
 
-    def _late(self) -> bool:
+    def _is_late(self) -> bool:
         return self._deadline.stopped or self._deadline.late()
 
-    def _mended(self, confirmed: Confirmed) -> Settings | None:
+    def _with_worst_case_fixed(self, confirmed: ConfirmedGains) -> Settings | None:
         """Returns the settings with one parameter as little nearer to its default as makes no case slower; otherwise
         without the parameter whose absence helps the slower cases most; None if nothing helps."""
-        knobs, cases = self._arena.knobs, confirmed.slower
-        for settings in nearer(knobs, confirmed.settings, min(size for _, size in cases)):
-            if self._late():
+        knobs, cases = self._benchmark.knobs, confirmed.slower
+        for settings in move_limits_towards(knobs, confirmed.settings, min(size for _, size in cases)):
+            if self._is_late():
                 return None
             if self._worst(settings, cases) >= self._never_below:
                 return settings
         helps = min(self._never_below, min(confirmed.gains[case].value for case in cases) + MENDS)
-        proposals = [left_out(knobs, confirmed.settings, name) for name in confirmed.settings]
+        proposals = [without_parameter(knobs, confirmed.settings, name) for name in confirmed.settings]
         tried = [(self._worst(settings, cases), settings) for settings in proposals if settings]
         worst, best = max(tried, key=lambda one: one[0], default=(0.0, None))
         return best if worst >= helps else None
@@ -260,12 +276,12 @@ class Confirming:
         launches: list[Launch] = []
         try:
             for _ in range(LOOKS):
-                if self._late():
+                if self._is_late():
                     return 0.0
                 launches += self._launch(settings, cases, PAIRS)
-        except (Unfit, Starved):
+        except (UnusableSetting, Starved):
             return 0.0
-        return min(gain.value for gain in self._judged(settings, launches).gains.values())
+        return min(gain.value for gain in self._judge(settings, launches).gains.values())
 
 
 def _finalists(search: Search) -> list[Settings]:
@@ -279,7 +295,7 @@ def _finalists(search: Search) -> list[Settings]:
     return [settings for at, settings in enumerate(order) if settings not in order[:at]][:FINALISTS]
 
 
-def _merged(launches: Sequence[Launch]) -> dict[Case, list[Pair]]:
+def _merge_pairs(launches: Sequence[Launch]) -> dict[Case, list[Pair]]:
     """Returns the pairs of all launches, numbered by their launch, since launches come from several sittings."""
     found: dict[Case, list[Pair]] = defaultdict(list)
     for number, launch in enumerate(launches):
@@ -288,6 +304,6 @@ def _merged(launches: Sequence[Launch]) -> dict[Case, list[Pair]]:
     return found
 
 
-def _interval(confirmed: Confirmed) -> str:
+def _interval(confirmed: ConfirmedGains) -> str:
     mean = confirmed.mean
     return f"{mean.value:.2f}x ({mean.low:.2f} to {mean.high:.2f})"

@@ -8,8 +8,26 @@ from dataclasses import dataclass
 from statistics import median
 
 from nearfield.base.units import format_bytes
-from nearfield.rules.criterion import COLLECTIVES, MESSAGES, NEVER_BELOW, WORTH_TELLING, broken, surely_below
-from nearfield.rules.gains import Case, Gain, Pair, Range, by_place, flag_of, gain, geometric_mean, ranges, together
+from nearfield.rules.criterion import (
+    COLLECTIVES,
+    MESSAGES,
+    MIN_GAIN,
+    MIN_REPORTED_GAIN,
+    significantly_below,
+    violations,
+)
+from nearfield.rules.gains import (
+    Case,
+    Gain,
+    Pair,
+    Range,
+    dominant_latency,
+    gain_by_range,
+    geometric_mean,
+    group_by_distance,
+    joint_gain,
+    median_gain,
+)
 from nearfield.rules.knobs import KnobFile, Settings
 from nearfield.rules.schema import ApartTable, GainTable, PointTable, RangeTable, RuleTable, TriedTable
 from nearfield.tune.search import Trial
@@ -19,18 +37,18 @@ SELDOM = 0.02  # share of all pairs; rarer groups are not reported
 
 
 @dataclass
-class Confirmed:
+class ConfirmedGains:
     """A setting measured at every size."""
 
     settings: Settings
     gains: dict[Case, Gain]
     pairs: dict[Case, list[Pair]]
-    never_below: float = NEVER_BELOW  # of stock's speed
+    never_below: float = MIN_GAIN  # of stock's speed
 
     @classmethod
-    def of(cls, settings: Settings, pairs: dict[Case, list[Pair]], never_below: float) -> Confirmed:
+    def of(cls, settings: Settings, pairs: dict[Case, list[Pair]], never_below: float) -> ConfirmedGains:
         """Returns the settings with the gains of these pairs."""
-        return cls(settings, {case: gain(found) for case, found in pairs.items()}, pairs, never_below)
+        return cls(settings, {case: median_gain(found) for case, found in pairs.items()}, pairs, never_below)
 
     @property
     def messages(self) -> dict[Case, Gain]:
@@ -40,23 +58,23 @@ class Confirmed:
     @property
     def slower(self) -> list[Case]:
         """Returns the cases that surely break the promise."""
-        return broken(self.gains, self.never_below, surely_below, self._of_sizes)
+        return violations(self.gains, self.never_below, significantly_below, self._gain_by_size)
 
     @property
-    def doubtful(self) -> list[Case]:
+    def inconclusive(self) -> list[Case]:
         """Returns the cases that probably break the promise, including the surely slower ones."""
-        return broken(self.gains, self.never_below, Gain.below, self._of_sizes)
+        return violations(self.gains, self.never_below, Gain.below, self._gain_by_size)
 
     @property
-    def _of_sizes(self) -> dict[int, Gain]:
+    def _gain_by_size(self) -> dict[int, Gain]:
         """Returns for each size the gain of all message patterns together."""
         sizes = {size for _, size in self.messages}
-        return {size: self._together([case for case in self.messages if case[1] == size]) for size in sizes}
+        return {size: self._joint_gain([case for case in self.messages if case[1] == size]) for size in sizes}
 
     @property
     def flag_ns(self) -> float:
         """Returns the ns that a flag mostly took between the cores."""
-        return flag_of(self.pairs)
+        return dominant_latency(self.pairs)
 
     @property
     def launches(self) -> int:
@@ -66,14 +84,14 @@ class Confirmed:
     @property
     def mean(self) -> Gain:
         """Returns the gain of all sizes and message patterns together."""
-        return self._together(list(self.messages))
+        return self._joint_gain(list(self.messages))
 
     def ranges(self, limits: Sequence[int]) -> list[Range]:
         """Returns the gains of all message patterns together between the limits (bytes, ascending)."""
-        return ranges(self.messages, limits, self._together)
+        return gain_by_range(self.messages, limits, self._joint_gain)
 
-    def _together(self, cases: Sequence[Case]) -> Gain:
-        return together([self.pairs[case] for case in cases])
+    def _joint_gain(self, cases: Sequence[Case]) -> Gain:
+        return joint_gain([self.pairs[case] for case in cases])
 
     def gains_between(self, limits: Sequence[int], judged: int = 1) -> bool:
         """Returns whether the setting is surely faster over all sizes, or in a range of them without being slower over
@@ -85,7 +103,7 @@ class Confirmed:
     @property
     def may_gain(self) -> bool:
         """Returns whether these measurements leave open a gain over all sizes that is worth telling."""
-        return self.mean.high >= WORTH_TELLING
+        return self.mean.high >= MIN_REPORTED_GAIN
 
     @property
     def loss(self) -> str:
@@ -99,7 +117,7 @@ def rule_table(
     distance: str,
     pair: tuple[int, int],
     ranks: int,
-    chosen: Confirmed | None,
+    chosen: ConfirmedGains | None,
     reason: str,
     limits: Sequence[int],
     flags: Sequence[Pair] = (),
@@ -114,8 +132,8 @@ def rule_table(
         reason=reason,
         memory_per_rank_bytes=knobs.memory(settings, ranks) if settings else None,
         at_ranks_per_node=ranks,
-        apart=apart_tables(flags),
-        never_below=chosen.never_below if chosen else NEVER_BELOW,
+        apart=other_distance_tables(flags),
+        never_below=chosen.never_below if chosen else MIN_GAIN,
     )
     if chosen:
         table.gain = _gain_table(chosen.mean)
@@ -131,9 +149,9 @@ def rule_table(
     return table
 
 
-def apart_tables(pairs: Sequence[Pair]) -> list[ApartTable]:
+def other_distance_tables(pairs: Sequence[Pair]) -> list[ApartTable]:
     """Returns how far apart the cores were, and how often; nothing if they stayed in their place."""
-    groups = [group for group in by_place(pairs) if len(group) >= SELDOM * len(pairs)]
+    groups = [group for group in group_by_distance(pairs) if len(group) >= SELDOM * len(pairs)]
     if len(groups) < 2:
         return []
     return [
@@ -142,7 +160,7 @@ def apart_tables(pairs: Sequence[Pair]) -> list[ApartTable]:
     ]
 
 
-def _point(case: Case, chosen: Confirmed) -> PointTable:
+def _point(case: Case, chosen: ConfirmedGains) -> PointTable:
     pairs = chosen.pairs[case]
     stock, tuned = (round(median(times), 1) for times in ([p.stock for p in pairs], [p.other for p in pairs]))
     pattern, size = case
@@ -155,15 +173,15 @@ def _gain_table(gain: Gain) -> GainTable:
     return GainTable(value=round(gain.value, 4), low=round(gain.low, 4), high=round(gain.high, 4), n=gain.n)
 
 
-def beyond(trials: Sequence[Trial], never_below: float) -> str:
+def describe_rejected(trials: Sequence[Trial], never_below: float) -> str:
     """Returns in words the settings that gain more than any allowed ones, and are slower somewhere by a little more
     than allowed; empty if there are none. They are picked for their gain, so that must be sure for the best of all."""
     means = [(geometric_mean(trial.gains.values()), trial) for trial in trials if trial.state == "measured"]
-    allowed = [mean.value for mean, trial in means if not broken(trial.gains, never_below)]
+    allowed = [mean.value for mean, trial in means if not violations(trial.gains, never_below)]
     refused = [
-        (mean.value, min(broken(trial.gains, never_below), key=lambda case: trial.gains[case].value), trial)
+        (mean.value, min(violations(trial.gains, never_below), key=lambda case: trial.gains[case].value), trial)
         for mean, trial in means
-        if mean.among(len(means)).low > MUCH_MORE * max([1.0, *allowed]) and broken(trial.gains, never_below)
+        if mean.among(len(means)).low > MUCH_MORE * max([1.0, *allowed]) and violations(trial.gains, never_below)
     ]
     little = [one for one in refused if one[2].gains[one[1]].value > BEARABLE]
     if not little:

@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING, Literal
 
 from nearfield.rules.criterion import (
     BORDERLINE,
-    FEW,
-    NEVER_BELOW,
+    MAX_CHANCE_LOSSES,
+    MIN_GAIN,
     REFUSAL,
     SIZES,
     WORTH,
     WORTH_SHARE,
-    broken,
     score,
-    searched_cases,
+    search_cases,
+    violations,
 )
-from nearfield.rules.gains import PLACES_NS, Case, Gain, alike, flag_of, place_of
+from nearfield.rules.gains import DISTANCE_BORDERS_NS, Case, Gain, distance_class_of, dominant_latency, same_distance
 from nearfield.rules.knobs import ALWAYS, NEVER, KnobFile, Settings, Value
-from nearfield.tune.arena import Arena, ChampionUnfit, Comparison
-from nearfield.tune.duel import Unfit
 from nearfield.tune.model import heap_alone
-from nearfield.tune.repair import grid, repaired
+from nearfield.tune.paired_benchmark import Comparison, PairedBenchmark, ReferenceFailed
+from nearfield.tune.paired_runs import UnusableSetting
+from nearfield.tune.satisfy_constraints import satisfy, settings_grid
+from nearfield.tune.size_ranges import faster_size_ranges
 from nearfield.tune.starved import Starved
-from nearfield.tune.streaming import best_sizes
 
 if TYPE_CHECKING:
     import optuna
@@ -81,28 +81,30 @@ class Deadline:
 
 
 class Search:
-    """All trials on one arena. Call `run` or `run_grid`, then `play_off`, each with a deadline of its own."""
+    """All trials on one arena. Call `run` or `run_grid`, then `rank_finalists`, each with a deadline of its own."""
 
     def __init__(
         self,
-        arena: Arena,
+        benchmark: PairedBenchmark,
         on_trial: OnTrial,
         *,
-        cases: Sequence[Case] = tuple(searched_cases(SIZES)),
+        cases: Sequence[Case] = tuple(search_cases(SIZES)),
         refused: Callable[[Settings], str | None] = lambda settings: None,
-        never_below: float = NEVER_BELOW,
+        never_below: float = MIN_GAIN,
         known: Iterable[Trial] = (),
         busy: bool = False,
     ) -> None:
         """`refused` returns why settings must not be tried, or None. `never_below` is a share of stock's speed. `known`
         are trials of an earlier sitting: the search takes their results instead of measuring the same settings
         again. `busy` says that other programs use the cores: then single losses are chance, and do not count."""
-        self._arena, self._on_trial, self._cases, self._refused = arena, on_trial, cases, refused
+        self._benchmark, self._on_trial, self._cases, self._refused = benchmark, on_trial, cases, refused
         self._never_below = IGNORED if busy else never_below
         self.winner: Settings | None = None
         self.untried = 0  # settings of the model, or of the grid, for which there was no time
         self._sizes_of_heap: Settings = {}
-        self._known: dict[tuple[tuple[str, Value], ...], Trial] = {key_of(trial.settings): trial for trial in known}
+        self._known: dict[tuple[tuple[str, Value], ...], Trial] = {
+            settings_key(trial.settings): trial for trial in known
+        }
         for trial in self.trials:
             trial.score = self._score(trial)
 
@@ -115,8 +117,8 @@ class Search:
         measured = [trial for trial in self.trials if trial.state == "measured"]
         if not measured:
             return []
-        now = self._arena.all_pairs[-1].flag if self._arena.all_pairs else self._arena.flag_ns()
-        here = [trial for trial in measured if alike(trial.flag_ns, now)]
+        now = self._benchmark.all_pairs[-1].flag if self._benchmark.all_pairs else self._benchmark.flag_ns()
+        here = [trial for trial in measured if same_distance(trial.flag_ns, now)]
         return sorted(here or measured, key=lambda trial: trial.score, reverse=True)
 
     def gaining(self) -> list[Trial]:
@@ -128,23 +130,23 @@ class Search:
         order = [*here[:1], *anywhere[:1], *here[1:], *anywhere[1:]]
         return [trial for at, trial in enumerate(order) if trial not in order[:at]]
 
-    def refuses(self, settings: Settings) -> str | None:
+    def rejection_reason(self, settings: Settings) -> str | None:
         """Returns why these must not be tried, as `nearfield run` would refuse broken constraints; None if they may."""
-        return next(iter(self._arena.knobs.problems(settings)), None) or self._refused(settings)
+        return next(iter(self._benchmark.knobs.problems(settings)), None) or self._refused(settings)
 
-    def best_use_of_heap(self, deadline: Deadline) -> Settings:
+    def select_heap_settings(self, deadline: Deadline) -> Settings:
         """Returns the best use of the shared heap in the cores' present place: the sizes that it copies past the
         caches, and those that both ends copy, each found by measuring it with no size and with all. Returns {} if the
         heap cannot be used, or the time is over."""
-        knobs = self._arena.knobs
+        knobs = self._benchmark.knobs
         sizes = {self._streaming(): NEVER, "help": NEVER}
         plain = self._try_heap(sizes, deadline)
         if plain is None or plain.state != "measured":
             return {}
         for way in list(sizes):
             always = self._try_heap(dict.fromkeys(sizes, NEVER) | {way: ALWAYS}, deadline)
-            if always and always.state == "measured" and alike(plain.flag_ns, always.flag_ns):
-                sizes[way] = best_sizes(plain.gains, always.gains)
+            if always and always.state == "measured" and same_distance(plain.flag_ns, always.flag_ns):
+                sizes[way] = faster_size_ranges(plain.gains, always.gains)
         composed = self._try_heap(sizes, deadline)
         best = composed if composed and composed.state == "measured" else plain
         self._sizes_of_heap = {name: value for name, value in best.settings.items() if knobs[name].type == "sizes"}
@@ -152,10 +154,10 @@ class Search:
 
     def _streaming(self) -> str:
         """Returns the role of the knob for streaming that holds while the cores are as far apart as they are now."""
-        return "far_stream" if place_of(self._arena.flag_ns()) == len(PLACES_NS) else "stream"
+        return "far_stream" if distance_class_of(self._benchmark.flag_ns()) == len(DISTANCE_BORDERS_NS) else "stream"
 
     def _try_heap(self, sizes: Mapping[str, str], deadline: Deadline) -> Trial | None:
-        settings = heap_alone(self._arena.knobs, sizes)
+        settings = heap_alone(self._benchmark.knobs, sizes)
         trial = self._try(settings, "model") if settings and not deadline.over() else None
         self.untried += bool(settings) and (trial is None or trial.state == "starved")
         return trial
@@ -170,13 +172,13 @@ class Search:
             direction="maximize", sampler=sampler, pruner=optuna.pruners.MedianPruner(n_startup_trials=6)
         )
         for settings in first:
-            study.enqueue_trial(_as_parameters(self._arena.knobs, settings))
+            study.enqueue_trial(_as_parameters(self._benchmark.knobs, settings))
         self.untried += len(first)
         for number in range(10_000):
             if deadline.over():
                 return
             asked = study.ask()
-            settings = repaired(self._arena.knobs, _suggested(self._arena.knobs, asked, self._sizes_of_heap))
+            settings = satisfy(self._benchmark.knobs, _suggest(self._benchmark.knobs, asked, self._sizes_of_heap))
             trial = self._try(settings, "model" if number < len(first) else "search", asked)
             self.untried -= number < len(first) and trial.state != "starved"
             failed = trial.state in ("unfit", "refused", "starved")
@@ -185,7 +187,7 @@ class Search:
     def run_grid(self, deadline: Deadline) -> bool:
         """Tries every combination of the knobs' grids, as OTPO does. Returns False if the time was over before, or if
         some of them could not be measured."""
-        waiting = list(grid(self._arena.knobs))
+        waiting = list(settings_grid(self._benchmark.knobs))
         self.untried += len(waiting)
         for settings in waiting:
             if deadline.over():
@@ -193,7 +195,7 @@ class Search:
             self.untried -= self._try(settings, "grid").state != "starved"
         return self.untried == 0
 
-    def play_off(self, deadline: Deadline) -> None:
+    def rank_finalists(self, deadline: Deadline) -> None:
         """Lets the best by score duel with each other, since the best of many scores is part luck; then the winner
         duels with itself less one parameter after the other. Sets `winner`. A champion that fails becomes unfit, and
         the others begin anew."""
@@ -201,11 +203,11 @@ class Search:
         while finalists := self.gaining()[:PLAY_OFF]:
             try:
                 best = self._best_of(finalists, deadline)
-                self._simplify(best.score, deadline)
+                self._ablate(best.score, deadline)
                 return
-            except ChampionUnfit as error:
+            except ReferenceFailed as error:
                 assert self.winner
-                self.note_unfit(self.winner, error.message)
+                self.record_unusable(self.winner, error.message)
                 self.winner = None
 
     def _best_of(self, finalists: Sequence[Trial], deadline: Deadline) -> Trial:
@@ -214,66 +216,66 @@ class Search:
         for trial in finalists[1:]:
             # Of equally good settings, those with fewer parameters win.
             least = WORTH if len(trial.settings) > len(best.settings) else -WORTH
-            if not deadline.over() and self._beats(trial.settings, least):
+            if not deadline.over() and self._is_faster(trial.settings, least):
                 best, self.winner = trial, trial.settings
         return best
 
-    def _simplify(self, gained: float, deadline: Deadline) -> None:
+    def _ablate(self, gained: float, deadline: Deadline) -> None:
         """Puts parameters that gain nothing back to their default, or to the least that the others need. Those on the
         left side of a constraint come last, since parameters that need them may be gone by then."""
         assert self.winner
         lost = min(WORTH, WORTH_SHARE * gained)
-        needed = {rule.split()[0] for rule in self._arena.knobs.constraints}
+        needed = {rule.split()[0] for rule in self._benchmark.knobs.constraints}
         for name in sorted(self.winner, key=lambda name: name in needed):
-            without = repaired(self._arena.knobs, {k: v for k, v in self.winner.items() if k != name})
+            without = satisfy(self._benchmark.knobs, {k: v for k, v in self.winner.items() if k != name})
             if without in ({}, self.winner):
                 continue
-            if not deadline.over() and self._beats(without, -lost):
+            if not deadline.over() and self._is_faster(without, -lost):
                 self.winner = without
 
-    def _beats(self, settings: Settings, least: float) -> bool:
+    def _is_faster(self, settings: Settings, least: float) -> bool:
         """Returns whether these gain more than `least` over the winner so far, which a duel that cannot be measured
         does not show. Raises ChampionUnfit if the winner fails."""
         assert self.winner
-        if self.refuses(settings) or self._is_unfit(settings):
+        if self.rejection_reason(settings) or self._is_unusable(settings):
             return False
         try:
-            with self._arena.champion(self.winner, self._cases) as champion:
-                return self._arena.duel(champion, settings, PASSES) > least
+            with self._benchmark.reference(self.winner, self._cases) as reference:
+                return self._benchmark.compare_with_reference(reference, settings, PASSES) > least
         except Starved:
             return False
-        except ChampionUnfit:
+        except ReferenceFailed:
             raise
-        except Unfit as error:
-            self.note_unfit(settings, error.message)
+        except UnusableSetting as error:
+            self.record_unusable(settings, error.message)
             return False
 
-    def _is_unfit(self, settings: Settings) -> bool:
-        trial = self._known.get(key_of(settings))
+    def _is_unusable(self, settings: Settings) -> bool:
+        trial = self._known.get(settings_key(settings))
         return trial is not None and trial.state == "unfit"
 
-    def note_unfit(self, settings: Settings, reason: str) -> None:
+    def record_unusable(self, settings: Settings, reason: str) -> None:
         """Marks settings as unfit, even if they were measured before and only fail now, or are part of others."""
-        trial = self._known.setdefault(key_of(settings), Trial(settings, "search"))
+        trial = self._known.setdefault(settings_key(settings), Trial(settings, "search"))
         trial.state, trial.reason, trial.score = "unfit", reason, float("-inf")
         self._on_trial(trial)
 
     def _try(self, settings: Settings, origin: Origin, asked: optuna.Trial | None = None) -> Trial:
         """Returns the outcome of these settings, which are measured unless it is known. If other programs kept them
         from running, it stays unknown."""
-        key = key_of(settings)
+        key = settings_key(settings)
         if key not in self._known:
-            trial = self._measured(Trial(settings, origin), asked)
+            trial = self._measure(Trial(settings, origin), asked)
             if trial.state == "starved":
                 return trial
             self._known[key] = trial
             self._on_trial(trial)
         elif asked and (gains := self._known[key].gains):
-            looked = {case: gain for case, gain in gains.items() if case[1] in self._first_look()}
+            looked = {case: gain for case, gain in gains.items() if case[1] in self._initial_cases()}
             asked.report(score(looked or gains, self._never_below), 0)  # the score by which others are left
         return self._known[key]
 
-    def _first_look(self) -> set[int]:
+    def _initial_cases(self) -> set[int]:
         """Returns the sizes that are measured before a setting may be left."""
         return set(sorted({size for _, size in self._cases})[::FIRST_LOOK])
 
@@ -281,17 +283,17 @@ class Search:
         """Returns the score of a trial. A trial that was left early is judged by the sizes of its first look."""
         if trial.state not in ("measured", "left"):
             return float("-inf")
-        refused = trial.state == "measured" and broken(trial.gains, self._never_below - BORDERLINE)
+        refused = trial.state == "measured" and violations(trial.gains, self._never_below - BORDERLINE)
         return score(trial.gains, self._never_below) - (REFUSAL if refused else 0.0)
 
-    def _measured(self, trial: Trial, asked: optuna.Trial | None) -> Trial:
-        if reason := self.refuses(trial.settings):
+    def _measure(self, trial: Trial, asked: optuna.Trial | None) -> Trial:
+        if reason := self.rejection_reason(trial.settings):
             trial.state, trial.reason = "refused", reason
             return trial
         whole: Comparison | None = None  # with every case measured once
         try:
-            with self._arena.against(trial.settings, self._cases) as comparison:
-                looked = self._first_look()
+            with self._benchmark.compare_with_baseline(trial.settings, self._cases) as comparison:
+                looked = self._initial_cases()
                 comparison.measure(1, [case for case in comparison.cases if case[1] in looked])
                 trial.score = score(comparison.gains(), self._never_below)
                 if asked:
@@ -302,43 +304,45 @@ class Search:
                 comparison.measure(1, [case for case in comparison.cases if case[1] not in looked])
                 whole = comparison
                 comparison.measure(1)
-                comparison.measure(AGAIN, broken(comparison.gains(), self._never_below))
-            trial.gains, trial.flag_ns = whole.gains(), flag_of(whole.found)
-            self._look_again(trial)
+                comparison.measure(AGAIN, violations(comparison.gains(), self._never_below))
+            trial.gains, trial.flag_ns = whole.gains(), dominant_latency(whole.found)
+            self._remeasure(trial)
             trial.score = self._score(trial)
         except Starved as error:
             if whole is None:
                 return Trial(trial.settings, trial.origin, "starved", reason=error.message)
-            trial.gains, trial.flag_ns = whole.gains(), flag_of(whole.found)
+            trial.gains, trial.flag_ns = whole.gains(), dominant_latency(whole.found)
             trial.score = self._score(trial)
-        except Unfit as error:
+        except UnusableSetting as error:
             trial.state, trial.reason = "unfit", error.message
         return trial
 
-    def _look_again(self, trial: Trial) -> None:
+    def _remeasure(self, trial: Trial) -> None:
         """Measures the few cases that are too slow in another launch of both jobs. Launches differ by chance (by a
         tenth at some sizes), and an unusually fast stock would count against every setting beside it."""
-        cases = broken(trial.gains, self._never_below)
-        if not 0 < len(cases) <= FEW:
+        cases = violations(trial.gains, self._never_below)
+        if not 0 < len(cases) <= MAX_CHANCE_LOSSES:
             return
-        self._arena.launch_stock_again()
-        with self._arena.against(trial.settings, cases) as comparison:
+        self._benchmark.restart_baseline()
+        with self._benchmark.compare_with_baseline(trial.settings, cases) as comparison:
             comparison.measure(AGAIN)
-            if alike(flag_of(comparison.found), trial.flag_ns):
-                trial.gains |= {case: _tamer(trial.gains[case], gain) for case, gain in comparison.gains().items()}
+            if same_distance(dominant_latency(comparison.found), trial.flag_ns):
+                trial.gains |= {
+                    case: _less_extreme(trial.gains[case], gain) for case, gain in comparison.gains().items()
+                }
 
 
-def _tamer(one: Gain, other: Gain) -> Gain:
+def _less_extreme(one: Gain, other: Gain) -> Gain:
     """Returns the gain that differs less from 1: a case that is slower or faster in only one launch is neither."""
     return min(one, other, key=lambda gain: abs(math.log(gain.value)))
 
 
-def key_of(settings: Settings) -> tuple[tuple[str, Value], ...]:
+def settings_key(settings: Settings) -> tuple[tuple[str, Value], ...]:
     """Returns the settings as a key of a dictionary."""
     return tuple(sorted(settings.items()))
 
 
-def _suggested(knobs: KnobFile, asked: optuna.Trial, sizes: Settings) -> Settings:
+def _suggest(knobs: KnobFile, asked: optuna.Trial, sizes: Settings) -> Settings:
     """Returns the settings that Optuna suggests. `sizes` holds the knobs of that type, which are not searched."""
     settings: Settings = {}
     for knob in knobs.knob:
@@ -353,7 +357,7 @@ def _suggested(knobs: KnobFile, asked: optuna.Trial, sizes: Settings) -> Setting
 
 
 def _as_parameters(knobs: KnobFile, settings: Settings) -> dict[str, Value]:
-    """Returns the parameters of Optuna for which `_suggested` returns these settings."""
+    """Returns the parameters of Optuna for which `_suggest` returns these settings."""
     searched = [knob for knob in knobs.knob if knob.type != "sizes"]
     values = [(knob, settings.get(knob.name, knob.default)) for knob in searched]
     return {k.name: value if k.type == "choice" else k.choices().index(value) for k, value in values}

@@ -51,7 +51,7 @@ class Job:
         """Looks for the processes a last time: from now on they stay the same, so that a look at them is cheap."""
         self._known = self.processes()
 
-    def looks(self) -> dict[str, Look]:
+    def sample(self) -> dict[str, Look]:
         """Returns a look at each of its processes, by process id. Without the kernel's statistics there is none."""
         found = {}
         for process in self._known or self.processes():
@@ -80,7 +80,7 @@ class Turn:
         elapsed_s = time.monotonic() - self._start
         if elapsed_s < AT_ONCE_S:
             return True
-        waited_s = max((self._waited_s(*one) for one in self._job.looks().items()), default=0.0)
+        waited_s = max((self._waited_s(*one) for one in self._job.sample().items()), default=0.0)
         if elapsed_s < limit_s:
             return True
         if elapsed_s - waited_s >= limit_s:

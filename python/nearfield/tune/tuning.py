@@ -1,6 +1,6 @@
 """`nearfield tune` without the command line: for every distance a search and its confirmation, then the rules.
 
-Every trial, the winner of a play-off and every launch of a confirmation is stored when it ends (`kept`), so that an
+Every trial, the winner of a play-off and every launch of a confirmation is stored when it ends (`log`), so that an
 interrupted or undecided tune can go on. They count in any later sitting, since they are ratios of times that were
 measured in turn. Only an interrupted play-off is repeated.
 
@@ -27,20 +27,20 @@ from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.topology import DISTANCES, Topology
 from nearfield.base.units import format_seconds
 from nearfield.base.words import suggest
-from nearfield.rules.criterion import SIZES, confirmed_cases, searched_cases
+from nearfield.rules.criterion import SIZES, confirmation_cases, search_cases
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.knobs import KnobFile, Settings, find_knobs
 from nearfield.rules.schema import MpiTable, Rules, RuleTable, UndecidedTable, machine_table
-from nearfield.tune.arena import Arena
-from nearfield.tune.confirm import Confirming, Outcome
-from nearfield.tune.confirmed import beyond, rule_table, tried_table
-from nearfield.tune.duel import Unfit
-from nearfield.tune.kept import BeginLine, Kept, LaunchLine, RuleLine, TrialLine, UndecidedLine, WinnerLine
+from nearfield.tune.confirm import Confirmation, Outcome
+from nearfield.tune.confirmed import describe_rejected, rule_table, tried_table
 from nearfield.tune.model import candidates
-from nearfield.tune.repair import grid
+from nearfield.tune.paired_benchmark import PairedBenchmark
+from nearfield.tune.paired_runs import UnusableSetting
 from nearfield.tune.request import Request
+from nearfield.tune.satisfy_constraints import settings_grid
 from nearfield.tune.search import Deadline, Search, Trial
 from nearfield.tune.starved import Starved
+from nearfield.tune.trial_log import BeginLine, LaunchLine, RuleLine, TrialLine, TrialLog, UndecidedLine, WinnerLine
 
 SEARCHED_BY, PLAYED_OFF_BY = 0.45, 0.6  # the share of a distance's time for the search; the rest confirms
 LATEST = 1.2  # times the planned time: no new launch of a confirmation begins later, if the machine is quiet
@@ -70,7 +70,7 @@ class Tuning:
 
     request: Request
     listener: Listener
-    kept: Kept = field(default_factory=Kept)
+    log: TrialLog = field(default_factory=TrialLog)
     only_confirms: bool = False
     _at_most: float = field(default=AT_MOST, repr=False)
     _busy: list[float] = field(
@@ -80,32 +80,32 @@ class Tuning:
 
     def run(self) -> Rules:
         """Returns the rules of the distances that are decided, and why the others are not."""
-        start, before = time.monotonic(), sum(map(self.kept.spent_s, DISTANCES))
-        inst = mpi.choose(self.kept.begin.launcher if self.kept.begin else self.request.mpi)
+        start, before = time.monotonic(), sum(map(self.log.spent_s, DISTANCES))
+        inst = mpi.choose(self.log.begin.launcher if self.log.begin else self.request.mpi)
         topology = Topology.live()
         pairs = self._pairs(topology)
         engine = self._engine(inst)
         transport, knobs = _transport_and_knobs(inst)
-        self._busy = [others_share()]
-        begin = self._go_on(inst, transport, knobs, topology, self._busy[0])
-        self._tell_time(inst, knobs, list(pairs))
+        self._busy = [measure_other_load()]
+        begin = self._resume(inst, transport, knobs, topology, self._busy[0])
+        self._announce_duration(inst, knobs, list(pairs))
         rules: list[RuleTable] = []
         undecided: list[UndecidedTable] = []
         trials: list[Trial] = []
         for distance, pair in pairs.items():
-            verdict: RuleTable | UndecidedTable | None = self.kept.rule(distance)
-            tried = self.kept.trials(distance)
+            verdict: RuleTable | UndecidedTable | None = self.log.rule(distance)
+            tried = self.log.trials(distance)
             if verdict is None:
-                with Arena(inst, engine, topology, pair, knobs) as arena:
-                    verdict, tried = self._tune(arena, distance, pair, topology, self.request.budget_s / len(pairs))
+                with PairedBenchmark(inst, engine, topology, pair, knobs) as benchmark:
+                    verdict, tried = self._tune(benchmark, distance, pair, topology, self.request.budget_s / len(pairs))
             trials += tried
             if isinstance(verdict, RuleTable):
                 rules.append(verdict)
             else:
                 undecided.append(verdict)
         for distance, pair in pairs.items() if len(pairs) > 1 else ():
-            with Arena(inst, engine, topology, pair, knobs) as arena:
-                self._measure_elsewhere(arena, distance, rules)
+            with PairedBenchmark(inst, engine, topology, pair, knobs) as benchmark:
+                self._measure_elsewhere(benchmark, distance, rules)
         return Rules(
             schema_version=1,
             nearfield=nearfield.__version__,
@@ -113,7 +113,7 @@ class Tuning:
             command=self.request.command,
             seconds=before + time.monotonic() - start,
             host=socket.gethostname(),
-            busy_share=max(begin.busy_share, self._others()),
+            busy_share=max(begin.busy_share, self._measure_other_load()),
             mpi=begin.mpi,
             machine=begin.machine,
             tried=tried_table(trials),
@@ -130,16 +130,16 @@ class Tuning:
             )
         return mpi.program(inst, progress=self.listener.say)
 
-    def _others(self) -> float:
+    def _measure_other_load(self) -> float:
         """Returns the share of the cores' time that other programs took whenever it was looked at in this sitting."""
         return round(mean(self._busy), 3)
 
-    def _go_on(
+    def _resume(
         self, inst: mpi.Installation, transport: str, knobs: KnobFile, topology: Topology, busy: float
     ) -> BeginLine:
         """Returns where the tune began: now, or in an earlier sitting. Says how many lines of an earlier sitting are
         damaged."""
-        begin = self.kept.go_on(
+        begin = self.log.resume(
             BeginLine(
                 created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 busy_share=busy,
@@ -150,15 +150,15 @@ class Tuning:
                 machine=machine_table(topology, topology.cache_bytes(topology.pus[0])),
             )
         )
-        self.kept.leave_out_strange(knobs, searched_cases(self.request.sizes or SIZES))
-        if count := self.kept.damaged:
+        self.log.drop_inconsistent(knobs, search_cases(self.request.sizes or SIZES))
+        if count := self.log.damaged:
             what = "a line is" if count == 1 else f"{count} lines are"
             self.listener.say(f"in the file of the earlier sitting {what} damaged; lost trials are measured again")
         return begin
 
-    def _tell_time(self, inst: mpi.Installation, knobs: KnobFile, distances: list[str]) -> None:
+    def _announce_duration(self, inst: mpi.Installation, knobs: KnobFile, distances: list[str]) -> None:
         seconds = self._estimate(knobs, distances)
-        self._at_most = at_most(self._busy[0])
+        self._at_most = max_duration_factor(self._busy[0])
         self.listener.plan(
             inst.name, distances, seconds, self._at_most * sum(seconds.values()) + ENDING_S * len(distances)
         )
@@ -167,12 +167,12 @@ class Tuning:
 
     def _estimate(self, knobs: KnobFile, distances: list[str]) -> dict[str, float]:
         """Returns about how many seconds each phase will still take, for all distances together."""
-        left = [distance for distance in distances if self.kept.rule(distance) is None]
+        left = [distance for distance in distances if self.log.rule(distance) is None]
         share = self.request.budget_s / len(distances)
-        begun = [one for one in left if not self.only_confirms and self.kept.winner(one) is None]
-        searching = sum(max(0.0, self._searching_s(knobs, one, share) - self.kept.used_s(one)) for one in begun)
-        played_off = (PLAYED_OFF_BY - SEARCHED_BY) * share * len(begun)
-        confirmed = (1 - PLAYED_OFF_BY) * share * len(left) + PLAYED_OFF_BY * share * (len(left) - len(begun))
+        searches = [one for one in left if not self.only_confirms and self.log.winner(one) is None]
+        searching = sum(max(0.0, self._searching_s(knobs, one, share) - self.log.used_s(one)) for one in searches)
+        played_off = (PLAYED_OFF_BY - SEARCHED_BY) * share * len(searches)
+        confirmed = (1 - PLAYED_OFF_BY) * share * len(left) + PLAYED_OFF_BY * share * (len(left) - len(searches))
         seconds = dict(zip(PHASES, (searching, played_off, confirmed), strict=True))
         others = len(distances) * (len(distances) - 1)
         return {**seconds, ELSEWHERE: others * ELSEWHERE_S} if others else seconds
@@ -182,8 +182,8 @@ class Tuning:
         an estimate from the combinations that were measured."""
         if not self.request.exhaustive:
             return SEARCHED_BY * share
-        done = len(self.kept.trials(distance))
-        return (self.kept.spent_s(distance) / done if done else TRIAL_S) * len(list(grid(knobs)))
+        done = len(self.log.trials(distance))
+        return (self.log.spent_s(distance) / done if done else TRIAL_S) * len(list(settings_grid(knobs)))
 
     def _pairs(self, topology: Topology) -> dict[str, tuple[int, int]]:
         """Returns the distances to tune, nearest first, and the pair that represents each."""
@@ -195,107 +195,109 @@ class Tuning:
             raise MeasurementError("tune needs two cores to send messages between; there is one")
         return {d: pair for d, pair in there.items() if d in (self.request.distances or there)}
 
-    def _measure_elsewhere(self, arena: Arena, distance: str, rules: list[RuleTable]) -> None:
+    def _measure_elsewhere(self, benchmark: PairedBenchmark, distance: str, rules: list[RuleTable]) -> None:
         """Measures the other distances' rules at this one, for MPIs that take one set for all pairs."""
         others = [rule for rule in rules if rule.distance != distance and rule.parameters]
-        arena.until = time.monotonic() + self._at_most * len(others) * ELSEWHERE_S
+        benchmark.until = time.monotonic() + self._at_most * len(others) * ELSEWHERE_S
         if others and not self.only_confirms:
             self.listener.begin(distance, ELSEWHERE, len(others) * ELSEWHERE_S)
         for rule in others:
             if self.only_confirms:
                 return
             try:
-                with arena.against(rule.parameters, searched_cases(self.request.sizes or SIZES)) as comparison:
+                with benchmark.compare_with_baseline(
+                    rule.parameters, search_cases(self.request.sizes or SIZES)
+                ) as comparison:
                     comparison.measure(3)
                     rule.elsewhere[distance] = round(geometric_mean(comparison.gains().values()).value, 4)
-            except (Unfit, Starved) as error:
+            except (UnusableSetting, Starved) as error:
                 self.listener.say(f"the rule for {rule.distance} cannot be used at {distance}: {error.message}")
 
     def _tune(
-        self, arena: Arena, distance: str, pair: tuple[int, int], topology: Topology, seconds: float
+        self, benchmark: PairedBenchmark, distance: str, pair: tuple[int, int], topology: Topology, seconds: float
     ) -> tuple[RuleTable | UndecidedTable, list[Trial]]:
-        if self.only_confirms and not self.kept.trials(distance):
+        if self.only_confirms and not self.log.trials(distance):
             return UndecidedTable(distance=distance, reason="nothing was tried yet, so nothing can be confirmed"), []
         caches = topology.cache_bytes(pair[0])
         ranks = self.request.ranks_per_node or len(topology.cores)
-        begun = time.monotonic() - self.kept.spent_s(distance)
+        begin = time.monotonic() - self.log.spent_s(distance)
 
         def spent_s() -> float:
-            return time.monotonic() - begun
+            return time.monotonic() - begin
 
         search = Search(
-            arena,
+            benchmark,
             lambda trial: self._report(search, trial, distance, spent_s()),
-            cases=searched_cases(self.request.sizes or SIZES),
-            refused=self._memory_check(arena.knobs, ranks),
+            cases=search_cases(self.request.sizes or SIZES),
+            refused=self._memory_check(benchmark.knobs, ranks),
             never_below=self.request.never_below,
-            known=self.kept.trials(distance),
-            busy=self._others() > BUSY_SHARE,
+            known=self.log.trials(distance),
+            busy=self._measure_other_load() > BUSY_SHARE,
         )
-        start, spent = self._search(arena, search, distance, caches, seconds)
-        if not self.only_confirms and search.winner and not self.kept.winner(distance):
+        start, spent = self._search(benchmark, search, distance, caches, seconds)
+        if not self.only_confirms and search.winner and not self.log.winner(distance):
             line = WinnerLine(distance=distance, spent_s=spent_s(), settings=search.winner, untried=search.untried)
-            self.kept.add(line)
-        busy = self._phase(arena, distance, "confirming", start, (1 - spent) * seconds, (1 - spent) * seconds)
+            self.log.add(line)
+        busy = self._phase(benchmark, distance, "confirming", start, (1 - spent) * seconds, (1 - spent) * seconds)
         limits = [4 << 10, *caches]
-        earlier = [pair for _, launch in self.kept.launches(distance) for pairs in launch.values() for pair in pairs]
-        outcome = Confirming(
-            arena,
+        earlier = [pair for _, launch in self.log.launches(distance) for pairs in launch.values() for pair in pairs]
+        outcome = Confirmation(
+            benchmark,
             search,
-            confirmed_cases(self.request.sizes or all_sizes(caches[-1])),
+            confirmation_cases(self.request.sizes or all_sizes(caches[-1])),
             limits,
             self._deadline,
             self.request.never_below,
-            known=self.kept.launches(distance),
-            on_launch=lambda settings, launch: self.kept.add(LaunchLine.of(distance, spent_s(), settings, launch)),
+            known=self.log.launches(distance),
+            on_launch=lambda settings, launch: self.log.add(LaunchLine.of(distance, spent_s(), settings, launch)),
             busy=busy,
         ).run()
         if outcome.goes_on:
             return self._undecided(distance, outcome, spent_s()), search.trials
-        flags = [*earlier, *arena.all_pairs]
-        rule = rule_table(arena.knobs, distance, pair, ranks, outcome.chosen, outcome.reason, limits, flags)
-        rule.beyond = beyond(search.best_first(), self.request.never_below)
+        flags = [*earlier, *benchmark.all_pairs]
+        rule = rule_table(benchmark.knobs, distance, pair, ranks, outcome.chosen, outcome.reason, limits, flags)
+        rule.beyond = describe_rejected(search.best_first(), self.request.never_below)
         if not self.only_confirms:  # otherwise it was confirmed only briefly
-            self.kept.add(RuleLine(distance=distance, spent_s=spent_s(), rule=rule))
+            self.log.add(RuleLine(distance=distance, spent_s=spent_s(), rule=rule))
         return rule, search.trials
 
     def _search(
-        self, arena: Arena, search: Search, distance: str, caches: list[int], seconds: float
+        self, benchmark: PairedBenchmark, search: Search, distance: str, caches: list[int], seconds: float
     ) -> tuple[float, float]:
         """Searches, and lets the best play off, unless an earlier sitting did. Returns when the distance's time began
         (on the monotonic clock), and which share of it does not count."""
-        used_s = self.kept.used_s(distance)
-        if won := self.kept.winner(distance):
+        used_s = self.log.used_s(distance)
+        if won := self.log.winner(distance):
             search.winner, search.untried = won.settings, won.untried
             return time.monotonic() - min(used_s, PLAYED_OFF_BY * seconds), 0.0
         # Work of an earlier sitting beyond its search is repeated.
         start, spent = time.monotonic() - min(used_s, SEARCHED_BY * seconds), 0.0
         if self.request.exhaustive:
-            whole_s = self._searching_s(arena.knobs, distance, seconds)
-            self._phase(arena, distance, "searching", time.monotonic() - used_s, whole_s, whole_s)
-            self._deadline.seconds = arena.until = float("inf")
+            whole_s = self._searching_s(benchmark.knobs, distance, seconds)
+            self._phase(benchmark, distance, "searching", time.monotonic() - used_s, whole_s, whole_s)
+            self._deadline.seconds = benchmark.until = float("inf")
             search.run_grid(self._deadline)
             start, spent = time.monotonic(), SEARCHED_BY
         else:
             # A search that has found a gain leaves the others their time; before, the first trial is waited for.
             ends = SEARCHED_BY if search.gaining() else 1.0
-            self._phase(arena, distance, "searching", start, SEARCHED_BY * seconds, seconds, ends * seconds)
-            heap = search.best_use_of_heap(self._deadline)
-            search.run(candidates(arena.knobs, caches, distance, heap), self._deadline)
-        self._phase(arena, distance, "playing off", start, (PLAYED_OFF_BY - spent) * seconds, (1 - spent) * seconds)
-        search.play_off(self._deadline)
+            self._phase(benchmark, distance, "searching", start, SEARCHED_BY * seconds, seconds, ends * seconds)
+            heap = search.select_heap_settings(self._deadline)
+            search.run(candidates(benchmark.knobs, caches, distance, heap), self._deadline)
+        self._phase(benchmark, distance, "playing off", start, (PLAYED_OFF_BY - spent) * seconds, (1 - spent) * seconds)
+        search.rank_finalists(self._deadline)
         return start, spent
 
     def _undecided(self, distance: str, outcome: Outcome, spent_s: float) -> UndecidedTable:
         """Returns why a distance is not decided, with the cause as far as it is known."""
         causes = [outcome.reason]
-        if (busy := self._others()) > BUSY_SHARE:
+        if (busy := self._measure_other_load()) > BUSY_SHARE:
             causes.append(f"other programs took {busy:.0%} of the cores' time")
         elif not self.only_confirms:
             causes.append("the machine was quiet, so more time decides")
         reason = "; ".join(causes)
         if outcome.goes_on and not self.only_confirms:
-            self.kept.add(UndecidedLine(distance=distance, spent_s=spent_s, reason=reason, goes_on=outcome.goes_on))
+            self.log.add(UndecidedLine(distance=distance, spent_s=spent_s, reason=reason, goes_on=outcome.goes_on))
         return UndecidedTable(distance=distance, reason=reason, seen=outcome.seen)
 
     def _memory_check(self, knobs: KnobFile, ranks: int) -> Callable[[Settings], str | None]:
@@ -308,15 +310,22 @@ class Tuning:
         return problem
 
     def _phase(
-        self, arena: Arena, distance: str, name: str, start: float, until: float, whole: float, ends: float = 0.0
+        self,
+        benchmark: PairedBenchmark,
+        distance: str,
+        name: str,
+        start: float,
+        until: float,
+        whole: float,
+        ends: float = 0.0,
     ) -> bool:
         """Begins a phase. It shall end `until` seconds after `start` (on the monotonic clock). `whole` seconds are
         planned for all phases: a little later nothing new is begun. At some times `ends`, by default the whole,
         everything is ended. Returns whether other programs use the cores: then new work begins until that end, since
         all takes longer."""
-        self._busy.append(others_share())
-        busy = self._others() > BUSY_SHARE
-        arena.until = start + self._at_most * (ends or whole)
+        self._busy.append(measure_other_load())
+        busy = self._measure_other_load() > BUSY_SHARE
+        benchmark.until = start + self._at_most * (ends or whole)
         left = max(0.0, start + until - time.monotonic())
         self._deadline = Deadline(left, start + (self._at_most if busy else LATEST) * whole)
         self._deadline.stopped = self.only_confirms
@@ -324,18 +333,18 @@ class Tuning:
         return busy
 
     def _report(self, search: Search, trial: Trial, distance: str, spent_s: float) -> None:
-        self.kept.add(TrialLine.of(distance, spent_s, trial))
+        self.log.add(TrialLine.of(distance, spent_s, trial))
         best = search.best_first()
         self.listener.tried(trial, best[0] if best else None, len(search.trials))
 
 
-def at_most(others: float) -> float:
+def max_duration_factor(others: float) -> float:
     """Returns how many times as long as planned a tune may take if other programs take this share of the cores'
     time."""
     return BUSY_AT_MOST if others > BUSY_SHARE else AT_MOST
 
 
-def others_share() -> float:
+def measure_other_load() -> float:
     """Returns the share of this process's cores that other programs and the host of a virtual machine take at this
     moment. All own jobs must sleep."""
     busy = cpu_utilization()

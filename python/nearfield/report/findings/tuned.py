@@ -6,7 +6,7 @@ from __future__ import annotations
 from nearfield.base.units import counted, format_span
 from nearfield.base.words import capitalize
 from nearfield.report.findings.finding import Finding
-from nearfield.rules.criterion import WORTH_TELLING
+from nearfield.rules.criterion import MIN_REPORTED_GAIN
 from nearfield.rules.gains import Gain
 from nearfield.rules.schema import GainTable, Rules, RuleTable, UndecidedTable
 
@@ -37,7 +37,7 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
         )
         + "".join(f" The gain was {brief}." for brief in (rule.briefly_confirmed(),) if brief)
         + _beyond(rule),
-        level="loss" if gain.value >= WORTH_TELLING else "fact",
+        level="loss" if gain.value >= MIN_REPORTED_GAIN else "fact",
         action=f"Run programs as they are: {apply}",
         numbers=numbers,
         weight=FIRST * gain.value,

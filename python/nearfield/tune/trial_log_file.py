@@ -20,15 +20,25 @@ from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import os_errors_as_profile_errors
 from nearfield.base.units import counted
 from nearfield.base.words import join_and
-from nearfield.tune.kept import ANEW, Kept, LaunchLine, Line, RequestLine, RuleLine, TrialLine, UndecidedLine, read_line
 from nearfield.tune.request import Request
+from nearfield.tune.trial_log import (
+    ANEW,
+    LaunchLine,
+    Line,
+    RequestLine,
+    RuleLine,
+    TrialLine,
+    TrialLog,
+    UndecidedLine,
+    read_line,
+)
 
 SUFFIX = ".trials"
 
 
-class Unfinished(Kept):
-    """The lines of a tune together with their file. Enter `held` first; then call `resumed` to go on, or `begun` to
-    start anew."""
+class TrialLogFile(TrialLog):
+    """The lines of a tune together with their file. Enter `locked` first; then call `resume_request` to go on, or
+    `record_request` to start anew."""
 
     def __init__(self, rules: Path) -> None:
         """`rules` is the file that the tune will write."""
@@ -37,16 +47,16 @@ class Unfinished(Kept):
         self._file: FileIO | None = None
 
     @contextmanager
-    def held(self, *, resume: bool) -> Iterator[Unfinished]:
+    def locked(self, *, resume: bool) -> Iterator[TrialLogFile]:
         """Opens the file and locks it. With `resume`, raises UsageError if there is no such file."""
-        self._file = self._opened(resume)
+        self._file = self._open(resume)
         with self._file:
             self._lock()
             with os_errors_as_profile_errors(self.path, _ANOTHER):
                 self._read()
             yield self
 
-    def resumed(self) -> Request:
+    def resume_request(self) -> Request:
         """Returns the request of the interrupted tune."""
         first = self.lines[0] if self.lines else None
         if not isinstance(first, RequestLine):
@@ -57,11 +67,11 @@ class Unfinished(Kept):
         """Raises ProfileError if the file holds an interrupted tune."""
         if self.found():
             raise ProfileError(
-                f"there is an interrupted tune of {self.rules} with {self.told()}",
+                f"there is an interrupted tune of {self.rules} with {self.describe_content()}",
                 "complete it with --resume, or give it up with --overwrite",
             )
 
-    def begun(self, request: Request) -> None:
+    def record_request(self, request: Request) -> None:
         """Empties the file and writes the request as its first line."""
         assert self._file
         with os_errors_as_profile_errors(self.path, _ANOTHER):
@@ -80,14 +90,14 @@ class Unfinished(Kept):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file)
 
-    def told(self) -> str:
+    def describe_content(self) -> str:
         """Returns in words how many trials, launches of confirmations and rules the file holds."""
         number = {
             kind: sum(isinstance(line, kind) for line in self.lines) for kind in (TrialLine, LaunchLine, RuleLine)
         }
-        told = [counted(number[TrialLine], "finished trial")]
-        told += [counted(number[LaunchLine], "confirming launch", "confirming launches")] if number[LaunchLine] else []
-        return join_and(told + ([counted(number[RuleLine], "rule")] if number[RuleLine] else []))
+        parts = [counted(number[TrialLine], "finished trial")]
+        parts += [counted(number[LaunchLine], "confirming launch", "confirming launches")] if number[LaunchLine] else []
+        return join_and(parts + ([counted(number[RuleLine], "rule")] if number[RuleLine] else []))
 
     def undecided(self) -> bool:
         """Returns whether a sitting ended without a verdict, so that a later one can go on."""
@@ -97,7 +107,7 @@ class Unfinished(Kept):
         """Removes the file."""
         self.path.unlink(missing_ok=True)
 
-    def _opened(self, resume: bool) -> FileIO:
+    def _open(self, resume: bool) -> FileIO:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | (0 if resume else os.O_CREAT)
         try:
             if not resume:

@@ -57,7 +57,7 @@ class BeginLine(Table):
             ("what carries messages", self.mpi.transport, now.mpi.transport),
         ]
         found = [f"{what} was {then}, and is {here}" for what, then, here in pairs if then != here]
-        found += [f"the machine is another: {told}" for told in differences(now.machine, self.machine)]
+        found += [f"the machine is another: {difference}" for difference in differences(now.machine, self.machine)]
         if self.knobs != now.knobs and not found:
             found.append("the parameters that nearfield knows of this MPI are others now")
         return found
@@ -89,7 +89,7 @@ class TrialLine(Table):
         own = {name: getattr(self, name) for name in ("settings", "origin", "state", "flag_ns", "reason")}
         return Trial(gains=gains, **own)
 
-    def strange(self, knobs: KnobFile, cases: Sequence[Case]) -> bool:
+    def is_inconsistent(self, knobs: KnobFile, cases: Sequence[Case]) -> bool:
         """Whether the trial has a setting or a case that the search of today does not have."""
         return bool(knobs.problems(self.settings) if self.gains else ()) or not set(self.trial().gains) <= set(cases)
 
@@ -167,7 +167,7 @@ def read_line(text: bytes) -> Line | None:
         return None
 
 
-class Kept:
+class TrialLog:
     """The lines of one tune, in memory. `Unfinished` also writes them to a file."""
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ class Kept:
         """Returns the line of the tune's beginning; None before it began."""
         return next((line for line in self.lines if isinstance(line, BeginLine)), None)
 
-    def go_on(self, now: BeginLine) -> BeginLine:
+    def resume(self, now: BeginLine) -> BeginLine:
         """Returns the line of the tune's beginning, which is `now` for a new tune. Raises UsageError if the trials of
         an earlier sitting do not count here, and ProfileError if that line is damaged."""
         if self.begin is None and self.found():
@@ -198,12 +198,12 @@ class Kept:
         """Returns how many trials have ended."""
         return sum(isinstance(line, TrialLine) for line in self.lines)
 
-    def leave_out_strange(self, knobs: KnobFile, cases: Sequence[Case]) -> None:
+    def drop_inconsistent(self, knobs: KnobFile, cases: Sequence[Case]) -> None:
         """Removes trials, winners and launches that have other parameters than today's search, and trials with other
         cases, and counts them as damaged."""
-        kept = [line for line in self.lines if not _is_strange(line, knobs, cases)]
-        self.damaged += len(self.lines) - len(kept)
-        self.lines = kept
+        consistent = [line for line in self.lines if not _is_inconsistent(line, knobs, cases)]
+        self.damaged += len(self.lines) - len(consistent)
+        self.lines = consistent
 
     def trials(self, distance: str) -> list[Trial]:
         """Returns the trials of a distance. If the same settings were tried twice, the later trial counts, because
@@ -228,8 +228,8 @@ class Kept:
     def _of(self, distance: str) -> list[OfDistance]:
         """Returns the lines of a distance that count: those since it was last begun anew."""
         lines = [one for one in self.lines if isinstance(one, OfDistance) and one.distance == distance]
-        begun = [at for at, line in enumerate(lines) if isinstance(line, UndecidedLine) and line.goes_on == "anew"]
-        return lines[begun[-1] + 1 :] if begun else lines
+        restarts = [at for at, line in enumerate(lines) if isinstance(line, UndecidedLine) and line.goes_on == "anew"]
+        return lines[restarts[-1] + 1 :] if restarts else lines
 
     def rule(self, distance: str) -> RuleTable | None:
         """Returns the confirmed rule of a distance; None if there is none yet."""
@@ -251,7 +251,7 @@ class Kept:
         return self.spent_s(distance) - max((one.spent_s for one in ended), default=0.0)
 
 
-def _is_strange(line: Line, knobs: KnobFile, cases: Sequence[Case]) -> bool:
+def _is_inconsistent(line: Line, knobs: KnobFile, cases: Sequence[Case]) -> bool:
     if isinstance(line, TrialLine):
-        return line.strange(knobs, cases)
+        return line.is_inconsistent(knobs, cases)
     return isinstance(line, WinnerLine | LaunchLine) and bool(knobs.problems(line.settings))

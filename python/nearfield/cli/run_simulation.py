@@ -15,7 +15,7 @@ import typer
 
 from nearfield._native import stream
 from nearfield.base.errors import MeasurementError, NearfieldError
-from nearfield.cli.traced import AccessBar
+from nearfield.cli.trace_argument import AccessBar
 from nearfield.measure.sim.mpi_shards import Alone
 from nearfield.measure.stop import Stop
 from nearfield.observe.live import Code, Running

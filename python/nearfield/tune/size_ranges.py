@@ -18,7 +18,7 @@ SHORTEST = 4 << 10  # bytes: shorter messages are not copied by the heap
 WORTH = 1.03  # the other way must be so many times as fast
 
 
-def best_sizes(never: Mapping[Case, Gain], always: Mapping[Case, Gain]) -> str:
+def faster_size_ranges(never: Mapping[Case, Gain], always: Mapping[Case, Gain]) -> str:
     """Returns the sizes in bytes at which `always` is faster than `never` over all message patterns, as text for a
     knob. A size stands for all up to the next measured one, and the longest for all beyond. Cases that either lacks, as
     after the cores moved, do not count."""

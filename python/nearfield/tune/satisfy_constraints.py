@@ -9,7 +9,7 @@ from itertools import product
 from nearfield.rules.knobs import KnobFile, Settings
 
 
-def repaired(knobs: KnobFile, settings: Settings) -> Settings:
+def satisfy(knobs: KnobFile, settings: Settings) -> Settings:
     """Returns the settings without defaults, and without knobs of the shared heap if it is off. It raises the left side
     of each constraint until it holds; if the range ends before, it lowers the right side. `KnobFile.problems` reports
     constraints that are still broken."""
@@ -17,12 +17,12 @@ def repaired(knobs: KnobFile, settings: Settings) -> Settings:
     for _ in range(1 + len(knobs.constraints)):  # repairing one constraint may break another
         for rule in knobs.constraints:
             if knobs.breaks(rule, whole):
-                _repair(knobs, rule, whole)
+                _satisfy_rule(knobs, rule, whole)
     idle = [knob.name for knob in knobs.knob if knob.carrier == "heap" and not knobs.uses_heap(whole)]
     return {name: value for name, value in whole.items() if value != knobs[name].default and name not in idle}
 
 
-def _repair(knobs: KnobFile, rule: str, whole: Settings) -> None:
+def _satisfy_rule(knobs: KnobFile, rule: str, whole: Settings) -> None:
     left, *right = re.findall(r"[a-z_]+", rule)
     steps = [(left, step) for step in knobs[left].steps() if step > int(whole[left])]
     steps += [(name, step) for name in right for step in reversed(knobs[name].steps()) if step < int(whole[name])]
@@ -32,12 +32,12 @@ def _repair(knobs: KnobFile, rule: str, whole: Settings) -> None:
             return
 
 
-def grid(knobs: KnobFile) -> Iterator[Settings]:
+def settings_grid(knobs: KnobFile) -> Iterator[Settings]:
     """Yields every combination of the knobs' grids, repaired, each once."""
     chosen = [knob for knob in knobs.knob if knob.grid]
     seen: list[Settings] = []
     for values in product(*(knob.grid for knob in chosen)):
-        settings = repaired(knobs, {knob.name: value for knob, value in zip(chosen, values, strict=True)})
+        settings = satisfy(knobs, {knob.name: value for knob, value in zip(chosen, values, strict=True)})
         if settings not in seen:
             seen.append(settings)
             yield settings
@@ -46,14 +46,14 @@ def grid(knobs: KnobFile) -> Iterator[Settings]:
 MOST_STEPS = 8  # towards defaults
 
 
-def left_out(knobs: KnobFile, settings: Settings, name: str) -> Settings | None:
+def without_parameter(knobs: KnobFile, settings: Settings, name: str) -> Settings | None:
     """Returns the settings without the parameter; None if another needs it, or nothing is left."""
     rest = {n: value for n, value in settings.items() if n != name}
-    without = repaired(knobs, rest)
+    without = satisfy(knobs, rest)
     return without if without and len(without) <= len(rest) else None
 
 
-def nearer(knobs: KnobFile, settings: Settings, slow: int) -> list[Settings]:
+def move_limits_towards(knobs: KnobFile, settings: Settings, slow: int) -> list[Settings]:
     """Returns settings with one number nearer to its default that need no other change. Limits lowered to `slow`, the
     least of the slower sizes, come first, because these sizes then go as by default; then the smallest changes."""
     found: list[tuple[int, Settings]] = []
@@ -65,6 +65,6 @@ def nearer(knobs: KnobFile, settings: Settings, slow: int) -> list[Settings]:
         to_slow = max((step for step in between if step <= slow), default=None) if default < slow < value else None
         for distance, step in enumerate(sorted(between, reverse=value > default)):
             changed = {**settings, name: step}
-            if repaired(knobs, changed) == changed:
+            if satisfy(knobs, changed) == changed:
                 found.append((-1 if step == to_slow else distance, changed))
     return [changed for _, changed in sorted(found, key=lambda one: one[0])][:MOST_STEPS]

@@ -69,9 +69,9 @@ def start(
 ) -> None:  # fmt: skip
     """Becomes the command, with the variables of the rules. With `explain` or a log it runs it under the thin layer,
     says how its messages were copied or adds a line to the log, and ends with its exit code."""
-    from nearfield.apply.cached_plan import prepared
+    from nearfield.apply.cached_plan import cached_launch_plan
 
-    made = prepared(argv, rules, force, mpi_name)
+    made = cached_launch_plan(argv, rules, force, mpi_name)
     environment = {**os.environ, **made.environment}
     for note in [*made.warnings, *(made.notes if verbose else [])]:
         print(f"nearfield: {note}", file=sys.stderr)

@@ -25,7 +25,7 @@ from nearfield.base.errors import MeasurementError
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
 from nearfield.rules.criterion import COLLECTIVES
-from nearfield.rules.gains import Case, Pair, alike
+from nearfield.rules.gains import Case, Pair, same_distance
 from nearfield.tune.starved import Job, OutOfTime, Turn
 
 # How long a job may take to answer, without the time for which it waits for a processor.
@@ -38,20 +38,20 @@ LONG = 32 << 20
 TAKES = 3  # of a pair during which the cores moved
 
 
-class Unfit(MeasurementError):
+class UnusableSetting(MeasurementError):
     """The setting cannot be used: MPI does not start, hangs, dies or damages data. The message says which."""
 
-    contestant: Contestant | None = None  # the one that failed of those measured in turn
+    job: ResidentJob | None = None  # the one that failed of those measured in turn
 
 
-class Visit(NamedTuple):
+class Batch(NamedTuple):
     """The times of repetitions, per message, and of a flag between the two cores before and after them, in ns."""
 
     samples: list[float]
     flags: list[float]
 
 
-class Contestant:
+class ResidentJob:
     """One job; use it as a context. One thread at a time may give turns."""
 
     def __init__(
@@ -83,8 +83,8 @@ class Contestant:
         self._unread = b""
         self.cases: dict[Case, int] = {}
 
-    def __enter__(self) -> Contestant:
-        self._require_time()
+    def __enter__(self) -> ResidentJob:
+        self._check_deadline()
         with ExitStack() as stack:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="nearfield-tune-")))
             self._job = Job(folder)
@@ -92,15 +92,15 @@ class Contestant:
             for fifo in (*fifos, folder / "answers"):
                 os.mkfifo(fifo, 0o600)
             # Open for both, so that opening does not block and a job's end is no end of file.
-            self._commands = [_opened(stack, fifo, os.O_RDWR) for fifo in fifos]
-            self._answers = _opened(stack, folder / "answers", os.O_RDWR | os.O_NONBLOCK)
+            self._commands = [_open_fifo(stack, fifo, os.O_RDWR) for fifo in fifos]
+            self._replies = _open_fifo(stack, folder / "answers", os.O_RDWR | os.O_NONBLOCK)
             plan = {**self._plan, "output": folder / "answers", "turns": folder / "turns"}
             text = "".join(f"{key} = {value}\n" for key, value in plan.items())
             (folder / "plan").write_text(text + "".join(f"rank = {cpu}\n" for cpu in self._pair), encoding="utf-8")
             self._thread = threading.Thread(target=self._run, args=(folder / "plan",), daemon=True)
             stack.callback(self._end_job)  # before it starts, since Ctrl-C may come while it does
             self._thread.start()
-            cases = self._answer("cases", START_LIMIT_S)["cases"]
+            cases = self._read_reply("cases", START_LIMIT_S)["cases"]
             self._job.started()
             self.cases = {(case["pattern"], case["size_bytes"]): index for index, case in enumerate(cases)}
             self._stack = stack.pop_all()
@@ -110,7 +110,7 @@ class Contestant:
         self._stack.close()
 
     def _end_job(self) -> None:
-        self._tell("end")
+        self._send_command("end")
         if self._thread.ident is None:  # it has not started yet
             self._given_up.set()
             return
@@ -124,15 +124,15 @@ class Contestant:
 
     def check(self, case: Case) -> None:
         """Raises Unfit unless data arrives as it was sent."""
-        self._tell(f"check {self.cases[case]}")
-        if problem := self._answer("checked", TURN_LIMIT_S)["problem"]:
-            raise Unfit(f"damages data: {case[0]} of {case[1]} bytes: {problem}")
+        self._send_command(f"check {self.cases[case]}")
+        if problem := self._read_reply("checked", TURN_LIMIT_S)["problem"]:
+            raise UnusableSetting(f"damages data: {case[0]} of {case[1]} bytes: {problem}")
 
-    def visit(self, case: Case, repetitions: int) -> Visit:
+    def run_batch(self, case: Case, repetitions: int) -> Batch:
         """Returns the times of so many repetitions. Raises Unfit if they do not end."""
-        self._tell(f"visit {self.cases[case]} {repetitions}")
-        answer = self._answer("visit", TURN_LIMIT_S)
-        return Visit(answer["samples"], answer["flag_ns"])
+        self._send_command(f"visit {self.cases[case]} {repetitions}")
+        answer = self._read_reply("visit", TURN_LIMIT_S)
+        return Batch(answer["samples"], answer["flag_ns"])
 
     def _run(self, plan: Path) -> None:
         def started(pid: int) -> None:
@@ -155,80 +155,82 @@ class Contestant:
             with suppress(ProcessLookupError):
                 os.kill(self._launcher, signal.SIGKILL)
 
-    def _tell(self, command: str) -> None:
+    def _send_command(self, command: str) -> None:
         for descriptor in self._commands:
             os.write(descriptor, f"{command}\n".encode())
 
-    def _answer(self, kind: str, limit_s: float) -> dict[str, Any]:
+    def _read_reply(self, kind: str, limit_s: float) -> dict[str, Any]:
         """Returns the next line of that kind, and skips others. Raises Unfit if there is none within the limit, and
         Starved if other programs are the cause, or the time of the whole tune is over."""
-        turn = Turn(self._job, self._job.looks() if self.cases else {})
+        turn = Turn(self._job, self._job.sample() if self.cases else {})
         while True:
             while b"\n" in self._unread:
                 line, _, self._unread = self._unread.partition(b"\n")
                 answer: dict[str, Any] = json.loads(line)
                 if answer["type"] == kind:
                     return answer
-            self._require_time()
+            self._check_deadline()
             if not turn.require_progress(limit_s):
-                raise Unfit(f"{'hangs' if self.cases else 'does not start'}: no answer within {limit_s:.0f} s")
-            if select.select([self._answers], [], [], 0.1)[0]:
-                self._unread += os.read(self._answers, 1 << 16)
+                raise UnusableSetting(
+                    f"{'hangs' if self.cases else 'does not start'}: no answer within {limit_s:.0f} s"
+                )
+            if select.select([self._replies], [], [], 0.1)[0]:
+                self._unread += os.read(self._replies, 1 << 16)
             elif not self._thread.is_alive():
-                raise self._ended()
+                raise self._describe_end()
 
-    def _require_time(self) -> None:
+    def _check_deadline(self) -> None:
         if time.monotonic() > self._until():
             raise OutOfTime("the time was over before it had answered")
 
-    def _ended(self) -> Exception:
+    def _describe_end(self) -> Exception:
         if self._failure:
             return self._failure
         assert self._finished
         what = "does not start" if not self.cases else "dies"
         said = [*self._finished.words, self._finished.silence][0]
-        return Unfit(f"{what} (exit code {self._finished.exit_code}): {said}")
+        return UnusableSetting(f"{what} (exit code {self._finished.exit_code}): {said}")
 
 
-def _opened(stack: ExitStack, fifo: Path, flags: int) -> int:
+def _open_fifo(stack: ExitStack, fifo: Path, flags: int) -> int:
     """Returns a descriptor, which the stack closes."""
     descriptor = os.open(fifo, flags | os.O_CLOEXEC)
     stack.callback(os.close, descriptor)
     return descriptor
 
 
-def pairs(stock: Contestant, other: Contestant, case: Case, count: int) -> list[Pair]:
+def interleaved_pairs(stock: ResidentJob, other: ResidentJob, case: Case, count: int) -> list[Pair]:
     """Returns so many pairs of times; stock and the other take turns to begin."""
     return [_pair(stock, other, case, other_first=number % 2 == 1) for number in range(count)]
 
 
-def _pair(stock: Contestant, other: Contestant, case: Case, *, other_first: bool) -> Pair:
+def _pair(stock: ResidentJob, other: ResidentJob, case: Case, *, other_first: bool) -> Pair:
     """Returns the medians of both jobs' repetitions. If the cores moved meanwhile, it measures again."""
-    repetitions = repetitions_of(case)
+    repetitions = count_repetitions(case)
     for _ in range(TAKES):
-        visits: dict[Contestant, Visit] = {}
-        for contestant in (other, stock) if other_first else (stock, other):
+        batches: dict[ResidentJob, Batch] = {}
+        for job in (other, stock) if other_first else (stock, other):
             try:
-                visits[contestant] = contestant.visit(case, repetitions)
-            except Unfit as error:
-                error.contestant = contestant
+                batches[job] = job.run_batch(case, repetitions)
+            except UnusableSetting as error:
+                error.job = job
                 raise
-        flags = [flag for visit in visits.values() for flag in visit.flags]
-        if alike(max(flags), min(flags)):
+        flags = [flag for run_batch in batches.values() for flag in run_batch.flags]
+        if same_distance(max(flags), min(flags)):
             break
-    stock_ns, other_ns = (_native.quantile(visits[one].samples, 0.5) for one in (stock, other))
+    stock_ns, other_ns = (_native.quantile(batches[one].samples, 0.5) for one in (stock, other))
     return Pair(stock_ns, other_ns, max(flags))
 
 
-def repetitions_of(case: Case) -> int:
+def count_repetitions(case: Case) -> int:
     """Returns the repetitions of a visit: about two milliseconds' worth, but at least three, so that the median ignores
     an interruption; and one for very long messages, which take longer than interruptions."""
     pattern, size = case
-    guess_s = messages(case) * (5e-7 + size / 5e9)
+    guess_s = count_messages(case) * (5e-7 + size / 5e9)
     return 1 if size > LONG else max(3, min(20, int(2e-3 / guess_s)))
 
 
-def messages(case: Case) -> int:
+def count_messages(case: Case) -> int:
     """Returns the messages of a repetition, as in src/probe/scenarios/traffic.cpp: 2 a ping-pong, 1 a collective."""
     pattern, size = case
     if pattern in COLLECTIVES:

@@ -8,8 +8,8 @@ from nearfield.base.errors import UsageError
 from nearfield.cli.tune_display import Display
 from nearfield.rules.schema import Rules, require_writable, save_rules
 from nearfield.tune.request import Request
+from nearfield.tune.trial_log_file import TrialLogFile
 from nearfield.tune.tuning import Tuning
-from nearfield.tune.unfinished import Unfinished
 
 INTERRUPTED = 130  # as shells say: 128 + SIGINT
 
@@ -30,20 +30,20 @@ class Asked:
     overwrite: bool
     confirm_best: bool = False
 
-    def require_free(self, unfinished: Unfinished) -> None:
+    def require_free(self, unfinished: TrialLogFile) -> None:
         """Raises ProfileError if a new tune would destroy an interrupted one, unless --overwrite gave that up."""
         if not (self.resume or self.overwrite):
             unfinished.require_free()
 
-    def begin(self, unfinished: Unfinished, mpi_name: str | None = None) -> Request:
+    def begin(self, unfinished: TrialLogFile, mpi_name: str | None = None) -> Request:
         """Returns the request for the rules of this file. With `--resume` that is the request of the interrupted tune,
         and UsageError is raised if an option that was typed now differs from it. `mpi_name` is the MPI of this file
         when all MPIs are tuned."""
         if not self.resume:
             request = replace(self.request, mpi=mpi_name or self.request.mpi)
-            unfinished.begun(request)
+            unfinished.record_request(request)
             return request
-        request = unfinished.resumed()
+        request = unfinished.resume_request()
         for name, field in _ASKING.items():
             now, then = getattr(self.request, field), getattr(request, field)
             if name in self.given and now != then:
@@ -67,7 +67,7 @@ def is_saved(rules: Rules) -> bool:
     return rules.sets_something or not rules.undecided
 
 
-class Sitting:
+class TuneSession:
     """One sitting; use it as a context. Ctrl-C ends it at once, without rules; what was measured is kept. With
     `confirm_best` the best of an earlier sitting is confirmed in short, and nothing else is measured."""
 
@@ -76,7 +76,7 @@ class Sitting:
         self.stopped = False
         self._confirm_best = confirm_best
 
-    def __enter__(self) -> Sitting:
+    def __enter__(self) -> TuneSession:
         self.display.__enter__()
         return self
 
@@ -86,7 +86,7 @@ class Sitting:
     def say(self, text: str) -> None:
         self.display.say(text)
 
-    def tune(self, unfinished: Unfinished, request: Request) -> Rules | None:
+    def tune(self, unfinished: TrialLogFile, request: Request) -> Rules | None:
         """Tunes one MPI, saves its rules and returns them; returns None if Ctrl-C ended the tune. Nothing is saved
         if some distances are not decided and the others set nothing. The unfinished file is removed only when the rules
         are complete."""
