@@ -16,7 +16,7 @@ RULES = Path(__file__).parents[1] / "data" / "rules" / "openmpi-5.0.11.toml"
 HEAVY = ("polars", "plotly", "optuna", "nearfield.measure", "nearfield.report", "typer")
 # Packages that only the first of several runs needs.
 FOUND_OUT = ("pydantic", "nearfield.mpi", "nearfield._native", "subprocess", "dataclasses")
-NAMES = ("argv", "rules", "verbose", "force", "mpi_name", "explain", "log", "no_forecast")  # of at_once.start
+NAMES = ("argv", "rules", "verbose", "force", "mpi_name", "explain", "log", "no_forecast")  # of fast_dispatch.start
 # Instead of becoming the program, what has been imported by then.
 IMPORTED = f"""
 import os, sys
@@ -60,9 +60,9 @@ def test_run_reads_its_options_as_typer_does(monkeypatch: pytest.MonkeyPatch, wo
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(run, "start", lambda *values: seen.append(dict(zip(NAMES, values, strict=True))))
     app(["run", *words.split()], standalone_mode=False)
-    at_once_has = fast_dispatch.understood(["run", *words.split()])
-    assert at_once_has
-    assert [{**at_once_has, "rules": at_once_has["rules"] and Path(at_once_has["rules"])}] == seen
+    parsed = fast_dispatch.parse_run_arguments(["run", *words.split()])
+    assert parsed
+    assert [{**parsed, "rules": parsed["rules"] and Path(parsed["rules"])}] == seen
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_run_reads_its_options_as_typer_does(monkeypatch: pytest.MonkeyPatch, wo
 )
 def test_what_is_not_read_at_once_is_typers(words: str) -> None:
     """Are help, mistakes and other verbs left alone?"""
-    assert fast_dispatch.understood(words.split()) is None
+    assert fast_dispatch.parse_run_arguments(words.split()) is None
 
 
 def test_the_help_imports_no_verb() -> None:
@@ -133,13 +133,13 @@ def test_an_exhausted_system_is_told_in_a_line(blocks: int, told: str, tmp_path:
     script.write_text(
         """import tempfile
 from nearfield import cli
-from nearfield.cli import at_once
+from nearfield.cli import fast_dispatch
 
 def verb(words):
     with tempfile.TemporaryFile() as file:
         file.write(bytes(9999))
 
-at_once.run = verb
+fast_dispatch.run = verb
 cli.main()
 """
     )

@@ -31,7 +31,7 @@ WRITERS = {
     "report": "report p -o OUT.html",
     "export": "export --rules rules.toml -o OUT.sh",
     "machine new": "machine new --from here -o OUT.toml",
-    "simulate": "simulate allreduce --nodes 4 --bytes 1K -o OUT",
+    "simulate": "simulate allreduce --nodes 4 --sizes 1K -o OUT",
 }
 
 

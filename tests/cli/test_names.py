@@ -26,7 +26,7 @@ COMMANDS = [
     "run -v --force --rules NAME/rules.toml -- true",
     "machine check NAME/leo3.toml",
     "machine new --from leo3 -o NAME/new.toml",
-    "simulate allreduce --nodes 4 --bytes 1K -o NAME/simulated",
+    "simulate allreduce --nodes 4 --sizes 1K -o NAME/simulated",
     "plan 64x64x64 -n 4 --on NAME/leo3.toml",
 ]
 

@@ -40,7 +40,7 @@ from nearfield.profile import from_rows, load
 from nearfield.profile.pivot import grids
 from nearfield.report.findings import findings as found_in
 
-SMALL = ["--nodes", "8", "--ranks-per-node", "1", "--bytes", "4K,16K", "--repetitions", "2", "--jobs", "1"]
+SMALL = ["--nodes", "8", "--ranks-per-node", "1", "--sizes", "4K,16K", "--repetitions", "2", "--jobs", "1"]
 
 
 def run(*arguments: str) -> str:
@@ -95,7 +95,7 @@ def test_a_table_and_the_same_as_json():
 def test_what_nobody_said_fits_the_machine_and_is_told():
     """Is there a rank on each core and memory as described by default, of powers of two for applications, and is it
     said what was assumed, with what changes it?"""
-    result = CliRunner().invoke(app, ["simulate", "bcast", "--on", "leo3", "--bytes", "64", "--repetitions", "1",
+    result = CliRunner().invoke(app, ["simulate", "bcast", "--on", "leo3", "--sizes", "64", "--repetitions", "1",
                                       "--jobs", "1", "--policy", "memory"])  # fmt: skip
     assert "nodes: 8, ranks: 96" in result.output
     assert "assumed: 8 nodes (--nodes) and 12 ranks on each node, one per core (--ranks-per-node)" in result.output
@@ -254,7 +254,7 @@ def test_signals_end_processes_in_order(tmp_path, number):
     """Stopped while processes simulate, twice even, once alone and once with all its processes: does it end soon, say
     how to go on and with its exit code by what, and leave no process behind? Nor if it is killed?"""
     out = tmp_path / "profile"
-    options = ["--nodes", "8", "--bytes", "64,16M", "--repetitions", "10000", "--jobs", "2", "--out", out]
+    options = ["--nodes", "8", "--sizes", "64,16M", "--repetitions", "10000", "--jobs", "2", "--out", out]
     command = [Path(sys.executable).with_name("nearfield"), "simulate", "bcast", *options]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True,
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))  # fmt: skip
@@ -290,7 +290,7 @@ def test_the_profile_is_like_a_live_one(tmp_path):
     """Do show, diff and report take it, with the columns of the live scenario?"""
     out, other = str(tmp_path / "profile"), str(tmp_path / "other")
     for folder, nodes in ((out, "8"), (other, "8")):
-        run("bcast", "allgather", "--nodes", nodes, "--bytes", "4K..16K", "--policy", "payload-l3", "--memory-slowdown",
+        run("bcast", "allgather", "--nodes", nodes, "--sizes", "4K..16K", "--policy", "payload-l3", "--memory-slowdown",
             "1,5", "--repetitions", "2", "--jobs", "1", "--out", folder)  # fmt: skip
     records = load(out).records
     assert {"operation", "size_bytes", "ranks", "nodes", "policy", "memory_slowdown"} <= set(records.columns)
@@ -335,13 +335,13 @@ def test_a_profile_of_another_machine_is_not_mixed_in(tmp_path):
         (["bcast", "--ranks-per-node", "3"], "from 1 to 2"),
         (["bcast", "--memory-slowdown", "0.5"], "from 1 to 1000"),
         (["bcast", "--memory-slowdown", "nan"], "not a factor"),
-        (["bcast", "--bytes", "4M..1K"], "not a range"),
-        (["bcast", "--bytes", "1KB"], "may mean powers"),
-        (["bcast", "--bytes", "4G"], "an MPI count"),
-        (["bcast", "--bytes", "1K,,2K"], "between two commas"),
+        (["bcast", "--sizes", "4M..1K"], "not a range"),
+        (["bcast", "--sizes", "1KB"], "may mean powers"),
+        (["bcast", "--sizes", "4G"], "an MPI count"),
+        (["bcast", "--sizes", "1K,,2K"], "between two commas"),
         (["ampg"], "did you mean 'amg'"),
         (["amg", "--nodes", "12", "--ranks-per-node", "1"], "multiples of 8"),
-        (["fft", "--nodes", "8", "--bytes", "60000"], "powers of two"),
+        (["fft", "--nodes", "8", "--sizes", "60000"], "powers of two"),
         (["bcast", "--frequency", "1000"], "no frequency"),
         (["bcast", "--sweep", "memory.latency=80..200"], "did you mean 'memory.latency_ns'"),
         (["bcast", "--sweep", "memory.latency_ns"], "there is no range"),
@@ -468,7 +468,7 @@ def test_applications_gain_where_s4_says():
     polls = {(r["policy"], r["memory_slowdown"]): r["value"] for r in found["records"] if r["metric"] == "nic_polls"}
     assert polls["memory", 7.5] < 0.9 * polls["memory", 1]
     assert polls["header-l2", 7.5] > 0.95 * polls["header-l2", 1]
-    found = json.loads(run("fft", *options, "--bytes", "64K"))
+    found = json.loads(run("fft", *options, "--sizes", "64K"))
     assert {record["scenario"] for record in found["records"]} == {"application"}
     small, large = (case["by_policy"] for case in found["cases"])
     assert small["payload-l3"] < large["payload-l3"] > large["header-l2"]

@@ -269,7 +269,7 @@ def test_a_simulated_profile_names_its_machine(leo3: Profile, tmp_path: Path) ->
     assert load_machine(str(leo3.path)) == load_machine("leo3")
     out = tmp_path / "p"
     shutil.copytree(leo3.path, out)
-    done = in_process("simulate", "bcast", "--on", leo3.path, "--nodes", "4", "--bytes", "4K", "--repetitions", "1",
+    done = in_process("simulate", "bcast", "--on", leo3.path, "--nodes", "4", "--sizes", "4K", "--repetitions", "1",
                       "--policy", "memory", "--memory-slowdown", "1", "--jobs", "1", "--out", out)  # fmt: skip
     assert done.code == 0, done.err
     both = load(out)

@@ -106,7 +106,7 @@ def invoked(*words: object) -> Any:
 
 
 def advice_on(trace: Path, *words: object, least: str = "0") -> dict[str, Any]:
-    done = invoked(trace, "--profile", PROFILE, "--least", least, "--json", *words)
+    done = invoked(trace, "--profile", PROFILE, "--min-loss", least, "--json", *words)
     found = json.loads(done.stdout)
     assert done.exit_code == (0 if found["decided"] else NOT_DECIDED), done.output
     return found
@@ -157,11 +157,11 @@ def test_losses_are_differences_of_records(observations: Path) -> None:
 
 def test_text_is_a_compilers(observations: Path) -> None:
     """Does an editor find the place, and a person what was compared with what?"""
-    text = invoked(observations / "cold-send", "--profile", PROFILE, "--least", "0").stdout
+    text = invoked(observations / "cold-send", "--profile", PROFILE, "--min-loss", "0").stdout
     assert f"advised.c:{line_of('fault cold-send')}: note: cold send: " in text.replace("\n", "")
     for part in ("[cold-send]", "rule: ", "do: Move the send", "losses are from the profile", "without hooks"):
         assert part in text, part
-    none = invoked(observations / "cold-send", "--profile", PROFILE, "--least", "100%").stdout
+    none = invoked(observations / "cold-send", "--profile", PROFILE, "--min-loss", "100%").stdout
     assert "nothing to gain" in none and "largest: " in none and "(cold-send)" in none.replace("\n", " ")
 
 
@@ -246,7 +246,7 @@ def test_losses_on_another_machine(observations: Path, monkeypatch: pytest.Monke
     """Are losses on a described machine those of its profile, as shares of the simulated time there? Do messages go
     between nodes with --nodes?"""
     monkeypatch.setattr("nearfield.cli.advise_on.profile_of", lambda machine, name: PROFILE)
-    words = ["advise", str(observations / "cold-send"), "--on", "leo3", "--least", "0", "--json"]
+    words = ["advise", str(observations / "cold-send"), "--on", "leo3", "--min-loss", "0", "--json"]
     there = json.loads(CliRunner().invoke(app, words).stdout)
     note, same = there["notes"][0], advice_on(observations / "cold-send")["notes"][0]
     assert (note["rule"], note["loss"]["seconds"]) == (same["rule"], same["loss"]["seconds"])

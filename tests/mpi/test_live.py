@@ -63,7 +63,7 @@ def afterwards(folder: Path) -> dict[str, Any]:
 @pytest.mark.families
 def test_a_program_is_simulated_while_it_runs(installation: Installation, programs: Path, tmp_path: Path) -> None:
     """Are all digits those of the trace that was kept meanwhile, whoever decides what MPI leaves to time?"""
-    for course in ([], ["--as-observed"]):
+    for course in ([], ["--replay-outcomes"]):
         trace = tmp_path / f"trace{len(course)}"
         _, found = answer(live(installation, farm(installation, programs), 3, "--json", "--keep", str(trace), *course))
         assert found == afterwards(trace) and found["accesses"] > 0 and found["flops"] > 0

@@ -55,7 +55,7 @@ def test_the_number_of_shards_is_not_seen(installation: Installation, ring: Path
     variants: list[tuple[int, tuple[str, ...]]] = [
         (1, ()),
         (2, ("--threads", "2")),
-        (3, ("--apart", "--region", "pcontrol")),
+        (3, ("--independent-runs", "--region", "pcontrol")),
     ]
     for count, options in variants:
         saved = ("-o", str(tmp_path / "profile")) if count == 3 else ()

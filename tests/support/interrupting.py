@@ -78,7 +78,7 @@ VERBS = {
         Verb("compare", "compare -n 2 --rules rules.toml --force -- {mpirun} ./app"),
         Verb("export", "export --rules rules.toml -o exported.sh"),
         Verb("plan", "plan 512x512x512 -n 64 --on power5-redstorm"),
-        Verb("simulate", "simulate allreduce --nodes 16 --bytes 1K..256K -o simulated"),
+        Verb("simulate", "simulate allreduce --nodes 16 --sizes 1K..256K -o simulated"),
         Verb("simulate-run", "simulate run t --on leo3 --jobs 2"),
         Verb("simulate-trace", "simulate trace accesses.din"),
         Verb("observe", "observe -o t2 -- {mpirun} ./hooked", its_own_code=True),

@@ -247,7 +247,7 @@ _OF_TRACES: list[Use] = [
     ["observe", "show", "{}/t"],
     ["observe", "show", "--json", "{}/t"],
     ["advise", "{}/t", "-p", "{}/p"],
-    ["advise", "{}/t", "-p", "{}/p", "--json", "--least", "0%"],
+    ["advise", "{}/t", "-p", "{}/p", "--json", "--min-loss", "0%"],
     ["simulate", "run", "{}/t", "--on", "leo3", "--jobs", "1"],
 ]
 

@@ -40,7 +40,7 @@ def invoked(*words: object) -> Any:
     ("words", "said"),
     [(["nowhere"], "neither a trace nor a command"), ([str(PROFILE)], "there is no trace"),
      ([str(PROFILE), "--on", "leo3"], "leave one of them out"), ([str(PROFILE), "--nodes", "2"], "add --on MACHINE"),
-     ([str(PROFILE), "--least", "2"], "not a share")],
+     ([str(PROFILE), "--min-loss", "2"], "not a share")],
 )  # fmt: skip
 def test_wrong_arguments(words: list[str], said: str) -> None:
     assert said in str(invoked(*words, "--profile", PROFILE).exception)

@@ -507,7 +507,7 @@ def test_a_small_gain_is_a_rule(gains: dict[int, float], seed: int) -> None:
 def test_what_may_not_be_but_gains_more_is_told() -> None:
     """Is a setting that is half as fast again, and a tenth slower at one size, told with what allows it; and then
     chosen; and one that is far slower there not told?"""
-    for there, told in ((0.88, "with --never-below 0.85: pingpong of 8 B would be at 0.88"), (0.5, "")):
+    for there, told in ((0.88, "with --max-regression 15%: pingpong of 8 B would be at 0.88"), (0.5, "")):
         benchmark = MadeUpArena(
             lambda whole, case, there=there: (
                 (there if case == ("pingpong", 8) else 1.5) if whole["fragment"] == 131072 else 1.0

@@ -35,7 +35,7 @@ def none_of(topic: str, made: Profile) -> bool:
 
 def test_tuned_is_headlined_by_the_gain_over_all_sizes() -> None:
     """Is a rule judged by all sizes that were confirmed, its best range second, and what is beyond its promise told?"""
-    rule = TUNED.rule[0].model_copy(update={"beyond": "about 1.8x with --never-below 0.80"})
+    rule = TUNED.rule[0].model_copy(update={"beyond": "about 1.8x with --max-regression 20%"})
     (finding,) = tuned(TUNED.model_copy(update={"rule": [rule]}), "")
     assert rule.gain and rule.gain.value < finding.numbers["best_gain"]
     assert finding.title == "1.50x as fast when tuned" and finding.level == "loss"
@@ -58,7 +58,7 @@ def test_stock_is_best_says_how_sure_that_is() -> None:
     (finding,) = tuned(TUNED.model_copy(update={"rule": [stock_is_best(TUNED.rule[0])]}), "")
     assert finding.level == "good" and f"measured {TUNED.tried.measured} settings" in finding.text
     apart = [ApartTable(flag_ns=30, share=0.6), ApartTable(flag_ns=200, share=0.4)]
-    moved = stock_is_best(TUNED.rule[0], apart=apart, beyond="about 1.8x with --never-below 0.80")
+    moved = stock_is_best(TUNED.rule[0], apart=apart, beyond="about 1.8x with --max-regression 20%")
     (finding,) = tuned(TUNED.model_copy(update={"rule": [moved]}), "")
     assert finding.level == "fact" and "30 ns in 60%" in finding.text and "There is more: about 1.8x" in finding.text
     assert "quiet" in finding.action

@@ -1,4 +1,4 @@
-"""Does `reproduce --here` say that a statement holds, that it does not, or that noise hides it; and does the paper's
+"""Does `reproduce --live` say that a statement holds, that it does not, or that noise hides it; and does the paper's
 verdict stay as it was?"""
 
 import io
@@ -346,7 +346,7 @@ def test_launches_are_profiles_and_none_is_measured_twice(tmp_path: Path, monkey
     fake = FakeProbe(None, None, 2)
     monkeypatch.setattr(measure, "probe", fake)
     monkeypatch.setattr(mpi, "choose", lambda name: SimpleNamespace(name="made-up"))
-    words = ("reproduce", "S0.6", "--here-only", "--quick", "-o", tmp_path / "out")
+    words = ("reproduce", "S0.6", "--live-only", "--quick", "-o", tmp_path / "out")
     stopped = in_process(*words)
     assert stopped.code == 130 and "cannot tell" in stopped.out and "holds:" not in stopped.out
     assert fake.made == ["facts", "one-way-1", "one-way-2"]
@@ -367,7 +367,7 @@ def test_a_busy_machine_is_not_judged_and_measured_again(tmp_path: Path, monkeyp
     fake = FakeProbe(disturbed=[0.4] * 5)
     monkeypatch.setattr(measure, "probe", fake)
     monkeypatch.setattr(mpi, "choose", lambda name: SimpleNamespace(name="made-up"))
-    words = ("reproduce", "S0.6", "--here-only", "--quick", "-o", tmp_path / "out")
+    words = ("reproduce", "S0.6", "--live-only", "--quick", "-o", tmp_path / "out")
     told = in_process(*words)
     assert told.code == NOT_DECIDED and "nothing could be told of this machine" in told.err
     assert "4 of 4 launches cannot be used: the machine is busy" in told.out and "does not:" not in told.out
@@ -379,7 +379,7 @@ def test_a_launch_aims_at_its_time_and_has_no_limit() -> None:
     """Is the time of a launch an aim, so that none of its cases is left out where the machine is busy?"""
     request = Request(tier="quick", launches=1, target_s=9.0)
     assert (request.thoroughness.launches, request.thoroughness.budget_s, request.budget_s) == (1, 9.0, None)
-    with pytest.raises(UsageError, match="a parameter and values"):
+    with pytest.raises(UsageError, match="a parameter and its values"):
         Request(only=("pingpong state",))
 
 
@@ -397,7 +397,7 @@ def test_building_the_engine_is_not_expected_again() -> None:
 
 def test_what_is_for_measuring_needs_here(tmp_path: Path) -> None:
     refused = in_process("reproduce", "S0.6", "--mpi", "mpich", "-o", tmp_path / "out")
-    assert refused.code == 2 and "--here" in refused.err
+    assert refused.code == 2 and "--live" in refused.err
 
 
 def test_a_mistake_in_what_is_judged_here_is_named() -> None:

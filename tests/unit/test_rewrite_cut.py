@@ -74,7 +74,7 @@ def test_only_what_a_piece_needs_goes_with_it(tmp_path: Path, arguments: list[st
 
 
 REFUSED = {
-    "ranks": (MAKE + CALL + USE, (), "m may differ between ranks", "--assume-alike m"),
+    "ranks": (MAKE + CALL + USE, (), "m may differ between ranks", "--assume-uniform m"),
     "counts": (MAKE + CALL.replace("out, m", "out, n") + USE, ("m", "n"), "sends n elements and receives m", ""),
     "tags": (MAKE + CALL.replace("up, 0", "up, 1") + USE, ("m",), "sends with tag 1 and receives with tag 0", ""),
     "any source": (MAKE + CALL.replace("down", "MPI_ANY_SOURCE") + USE, ("m",), "receives from any source", ""),
@@ -125,7 +125,7 @@ def test_constants_of_a_whole_program_need_no_assumption(tmp_path: Path, argumen
         found = analysed(tmp_path, arguments, other, ("rows",), others)
         assert not found.patches
         assert "other files may have the other side" in found.refusals[0].reason
-        assert found.refusals[0].assumption == "--assume-alike cols"
+        assert found.refusals[0].assumption == "--assume-uniform cols"
 
 
 DAMAGES = {
@@ -182,6 +182,6 @@ def test_cutting_needs_to_know_the_length_of_pieces(tmp_path: Path) -> None:
     """Does --only cut without a size or a profile say what is missing, and does --piece do?"""
     done = CliRunner().invoke(app, ["rewrite", str(ROWS), "--only", "cut"])
     assert isinstance(done.exception, UsageError) and "--piece" in str(done.exception.remedy)
-    told = ["rewrite", str(ROWS), "--only", "cut", "--piece", "4KiB", "--assume-alike", "rows,cols"]
+    told = ["rewrite", str(ROWS), "--only", "cut", "--piece", "4KiB", "--assume-uniform", "rows,cols"]
     done = CliRunner().invoke(app, told)
     assert "nearfield_at += 512" in done.output

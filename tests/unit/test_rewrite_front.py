@@ -55,7 +55,7 @@ def test_an_exchange_in_another_file_is_followed(read) -> None:  # type: ignore[
     body = "halo(n, m, a, b, up, down);\n" + SWEEP
     found = read(body, f"{HALO};\n", f"{HALO} {{ {EXCHANGE} }}\n")
     assert names(found) >= {"warm-send", "late-receive"}
-    assert "--link" in reasons(read(body, f"{HALO};\n"))
+    assert "--extra-source" in reasons(read(body, f"{HALO};\n"))
 
 
 def test_what_two_files_share_is_the_same_memory(read) -> None:  # type: ignore[no-untyped-def]

@@ -428,7 +428,7 @@ def test_what_differs_is_refused(machine: Machine, old: str, new: str, words: st
         (("--sizes", "8"), "--sizes was 8, 16384, 1048576, and is 8 now"),
         (("--mpi", "mpich"), "--mpi was not given, and is mpich now"),
         (("--distance", "same-numa"), "--distance was not given"),
-        (("--never-below", "0.8"), "--never-below was 0.97"),
+        (("--max-regression", "20%"), "--max-regression was 0.03, and is 0.2 now"),
         (("--overwrite",), "exclude each other"),
     ],
 )

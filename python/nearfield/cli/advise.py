@@ -50,7 +50,7 @@ def command(
     nodes: Annotated[
         int | None, typer.Option(min=1, help="with --on: on so many nodes (default: as many as it was observed on)")
     ] = None,
-    least: Annotated[
+    min_loss: Annotated[
         str, typer.Option(metavar="SHARE", help="the smallest loss that is worth a note, as a share of the run's time")
     ] = "1%",
     times: Annotated[
@@ -87,7 +87,7 @@ def command(
 
       nearfield observe -- mpirun -n 4 ./app
 
-      nearfield advise app.trace --least 5% --sarif notes.sarif
+      nearfield advise app.trace --min-loss 5% --sarif notes.sarif
 
       nearfield advise app.trace --on leo3 --nodes 2
     """
@@ -95,7 +95,7 @@ def command(
     from nearfield.observe.trace import Trace
     from nearfield.profile import load
 
-    share = parse_share(least)
+    share = parse_share(min_loss)
     if on and (profile or times):
         raise UsageError("--on is another machine than that of --profile or --times", "leave one of them out")
     if nodes and not on:
@@ -132,7 +132,7 @@ def _profile(given: Path | None) -> Path:
         raise UsageError(f"no profile says what calls cost: {error.message}", measure) from error
 
 
-def _advice(trace: Trace, known: Any, times: Trace | None, there: Elsewhere | None, least: float) -> Advice:
+def _advice(trace: Trace, known: Any, times: Trace | None, there: Elsewhere | None, min_loss: float) -> Advice:
     from nearfield.advise import advise, read_run
     from nearfield.cli.trace_argument import AccessBar
     from nearfield.measure.stop import Stop
@@ -141,7 +141,7 @@ def _advice(trace: Trace, known: Any, times: Trace | None, there: Elsewhere | No
         bar.start()
         try:
             run = stop.run(lambda: read_run(trace, known, times=times, elsewhere=there, progress=bar.pass_on))
-            return advise(run, least)
+            return advise(run, min_loss)
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
 
@@ -160,7 +160,7 @@ def _show(found: Advice) -> None:
     for note in shown:
         terminal.print(f"[dim]largest: {escape(_in_short(note))}[/dim]")
     if more := len(found.below) - len(shown):
-        terminal.print(f"[dim]{counted(more, 'smaller loss', 'smaller losses')} not shown: --least 0[/dim]")
+        terminal.print(f"[dim]{counted(more, 'smaller loss', 'smaller losses')} not shown: --min-loss 0[/dim]")
     for remark in found.remarks:
         terminal.print(f"[dim]{escape(remark)}[/dim]")
 

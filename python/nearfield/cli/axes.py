@@ -36,11 +36,11 @@ def tell_machine(ctx: typer.Context) -> None:
 def parse_sizes(text: str) -> list[int]:
     """Returns '1K,12K..64K' as bytes; a range has every doubling of its first size, and its last size."""
     sizes: list[int] = []
-    for part in _parts(text, "--bytes"):
+    for part in _parts(text, "--sizes"):
         first, dots, last = part.partition("..")
         least, most = parse_bytes(first), parse_bytes(last if dots else first)
         if dots and not 0 < least <= most:
-            raise UsageError(f"--bytes {part}: not a range from a smaller size up", "Write 1K..4M.")
+            raise UsageError(f"--sizes {part}: not a range from a smaller size up", "Write 1K..4M.")
         while least < most:
             sizes.append(least)
             least *= 2

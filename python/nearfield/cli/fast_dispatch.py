@@ -31,7 +31,7 @@ def run(words: Sequence[str]) -> bool:
     run, if this process has not become the command."""
     if words and words[0] in COMPILERS and words[1:] and words[1] != "--help":
         compile_with_hooks(words[0], words[1:])
-    options = understood(words)
+    options = parse_run_arguments(words)
     if options is None:
         return False
     if options["rules"] is not None:
@@ -40,7 +40,7 @@ def run(words: Sequence[str]) -> bool:
     return True
 
 
-def understood(words: Sequence[str]) -> dict[str, Any] | None:
+def parse_run_arguments(words: Sequence[str]) -> dict[str, Any] | None:
     """Returns the options of `nearfield run` and the command; None for anything else."""
     if not words or words[0] != "run":
         return None
@@ -88,17 +88,17 @@ def start(
 
         says = explain and not no_forecast
         sys.exit(run_watched(argv, environment, mpi_name=mpi_name, rules=rules, log=log, explains=explain, says=says))
-    become(argv, environment)
+    exec_command(argv, environment)
 
 
 def compile_with_hooks(verb: str, words: Sequence[str]) -> None:
     """Becomes the real compiler of the language, with hooks at loads and stores."""
     from nearfield.observe import hooks
 
-    become(hooks.command(hooks.LANGUAGES[verb], words), dict(os.environ))
+    exec_command(hooks.command(hooks.LANGUAGES[verb], words), dict(os.environ))
 
 
-def become(argv: Sequence[str], environment: dict[str, str]) -> None:
+def exec_command(argv: Sequence[str], environment: dict[str, str]) -> None:
     """Becomes the command, as if it had been started instead of this process."""
     import signal
 

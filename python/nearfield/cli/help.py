@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
 from nearfield.cli import VERBS
+from nearfield.cli.renamed_options import with_current_names
 from nearfield.ui.terminal import Column, Table, Terminal
 
 _CALL = re.compile(rf"(?<![\w./-])nearfield(?= (?:{'|'.join(VERBS)})\b)")
@@ -28,7 +29,7 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses as typer does, but an option without its value is a UsageError that says what the value is."""
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, with_current_names(ctx, self, args))
         except Exception as error:
             name = getattr(error, "option_name", "")
             option = next((one for one in self.params if name in one.opts), None)

@@ -1,4 +1,4 @@
-"""Shows how far the measuring of `reproduce --here` is: an estimate before it starts, then launch by launch."""
+"""Shows how far the measuring of `reproduce --live` is: an estimate before it starts, then launch by launch."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from nearfield.base.units import counted, parse_bytes
 from nearfield.cli import complete
 from nearfield.cli.axes import parse_counts, parse_factors, parse_policies
 from nearfield.measure import TIERS, Request
+from nearfield.measure.request import parse_filter
 from nearfield.ui.terminal import Terminal, err
 
 if TYPE_CHECKING:
@@ -37,11 +38,12 @@ def command(
         typer.Option(help="only these scenarios, e.g. pingpong,stride; see --list", autocompletion=complete.scenarios),
     ] = None,
     sizes: Annotated[str, typer.Option(help="message sizes instead of the tier's, e.g. 8,4KiB,1MiB")] = "",
-    only: Annotated[
+    filter_: Annotated[
         list[str] | None,
         typer.Option(
-            help="of a scenario, only cases with one of these values, e.g. 'pingpong state reused' (repeat for more)",
-            metavar="'SCENARIO PARAMETER VALUE...'",
+            "--filter",
+            help="restrict a scenario to values of a parameter, e.g. pingpong:state=reused (repeat for more)",
+            metavar="SCENARIO:PARAMETER=VALUE,...",
         ),
     ] = None,
     launches: Annotated[
@@ -130,7 +132,7 @@ def command(
         tier="quick" if quick else "full" if full else "default",
         scenarios=tuple(name for names in scenario or () for name in names.split(",")),
         sizes=tuple(parse_bytes(size) for size in sizes.split(",")) if sizes else (),
-        only=tuple(only or ()),
+        only=tuple(parse_filter(one) for one in filter_ or ()),
         launches=launches,
         mpi=mpi_name,
         ranks=ranks,

@@ -92,7 +92,11 @@ def _otherwise(found: Replay, decided: bool) -> str:
         f"have been others with {policy} at slowdown {slowdown:g}, but {whether} those {whose}"
     )
     if not cluster.apart and cluster.runs < len(counts):
-        text += "; --apart " + ("runs the program again for" if decided else "simulates") + " each policy and speed"
+        text += (
+            "; --independent-runs "
+            + ("runs the program again for" if decided else "simulates")
+            + " each policy and speed"
+        )
     return text
 
 

@@ -42,17 +42,17 @@ def command(
     ),
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="processes (default: one per core)")] = None,
     here: Annotated[
-        bool, typer.Option("--here", help="measure the same on this machine, too: at most 15 minutes, --quick 4")
+        bool, typer.Option("--live", help="measure the same on this machine, too: at most 15 minutes, --quick 4")
     ] = False,
     here_only: Annotated[
-        bool, typer.Option("--here-only", help="the same, but simulate nothing, and show only what is asked here")
+        bool, typer.Option("--live-only", help="the same, but simulate nothing, and show only what is asked here")
     ] = False,
     mpi_name: Annotated[
         str | None,
-        typer.Option("--mpi", help="with --here: which MPI, a name of `nearfield mpi`", autocompletion=complete.mpis),
+        typer.Option("--mpi", help="with --live: which MPI, a name of `nearfield mpi`", autocompletion=complete.mpis),
     ] = None,
     hostfile: Annotated[
-        Path | None, typer.Option(help="with --here: measure between these nodes, too; as `nearfield probe` takes it")
+        Path | None, typer.Option(help="with --live: measure between these nodes, too; as `nearfield probe` takes it")
     ] = None,
     traces: Annotated[
         list[str] | None,
@@ -76,7 +76,7 @@ def command(
     The folder gets a profile for each simulated machine, which `nearfield show` and `report` read, and report.html, a
     page with all verdicts. Ctrl-C loses nothing: the same command goes on.
 
-    --here asks this machine, too: it measures what the statements mean on any machine, in several launches, and a
+    --live asks this machine, too: it measures what the statements mean on any machine, in several launches, and a
     further column says 'holds', 'does not', or 'cannot tell' where launches differ too much, are incomplete, or ran
     while the machine was busy. The exit code is 6 if nothing could be told. No paper's verdict depends on it. Keep the
     machine quiet meanwhile. The folder keeps each launch as a profile.
@@ -93,7 +93,7 @@ def command(
 
       nearfield reproduce S0.4 S0.5 --out eager
 
-      nearfield reproduce --here --quick S0 S1
+      nearfield reproduce --live --quick S0 S1
 
       nearfield reproduce --list
     """
@@ -115,7 +115,7 @@ def command(
         return
     here = here or here_only
     if not here and (mpi_name or hostfile):
-        raise UsageError(f"--{'mpi' if mpi_name else 'hostfile'} is for measuring", "Add --here, or leave it out.")
+        raise UsageError(f"--{'mpi' if mpi_name else 'hostfile'} is for measuring", "Add --live, or leave it out.")
     real = parse_traces(traces or ())
     measured = _measure(wanted, out, mpi_name, hostfile, quick) if here else None
     stopped = measured.stopped_by if measured else None

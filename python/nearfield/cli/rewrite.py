@@ -39,10 +39,11 @@ def command(
         list[str] | None,
         typer.Option(metavar="P,Q", help="take these pointers not to overlap, which is noted in the patch"),
     ] = None,
-    assume_alike: Annotated[
+    assume_uniform: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME,...", help="take these to have the same value on all ranks, so that messages are cut"
+            metavar="NAME,...",
+            help="assume that these variables have the same value on all ranks, which allows splitting messages",
         ),
     ] = None,
     every: Annotated[
@@ -53,7 +54,8 @@ def command(
         Path | None, typer.Option("--profile", "-p", metavar="FOLDER", help="rank by this profile's costs")
     ] = None,
     size: Annotated[
-        str | None, typer.Option("--bytes", metavar="SIZE", help="of a message, where the source does not say it")
+        str | None,
+        typer.Option("--message-size", metavar="SIZE", help="length of a message, where the source does not tell it"),
     ] = None,
     piece: Annotated[
         str | None,
@@ -117,7 +119,7 @@ def command(
     found = analyse(
         source, arguments, function=function, only=_only(only, cutting=pieces is not None),
         assume_noalias=_names(assume_noalias), costs=costs, others=others, pieces=pieces,
-        assume_alike=_names(assume_alike),
+        assume_alike=_names(assume_uniform),
     )  # fmt: skip
     if verify or measure:
         from nearfield import mpi

@@ -33,9 +33,10 @@ RanksOption = Annotated[
 LinkOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--link", metavar="FILE", help="another source (which is read, too), object or library of the program"
+        "--extra-source", metavar="FILE", help="another source (which is read, too), object or library of the program"
     ),
 ]
 RunInOption = Annotated[
-    Path | None, typer.Option("--run-in", metavar="FOLDER", help="input files: each run works in a copy of this folder")
+    Path | None,
+    typer.Option("--input-dir", metavar="FOLDER", help="input files: each run works in a copy of this folder"),
 ]

@@ -51,17 +51,15 @@ def command(
         int | None, typer.Option(min=1, help="ranks on each node, one per core (default: as many as it has cores)")
     ] = None,
     sizes: Annotated[
-        str, typer.Option("--bytes", help="sizes: 1K,12K or 1K..4M, every power of two (collectives: 1K..1M)")
+        str, typer.Option("--sizes", help="sizes: 1K,12K or 1K..4M, every power of two (collectives: 1K..1M)")
     ] = "",
-    whole: Annotated[
-        bool, typer.Option("--whole", help="sizes of collectives are of the whole buffer; a block is its part")
+    total_bytes: Annotated[
+        bool, typer.Option("--total-bytes", help="sizes of collectives are of the whole buffer; a block is its part")
     ] = False,
     policy: Annotated[
         str, typer.Option(help="where NICs put incoming bytes: payload-l3,ddio:ways=4, or all; see --list")
     ] = "all",
-    memory_slowdown: Annotated[
-        str, typer.Option(help="how many times as slow memory is as the machine describes: 1,2.5,5,7.5")
-    ] = "1",
+    memory_slowdown: Annotated[str, typer.Option(help="memory slowdown factors, e.g. 1,7.5")] = "1",
     sweep: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,8 +78,8 @@ def command(
     apart: Annotated[
         bool,
         typer.Option(
-            "--apart",
-            help="a run for each policy, so that none sets the order of another's messages; in a folder of its own",
+            "--independent-runs",
+            help="simulate each policy in a run of its own (slower, more accurate); needs another --out folder",
         ),
     ] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="processes (default: one per core)")] = None,
@@ -98,22 +96,23 @@ def command(
 
     Every node has its caches, DRAM and NIC, and every rank runs MPICH's algorithms. A policy says where NICs put
     incoming bytes: `memory` is the base that others are compared with. All policies and memory speeds see the same
-    calls, in the order of the base with the fastest memory, unless policies run --apart. The table shows how much less
-    time each policy takes than the base, in the mean of the repetitions.
+    calls, in the order of the base with the fastest memory, unless there are --independent-runs. The table shows how
+    much less time each policy takes than the base, in the mean of the repetitions.
 
     Sizes are those that MPI calls take: the message of a bcast, a reduce and an allreduce, and one rank's block of
-    others. With --whole they are of the whole buffer: a bcast and an allgather of one size then move the same bytes.
+    others. With --total-bytes they are of the whole buffer: a bcast and an allgather of one size then move the same
+    bytes.
 
     Ctrl-C keeps what is done if there is an --out folder; the same command goes on from there. That folder is a
     profile: `nearfield show`, `diff` and `report` read it.
 
     Examples:
 
-      nearfield simulate bcast --on epyc-9755 --policy payload-l3 --bytes 1K..4M
+      nearfield simulate bcast --on epyc-9755 --policy payload-l3 --sizes 1K..4M
 
-      nearfield simulate allreduce --on grace --sweep memory.latency_ns=80..200 --bytes 64K --csv
+      nearfield simulate allreduce --on grace --sweep memory.latency_ns=80..200 --sizes 64K --csv
 
-      nearfield simulate bcast allgather alltoall --nodes 16,64 --whole --bytes 64K --out collectives
+      nearfield simulate bcast allgather alltoall --nodes 16,64 --total-bytes --sizes 64K --out collectives
 
       nearfield simulate allreduce --on my-cluster.toml --policy ddio,ddio:ways=4 --memory-slowdown 1,2
 
@@ -145,7 +144,7 @@ def command(
         slowdowns=tuple(parse_factors(memory_slowdown)),
         ranks_per_node=each,
         repetitions=repetitions,
-        whole=whole,
+        whole=total_bytes,
         apart=apart,
     )
     sweeps = [parse_sweep(text, machine) for text in sweep or ()]

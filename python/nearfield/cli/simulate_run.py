@@ -55,15 +55,21 @@ def command(
     ] = None,
     apart: Annotated[
         bool,
-        typer.Option("--apart", help="a run for each policy and memory speed, with an order of events of its own"),
+        typer.Option("--independent-runs", help="simulate each policy and memory speed in a run of its own (slower)"),
     ] = False,
     mpi: Annotated[
         bool, typer.Option("--mpi", help="on the processes of `mpiexec ...`, each with a part of the nodes")
     ] = False,
-    as_observed: Annotated[
-        bool, typer.Option("--as-observed", help="what MPI leaves to time goes as on this host, not as simulated")
+    replay_outcomes: Annotated[
+        bool,
+        typer.Option(
+            "--replay-outcomes",
+            help="replay nondeterministic MPI outcomes as recorded, instead of letting the simulator decide",
+        ),
     ] = False,
-    wtime: Annotated[bool, typer.Option("--wtime", help="MPI_Wtime returns simulated seconds to COMMAND")] = False,
+    virtual_wtime: Annotated[
+        bool, typer.Option("--virtual-wtime", help="MPI_Wtime of COMMAND returns simulated seconds")
+    ] = False,
     valgrind: Valgrind = False,
     keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="keep the trace of COMMAND there, too")] = None,
     out: Annotated[
@@ -77,9 +83,9 @@ def command(
     Every rank makes its own loads and stores in its node's caches and calls MPI as it does on this host; the simulated
     MPI sends its messages by MPICH's algorithms. What MPI leaves open, such as the sender of a receive from any source,
     the simulation decides for a COMMAND that runs meanwhile, by the first policy at the first speed; in a TRACE it goes
-    as it did then. How many outcomes another policy or speed would have decided otherwise is told if it is more than
-    1 %. All policies and speeds share one run; --apart has one for each, and runs a COMMAND once for each. Arithmetic
-    is counted in the program's machine code.
+    as it did then. Warns if more than 1 % of nondeterministic outcomes would differ under another policy or memory
+    speed. All policies and speeds share one run; with --independent-runs there is one for each, and a COMMAND runs once
+    for each. Arithmetic is counted in the program's machine code.
 
     The first table shows the time of the rank that takes longest, the second one where the ranks' time goes by the base
     policy, and what other policies save there.
@@ -104,15 +110,17 @@ def command(
         ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, apart, out, as_json
     )
     what = what or []
-    course = Course(asks=not as_observed, clock=wtime)
+    course = Course(asks=not replay_outcomes, clock=virtual_wtime)
     live = is_command(what) and not (valgrind or mpi)
-    if wtime and (as_observed or not live):
-        raise UsageError("--wtime is for a command that asks its simulation", "leave out --as-observed and --valgrind")
+    if virtual_wtime and (replay_outcomes or not live):
+        raise UsageError(
+            "--virtual-wtime is for a command that asks its simulation", "leave out --replay-outcomes and --valgrind"
+        )
     if mpi:
         _on_shards(asked, what, valgrind)
-    elif live and apart and not as_observed:
+    elif live and apart and not replay_outcomes:
         if keep or out:
-            raise UsageError("--apart runs the command several times", "--keep and --out are for one run")
+            raise UsageError("--independent-runs runs the command several times", "--keep and --out are for one run")
         from nearfield.cli.replay_tables import runs_as_dict, show_runs
 
         runs = simulate_apart(what, _choose(asked, Alone()), course)

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, UsageError
-from nearfield.base.units import format_bytes, format_span, parse_bytes
+from nearfield.base.units import format_bytes, format_span, parse_bytes, parse_share
 from nearfield.cli import complete
 from nearfield.rules import paths
 from nearfield.rules.criterion import MIN_GAIN
@@ -20,6 +20,8 @@ from nearfield.ui.terminal import Column, Table, Terminal, err
 if TYPE_CHECKING:
     from nearfield.cli.tune_session import Asked
     from nearfield.rules.schema import Rules, RuleTable
+
+MAX_REGRESSION = 0.9  # a rule that makes a size ten times as slow is none
 
 
 def command(
@@ -58,9 +60,9 @@ def command(
         str, typer.Option(help="Shared memory per rank that a rule may cost.", metavar="BYTES")
     ] = "64MiB",
     ranks_per_node: Annotated[int | None, typer.Option(help="For --memory (default: one per core).", min=2)] = None,
-    never_below: Annotated[
-        float, typer.Option(help="The share of stock's speed that every size keeps if others gain.", min=0.1, max=1)
-    ] = MIN_GAIN,
+    max_regression: Annotated[
+        str, typer.Option(help="How much slower than the baseline a size may be if others gain.", metavar="SHARE")
+    ] = f"{1 - MIN_GAIN:.0%}",
     sizes: Annotated[str, typer.Option(help="Only these message sizes, e.g. 8,4KiB,1MiB.")] = "",
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Try every combination of a grid, however long it takes.")
@@ -79,7 +81,7 @@ def command(
     If it gains, the shared heap copies messages once, in user space (shared_heap = on;
     docs/explanation/shared-heap.md).
 
-    Some settings make long messages much faster and short ones a little slower. `--never-below 0.8` allows that.
+    Some settings make long messages much faster and short ones a little slower. `--max-regression 20%` allows that.
 
     Ctrl-C ends at once. Every finished trial is kept beside the rules, in FILE.trials, until the rules are complete;
     `--resume` goes on from there, and `--resume --confirm-best` makes rules of what there is, in less than a minute.
@@ -117,7 +119,7 @@ def command(
         budget_s=budget,
         exhaustive=exhaustive,
         memory_limit_bytes=parse_bytes(memory),
-        never_below=never_below,
+        never_below=_min_gain(max_regression),
         ranks_per_node=ranks_per_node,
         distances=tuple(distance or ()),
         sizes=tuple(sorted({parse_bytes(size) for size in sizes.split(",")})) if sizes else (),
@@ -128,6 +130,14 @@ def command(
         tune_all.run(out or Path(paths.FOLDER), asked, as_json)
     else:
         _tune_one(out or Path(paths.FILE), asked, as_json)
+
+
+def _min_gain(max_regression: str) -> float:
+    """Returns the share of the baseline's speed that every size must keep."""
+    share = parse_share(max_regression)
+    if share > MAX_REGRESSION:
+        raise UsageError(f"--max-regression {max_regression}: at most {MAX_REGRESSION:.0%}")
+    return round(1 - share, 6)
 
 
 def _given(ctx: typer.Context) -> frozenset[str]:

@@ -16,7 +16,7 @@ INTERRUPTED = 130  # as shells say: 128 + SIGINT
 # From the name of an option to the field of Request that it sets.
 _ASKING = {
     "mpi_name": "mpi", "budget": "budget_s", "distance": "distances", "memory": "memory_limit_bytes",
-    "ranks_per_node": "ranks_per_node", "never_below": "never_below", "sizes": "sizes", "exhaustive": "exhaustive",
+    "ranks_per_node": "ranks_per_node", "max_regression": "never_below", "sizes": "sizes", "exhaustive": "exhaustive",
 }  # fmt: skip
 
 
@@ -48,6 +48,8 @@ class Asked:
             now, then = getattr(self.request, field), getattr(request, field)
             if name in self.given and now != then:
                 option = "--" + name.removesuffix("_name").replace("_", "-")
+                if name == "max_regression":
+                    now, then = (f"{1 - share:.6g}" for share in (now, then))
                 raise UsageError(
                     f"cannot resume: {option} was {_told(then)}, and is {_told(now)} now",
                     f"leave {option} out to go on, or start anew with --overwrite",

@@ -3,6 +3,7 @@ probe on the default MPI and include the set-up of the ranks."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Literal
@@ -13,6 +14,24 @@ from nearfield.base.errors import UsageError
 from nearfield.base.words import suggest
 
 LARGEST_SIZE = (1 << 31) - 1  # MPI counts are ints
+
+
+_FILTER = "A filter is a scenario, a parameter and its values: pingpong:state=reused,fresh."
+
+
+def parse_filter(text: str) -> str:
+    """Returns 'pingpong:state=reused,fresh' as the engine takes it: 'pingpong state reused fresh'. Raises UsageError
+    for anything else."""
+    found = re.fullmatch(r"([\w-]+):([\w-]+)=([^\s,]+(?:,[^\s,]+)*)", text)
+    if not found:
+        raise UsageError(f"--filter {text}: this is no filter", _FILTER)
+    return " ".join([found[1], found[2], *found[3].split(",")])
+
+
+def as_filter(only: str) -> str:
+    """Returns 'pingpong state reused fresh' as `--filter` takes it."""
+    scenario, parameter, *values = only.split()
+    return f"{scenario}:{parameter}={','.join(values)}"
 
 
 @dataclass(frozen=True)
@@ -70,9 +89,7 @@ class Request:
             raise UsageError(f"--budget {self.budget_s:g}: must be more than 0 seconds")
         for which in self.only:
             if len(which.split()) < 3:
-                raise UsageError(
-                    f"--only '{which}'", "it takes a scenario, a parameter and values: 'pingpong state reused'"
-                )
+                raise UsageError(f"'{which}' filters nothing", _FILTER)
         for size in self.sizes:
             if not 1 <= size <= LARGEST_SIZE:
                 raise UsageError(

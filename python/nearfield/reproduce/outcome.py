@@ -79,7 +79,7 @@ class Judged(Table):
     number: tuple[float, float] | None = None
     at: tuple[float, float] | None = None
     shown: Shown | None = None
-    here: Answer | None = Field(default=None, description="by --here; counts for no verdict")
+    here: Answer | None = Field(default=None, description="by --live; counts for no verdict")
     traced: Answer | None = Field(default=None, description="by --trace; counts for no verdict")
 
 
@@ -118,7 +118,7 @@ class JudgedPaper(Table):
 
 
 class Measured(Table):
-    """The machine and the launches by which `--here` measured."""
+    """The machine and the launches by which `--live` measured."""
 
     machine: str
     mpi: str

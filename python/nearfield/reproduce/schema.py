@@ -86,7 +86,8 @@ class HereProfile(Table):
     size_bytes: list[Size] = Field(default_factory=list, description="[]: the scenarios' own")
     quick: list[Size] = Field(default_factory=list, description="sizes with --quick; []: the same")
     only: list[str] = Field(
-        default_factory=list, description="of a scenario only these cases, as `nearfield probe --only` takes them"
+        default_factory=list,
+        description="of a scenario only cases with these values of a parameter: 'pingpong state reused'",
     )
     seconds: float = Field(default=10.0, description="of one launch on two cores; for the estimate and nothing else")
 
@@ -162,7 +163,7 @@ class Statement(Table):
     not_simulated: str | None = Field(default=None, description="why nothing of ours judges it")
     not_counted: str = Field(default="", description="why its verdict is shown, but counts for nothing: it cannot fail")
     why: str = Field(default="", description="a cause, which a reader can check, of what ours does otherwise")
-    here: Here | None = Field(default=None, description="how `reproduce --here` judges it on the reader's machine")
+    here: Here | None = Field(default=None, description="how `reproduce --live` judges it on the reader's machine")
     here_not: str = Field(default="", description="why it cannot be measured on a machine at hand")
 
     @model_validator(mode="after")
@@ -195,7 +196,7 @@ class Paper(Table):
     reading: str = Field(default="", description="what held, what did not and why, in a paragraph without counts")
     profile: dict[str, ProfileRun] = Field(default_factory=dict)
     chosen: list[Choice] = Field(default_factory=list)
-    here: dict[str, HereProfile] = Field(default_factory=dict, description="what `reproduce --here` measures")
+    here: dict[str, HereProfile] = Field(default_factory=dict, description="what `reproduce --live` measures")
     here_not: str = Field(default="", description="why none of its statements can be measured on a machine at hand")
     claim: list[Claim]
 

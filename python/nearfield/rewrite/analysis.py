@@ -243,7 +243,7 @@ class Analyser:
                 elif callee is not None and callee.kind == Kind.FUNCTION_DECL:
                     reason = (
                         f"{call.name} is defined in another file, so what it sends and receives is not known "
-                        "(--link FILE or --compile-commands FOLDER tells where it is)"
+                        "(--extra-source FILE or --compile-commands FOLDER tells where it is)"
                     )
                 yield Refusal(call.line, reason, node.name)
 
@@ -501,7 +501,7 @@ def _apart(names: str) -> str:
 
 
 def _alike(names: str) -> str:
-    return f"--assume-alike {names}" if names else ""
+    return f"--assume-uniform {names}" if names else ""
 
 
 def span_of(region: Region) -> tuple[int, int]:

@@ -3,7 +3,8 @@
 Pieces match only if the sender and the receiver of a message cut it alike. So only an MPI_Sendrecv is cut, which is
 both sides of an exchange; it must send as many elements as it receives, under one tag; their number must be the same
 on all ranks; and no other call of the program may be the other side of its messages, unless that is cut in the same
-way. What a file does not say (values on other ranks, calls in other files) is refused, or taken from --assume-alike."""
+way. What a file does not say (values on other ranks, calls in other files) is refused, or taken from
+--assume-uniform."""
 
 from __future__ import annotations
 

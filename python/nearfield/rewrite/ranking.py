@@ -125,7 +125,7 @@ def expected_gain(transformation: str, region: Region, costs: Costs | None) -> E
         return Expected()
     size = message_bytes(region) or costs.size_bytes
     if not size:
-        return Expected(unknown="the source does not say how long its messages are (--bytes does)")
+        return Expected(unknown="the source does not say how long its messages are (--message-size does)")
     for call in region.calls:
         if call.piece:
             return costs.expected_of_cutting(size, call.piece.elements * call.messages[0].element_bytes)

@@ -180,7 +180,7 @@ class Verifier:
                 return []
             raise UsageError(
                 f"{self._program.source.name} does not compile by {self._inst.name}: {error.message}",
-                "give its flags with --compile-commands, and other files of the program with --link",
+                "give its flags with --compile-commands, and other files of the program with --extra-source",
             ) from error
         cases, failures = [], []
         for arguments in self._program.runs:
@@ -194,7 +194,7 @@ class Verifier:
         if not cases:
             raise UsageError(
                 f"the original program does not run, {failures[0]}",
-                "give arguments with --run, and the folder of its input with --run-in",
+                "give arguments with --run, and the folder of its input with --input-dir",
             )
         self._notes += [f"not compared, since the original fails, {failure}" for failure in failures]
         return cases

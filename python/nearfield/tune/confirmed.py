@@ -189,7 +189,7 @@ def describe_rejected(trials: Sequence[Trial], never_below: float) -> str:
     mean, (pattern, size), trial = max(little, key=lambda one: one[0])
     worst = trial.gains[pattern, size].value
     return (
-        f"about {mean:.1f}x over all sizes with --never-below {math.floor(20 * worst - 0.5) / 20:.2f}: "
+        f"about {mean:.1f}x over all sizes with --max-regression {1 - math.floor(20 * worst - 0.5) / 20:.0%}: "
         f"{pattern} of {format_bytes(size)} would be at {worst:.2f}"
     )
 

@@ -16,7 +16,7 @@ from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, NearfieldError, ProfileError
 from nearfield.base.files import os_errors_as_profile_errors
 from nearfield.measure.live.session import Listener, probe
-from nearfield.measure.request import Request
+from nearfield.measure.request import Request, as_filter
 from nearfield.measure.work import Work
 from nearfield.profile import Profile
 from nearfield.reproduce.here.answers import Live
@@ -128,7 +128,7 @@ def _launch(folder: Path, name: str, base: Request, *, seconds: float, **asked: 
     ]
     words += ["--sizes", ",".join(map(str, request.sizes))] if request.sizes else []
     words += ["--hostfile", request.hostfile] if request.hostfile else []
-    words += [word for which in request.only for word in ("--only", which)]
+    words += [word for which in request.only for word in ("--filter", as_filter(which))]
     return Launch(folder, replace(request, command=shlex.join(["nearfield", *words])), name, seconds)
 
 

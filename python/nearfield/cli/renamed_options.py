@@ -1,0 +1,73 @@
+"""Options that have another name now. For one release, the old name still works and prints a one-line notice.
+
+An option leaves this table when the release after the one that renamed it is made.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+
+class Renamed(NamedTuple):
+    """The new name of an option, and how a value of the old one is written now."""
+
+    name: str
+    convert: Callable[[str], str] = str
+
+
+def _as_regression(share: str) -> str:
+    """Returns the loss that leaves a share of the baseline's speed: '0.8' as '20%'."""
+    try:
+        return f"{100 * (1 - float(share)):.6g}%"
+    except ValueError:
+        return share  # which the new option refuses
+
+
+def _as_filter(words: str) -> str:
+    """Returns 'pingpong state reused' as 'pingpong:state=reused'."""
+    scenario, _, rest = words.partition(" ")
+    parameter, _, values = rest.partition(" ")
+    return f"{scenario}:{parameter}={','.join(values.split())}"
+
+
+RENAMED: dict[str, dict[str, Renamed]] = {
+    "advise": {"--least": Renamed("--min-loss")},
+    "probe": {"--only": Renamed("--filter", _as_filter)},
+    "reproduce": {"--here": Renamed("--live"), "--here-only": Renamed("--live-only")},
+    "rewrite": {
+        "--assume-alike": Renamed("--assume-uniform"),
+        "--bytes": Renamed("--message-size"),
+        "--run-in": Renamed("--input-dir"),
+        "--link": Renamed("--extra-source"),
+    },
+    "simulate": {
+        "--apart": Renamed("--independent-runs"),
+        "--whole": Renamed("--total-bytes"),
+        "--bytes": Renamed("--sizes"),
+    },
+    "simulate run": {
+        "--apart": Renamed("--independent-runs"),
+        "--as-observed": Renamed("--replay-outcomes"),
+        "--wtime": Renamed("--virtual-wtime"),
+    },
+    "tune": {"--never-below": Renamed("--max-regression", _as_regression)},
+}
+
+
+def with_current_names(ctx: Any, command: Any, words: Iterable[str]) -> list[str]:
+    """Returns the words of a command line with the current names of all options. `command` is the verb's click command,
+    which says which options take a value, and `ctx` its context. The words of a program that the verb starts stay."""
+    renamed = RENAMED.get(ctx.info_name, {})
+    with_value = {name for option in command.params for name in option.opts if not getattr(option, "is_flag", True)}
+    rest, current = list(words), []
+    while rest and rest[0] != "--" and (rest[0].startswith("-") or ctx.allow_interspersed_args):
+        name, equals, value = rest.pop(0).partition("=")
+        new = renamed.get(name, Renamed(name))
+        values = [value] if equals else [rest.pop(0)] if new.name in with_value and rest else []
+        if name in renamed:
+            print(f"nearfield: {name} is called {new.name} now; the old name will go", file=sys.stderr)
+            values = [new.convert(value) for value in values]
+        current += [f"{new.name}={values[0]}"] if equals else [new.name, *values]
+    return current + rest
