@@ -68,10 +68,10 @@ def set_up(
     """Runs the command, says every few seconds what it does, and returns its exit code. If that is not 0, it says the
     last lines that the command wrote."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    begun = told_at = clock()
-    now = told = "starting"
+    begun = reported_at = clock()
+    now = reported = "starting"
     with (
-        log.open("w", encoding="utf-8") as kept,
+        log.open("w", encoding="utf-8") as log_file,
         subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             errors="replace",
@@ -80,11 +80,11 @@ def set_up(
         assert process.stdout
         for line in lines_or_silence(process.stdout, POLL_S):
             if line is not None:
-                kept.write(line + "\n")
+                log_file.write(line + "\n")
                 now = doing(line) or now
-            if clock() - told_at >= (NEWS_S if now != told else SILENT_S):
+            if clock() - reported_at >= (NEWS_S if now != reported else SILENT_S):
                 say(f"  {now} ({clock() - begun:.0f} s)")
-                told, told_at = now, clock()
+                reported, reported_at = now, clock()
     if process.returncode:
         last = log.read_text(encoding="utf-8").splitlines()[-LAST_LINES:]
         say(

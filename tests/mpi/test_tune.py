@@ -140,5 +140,5 @@ def test_a_rule_is_measured_at_other_distances(installation: Installation) -> No
     rule = RuleTable(distance=other, pair="0-1", parameters=settings, memory_per_rank_bytes=0, at_ranks_per_node=2)
     tuning = Tuning(Request(sizes=(8, 16 << 10)), Listener())
     with PairedBenchmark(installation, mpi.program(installation), topology, pair, knobs) as benchmark:
-        tuning._measure_elsewhere(benchmark, distance, [rule])
+        tuning._measure_other_distances(benchmark, distance, [rule])
     assert 0.1 < rule.elsewhere[distance] < 10

@@ -68,16 +68,16 @@ class Application:
 def cached_launch_plan(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> Application:
     """Returns what to set for this command: nothing but a warning if rules depend on the cores' place and these moved.
     Raises errors if the rules are not for it."""
-    question = _question(argv, rules, force, mpi_name)
-    kept = disk_cache.get("run", question) if question else None
-    if kept:
-        plan = Plan(**kept)
+    key = _cache_key(argv, rules, force, mpi_name)
+    stored = disk_cache.get("run", key) if key else None
+    if stored:
+        plan = Plan(**stored)
     else:
         from nearfield.apply.plan import planned
 
         plan, depends_on = planned(argv, rules, force, mpi_name)
-        if question and depends_on is not None:
-            disk_cache.put("run", question, vars(plan), [*depends_on, *plan.files()])
+        if key and depends_on is not None:
+            disk_cache.put("run", key, vars(plan), [*depends_on, *plan.files()])
     warnings: list[str] = []
     if not force and plan.flags:
         from nearfield.apply.distance_check import RecordedLatency, changed_distance
@@ -118,7 +118,7 @@ def merge_environment(plan: Plan, here: Mapping[str, str]) -> Application:
     return made
 
 
-def _question(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> list[Any] | None:
+def _cache_key(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> list[Any] | None:
     """Returns all that the answer depends on; None if there can be no answer."""
     path = rules or default_rules()
     written = [[str(file), disk_cache.file_signature(file)] for file in rules_files(path)]

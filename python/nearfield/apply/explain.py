@@ -226,12 +226,12 @@ def _memory(seen: Sequence[Report]) -> list[str]:
 
 
 def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
-    apart, unshared = (sum(one.ways[way][0] for one in seen) for way in ("kernel_not_in_heap", "kernel_not_shared"))
+    outside, unshared = (sum(one.ways[way][0] for one in seen) for way in ("kernel_not_in_heap", "kernel_not_shared"))
     messages = counted(sum(report.messages for report in seen), "message")
     said = []
-    if apart:
+    if outside:
         said.append(
-            f"{apart} of {messages} came from memory outside the heap (stack, static data, another allocator, blocks "
+            f"{outside} of {messages} came from memory outside the heap (stack, static data, another allocator, blocks "
             f"shorter than {_size(shortest)}): the kernel copied them, as in stock."
         )
     if unshared:

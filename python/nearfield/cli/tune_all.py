@@ -117,7 +117,7 @@ def summary(results: Results) -> Table:
             table.add_row(escape(name), "", "", f"[red]failed:[/red] {escape(result.message)}")
             continue
         for undecided in result.undecided:
-            table.add_row(escape(name), undecided.distance, "not decided", escape(undecided.told))
+            table.add_row(escape(name), undecided.distance, "not decided", escape(undecided.explanation))
         for rule in result.rule:
             if not rule.parameters:
                 verdict = f"the defaults are best ({rule.reason})"

@@ -121,14 +121,14 @@ def joint_gain(cases: Sequence[Sequence[Pair]]) -> Gain:
     all its cases alike, by where its memory happens to lie, so the interval comes from the means of the launches."""
     gains = [median_gain(pairs) for pairs in cases]
     mean = geometric_mean(gains)
-    apart: dict[int, list[float]] = defaultdict(list)  # by launch: the logarithms by which its cases differ from usual
-    for pairs, usually in zip(cases, gains, strict=True):
+    deviations: dict[int, list[float]] = defaultdict(list)  # by launch: log ratios of its cases to their medians
+    for pairs, typical in zip(cases, gains, strict=True):
         for launch in {pair.launch for pair in pairs}:
             ratio = median(pair.stock / pair.other for pair in pairs if pair.launch == launch)
-            apart[launch].append(math.log(ratio / usually.value))
-    if len(apart) < MIN_LAUNCHES:
+            deviations[launch].append(math.log(ratio / typical.value))
+    if len(deviations) < MIN_LAUNCHES:
         return mean
-    ratios = [mean.value * math.exp(fmean(differences)) for differences in apart.values()]
+    ratios = [mean.value * math.exp(fmean(differences)) for differences in deviations.values()]
     found = _native.paired_ratio([1.0] * len(ratios), ratios)
     return Gain(found.value, found.low, found.high, found.n)
 

@@ -203,17 +203,17 @@ def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:
     for file in knob_files():
         if carried_by_ucx != (file.family == "ucx"):
             continue
-        its_own = file.family == family and _within(version, file.since, file.before)
-        if carried_by_ucx or (its_own and (transport or "").startswith(file.transport)):
+        is_exact = file.family == family and _within(version, file.since, file.before)
+        if carried_by_ucx or (is_exact and (transport or "").startswith(file.transport)):
             return file
     raise MpiError(
         f"nearfield knows no parameters of {family} {version}, transport {transport or 'unknown'}",
-        f"known are: {', '.join(map(_told, knob_files()))}; what carries messages here says: "
+        f"known are: {', '.join(map(_describe, knob_files()))}; what carries messages here says: "
         f"{own_command.line('mpi', '--build')}",
     )
 
 
-def _told(file: KnobFile) -> str:
+def _describe(file: KnobFile) -> str:
     """Returns in words which MPIs a file of knobs is for."""
     if file.family == "ucx":
         return "any MPI whose messages UCX carries, such as MPICH 4.0 of Debian (ucx)"

@@ -103,8 +103,8 @@ class RuleTable(Table):
         if not self.apart:
             return ""
         places = ", ".join(f"{one.flag_ns:.0f} ns in {one.share:.0%} of the time" for one in self.apart)
-        told = f"the cores moved (a virtual machine?): a flag took {places}"
-        return f"{told}; the rule is for {self.flag_ns:.0f} ns" if self.flag_ns else told
+        moved = f"the cores moved (a virtual machine?): a flag took {places}"
+        return f"{moved}; the rule is for {self.flag_ns:.0f} ns" if self.flag_ns else moved
 
     def briefly_confirmed(self) -> str:
         """Returns in words that the intervals of the gains come from too few launches; empty if they do not."""
@@ -125,10 +125,10 @@ class RuleTable(Table):
     def promise(self) -> str:
         """Returns in words the promise about all sizes, and the patterns that are slower all the same."""
         least = self.never_below
-        kept = "no size was found " + ("slower" if least >= MIN_GAIN else f"below {least:.2f} of stock's speed")
+        promise = "no size was found " + ("slower" if least >= MIN_GAIN else f"below {least:.2f} of stock's speed")
         points = (f"{p.pattern} of {format_bytes(p.size_bytes)} ran at {p.gain.value:.2f}" for p in self.slower())
         slower = " and ".join(points)
-        return f"{kept} over all patterns together, but {slower} of stock's speed" if slower else kept
+        return f"{promise} over all patterns together, but {slower} of stock's speed" if slower else promise
 
     def slower(self) -> list[PointTable]:
         """Returns the points that are slower: a pattern at a size where other patterns gain, or what was allowed."""
@@ -159,12 +159,12 @@ class UndecidedTable(Table):
     seen: str = ""
 
     @property
-    def told(self) -> str:
+    def explanation(self) -> str:
         """Returns in words why nothing is decided, and what was seen."""
         return "; ".join(filter(None, [self.reason, self.seen]))
 
     def __str__(self) -> str:
-        return f"{self.distance}: not decided: {self.told}"
+        return f"{self.distance}: not decided: {self.explanation}"
 
 
 class MpiTable(Table):
@@ -224,7 +224,7 @@ class Rules(Table):
         return find_knobs(self.mpi.family, self.mpi.version, self.mpi.transport)
 
     def busy(self) -> str:
-        """Returns in words that others kept the machine busy; empty if they did not."""
+        """Returns in words that other programs used the machine; empty if they did not."""
         if self.busy_share <= BUSY_SHARE:
             return ""
         return f"other programs took {self.busy_share:.0%} of the cores' time while this was measured"
@@ -326,8 +326,8 @@ def _those(folder: Path, wanted: Callable[[Rules], bool]) -> list[tuple[Path, Ru
 
 
 def _listed(folder: Path) -> str:
-    told = [f"{rules.mpi.family} {rules.mpi.version} ({file.name})" for file, rules in _those(folder, bool)]
-    return ", ".join(told) or "none"
+    found = [f"{rules.mpi.family} {rules.mpi.version} ({file.name})" for file, rules in _those(folder, bool)]
+    return ", ".join(found) or "none"
 
 
 def load_rules(path: Path) -> Rules:

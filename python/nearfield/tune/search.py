@@ -177,12 +177,16 @@ class Search:
         for number in range(10_000):
             if deadline.over():
                 return
-            asked = study.ask()
-            settings = satisfy(self._benchmark.knobs, _suggest(self._benchmark.knobs, asked, self._sizes_of_heap))
-            trial = self._try(settings, "model" if number < len(first) else "search", asked)
+            optuna_trial = study.ask()
+            settings = satisfy(
+                self._benchmark.knobs, _suggest(self._benchmark.knobs, optuna_trial, self._sizes_of_heap)
+            )
+            trial = self._try(settings, "model" if number < len(first) else "search", optuna_trial)
             self.untried -= number < len(first) and trial.state != "starved"
             failed = trial.state in ("unfit", "refused", "starved")
-            study.tell(asked, None if failed else trial.score, state=optuna.trial.TrialState.FAIL if failed else None)
+            study.tell(
+                optuna_trial, None if failed else trial.score, state=optuna.trial.TrialState.FAIL if failed else None
+            )
 
     def run_grid(self, deadline: Deadline) -> bool:
         """Tries every combination of the knobs' grids, as OTPO does. Returns False if the time was over before, or if
@@ -260,19 +264,19 @@ class Search:
         trial.state, trial.reason, trial.score = "unfit", reason, float("-inf")
         self._on_trial(trial)
 
-    def _try(self, settings: Settings, origin: Origin, asked: optuna.Trial | None = None) -> Trial:
+    def _try(self, settings: Settings, origin: Origin, optuna_trial: optuna.Trial | None = None) -> Trial:
         """Returns the outcome of these settings, which are measured unless it is known. If other programs kept them
         from running, it stays unknown."""
         key = settings_key(settings)
         if key not in self._known:
-            trial = self._measure(Trial(settings, origin), asked)
+            trial = self._measure(Trial(settings, origin), optuna_trial)
             if trial.state == "starved":
                 return trial
             self._known[key] = trial
             self._on_trial(trial)
-        elif asked and (gains := self._known[key].gains):
+        elif optuna_trial and (gains := self._known[key].gains):
             looked = {case: gain for case, gain in gains.items() if case[1] in self._initial_cases()}
-            asked.report(score(looked or gains, self._never_below), 0)  # the score by which others are left
+            optuna_trial.report(score(looked or gains, self._never_below), 0)  # the score by which others are left
         return self._known[key]
 
     def _initial_cases(self) -> set[int]:
@@ -286,7 +290,7 @@ class Search:
         refused = trial.state == "measured" and violations(trial.gains, self._never_below - BORDERLINE)
         return score(trial.gains, self._never_below) - (REFUSAL if refused else 0.0)
 
-    def _measure(self, trial: Trial, asked: optuna.Trial | None) -> Trial:
+    def _measure(self, trial: Trial, optuna_trial: optuna.Trial | None) -> Trial:
         if reason := self.rejection_reason(trial.settings):
             trial.state, trial.reason = "refused", reason
             return trial
@@ -296,9 +300,9 @@ class Search:
                 looked = self._initial_cases()
                 comparison.measure(1, [case for case in comparison.cases if case[1] in looked])
                 trial.score = score(comparison.gains(), self._never_below)
-                if asked:
-                    asked.report(trial.score, 0)
-                    if asked.should_prune():
+                if optuna_trial:
+                    optuna_trial.report(trial.score, 0)
+                    if optuna_trial.should_prune():
                         trial.state, trial.gains = "left", comparison.gains()
                         return trial
                 comparison.measure(1, [case for case in comparison.cases if case[1] not in looked])
@@ -342,7 +346,7 @@ def settings_key(settings: Settings) -> tuple[tuple[str, Value], ...]:
     return tuple(sorted(settings.items()))
 
 
-def _suggest(knobs: KnobFile, asked: optuna.Trial, sizes: Settings) -> Settings:
+def _suggest(knobs: KnobFile, optuna_trial: optuna.Trial, sizes: Settings) -> Settings:
     """Returns the settings that Optuna suggests. `sizes` holds the knobs of that type, which are not searched."""
     settings: Settings = {}
     for knob in knobs.knob:
@@ -350,9 +354,9 @@ def _suggest(knobs: KnobFile, asked: optuna.Trial, sizes: Settings) -> Settings:
         if knob.type == "sizes":
             settings[knob.name] = sizes.get(knob.name, knob.default)
         elif knob.type == "choice":
-            settings[knob.name] = str(asked.suggest_categorical(knob.name, choices))
+            settings[knob.name] = str(optuna_trial.suggest_categorical(knob.name, choices))
         else:  # a place among the powers of two, so that near ones are known to be alike
-            settings[knob.name] = choices[asked.suggest_int(knob.name, 0, len(choices) - 1)]
+            settings[knob.name] = choices[optuna_trial.suggest_int(knob.name, 0, len(choices) - 1)]
     return settings
 
 

@@ -45,7 +45,7 @@ from nearfield.tune.trial_log import BeginLine, LaunchLine, RuleLine, TrialLine,
 SEARCHED_BY, PLAYED_OFF_BY = 0.45, 0.6  # the share of a distance's time for the search; the rest confirms
 LATEST = 1.2  # times the planned time: no new launch of a confirmation begins later, if the machine is quiet
 AT_MOST, BUSY_AT_MOST = 2.0, 3.0  # times the planned time: everything is ended then, also on a busy machine
-TRIAL_S, ELSEWHERE_S = 2.0, 3.0  # about, for a combination and for a rule elsewhere, with the Open MPI wheel
+TRIAL_S, OTHER_DISTANCE_S = 2.0, 3.0  # about, for a combination and for a rule elsewhere, with the Open MPI wheel
 ENDING_S = 40.0  # for the jobs of a distance to end: 32 s were seen beside six processes that spin on two cores
 BUILD_S = 60.0  # about, to build the engine for an MPI
 PHASES = ("searching", "playing off", "confirming")
@@ -105,7 +105,7 @@ class Tuning:
                 undecided.append(verdict)
         for distance, pair in pairs.items() if len(pairs) > 1 else ():
             with PairedBenchmark(inst, engine, topology, pair, knobs) as benchmark:
-                self._measure_elsewhere(benchmark, distance, rules)
+                self._measure_other_distances(benchmark, distance, rules)
         return Rules(
             schema_version=1,
             nearfield=nearfield.__version__,
@@ -175,7 +175,7 @@ class Tuning:
         confirmed = (1 - PLAYED_OFF_BY) * share * len(left) + PLAYED_OFF_BY * share * (len(left) - len(searches))
         seconds = dict(zip(PHASES, (searching, played_off, confirmed), strict=True))
         others = len(distances) * (len(distances) - 1)
-        return {**seconds, ELSEWHERE: others * ELSEWHERE_S} if others else seconds
+        return {**seconds, ELSEWHERE: others * OTHER_DISTANCE_S} if others else seconds
 
     def _searching_s(self, knobs: KnobFile, distance: str, share: float) -> float:
         """Returns how long a distance is searched in all sittings. That is its share of the budget, or for a whole grid
@@ -195,12 +195,12 @@ class Tuning:
             raise MeasurementError("tune needs two cores to send messages between; there is one")
         return {d: pair for d, pair in there.items() if d in (self.request.distances or there)}
 
-    def _measure_elsewhere(self, benchmark: PairedBenchmark, distance: str, rules: list[RuleTable]) -> None:
+    def _measure_other_distances(self, benchmark: PairedBenchmark, distance: str, rules: list[RuleTable]) -> None:
         """Measures the other distances' rules at this one, for MPIs that take one set for all pairs."""
         others = [rule for rule in rules if rule.distance != distance and rule.parameters]
-        benchmark.until = time.monotonic() + self._at_most * len(others) * ELSEWHERE_S
+        benchmark.until = time.monotonic() + self._at_most * len(others) * OTHER_DISTANCE_S
         if others and not self.only_confirms:
-            self.listener.begin(distance, ELSEWHERE, len(others) * ELSEWHERE_S)
+            self.listener.begin(distance, ELSEWHERE, len(others) * OTHER_DISTANCE_S)
         for rule in others:
             if self.only_confirms:
                 return

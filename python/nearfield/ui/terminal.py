@@ -128,9 +128,9 @@ class Table:
     def _drawn(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         headings = any(self.columns[column].heading for column in columns)
         table = RichTable(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold", show_header=headings)
-        for column, its_width in self._widths(columns, options.max_width).items():
+        for column, width_of_column in self._widths(columns, options.max_width).items():
             one = self.columns[column]
-            table.add_column(Text(one.heading), justify="right" if one.right else "left", width=its_width)
+            table.add_column(Text(one.heading), justify="right" if one.right else "left", width=width_of_column)
         for cells, style in self.rows:
             table.add_row(*(cells[column] for column in columns), style=style)
         for line in console.render_lines(table, options, pad=False):
