@@ -260,7 +260,7 @@ def test_stock_that_dies_is_started_anew() -> None:
 
     benchmark.faults = faults
     search = searched(benchmark, [BIG, MANY])
-    assert (trial_of(search, BIG).state, trial_of(search, BIG).reason) == ("unfit", "stock, beside it, dies")
+    assert (trial_of(search, BIG).state, trial_of(search, BIG).reason) == ("unfit", "the baseline beside it dies")
     assert benchmark.started == [{}, BIG, {}, MANY]
     assert search.best_first() == [trial_of(search, MANY)]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Variables that keep their values, to which our libraries are added.
 ADDED_TO = ("LD_PRELOAD", "ASAN_OPTIONS", "OMPI_MCA_mca_base_component_path")
-# Variables on which the answer also depends: they decide which MPIs exist and how components are built.
+# Variables on which the decision also depends: they decide which MPIs exist and how components are built.
 _READ = (
     "PATH", "LD_LIBRARY_PATH", "MPI_HOME", "NEARFIELD_MPIS", "OPAL_PREFIX", "I_MPI_ROOT", "CXXFLAGS", "LDFLAGS",
     "OMPI_CXX", "MPICH_CXX", "I_MPI_CXX", "HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_THISSYSTEM",
@@ -30,7 +30,8 @@ _SOURCES = [Path(__file__).parents[1] / folder for folder in ("apply", "rules", 
 
 
 class Plan:
-    """The variables that rules set for one MPI, before the user's own ones win; it is kept from run to run."""
+    """The variables that rules set for one MPI. It is stored from run to run, before the user's own variables replace
+    some of them."""
 
     def __init__(
         self,
@@ -45,9 +46,7 @@ class Plan:
         self.notes = list(notes)
         self.warnings = list(warnings)
         self.reason = reason  # why the MPI's defaults are best, if they are
-        self.flags = list(
-            flags
-        )  # cores that must be as far apart as they were, each a Flag's values (distance_check.py)
+        self.flags = list(flags)  # the fields of each RecordedLatency that must hold now (distance_check.py)
         self.host = host  # where the rules were made
 
     def files(self) -> list[str]:
@@ -66,8 +65,8 @@ class Application:
 
 
 def cached_launch_plan(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> Application:
-    """Returns what to set for this command: nothing but a warning if rules depend on the cores' place and these moved.
-    Raises errors if the rules are not for it."""
+    """Returns the variables to set for this command. If the rules depend on the core-to-core latency and that has
+    changed, returns a warning only. Raises UsageError or MpiError if the rules are not for this command."""
     key = _cache_key(argv, rules, force, mpi_name)
     stored = disk_cache.get("run", key) if key else None
     if stored:
@@ -91,8 +90,8 @@ def cached_launch_plan(argv: Sequence[str], rules: Path | None, force: bool, mpi
 
 
 def _first_use_notice(plan: Plan) -> list[str]:
-    """Returns a line with the values of rules from another host when they are first used, so that nobody uses another
-    person's file unseen."""
+    """Returns a line with the values of rules from another host at their first use, so that nobody applies another
+    person's file without seeing what it sets."""
     settings = [plan.host, plan.values]
     if not plan.values or plan.host == os.uname().nodename or disk_cache.get("told", settings):
         return []
@@ -102,7 +101,8 @@ def _first_use_notice(plan: Plan) -> list[str]:
 
 
 def merge_environment(plan: Plan, here: Mapping[str, str]) -> Application:
-    """Returns what to set beside an environment. A variable that is already set there stays: the user knows better."""
+    """Returns the variables to add to an environment. A variable that is already set there keeps its value, because the
+    user has set it."""
     made = Application(plan.notes, plan.warnings)
     for name, value in plan.values.items():
         if name in here and name not in ADDED_TO:
@@ -119,7 +119,7 @@ def merge_environment(plan: Plan, here: Mapping[str, str]) -> Application:
 
 
 def _cache_key(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> list[Any] | None:
-    """Returns all that the answer depends on; None if there can be no answer."""
+    """Returns everything on which the decision depends, or None if there is no command or no rules file."""
     path = rules or default_rules()
     written = [[str(file), disk_cache.file_signature(file)] for file in rules_files(path)]
     if not any(stamp for _, stamp in written) or not which(argv[0]):

@@ -1,7 +1,7 @@
-"""Checks whether cores are as far apart as when rules were found; a virtual machine's cores move.
+"""Checks whether core-to-core latencies are those for which rules were found: a virtual machine's cores move.
 
-Rules whose long messages go through the shared heap need no check: it measures the distance while the program runs, and
-copies as is best there."""
+Rules that send long messages through the shared heap need no check: the heap measures the latency while the program
+runs and chooses the copy accordingly."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_BEYOND = 100.0  # no two flags differ by this factor
+_MAX_FACTOR = 100.0  # between two core-to-core latencies
 _ACCURACY = 1.001
 
 
 class RecordedLatency:
-    """The time in ns that a flag took between two cores ("0-1") when rules were found, or 0 if it is not known. Between
-    `least` and `most` the cores count as equally far apart (gains.alike)."""
+    """The latency in ns between two cores ("0-1") when rules were found, or 0 if it is not known. A latency from
+    `least` to `most` counts as the same distance (gains.same_distance)."""
 
     def __init__(self, pair: str, then: float, least: float = 0.0, most: float = 0.0) -> None:
         self.pair, self.then, self.least, self.most = pair, then, least, most
 
     @classmethod
     def of(cls, pair: str, then: float) -> RecordedLatency:
-        borders = [_border(then, beyond) for beyond in (then / _BEYOND, then * _BEYOND)] if then else []
+        borders = [_border(then, beyond) for beyond in (then / _MAX_FACTOR, then * _MAX_FACTOR)] if then else []
         return cls(pair, then, *borders)
 
 
 def _border(then: float, beyond: float) -> float:
-    """Returns the last time between `then` and `beyond` that is alike to `then`."""
-    from nearfield.rules.gains import same_distance  # a slow import; rules are often applied, but this rarely runs
+    """Returns the last latency between `then` and `beyond` that counts as the same distance as `then`."""
+    from nearfield.rules.gains import same_distance  # a slow import; this function runs only when a plan is computed
 
     like = then
     while max(like, beyond) > _ACCURACY * min(like, beyond):
@@ -40,8 +40,8 @@ def _border(then: float, beyond: float) -> float:
 
 
 def changed_distance(flags: Iterable[RecordedLatency]) -> tuple[str, list[str]]:
-    """Returns in words why rules do not hold now, empty if they do, and warnings where it is not known. Takes some
-    milliseconds."""
+    """Measures the latencies, which takes some milliseconds. Returns why the rules do not hold now, or an empty text,
+    and a warning for each pair of cores whose distance is not known."""
     warnings = []
     for flag in flags:
         now = _native.flag_ns(*map(int, flag.pair.split("-"))) if flag.then else 0.0

@@ -1,19 +1,21 @@
-"""Defines what `tune` calls better, and what it refuses, with every threshold of its judgement.
+"""Defines when `tune` accepts a setting and when it rejects one, with every threshold of its judgement.
 
-A setting is measured against stock in cases (a pattern and a message size):
+A setting is compared with the baseline in cases (a pattern and a message size):
 
-- `pingpong`: a message and its answer, at every size from 1 B to four times the last-level cache. A size is slower
-  if this is, whatever the other patterns gain.
-- `stream`: many messages one way; `exchange`: many both ways at once; `use`: a ping-pong with the time to write every
-  message before and to read it afterwards, because a copy that leaves lines in the wrong place is paid for later.
-- `bcast`, `allreduce`, `allgather`, `alltoall` between the two ranks: what is set for messages holds for collectives,
-  too, and must not slow them.
+- `pingpong`: a message and its reply, at every size from 1 B to four times the last-level cache. If a size is slower in
+  this pattern, it counts as slower whatever the other patterns gain.
+- `stream`: many messages one way. `exchange`: many messages both ways at once. `use`: a ping-pong that includes the
+  time to write every message before it is sent and to read it after it has arrived, because a copy that leaves cache
+  lines in the wrong place has a cost later.
+- `bcast`, `allreduce`, `allgather`, `alltoall` between the two ranks: settings for messages also act on collectives,
+  and must not make them slower.
 
 The score of a setting is the mean logarithm of its gains, less its losses (`score`). It is rejected if a size is slower
 (`violations`). It becomes a rule if it significantly gains (`Gain.faster`) and no size is significantly slower
 (`significantly_below`).
-Both are confirmed in several launches (confirm.py), since two launches of the same settings differ by up to a tenth, by
-where their memory happens to lie. Cases that are only probably slower are measured in more launches and reported.
+Both are confirmed in several launches (tune/confirm.py), because two launches of the same settings differ by up to a
+tenth, depending on where their memory is. Cases that are only probably slower are measured in more launches and
+reported.
 """
 
 from __future__ import annotations
@@ -27,16 +29,16 @@ MAIN = "pingpong"
 MESSAGES = (MAIN, "stream", "exchange", "use")
 COLLECTIVES = ("bcast", "allreduce", "allgather", "alltoall")
 
-# The promise, as shares of stock's speed.
+# The promise, as shares of the baseline's speed.
 MIN_GAIN = 0.97  # any size: in ping-pong, and in all patterns together
 MIN_PATTERN_GAIN = 0.9  # one pattern, at a size where the others make up for it
 
-# How measurements are read.
-NOISE = 0.07  # a pair or two may show such a loss where there is none
-BORDERLINE = 0.02  # below the limit: a few pairs cannot decide, confirming can
-MAX_CHANCE_LOSSES = 6  # cases that look slower, of thirty to eighty, may do so by chance
+# How measurements are interpreted.
+NOISE = 0.07  # a loss of this size may appear by chance in one or two pairs
+BORDERLINE = 0.02  # below the limit: a few pairs cannot decide, a confirmation can
+MAX_CHANCE_LOSSES = 6  # of thirty to eighty cases, so many may look slower by chance
 MAX_CREDIBLE = 8.0  # a job that was not running for a while looks a hundred times slower
-MIN_REPORTED_GAIN = 1.05  # the least gain of a range of sizes that is reported
+MIN_REPORTED_GAIN = 1.05  # of a range of sizes
 
 # The search. Costs of losses count in sizes: a loss weighs as if it were at three sizes, beyond noise as if at nine.
 SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
@@ -46,7 +48,7 @@ WORTH, WORTH_SHARE = 0.01, 0.25  # of the score, and of its share: a parameter m
 
 
 def search_cases(sizes: Iterable[int]) -> list[Case]:
-    """Returns the cases in which a search measures every setting."""
+    """Returns the cases in which the search measures every setting."""
     return [(pattern, size) for size in sizes for pattern in MESSAGES]
 
 
@@ -68,12 +70,12 @@ def violations(
     is_below: Callable[[Gain, float], bool] = Gain.below,
     of_sizes: Mapping[int, Gain] | None = None,
 ) -> list[Case]:
-    """Returns the cases that break the promise. If a size is slower in ping-pong or in all its message patterns
-    together, these are the slower ones of its patterns; otherwise they are the patterns and collectives that are slower
-    than even one alone may be.
+    """Returns the cases that break the promise. If a size is slower in ping-pong or in the mean of its message
+    patterns, these are its slower patterns. Otherwise they are the patterns and collectives that are slower than a
+    single one may be.
 
-    `is_below` says how sure that must be. `of_sizes` has the gain of all message patterns of a size together; without
-    it the patterns count as measured independently."""
+    `is_below` decides whether a gain is below a limit. `of_sizes` has the joint gain of all message patterns of a size;
+    without it, the patterns are treated as measured independently."""
     lost = []
     alone_never_below = min(never_below, MIN_PATTERN_GAIN)
     for size in sorted({size for _, size in gains}):
@@ -91,14 +93,14 @@ def violations(
 
 
 def significantly_below(gain: Gain, limit: float) -> bool:
-    """Returns whether a gain is below a limit for certain: its whole interval is, of enough launches. The interval of
-    fewer launches is too narrow, so it must end below the limit by what a few pairs may show of nothing."""
+    """Returns whether a gain is significantly below a limit, that is, whether its whole interval is. The interval of
+    few launches is too narrow, so that it must end below the limit by NOISE."""
     return gain.high < (limit if gain.n >= MIN_CONFIRMING_LAUNCHES else limit - NOISE)
 
 
 def score(gains: Mapping[Case, Gain], never_below: float = MIN_GAIN) -> float:
-    """Returns what a search maximises: the mean log gain over patterns and sizes, less all losses beyond the allowed
-    ones."""
+    """Returns the objective of the search: the mean log gain over patterns and sizes, minus all losses beyond the
+    allowed ones."""
     logs = [math.log(min(max(g.value, 1 / MAX_CREDIBLE), MAX_CREDIBLE)) for g in gains.values()]
     losses = LOSS * _below(logs, never_below) + SURE_LOSS * _below(logs, never_below - NOISE)
     return (math.fsum(logs) - losses) / len(logs)

@@ -1,4 +1,4 @@
-"""Computes what a setting gains over stock from times taken in turn, in pure functions."""
+"""Computes the gain of a setting over the baseline from interleaved times, in pure functions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 from nearfield import _native
 
-# Places of two cores, by the time in ns of a flag between them: hardware threads of one core, or cores that share near
-# caches; cores of one package; cores farther apart, as a virtual machine's host may place them.
+# Borders in ns between the classes of core-to-core latency: hardware threads of one core or cores that share inner
+# caches; cores of one package; cores of different packages, as a virtual machine's host may place them.
 DISTANCE_BORDERS_NS = (35.0, 140.0)
-MIN_LAUNCHES = 3  # from so many on, intervals come from launches, which vary more than pairs
-MIN_CONFIRMING_LAUNCHES = 6  # the fewest whose least and greatest hold the median with 95 % certainty
+MIN_LAUNCHES = 3  # for an interval over launches, which vary more than pairs of one launch
+MIN_CONFIRMING_LAUNCHES = 6  # with fewer, the extremes do not enclose the median with 95 % confidence
 Case = tuple[str, int]  # pattern, size in bytes
 
 
 class Pair(NamedTuple):
-    """Times in ns of stock and of the setting, milliseconds apart, and of a flag between the two cores meanwhile; and
-    the number of the launch of the two jobs."""
+    """Times in ns of the baseline and of the setting, measured milliseconds apart; the core-to-core latency in ns
+    during them; and the number of the launch of the two jobs."""
 
     stock: float
     other: float
@@ -32,8 +32,8 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Gain:
-    """Stock's time over the setting's: above 1 is faster. A median with its 95 % interval over `n` launches, or pairs
-    of times where there were only one or two launches."""
+    """The baseline's time divided by the setting's: above 1, the setting is faster. The median and its 95 % interval
+    over `n` launches, or over pairs of times if there were only one or two launches."""
 
     value: float
     low: float
@@ -41,25 +41,27 @@ class Gain:
     n: int
 
     def below(self, limit: float) -> bool:
-        """Returns whether it is probably below a limit: its value is, and its interval ends at most 3 % above."""
+        """Returns whether the gain is probably below a limit: its value is below, and its interval ends at most 3 %
+        above."""
         return self.value < limit and self.high < 1.03 * limit
 
     @property
     def faster(self) -> bool:
-        """Returns whether it is surely above 1, by twice the measurement's error. Once is not enough, because the best
-        of many looks better than it is: slow-looking ones were measured again, and fast-looking ones were not."""
+        """Returns whether the gain is above 1 by twice the measurement's error. Once is not enough, because the best of
+        many settings looks better than it is: those that looked slow were measured again, those that looked fast were
+        not."""
         return self.low**2 > self.value
 
     def among(self, count: int) -> Gain:
-        """Returns the gain with the interval that it needs if it is picked out of `count` gains for being large: so
-        wide that all their intervals hold together with 95 % (Bonferroni), if errors are normal on a log scale."""
+        """Returns the gain with a simultaneous interval: if the largest of `count` gains is selected, all their
+        intervals together hold with 95 % confidence (Bonferroni), assuming errors that are normal on a log scale."""
         wider = NormalDist().inv_cdf(1 - 0.025 / max(1, count)) / NormalDist().inv_cdf(0.975)
         low, high = (self.value * (end / self.value) ** wider for end in (self.low, self.high))
         return Gain(self.value, low, high, self.n)
 
 
 def median_gain(pairs: Sequence[Pair]) -> Gain:
-    """Returns the gain of a case: the median of its launches' medians, or of all pairs if launches are few."""
+    """Returns the gain of a case: the median of its launches' medians, or of all pairs if there are few launches."""
     launches = [[pair for pair in pairs if pair.launch == launch] for launch in {pair.launch for pair in pairs}]
     if len(launches) >= MIN_LAUNCHES:
         ratios = [median(pair.stock / pair.other for pair in launch) for launch in launches]
@@ -70,19 +72,19 @@ def median_gain(pairs: Sequence[Pair]) -> Gain:
 
 
 def distance_class_of(flag_ns: float) -> int:
-    """Returns the number of the place (PLACES_NS) of two cores, the nearest first."""
+    """Returns the class of a core-to-core latency, counted from the nearest (DISTANCE_BORDERS_NS)."""
     return sum(flag_ns >= border for border in DISTANCE_BORDERS_NS)
 
 
 def same_distance(one_ns: float, other_ns: float) -> bool:
-    """Returns whether two times of a flag are of one place, or too near for a border between them to matter."""
+    """Returns whether two core-to-core latencies are of one class, or differ by at most a quarter."""
     return distance_class_of(one_ns) == distance_class_of(other_ns) or max(one_ns, other_ns) <= 1.25 * min(
         one_ns, other_ns
     )
 
 
 def group_by_distance(pairs: Iterable[Pair]) -> list[list[Pair]]:
-    """Returns groups of pairs with the cores in the same place, the nearest first, without empty groups."""
+    """Returns the pairs grouped by class of core-to-core latency, the nearest first, without empty groups."""
     groups: list[list[Pair]] = [[] for _ in range(len(DISTANCE_BORDERS_NS) + 1)]
     for pair in pairs:
         groups[distance_class_of(pair.flag)].append(pair)
@@ -90,7 +92,7 @@ def group_by_distance(pairs: Iterable[Pair]) -> list[list[Pair]]:
 
 
 def in_dominant_placement(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, list[Pair]]:
-    """Returns the pairs from the place where the cores mostly were, since a virtual machine's cores move. Leaves out
+    """Returns the pairs of the most frequent latency class, because the cores of a virtual machine move. Leaves out
     cases without such pairs."""
     groups = group_by_distance(pair for taken in pairs.values() for pair in taken)
     place = distance_class_of(max(groups, key=len)[0].flag) if groups else 0
@@ -99,13 +101,14 @@ def in_dominant_placement(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, li
 
 
 def dominant_latency(pairs: Mapping[Case, Sequence[Pair]]) -> float:
-    """Returns the ns that a flag mostly took between the cores."""
+    """Returns the median core-to-core latency in the dominant placement, in ns."""
     return median(pair.flag for taken in in_dominant_placement(pairs).values() for pair in taken)
 
 
 def geometric_mean(gains: Iterable[Gain]) -> Gain:
-    """Returns the mean of independent gains. Its interval comes from theirs, as if errors were normal on a log scale;
-    if one is of a single pair, which has no interval, it also covers how the gains differ."""
+    """Returns the geometric mean of independent gains. Its interval is computed from theirs, assuming errors that are
+    normal on a log scale. If a gain is of a single pair, which has no interval, the result also covers how the gains
+    differ. Raises ValueError if there are no gains."""
     logs = [(math.log(g.value), (math.log(g.high) - math.log(g.low)) / 2, g.n) for g in gains]
     if not logs:
         raise ValueError("no gains")
@@ -117,8 +120,8 @@ def geometric_mean(gains: Iterable[Gain]) -> Gain:
 
 
 def joint_gain(cases: Sequence[Sequence[Pair]]) -> Gain:
-    """Returns the geometric mean of the gains of several cases that were measured in the same launches. A launch slows
-    all its cases alike, by where its memory happens to lie, so the interval comes from the means of the launches."""
+    """Returns the geometric mean of the gains of several cases that were measured in the same launches. Where the
+    memory of a launch is affects all its cases alike, so the interval is computed from the means of the launches."""
     gains = [median_gain(pairs) for pairs in cases]
     mean = geometric_mean(gains)
     deviations: dict[int, list[float]] = defaultdict(list)  # by launch: log ratios of its cases to their medians
@@ -143,7 +146,8 @@ class Range:
 
 
 def gain_by_range(cases: Iterable[Case], limits: Sequence[int], mean: Callable[[list[Case]], Gain]) -> list[Range]:
-    """Returns the ranges of sizes between the limits (bytes, ascending). `mean` returns the gain of cases together."""
+    """Returns the gain of each range of sizes between the limits (bytes, ascending). `mean` returns the joint gain of
+    cases."""
     found = []
     cases, borders = list(cases), [0, *limits, math.inf]
     for above, upto in zip(borders, borders[1:], strict=False):
@@ -154,8 +158,9 @@ def gain_by_range(cases: Iterable[Case], limits: Sequence[int], mean: Callable[[
 
 
 def select_gaining_range(gains: Mapping[Case, Gain], least: float) -> Range | None:
-    """Returns the consecutive sizes that gain most, at each of which all patterns together surely gain `least`. Sizes
-    are picked by their gains, so the intervals are those of picks among all sizes."""
+    """Returns the consecutive sizes with the largest gain, at each of which the joint gain of all patterns is
+    significantly above `least`, or None. Sizes are selected by their gains, so their intervals are simultaneous
+    ones."""
     sizes = sorted({size for _, size in gains})
     alone = {size: geometric_mean(g for case, g in gains.items() if case[1] == size) for size in sizes}
     means = {size: one.among(len(sizes)) for size, one in alone.items()}

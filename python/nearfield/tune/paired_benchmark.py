@@ -1,4 +1,4 @@
-"""Measures one setting after another against stock, whose job stays resident, for a search."""
+"""Compares settings with the baseline, whose job stays resident, one after another for a search."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from nearfield.tune.starved import Starved
 
 
 class ReferenceFailed(UnusableSetting):
-    """The champion has failed, not the setting that was measured against it."""
+    """The reference job has failed, not the setting that was compared with it."""
 
 
 class PairedBenchmark:
-    """Two cores of one distance. Use it as a context; its end also ends stock."""
+    """Measurements on two cores of one distance, as a context manager. Leaving it ends the baseline job."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class PairedBenchmark:
     ) -> None:
         self._inst, self._engine, self._topology, self._pair = inst, engine, topology, pair
         self.knobs = knobs
-        self._stock: ResidentJob | None = None
+        self._baseline: ResidentJob | None = None
         self._launches = 0
-        self.all_pairs: list[Pair] = []  # all pairs that were ever measured
-        self.until = math.inf  # the time of the monotonic clock after which nothing is measured
+        self.all_pairs: list[Pair] = []  # of all comparisons
+        self.until = math.inf  # the deadline on the monotonic clock
 
     def __enter__(self) -> PairedBenchmark:
         return self
@@ -50,29 +50,31 @@ class PairedBenchmark:
 
     @contextmanager
     def compare_with_baseline(self, settings: Settings, cases: Sequence[Case]) -> Iterator[Comparison]:
-        """Yields a comparison of these settings, running and checked, with stock. Raises Unfit if they are unusable,
-        and Starved if other programs kept one of the two from running, or the time was over."""
+        """Yields a comparison of the settings with the baseline. Both jobs run, and the data of the new one is checked.
+        Raises UnusableSetting if the settings cannot be used, and Starved if other programs prevented one of the jobs
+        from running or the deadline has passed."""
         sizes = sorted({size for _, size in cases})
-        stock = self._baseline_for(sizes)
+        baseline = self._baseline_for(sizes)
         self._launches += 1
         with self._job(sizes, self._environment(settings)) as other:
-            comparison = Comparison(stock, other, cases, self.all_pairs, self._launches)
+            comparison = Comparison(baseline, other, cases, self.all_pairs, self._launches)
             for case in comparison.cases:
                 other.check(case)
             try:
                 yield comparison
             except Starved:
-                self._end_baseline()  # it may be the one that still owes an answer
+                self._end_baseline()  # its reply may be the missing one
                 raise
             except UnusableSetting as error:
-                if error.job is not stock:
+                if error.job is not baseline:
                     raise
-                self._end_baseline()  # so that the next setting gets a living stock
-                raise UnusableSetting(f"stock, beside it, {error.message}") from error
+                self._end_baseline()  # the next comparison launches another one
+                raise UnusableSetting(f"the baseline beside it {error.message}") from error
 
     @contextmanager
     def reference(self, settings: Settings, cases: Sequence[Case]) -> Iterator[ReferenceJob]:
-        """Yields these settings, resident, for duels with others. Raises ChampionUnfit if they cannot be used."""
+        """Yields a resident job of the settings, with which others are compared. Raises ReferenceFailed if they cannot
+        be used."""
         with ExitStack() as stack:
             try:
                 sizes = sorted({size for _, size in cases})
@@ -82,14 +84,14 @@ class PairedBenchmark:
             yield ReferenceJob(job, settings, cases)
 
     def compare_with_reference(self, reference: ReferenceJob, settings: Settings, passes: int) -> float:
-        """Returns how much better these settings are than the champion, as a score. Raises Unfit if they cannot be
-        used, and ChampionUnfit if the champion fails."""
+        """Returns by how much the settings are better than the reference, as a score. Raises UnusableSetting if they
+        cannot be used, and ReferenceFailed if the reference job fails."""
         cases = reference.cases
-        with self._job(sorted({size for _, size in cases}), self._environment(settings)) as challenger:
+        with self._job(sorted({size for _, size in cases}), self._environment(settings)) as candidate:
             for case in cases:
-                challenger.check(case)
+                candidate.check(case)
             self._launches += 1
-            comparison = Comparison(reference.job, challenger, cases, self.all_pairs, self._launches)
+            comparison = Comparison(reference.job, candidate, cases, self.all_pairs, self._launches)
             try:
                 comparison.measure(passes)
             except UnusableSetting as error:
@@ -107,30 +109,30 @@ class PairedBenchmark:
         return ResidentJob(self._inst, self._engine, self._topology, self._pair, sizes, both, until=lambda: self.until)
 
     def _baseline_for(self, sizes: Sequence[int]) -> ResidentJob:
-        """Returns stock; starts it anew if it lacks some of the sizes."""
-        if self._stock and {size for _, size in self._stock.cases} >= set(sizes):
-            return self._stock
+        """Returns the baseline job. Launches it again if it lacks some of the sizes."""
+        if self._baseline and {size for _, size in self._baseline.cases} >= set(sizes):
+            return self._baseline
         self._end_baseline()
-        self._stock = self._job(sizes, {}).__enter__()
-        return self._stock
+        self._baseline = self._job(sizes, {}).__enter__()
+        return self._baseline
 
     def flag_ns(self) -> float:
-        """Returns the ns of a flag between the two cores now."""
+        """Returns the core-to-core latency of the two cores now, in ns."""
         return _native.flag_ns(*self._pair)
 
     def restart_baseline(self) -> None:
-        """Ends stock, which the next comparison then launches again."""
+        """Ends the baseline job, which the next comparison then launches again."""
         self._end_baseline()
 
     def _end_baseline(self) -> None:
-        if self._stock:
-            self._stock.__exit__(None, None, None)
-            self._stock = None
+        if self._baseline:
+            self._baseline.__exit__(None, None, None)
+            self._baseline = None
 
 
 @dataclass
 class ReferenceJob:
-    """A setting that others must beat."""
+    """A resident job with which other settings are compared."""
 
     job: ResidentJob
     settings: Settings
@@ -138,26 +140,28 @@ class ReferenceJob:
 
 
 class Comparison:
-    """Collects pairs of times of stock and one setting, case by case."""
+    """Collects pairs of times of the baseline and one setting, case by case."""
 
     def __init__(
-        self, stock: ResidentJob, other: ResidentJob, cases: Sequence[Case], everything: list[Pair], launch: int
+        self, baseline: ResidentJob, other: ResidentJob, cases: Sequence[Case], all_pairs: list[Pair], launch: int
     ) -> None:
-        """All pairs are also added to `everything`, and get `launch` as their number."""
-        self._stock, self._other, self._everything, self._launch = stock, other, everything, launch
+        """Adds all pairs to `all_pairs`, too, with `launch` as the number of their launch."""
+        self._baseline, self._other, self._all_pairs, self._launch = baseline, other, all_pairs, launch
         self.cases = cases
         self.found: dict[Case, list[Pair]] = defaultdict(list)
 
     def measure(self, count: int, cases: Iterable[Case] | None = None) -> None:
         """Measures `count` more pairs of each case (default: all cases)."""
         for case in self.cases if cases is None else cases:
-            taken = [p._replace(launch=self._launch) for p in interleaved_pairs(self._stock, self._other, case, count)]
+            taken = [
+                p._replace(launch=self._launch) for p in interleaved_pairs(self._baseline, self._other, case, count)
+            ]
             self.found[case] += taken
-            self._everything += taken
+            self._all_pairs += taken
 
-    def here(self) -> dict[Case, list[Pair]]:
-        """Returns the pairs that count: those taken while the cores were as far apart as mostly."""
+    def counted_pairs(self) -> dict[Case, list[Pair]]:
+        """Returns the pairs that count: those measured in the placement of the cores that was the most frequent."""
         return in_dominant_placement(self.found)
 
     def gains(self) -> dict[Case, Gain]:
-        return {case: median_gain(pairs) for case, pairs in self.here().items()}
+        return {case: median_gain(pairs) for case, pairs in self.counted_pairs().items()}

@@ -1,8 +1,8 @@
-"""Measures jobs of one MPI in turn, which are resident on the same two cores under different settings.
+"""Measures jobs of one MPI alternately, which are resident on the same two cores under different settings.
 
-An MPI reads its parameters once, in MPI_Init, so two settings are two launches; and launches minutes apart differ more
-than settings do. Here each job sleeps (in read() of a FIFO, src/probe/turns.hpp) until its turn, and turns are
-milliseconds apart. The thread that gives turns sleeps while a job measures.
+An MPI reads its parameters once, in MPI_Init, so that two settings need two launches, and launches minutes apart differ
+by more than settings do. Here every job blocks in read() of a FIFO (src/probe/turns.hpp) until it is scheduled, and the
+jobs are scheduled milliseconds apart. The scheduling thread sleeps while a job measures.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from nearfield.rules.criterion import COLLECTIVES
 from nearfield.rules.gains import Case, Pair, same_distance
 from nearfield.tune.starved import Job, OutOfTime, Turn
 
-# How long a job may take to answer, without the time for which it waits for a processor.
+# Limits for the reply of a job, without the time for which it waits for a processor.
 START_LIMIT_S = 20.0
 TURN_LIMIT_S = 10.0
 LAST_TURN_S = 2.0  # for a job to end by itself
 END_LIMIT_S = 20.0
 SCENARIO = "traffic"
 LONG = 32 << 20
-TAKES = 3  # of a pair during which the cores moved
+MAX_ATTEMPTS = 3  # at a pair of times during which the cores moved
 
 
 class UnusableSetting(MeasurementError):
     """The setting cannot be used: MPI does not start, hangs, dies or damages data. The message says which."""
 
-    job: ResidentJob | None = None  # the one that failed of those measured in turn
+    job: ResidentJob | None = None  # which of two jobs failed
 
 
 class Batch(NamedTuple):
-    """The times of repetitions, per message, and of a flag between the two cores before and after them, in ns."""
+    """Times per message of repetitions, and the core-to-core latencies before and after them, in ns."""
 
     samples: list[float]
     flags: list[float]
 
 
 class ResidentJob:
-    """One job; use it as a context. One thread at a time may give turns."""
+    """A job of two ranks under one setting, as a context manager. It is not thread-safe."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class ResidentJob:
         corrupt: bool = False,
         until: Callable[[], float] = lambda: math.inf,
     ) -> None:
-        """`corrupt` damages data on arrival, to test that the check notices it. `until` returns the time of the
-        monotonic clock after which no answer is awaited."""
+        """`corrupt` damages data on arrival, to test that the check notices it. `until` returns the deadline on the
+        monotonic clock after which the job no longer waits for replies."""
         self._inst, self._engine, self._environment = inst, engine, dict(environment)
         self._plan: dict[str, Any] = {
             "cache_bytes": " ".join(map(str, topology.cache_bytes(pair[0]))),
@@ -91,14 +91,14 @@ class ResidentJob:
             fifos = [folder / f"turns.{rank}" for rank in range(len(self._pair))]
             for fifo in (*fifos, folder / "answers"):
                 os.mkfifo(fifo, 0o600)
-            # Open for both, so that opening does not block and a job's end is no end of file.
+            # Opened for reading and writing, so that open() does not block and the end of a job is not an end of file.
             self._commands = [_open_fifo(stack, fifo, os.O_RDWR) for fifo in fifos]
             self._replies = _open_fifo(stack, folder / "answers", os.O_RDWR | os.O_NONBLOCK)
             plan = {**self._plan, "output": folder / "answers", "turns": folder / "turns"}
             text = "".join(f"{key} = {value}\n" for key, value in plan.items())
             (folder / "plan").write_text(text + "".join(f"rank = {cpu}\n" for cpu in self._pair), encoding="utf-8")
             self._thread = threading.Thread(target=self._run, args=(folder / "plan",), daemon=True)
-            stack.callback(self._end_job)  # before it starts, since Ctrl-C may come while it does
+            stack.callback(self._end_job)  # registered before the start, during which Ctrl-C may arrive
             self._thread.start()
             cases = self._read_reply("cases", START_LIMIT_S)["cases"]
             self._job.started()
@@ -111,28 +111,28 @@ class ResidentJob:
 
     def _end_job(self) -> None:
         self._send_command("end")
-        if self._thread.ident is None:  # it has not started yet
+        if self._thread.ident is None:  # the thread has not started
             self._given_up.set()
             return
         try:
             self._thread.join(LAST_TURN_S)
-        finally:  # also after Ctrl-C meanwhile
+        finally:  # also if Ctrl-C interrupts the join
             if self._thread.is_alive():
                 self._given_up.set()
                 self._kill()
-                self._thread.join(END_LIMIT_S)  # a launcher that starts only now is killed, too
+                self._thread.join(END_LIMIT_S)  # `started` kills a launcher that starts only now
 
     def check(self, case: Case) -> None:
-        """Raises Unfit unless data arrives as it was sent."""
+        """Raises UnusableSetting unless data arrives as it was sent."""
         self._send_command(f"check {self.cases[case]}")
         if problem := self._read_reply("checked", TURN_LIMIT_S)["problem"]:
             raise UnusableSetting(f"damages data: {case[0]} of {case[1]} bytes: {problem}")
 
     def run_batch(self, case: Case, repetitions: int) -> Batch:
-        """Returns the times of so many repetitions. Raises Unfit if they do not end."""
+        """Measures a batch of repetitions and returns their times. Raises UnusableSetting if the batch does not end."""
         self._send_command(f"visit {self.cases[case]} {repetitions}")
-        answer = self._read_reply("visit", TURN_LIMIT_S)
-        return Batch(answer["samples"], answer["flag_ns"])
+        reply = self._read_reply("visit", TURN_LIMIT_S)
+        return Batch(reply["samples"], reply["flag_ns"])
 
     def _run(self, plan: Path) -> None:
         def started(pid: int) -> None:
@@ -146,11 +146,11 @@ class ResidentJob:
             self._finished = mpi.run(
                 self._inst, [str(self._engine), str(plan)], len(self._pair), env=self._environment, on_start=started
             )
-        except Exception as error:  # raised where the answer is awaited
+        except Exception as error:  # raised by the thread that waits for the reply
             self._failure = error
 
     def _kill(self) -> None:
-        """Kills the launcher, if there is one; `mpi.run` then ends the ranks."""
+        """Kills the launcher if there is one. `mpi.run` then ends the ranks."""
         if self._launcher:
             with suppress(ProcessLookupError):
                 os.kill(self._launcher, signal.SIGKILL)
@@ -160,15 +160,15 @@ class ResidentJob:
             os.write(descriptor, f"{command}\n".encode())
 
     def _read_reply(self, kind: str, limit_s: float) -> dict[str, Any]:
-        """Returns the next line of that kind, and skips others. Raises Unfit if there is none within the limit, and
-        Starved if other programs are the cause, or the time of the whole tune is over."""
+        """Returns the next reply of a kind and skips other lines. Raises UnusableSetting if there is none within the
+        limit, and Starved if other programs are the cause or the deadline has passed."""
         turn = Turn(self._job, self._job.sample() if self.cases else {})
         while True:
             while b"\n" in self._unread:
                 line, _, self._unread = self._unread.partition(b"\n")
-                answer: dict[str, Any] = json.loads(line)
-                if answer["type"] == kind:
-                    return answer
+                reply: dict[str, Any] = json.loads(line)
+                if reply["type"] == kind:
+                    return reply
             self._check_deadline()
             if not turn.require_progress(limit_s):
                 raise UnusableSetting(
@@ -193,23 +193,23 @@ class ResidentJob:
 
 
 def _open_fifo(stack: ExitStack, fifo: Path, flags: int) -> int:
-    """Returns a descriptor, which the stack closes."""
+    """Opens the FIFO and returns its descriptor, which the stack closes."""
     descriptor = os.open(fifo, flags | os.O_CLOEXEC)
     stack.callback(os.close, descriptor)
     return descriptor
 
 
-def interleaved_pairs(stock: ResidentJob, other: ResidentJob, case: Case, count: int) -> list[Pair]:
-    """Returns so many pairs of times; stock and the other take turns to begin."""
-    return [_pair(stock, other, case, other_first=number % 2 == 1) for number in range(count)]
+def interleaved_pairs(baseline: ResidentJob, other: ResidentJob, case: Case, count: int) -> list[Pair]:
+    """Measures `count` pairs of times. The two jobs alternate in measuring first."""
+    return [_measure_pair(baseline, other, case, other_first=number % 2 == 1) for number in range(count)]
 
 
-def _pair(stock: ResidentJob, other: ResidentJob, case: Case, *, other_first: bool) -> Pair:
-    """Returns the medians of both jobs' repetitions. If the cores moved meanwhile, it measures again."""
+def _measure_pair(baseline: ResidentJob, other: ResidentJob, case: Case, *, other_first: bool) -> Pair:
+    """Returns the medians of both jobs' repetitions. Repeats the measurement if the cores moved during it."""
     repetitions = count_repetitions(case)
-    for _ in range(TAKES):
+    for _ in range(MAX_ATTEMPTS):
         batches: dict[ResidentJob, Batch] = {}
-        for job in (other, stock) if other_first else (stock, other):
+        for job in (other, baseline) if other_first else (baseline, other):
             try:
                 batches[job] = job.run_batch(case, repetitions)
             except UnusableSetting as error:
@@ -218,20 +218,21 @@ def _pair(stock: ResidentJob, other: ResidentJob, case: Case, *, other_first: bo
         flags = [flag for run_batch in batches.values() for flag in run_batch.flags]
         if same_distance(max(flags), min(flags)):
             break
-    stock_ns, other_ns = (_native.quantile(batches[one].samples, 0.5) for one in (stock, other))
-    return Pair(stock_ns, other_ns, max(flags))
+    baseline_ns, other_ns = (_native.quantile(batches[one].samples, 0.5) for one in (baseline, other))
+    return Pair(baseline_ns, other_ns, max(flags))
 
 
 def count_repetitions(case: Case) -> int:
-    """Returns the repetitions of a visit: about two milliseconds' worth, but at least three, so that the median ignores
-    an interruption; and one for very long messages, which take longer than interruptions."""
+    """Returns the number of repetitions in a batch: about two milliseconds' worth, but at least three, so that the
+    median ignores an interruption. Very long messages take longer than interruptions and are sent once."""
     pattern, size = case
     guess_s = count_messages(case) * (5e-7 + size / 5e9)
     return 1 if size > LONG else max(3, min(20, int(2e-3 / guess_s)))
 
 
 def count_messages(case: Case) -> int:
-    """Returns the messages of a repetition, as in src/probe/scenarios/traffic.cpp: 2 a ping-pong, 1 a collective."""
+    """Returns the number of messages in a repetition of src/probe/scenarios/traffic.cpp: two in a ping-pong, one in a
+    collective."""
     pattern, size = case
     if pattern in COLLECTIVES:
         return 1

@@ -71,7 +71,7 @@ def _undecided(one: UndecidedTable) -> Finding:
         topic="tuned",
         title="Tuning has not decided yet",
         statement=f"Between cores of distance {one.distance} it is not known whether other settings are faster: "
-        f"{one.told}.",
+        f"{one.explanation}.",
         level="fact",
         action="Go on with tune --resume when the machine is quiet.",
         weight=FIRST,
