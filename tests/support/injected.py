@@ -1,10 +1,14 @@
-"""Replaces a piece of a module of nearfield.rewrite when it is loaded, by tests/injected_bugs/rewrite.toml."""
+"""Replaces a piece of a module of nearfield when it is loaded, by one of the files of tests/injected_bugs.
+
+As a plugin of pytest (`-p injected`) it injects the mistake of judgement.toml that NEARFIELD_INJECTED_BUG names.
+"""
 
 from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,16 +18,26 @@ from typing import Any
 import tomlkit
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "python" / "nearfield" / "rewrite"
-BUGS: dict[str, dict[str, Any]] = {
-    bug["name"]: bug
-    for bug in tomlkit.parse((ROOT / "tests" / "injected_bugs" / "rewrite.toml").read_text()).unwrap()["bug"]
-}
+PACKAGES = {"rewrite": "rewrite", "judgement": "rules"}  # file of mistakes -> the package that they are in
+Bug = dict[str, Any]
 
 
-def changed(bug: dict[str, Any]) -> str:
+def bugs_of(file: str) -> dict[str, Bug]:
+    """Returns the mistakes of tests/injected_bugs/FILE.toml by name."""
+    listed = tomlkit.parse((ROOT / "tests" / "injected_bugs" / f"{file}.toml").read_text()).unwrap()["bug"]
+    return {bug["name"]: {**bug, "package": PACKAGES[file]} for bug in listed}
+
+
+BUGS = bugs_of("rewrite")
+
+
+def _file_of(bug: Bug) -> Path:
+    return ROOT / "python" / "nearfield" / bug["package"] / bug["file"]
+
+
+def changed(bug: Bug) -> str:
     """Returns the text of the module with the bug."""
-    text = (PACKAGE / bug["file"]).read_text()
+    text = _file_of(bug).read_text()
     assert text.count(bug["old"]) == 1, f"'{bug['old']}' occurs {text.count(bug['old'])} times in {bug['file']}"
     return str(text.replace(bug["old"], bug["new"]))
 
@@ -40,9 +54,9 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, bug: dict[str, Any]) -> None:
-        self._name = f"nearfield.rewrite.{Path(bug['file']).stem}"
-        self._loader = _Loader(self._name, str(PACKAGE / bug["file"]), changed(bug))
+    def __init__(self, bug: Bug) -> None:
+        self._name = f"nearfield.{bug['package']}.{Path(bug['file']).stem}"
+        self._loader = _Loader(self._name, str(_file_of(bug)), changed(bug))
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -55,3 +69,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 def install(name: str) -> None:
     """Makes every later import of the bug's module get the bug."""
     sys.meta_path.insert(0, _Finder(BUGS[name]))
+
+
+if found := os.environ.get("NEARFIELD_INJECTED_BUG"):
+    sys.meta_path.insert(0, _Finder(bugs_of("judgement")[found]))

@@ -12,6 +12,7 @@ from nearfield.rules.criterion import (
     confirmation_cases,
     score,
     search_cases,
+    significantly_below,
     violations,
 )
 from nearfield.rules.gains import Case, Gain, Pair
@@ -54,6 +55,14 @@ def test_a_collective_must_not_be_slower() -> None:
 def test_what_may_be_chance_breaks_no_promise() -> None:
     """Is a case that looks slower, but of which one launch was not, none that is?"""
     assert violations({("pingpong", 8): Gain(0.9, 0.8, 1.01, 3), ("bcast", 8): Gain(0.8, 0.7, 0.95, 3)}) == []
+
+
+def test_a_loss_is_significant_if_its_interval_is_below_the_limit() -> None:
+    """Is the whole interval needed, and of few launches, whose interval is too narrow, more distance from the limit?"""
+    assert significantly_below(Gain(0.90, 0.88, 0.96, 6), 0.97)
+    assert not significantly_below(Gain(0.90, 0.85, 0.98, 6), 0.97)
+    assert not significantly_below(Gain(0.94, 0.93, 0.95, 2), 0.97)
+    assert significantly_below(Gain(0.80, 0.75, 0.85, 2), 0.97)
 
 
 def test_collectives_are_no_gain() -> None:

@@ -173,6 +173,9 @@ def test_what_gains_is_told_by_its_sizes() -> None:
     assert found.gain.value == pytest.approx(math.sqrt(1.3 * 1.4))
     assert select_gaining_range({**gains, ("stream", 64): sure(0.7)}, 1.05).from_bytes == 4
     assert select_gaining_range({("stream", 8): sure(1.04)}, 1.05) is None
+    assert select_gaining_range({("stream", 8): Gain(1.5, 0.9, 2.4, 6)}, 1.05) is None, "it is not significant"
+    long_but_small = {("pingpong", 1 << power): sure(1.1) for power in range(10, 13)}
+    assert select_gaining_range({**gains, ("pingpong", 4): sure(3.0), **long_but_small}, 1.05).from_bytes == 4
 
 
 def test_the_best_of_many_must_be_surer() -> None:
