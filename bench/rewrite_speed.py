@@ -68,7 +68,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
         found = analyse(path, arguments, assume_noalias=ARRAYS)
         total = time.process_time() - start
     functions, lines = text.count("void region_"), text.count("\n")
-    console.print(f"{lines} lines, {functions} functions, {len(found.patches)} patches, {len(found.refusals)} refusals")
+    console.print(f"{lines} lines, {functions} functions, {len(found.patches)} patches, {len(found.missed)} refusals")
     for name, seconds in [*spent.items(), ("all else", total - sum(spent.values()))]:
         console.print(f"  {seconds:6.2f} s  {name}")
     console.print(f"  {total:6.2f} s  in all")

@@ -28,7 +28,7 @@ from nearfield.machine.native import native
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import Case
 from nearfield.measure.sim.operations import Operations, Savings, savings_of
-from nearfield.measure.sim.store import Listener, rows_now
+from nearfield.measure.sim.store import Listener, simulate_rows
 
 SWEEP = ("bcast", "allgather", "allreduce", "scatter", "alltoall")
 SIZES = (128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384, 32768, 65536, 131072, 262144, 393216, 524288, 1048576)
@@ -72,8 +72,8 @@ def speed() -> dict[str, float]:
 
 def sweep(policy: str, sizes: tuple[int, ...]) -> tuple[float, list[Savings]]:
     machine = load_machine("power5-redstorm")
-    asked = Operations(machine, SWEEP, sizes, (64,), (policy,), SLOWDOWNS, whole=True)
-    seconds, rows = processor_s(lambda: rows_now(asked.cases(), pool.on_cores(1), Tell()))
+    asked = Operations(machine, SWEEP, sizes, (64,), (policy,), SLOWDOWNS, total_bytes=True)
+    seconds, rows = processor_s(lambda: simulate_rows(asked.cases(), pool.runner_on_cores(1), Tell()))
     return seconds, savings_of(rows)
 
 

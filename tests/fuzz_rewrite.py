@@ -93,7 +93,7 @@ def main() -> int:
         print(f"seeds to {last - 1}, {time.monotonic() - start:.0f} s: {whole}", flush=True)
         if options.bug and whole.mismatches:
             break
-    for reason, count in whole.refusals.most_common(12):
+    for reason, count in whole.missed.most_common(12):
         print(f"  without a variant: {count} programs: {reason}")
     print(whole)
     return 1 if whole.mismatches or whole.crashes else 0

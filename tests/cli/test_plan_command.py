@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from nearfield.base.errors import UsageError
 from nearfield.cli.plan import command, full_nodes
 from nearfield.measure.sim import costs, pool
-from nearfield.plan.known import default
+from nearfield.plan.cost_source import default_model
 from nearfield.profile import load, save
 
 QUIET = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
@@ -41,7 +41,7 @@ def test_what_a_person_sees() -> None:
 
 def test_only_full_nodes_are_planned() -> None:
     """Is a number of ranks refused that leaves a node partly empty, and a machine's own one lowered, with a note?"""
-    known = replace(default(), ranks_per_node=12)
+    known = replace(default_model(), ranks_per_node=12)
     with pytest.raises(UsageError, match="64 ranks do not fill nodes of 24"):
         full_nodes(64, 24, known)
     assert full_nodes(64, None, known) == 8
@@ -139,9 +139,9 @@ def test_what_no_file_says_is_simulated_once(tmp_path: Path, monkeypatch: pytest
     simulated: list[Any] = []
 
     def here(jobs: int) -> pool.Runner:
-        return lambda cases: simulated.extend(cases) or pool.one_after_the_other(cases)
+        return lambda cases: simulated.extend(cases) or pool.run_sequentially(cases)
 
-    monkeypatch.setattr(pool, "on_cores", here)
+    monkeypatch.setattr(pool, "runner_on_cores", here)
     asked = ("64x64x64", "-n", "8", "--on", "power5-redstorm", "--json")
     first = json.loads(CliRunner().invoke(app, list(asked), catch_exceptions=False).stdout)
     assert first["origin"] == "the described machine power5-redstorm, simulated" and len(simulated) == 14
@@ -155,5 +155,5 @@ def test_what_no_file_says_is_simulated_once(tmp_path: Path, monkeypatch: pytest
 
 def test_what_a_file_says_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is [communication] used where there is one?"""
-    monkeypatch.setattr(costs, "rows_now", lambda *_: pytest.fail("simulated"))
+    monkeypatch.setattr(costs, "simulate_rows", lambda *_: pytest.fail("simulated"))
     assert "buffered" in plan("64x64", "-n", "4", "--on", "t3e-900")

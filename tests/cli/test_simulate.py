@@ -26,6 +26,7 @@ from nearfield.cli.axes import parse_policies, parse_sizes
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.machine.sweep import parse_sweep
+from nearfield.measure.interrupt import InterruptGuard
 from nearfield.measure.row import Row
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.axes import policy_order
@@ -33,9 +34,8 @@ from nearfield.measure.sim.cases import Axes, Case, collectives
 from nearfield.measure.sim.operations import Operations, savings_of, swept_cases
 from nearfield.measure.sim.places import NOWHERE, topology_of
 from nearfield.measure.sim.session import Outcome, add_to_profile
-from nearfield.measure.sim.store import Listener, rows_now
+from nearfield.measure.sim.store import Listener, simulate_rows
 from nearfield.measure.sim.usual import usual_nodes, usual_ranks_per_node
-from nearfield.measure.stop import Stop
 from nearfield.profile import from_rows, load
 from nearfield.profile.pivot import grids
 from nearfield.report.findings import findings as found_in
@@ -65,11 +65,11 @@ def request(**changed) -> Operations:
 
 
 def rows_of(asked: Operations, jobs: int = 1) -> list[Row]:
-    return rows_now(asked.cases(), pool.on_cores(jobs), Listener())
+    return simulate_rows(asked.cases(), pool.runner_on_cores(jobs), Listener())
 
 
 def added(asked: Operations, out: Path, runner: pool.Runner | None = None, command: str = "") -> Outcome:
-    return add_to_profile(asked.machine, asked.cases(), runner or pool.on_cores(1), Listener(), out, command)
+    return add_to_profile(asked.machine, asked.cases(), runner or pool.runner_on_cores(1), Listener(), out, command)
 
 
 def test_a_table_and_the_same_as_json():
@@ -109,7 +109,9 @@ def test_a_sweep_gives_what_files_of_these_values_give(tmp_path):
     when it is added to a profile; and is one of the value that the file says the plain one?"""
     asked = request(sizes=(4096,), policies=("memory", "payload-l3"))
     sweeps = [parse_sweep("memory.latency_ns=139.4,0.3us", asked.machine)]
-    out = add_to_profile(asked.machine, swept_cases(asked, sweeps), pool.on_cores(1), Listener(), tmp_path / "swept")
+    out = add_to_profile(
+        asked.machine, swept_cases(asked, sweeps), pool.runner_on_cores(1), Listener(), tmp_path / "swept"
+    )
     plain, swept = savings_of(rows_of(asked)), savings_of(out.rows, sweeps)
     assert [one.swept["memory.latency_ns"] for one in swept] == [139.4, 300.0]
     assert (swept[0].base_ns, swept[0].by_policy) == (plain[0].base_ns, plain[0].by_policy)
@@ -130,7 +132,7 @@ def test_a_report_keeps_sweeps_apart(tmp_path):
     added(asked, tmp_path / "both")
     before = found_in(load(tmp_path / "both"))
     assert before and "Sweeps" not in page_of(tmp_path / "both")
-    add_to_profile(asked.machine, swept_cases(asked, sweeps), pool.on_cores(1), Listener(), tmp_path / "both")
+    add_to_profile(asked.machine, swept_cases(asked, sweeps), pool.runner_on_cores(1), Listener(), tmp_path / "both")
     assert (
         load(tmp_path / "both").records.height
         > 2 * load(tmp_path / "both").records["machine_memory_latency_ns"].null_count()
@@ -203,7 +205,7 @@ def test_resume_simulates_only_what_is_missing(tmp_path):
 
     def watched(cases):
         simulated.extend(cases)
-        return pool.one_after_the_other(cases)
+        return pool.run_sequentially(cases)
 
     def go(**changed) -> None:
         simulated.clear()
@@ -229,7 +231,7 @@ def test_what_is_done_survives_an_interruption(tmp_path):
     out = tmp_path / "profile"
 
     def interrupted(cases):
-        yield from pool.one_after_the_other(cases[:1])
+        yield from pool.run_sequentially(cases[:1])
         signal.raise_signal(signal.SIGINT)
 
     outcome = added(request(), out, interrupted, "nearfield simulate bcast")
@@ -240,7 +242,7 @@ def test_what_is_done_survives_an_interruption(tmp_path):
 
     def rest(cases):
         left.extend(cases)
-        return pool.one_after_the_other(cases)
+        return pool.run_sequentially(cases)
 
     added(request(), out, rest)
     assert [case.given["size_bytes"] for case in left] == [16384] and load(out).run.complete
@@ -389,7 +391,7 @@ def test_options_are_read():
     assert parse_sizes("1K..5K,12K,64") == [64, 1024, 2048, 4096, 5120, 12288]
     assert parse_policies("ddio:ways=2,adaptive:a=1,b=2,memory") == ("ddio:ways=2", "adaptive:a=1,b=2", "memory")
     assert parse_policies("ddio,all") == ("all",)
-    whole = request(names=("bcast", "allgather", "barrier"), sizes=(4096,), whole=True)
+    whole = request(names=("bcast", "allgather", "barrier"), sizes=(4096,), total_bytes=True)
     assert [(case.given["operation"], case.given["size_bytes"]) for case in whole.cases()] == [
         ("bcast", 4096), ("allgather", 512), ("barrier", 0),
     ]  # fmt: skip
@@ -414,20 +416,20 @@ def test_mpi_ranks_simulate(monkeypatch):
 def test_a_worker_that_dies_is_reported():
     """Is a process that ends, out of memory say, told to the user rather than waited for?"""
     with pytest.raises(NearfieldError, match="died"):
-        list(pool._through(ThreadPoolExecutorThatBreaks(), request().cases(), Stop()))
+        list(pool._run_on_executor(ThreadPoolExecutorThatBreaks(), request().cases(), InterruptGuard()))
 
 
 def test_something_is_there_soon_and_nothing_is_left_alone_at_the_end():
     """Are short cases simulated first, as they come, and of the others the longest?"""
     cases = [types.SimpleNamespace(work=work) for work in (5.0, 0.001, 900.0, 0.002, 20.0, 0.001)]
-    assert [case.work for case in pool.in_order(cases)] == [0.001, 0.002, 0.001, 900.0, 20.0, 5.0]
+    assert [case.work for case in pool.in_schedule_order(cases)] == [0.001, 0.002, 0.001, 900.0, 20.0, 5.0]
 
 
 def test_workers_that_end_with_the_command_are_no_lack_of_memory():
     """A batch system ends a job's processes in any order: if the workers are the first, is it a stop all the same?"""
-    with Stop() as stop, pytest.raises(KeyboardInterrupt):
-        threading.Timer(pool.LOOK_UP_S / 2, os.kill, [os.getpid(), signal.SIGTERM]).start()
-        list(pool._through(ThreadPoolExecutorThatBreaks(), request().cases(), stop))
+    with InterruptGuard() as stop, pytest.raises(KeyboardInterrupt):
+        threading.Timer(pool.POLL_INTERVAL_S / 2, os.kill, [os.getpid(), signal.SIGTERM]).start()
+        list(pool._run_on_executor(ThreadPoolExecutorThatBreaks(), request().cases(), stop))
     assert stop.exit_code == 143
 
 
@@ -490,7 +492,9 @@ def test_one_run_is_near_runs_apart(name: str, size: int, most: float) -> None:
 
     together = times(Axes(policies, slowdowns))
     apart = times(*(Axes((policy,), (slowdown,)) for policy in policies for slowdown in slowdowns))
-    asked = request(names=(name,), sizes=(size,), policies=policies, slowdowns=slowdowns, apart=True, repetitions=1)
+    asked = request(
+        names=(name,), sizes=(size,), policies=policies, slowdowns=slowdowns, independent_runs=True, repetitions=1
+    )
     assert [case.axes for case in asked.cases()] == [Axes((policy,), slowdowns, 1) for policy in policies]
     assert len(together) == len(apart) == 4 and together["memory", 1] == apart["memory", 1]
     assert max(abs(together[key] / apart[key] - 1) for key in apart) < most

@@ -17,7 +17,7 @@ from tuning import NEARFIELD, in_process, nearfield
 from nearfield.base.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.files import as_toml
-from nearfield.measure.sim.cases import Case, cases_of_tier, chosen_scenarios
+from nearfield.measure.sim.cases import Case, cases_of_tier, select_scenarios
 from nearfield.measure.sim.places import all_places, choose_places
 from nearfield.profile import Profile, load
 from nearfield.report.findings import findings
@@ -209,7 +209,7 @@ def test_quick_is_quick_on_machines_of_a_hundred_cores_too(name: str) -> None:
 
     def cases(machine: DescribedMachine, sizes: tuple[int, ...] = ()) -> list[Case]:
         places = choose_places(machine, "quick", ())
-        return cases_of_tier(machine, chosen_scenarios(()), places, "quick", sizes)[0]
+        return cases_of_tier(machine, select_scenarios(()), places, "quick", sizes)[0]
 
     small, large = load_machine("leo3"), load_machine(name)
     bytes_of = [sum(case.work for case in cases(machine)) for machine in (small, large)]
@@ -325,5 +325,5 @@ def test_findings_give_no_advice_about_a_real_mpi(leo3: Profile) -> None:
 
 def test_an_unknown_scenario_is_told_what_there_is_once() -> None:
     with pytest.raises(UsageError, match="no simulated scenario 'protocol'") as refused:
-        chosen_scenarios(("protocol",))
+        select_scenarios(("protocol",))
     assert refused.value.remedy and refused.value.remedy.count("pingpong") == 1

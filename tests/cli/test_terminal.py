@@ -34,7 +34,7 @@ from nearfield.doctor import examine
 from nearfield.machine import facts, load_machine, machine_files
 from nearfield.measure.sim.cases import applications, collectives
 from nearfield.measure.sim.operations import Savings
-from nearfield.plan import default, splits
+from nearfield.plan import default_model, splits
 from nearfield.profile import load
 from nearfield.profile.compare import compare, largest
 from nearfield.profile.pivot import grids
@@ -99,7 +99,7 @@ def of_explain() -> list[Table]:
 
 
 def of_plan() -> list[Table]:
-    return [plan_tables.draw(splits([256, 256, 256], 32, default().costs, ranks_per_node=8), 3)]
+    return [plan_tables.draw(splits([256, 256, 256], 32, default_model().costs, ranks_per_node=8), 3)]
 
 
 def of_probe() -> list[Table]:

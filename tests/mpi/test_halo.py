@@ -17,7 +17,7 @@ from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.mpi.launch import launch_command
-from nearfield.plan import Known, default, text_of
+from nearfield.plan import CostModel, costs_file_text, default_model
 
 CORES = os.cpu_count() or 1
 LOST, LATE, MEMORY, ORDER = 3, 4, 2, 6
@@ -154,13 +154,13 @@ def test_costs_decide_how_arrays_go(installation: Installation, faults: Path, tm
     """By a file of costs that only rank 0 is told of: does a machine whose messages cost nearly nothing send them, one
     whose copies do stage them, and does the grid say where the costs are from and predict by them?"""
     for wanted, latency_ns, copy_ns_per_byte in (("persistent", 0, 1), ("staged", 1e6, 1e-5)):
-        known = default()
+        known = default_model()
         assert known.costs.in_place
         known.costs.in_place.latency_ns = 3e6 if wanted == "persistent" else 0
         known.costs.same_node.latency_ns, known.costs.same_node.ns_per_byte = latency_ns, 1e-5
         known.costs.copy_ns_per_byte = copy_ns_per_byte
         file = tmp_path / wanted
-        file.write_text(text_of(Known(known.costs, f"a made-up machine for {wanted}")))
+        file.write_text(costs_file_text(CostModel(known.costs, f"a made-up machine for {wanted}")))
         said = arrays_go(installation, faults, file)
         assert f"arrays go by {wanted}\ngrid of" in said, said
         assert f"costs of a made-up machine for {wanted}\n" in said, said
@@ -172,7 +172,7 @@ def test_costs_that_cannot_be_read_are_an_error(installation: Installation, faul
     """Are a missing file, an empty one, and one with a wrong line named with a remedy, and ignored on no rank?"""
     empty, wrong = tmp_path / "empty", tmp_path / "wrong"
     empty.write_text("")
-    wrong.write_text(text_of(default()).replace("copy_ns_per_byte ", "copy_ns_per_byte x"))
+    wrong.write_text(costs_file_text(default_model()).replace("copy_ns_per_byte ", "copy_ns_per_byte x"))
     for file, text in (
         (tmp_path / "none", "none cannot be read: No such file"),
         (empty, "empty, after line 0: "),

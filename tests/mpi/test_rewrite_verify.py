@@ -14,7 +14,7 @@ from nearfield.cli.verbs import app
 from nearfield.mpi import Installation
 from nearfield.rewrite import Analysis, Patch, verify
 from nearfield.rewrite.build import CompileError, Program
-from nearfield.rewrite.measure import FEWEST, _judged, _Times, measure
+from nearfield.rewrite.measure import MIN_PAIRS, _evaluate, _Times, measure
 from nearfield.rewrite.verify import Verifier
 
 SOURCE = Path(__file__).parents[1] / "programs" / "rewrite_stencil.c"
@@ -104,7 +104,7 @@ def test_a_rewrite_that_needs_buffered_sends_hangs_and_is_ended(
     verifier: Verifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Does a version that only works because MPI buffers short messages count as one that hangs?"""
-    monkeypatch.setattr(verify, "LEAST_LIMIT_S", 1.0)
+    monkeypatch.setattr(verify, "MIN_LIMIT_S", 1.0)
     send = "    MPI_Send(u + n, n, MPI_DOUBLE, up, 0, MPI_COMM_WORLD);\n"
     receive = "    MPI_Recv(u, n, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
     assert "it hangs" in verifier.verify(rewritten(send, receive, NEST)).problem
@@ -155,7 +155,7 @@ def test_measure_sees_a_gain(inst: Installation) -> None:
     late = ORIGINAL.replace(EXCHANGE, "    if (rank) { int usleep(unsigned); usleep(10000); }\n" + EXCHANGE)
     program = Program(SOURCE, ("-O3",))
     gain = measure(program, late, ORIGINAL, inst, budget_s=0)
-    assert gain.pairs == FEWEST
+    assert gain.pairs == MIN_PAIRS
     assert gain.total.value > 1 and gain.messages is not None
     with pytest.raises(CompileError, match="uu"):
         measure(program, ORIGINAL, ORIGINAL.replace("free(u)", "free(uu)"), inst)
@@ -167,7 +167,7 @@ def test_a_gain_is_supported_only_by_its_interval() -> None:
     def judged(before: list[float], after: list[float], messages_after: list[float] | None = None) -> bool:
         rest = messages_after or before
         times = [_Times(b, b) for b in before], [_Times(a, m) for a, m in zip(after, rest, strict=True)]
-        return _judged(times, 2).is_supported
+        return _evaluate(times, 2).is_supported
 
     steady, noisy = [1.0] * 8, [0.6, 1.3, 0.7, 1.2, 0.8, 1.4, 0.9, 1.1]
     assert judged(steady, [0.9] * 8)

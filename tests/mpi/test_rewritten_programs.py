@@ -11,11 +11,11 @@ from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.rewrite import analyse
 from nearfield.rewrite.build import Program
-from nearfield.rewrite.pieces import Pieces
+from nearfield.rewrite.chunks import ChunkSizes
 from nearfield.rewrite.verify import Verifier
 
 ROWS = Path(__file__).parents[1] / "programs" / "rewrite_rows.c"
-PIECES = Pieces(64, 64)  # eight doubles
+PIECES = ChunkSizes(64, 64)  # eight doubles
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_cut_messages_are_verified(arguments: list[str], inst: Installation) -> 
     """Does the program do the same with cut messages: with few columns, with a short last piece, on an odd number of
     ranks?"""
     found = analyse(
-        ROWS, arguments, only=frozenset({"cut", "strip-mine"}), pieces=PIECES, assume_alike=("cols", "rows")
+        ROWS, arguments, only=frozenset({"cut", "strip-mine"}), pieces=PIECES, assume_uniform=("cols", "rows")
     )
     assert {one.transformation for one in found.patches} == {"cut", "strip-mine"}
     runs = (("4", "9"), ("7", "41"))

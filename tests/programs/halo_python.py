@@ -18,7 +18,7 @@ import nearfield.halo
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.halo import Grid, HaloError, library, protocols
 from nearfield.halo.interface import TYPES
-from nearfield.plan import Known, default, text_of
+from nearfield.plan import CostModel, costs_file_text, default_model
 
 WORLD = MPI.COMM_WORLD
 
@@ -185,11 +185,11 @@ def plans_its_split() -> None:
 
 
 def plans_by_the_costs_it_is_given() -> None:
-    known = default()
+    known = default_model()
     assert known.costs.in_place
     known.costs.in_place.latency_ns = 7e6
     with tempfile.NamedTemporaryFile("w") as file:  # each rank writes one; rank 0's is read
-        file.write(text_of(Known(known.costs, f"somebody's {file.name}")))
+        file.write(costs_file_text(CostModel(known.costs, f"somebody's {file.name}")))
         file.flush()
         with Grid((64, 512), costs=file.name) as grid:
             assert f"costs of somebody's {WORLD.bcast(file.name)}\n" in grid.explain()

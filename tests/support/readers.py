@@ -133,10 +133,10 @@ def _launches(folder: Path) -> None:
 
     lines = [HEADER, samples([100.0 + i for i in range(20)], side="sender"), state("sender", "verified"), end()]
     write(folder, [*lines, missing("misses"), end("floor")], lines)
+    from nearfield.measure.checkpoint import CheckpointFolder
     from nearfield.measure.request import Request
-    from nearfield.measure.work import Work
 
-    with Work(folder / "p").held(Request(tier="quick"), fresh=True):
+    with CheckpointFolder(folder / "p").locked(Request(tier="quick"), fresh=True):
         pass
 
 
@@ -157,10 +157,10 @@ def _collect(folder: Path) -> None:
 
 
 def _read_request(folder: Path) -> None:
-    from nearfield.measure.work import Work
+    from nearfield.measure.checkpoint import CheckpointFolder
 
-    Work(folder / "p").read_request()
-    Work(folder / "p").read_spent()
+    CheckpointFolder(folder / "p").read_request()
+    CheckpointFolder(folder / "p").read_spent()
 
 
 def _trials(folder: Path) -> None:
@@ -284,27 +284,27 @@ def _sources(folder: Path) -> None:
 
 def _kept(folder: Path) -> None:
     """Answers in the cache folder, a journal of simulated records, the costs of messages, and a reproduction."""
-    from nearfield.plan.known import measured, text_of
+    from nearfield.plan.cost_source import costs_file_text, measured_model
     from nearfield.profile import load
 
     row = {"scenario": "pingpong", "metric": "half_round_trip", "unit": "ns", "source": "sim", "distance": "shared-l3",
            "value": 100.0, "n": 1, "stable": True, "size_bytes": 8, "state": "reused", "pair": "0-1"}  # fmt: skip
     lines = [json.dumps(["0123456789abcdef", [{**row, "size_bytes": size}]]) + "\n" for size in (8, 64, 4096)]
     (folder / "simulated.jsonl").write_text("".join(lines))
-    (folder / "costs").write_text(text_of(measured(load(DATA / "epyc-vm-quiet"))))
+    (folder / "costs").write_text(costs_file_text(measured_model(load(DATA / "epyc-vm-quiet"))))
 
 
 def _read_journal(folder: Path) -> None:
     from nearfield.measure.sim.store import Store
 
-    Store(folder / "simulated.jsonl").others([])
+    Store(folder / "simulated.jsonl").records_outside([])
 
 
 def _read_costs(folder: Path) -> None:
     """Reads costs as the halo library does."""
-    from nearfield.plan.known import written
+    from nearfield.plan.cost_source import parse_model
 
-    written((folder / "costs").read_bytes().decode("utf-8", "replace"), "costs")
+    parse_model((folder / "costs").read_bytes().decode("utf-8", "replace"), "costs")
 
 
 def _disk_cache(folder: Path) -> None:

@@ -15,7 +15,7 @@ from rewrite_variants import RANKS, Candidate, Mismatch, compared
 from nearfield.mpi import Installation
 from nearfield.rewrite import analyse
 from nearfield.rewrite.build import CompileError, include_folders
-from nearfield.rewrite.pieces import Pieces
+from nearfield.rewrite.chunks import ChunkSizes
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Outcome:
     programs: int = 0
     variants: Counter[str] = field(default_factory=Counter)  # by transformation
     cases: int = 0
-    refusals: Counter[str] = field(default_factory=Counter)  # of programs without a variant, by reason
+    missed: Counter[str] = field(default_factory=Counter)  # of programs without a variant, by reason
     mismatches: list[Mismatch] = field(default_factory=list)
     crashes: list[tuple[int, str]] = field(default_factory=list)
     unproved: int = 0  # variants whose text could not be proved
@@ -34,7 +34,7 @@ class Outcome:
         self.programs += other.programs
         self.variants += other.variants
         self.cases += other.cases
-        self.refusals += other.refusals
+        self.missed += other.missed
         self.mismatches += other.mismatches
         self.crashes += other.crashes
         self.unproved += other.unproved
@@ -43,7 +43,7 @@ class Outcome:
         kinds = ", ".join(f"{name} {count}" for name, count in sorted(self.variants.items()))
         return (
             f"{self.programs} programs, {self.variants.total()} variants ({kinds or 'none'}), "
-            f"{sum(self.refusals.values())} programs without any, {self.cases} cases: "
+            f"{sum(self.missed.values())} programs without any, {self.cases} cases: "
             f"{len(self.mismatches)} mismatches, {len(self.crashes)} crashes, {self.unproved} texts not proved"
         )
 
@@ -77,10 +77,10 @@ def _one_by_one(candidates: Sequence[Candidate], inst: Installation, ranks: Sequ
                 )
 
 
-def pieces(program: RandomProgram) -> Pieces:
+def pieces(program: RandomProgram) -> ChunkSizes:
     """Returns pieces of one to three elements."""
     bytes_of_piece = (1 + program.seed % 3) * (8 if program.element == "double" else 4)
-    return Pieces(bytes_of_piece, bytes_of_piece)
+    return ChunkSizes(bytes_of_piece, bytes_of_piece)
 
 
 def _candidate(program: RandomProgram, path: Path, inst: Installation, outcome: Outcome) -> Candidate:
@@ -89,13 +89,13 @@ def _candidate(program: RandomProgram, path: Path, inst: Installation, outcome: 
     arguments = [f"-I{folder}" for folder in include_folders(inst)]
     try:
         analysis = analyse(
-            path, arguments, assume_noalias=ARRAYS, pieces=pieces(program), assume_alike=("nx", "ny", "nz")
+            path, arguments, assume_noalias=ARRAYS, pieces=pieces(program), assume_uniform=("nx", "ny", "nz")
         )
     except Exception:
         outcome.crashes.append((program.seed, traceback.format_exc()))
         return Candidate(program, ())
     outcome.variants.update(patch.transformation for patch in analysis.patches)
-    outcome.unproved += sum("could not be proved" in refusal.reason for refusal in analysis.refusals)
+    outcome.unproved += sum("could not be proved" in refusal.reason for refusal in analysis.missed)
     if not analysis.patches:
-        outcome.refusals.update({analysis.refusals[0].reason if analysis.refusals else "no reason given"})
+        outcome.missed.update({analysis.missed[0].reason if analysis.missed else "no reason given"})
     return Candidate(program, tuple((patch.transformation, patch.rewritten) for patch in analysis.patches))

@@ -14,7 +14,7 @@ from random_programs import RandomProgram
 
 from nearfield import mpi
 from nearfield.mpi import Installation
-from nearfield.rewrite.build import c_wrapper, compiled
+from nearfield.rewrite.build import c_wrapper, run_compiler
 from nearfield.rewrite.observed import Rank, Run, read_run
 from nearfield.rewrite.verify import FLAGS, layer
 
@@ -78,7 +78,7 @@ def _built(candidates: Sequence[Candidate], inst: Installation, folder: Path) ->
     executable = folder / "variants"
     sources = [str(folder / "functions.c"), str(_HARNESS), *layer(inst)]
     options = ["-std=gnu11", *FLAGS, "-O1", "-fPIC", "-w", f"-I{folder}", "-o", str(executable)]
-    compiled([str(c_wrapper(inst)), *options, *sources], folder, inst)
+    run_compiler([str(c_wrapper(inst)), *options, *sources], folder, inst)
     return executable
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nearfield.observe.arithmetic import Instruction, instruction, shares
+from nearfield.observe.flops import Instruction, instruction, shares
 
 
 @pytest.mark.parametrize(

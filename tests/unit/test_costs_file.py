@@ -11,24 +11,24 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
 from nearfield.cli.halo import command
-from nearfield.plan import default, measured, text_of, written
+from nearfield.plan import costs_file_text, default_model, measured_model, parse_model
 from nearfield.profile import load
 
 ROOT = Path(__file__).parents[2]
 QUIET = ROOT / "tests" / "data" / "epyc-vm-quiet"
-TEXT = text_of(default())
+TEXT = costs_file_text(default_model())
 
 
 def test_what_is_read_is_what_was_written() -> None:
     """Are all costs read to the last digit, with curves, absent ones, and their origin?"""
-    known = measured(load(QUIET))
+    known = measured_model(load(QUIET))
     known.costs.network.banked = {64: 0.1, 4096: 1 / 3}
     known.costs.same_node.load_factor, known.costs.same_node.load_from_bytes = 1.7, 1 << 20
     known.costs.sweep_ns_per_cell = {16: 2.5}
-    again = written(text_of(known), "file")
-    assert text_of(again) == text_of(known) and again.origin == known.origin
+    again = parse_model(costs_file_text(known), "file")
+    assert costs_file_text(again) == costs_file_text(known) and again.origin == known.origin
     assert again.costs.network.banked == known.costs.network.banked and not again.costs.same_node.banked
-    assert again.costs.copy_ns_per_byte == known.costs.copy_ns_per_byte != default().costs.copy_ns_per_byte
+    assert again.costs.copy_ns_per_byte == known.costs.copy_ns_per_byte != default_model().costs.copy_ns_per_byte
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_wrong_line_is_named(old: str, new: str, said: str) -> None:
     """And the file, and what to do?"""
     assert old in TEXT
     with pytest.raises(UsageError) as caught:
-        written(TEXT.replace(old, new), "my/costs")
+        parse_model(TEXT.replace(old, new), "my/costs")
     assert str(caught.value).startswith("my/costs, ") and said in str(caught.value)
     assert "verb halo and --costs PROFILE" in str(caught.value)
 
@@ -67,13 +67,13 @@ def test_a_wrong_line_is_named(old: str, new: str, said: str) -> None:
 def test_a_file_that_was_cut_short_is_refused(kept: int) -> None:
     """Is a file refused that was cut short, wherever its end is?"""
     with pytest.raises(UsageError):
-        written(TEXT[:kept], "costs")
+        parse_model(TEXT[:kept], "costs")
 
 
 def test_remarks_and_order_do_not_matter() -> None:
     """Are the costs the same with a person's lines, empty lines, and any order?"""
     mixed = "# mine\n\n" + "\n".join(reversed(TEXT.splitlines())) + "\r\n"
-    assert text_of(written(mixed, "costs")) == TEXT
+    assert costs_file_text(parse_model(mixed, "costs")) == TEXT
 
 
 def test_command_prints_a_profiles_costs() -> None:
@@ -81,7 +81,7 @@ def test_command_prints_a_profiles_costs() -> None:
     app = typer.Typer()
     app.command()(command)
     done = CliRunner().invoke(app, ["--costs", str(QUIET)], catch_exceptions=False)
-    assert written(done.stdout, "costs").origin == measured(load(QUIET)).origin
+    assert parse_model(done.stdout, "costs").origin == measured_model(load(QUIET)).origin
     assert "no stable strides" in done.stderr and "no stable strides" not in done.stdout
 
 

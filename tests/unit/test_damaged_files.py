@@ -14,9 +14,9 @@ from nearfield.apply.formats import FORMATS
 from nearfield.base.errors import NearfieldError, ProfileError
 from nearfield.cli.export import exported
 from nearfield.cli.tune import tell
-from nearfield.machine.captured import captured
+from nearfield.machine.captured import machine_from_profile
 from nearfield.machine.native import native
-from nearfield.plan.known import measured
+from nearfield.plan.cost_source import measured_model
 from nearfield.profile import load
 from nearfield.report.findings.tuned import tuned
 from nearfield.rules.schema import load_rules
@@ -84,8 +84,8 @@ def test_empty_files(tmp_path: Path, text: str, says: str) -> None:
 
 def use_profile(folder: Path) -> None:
     profile = load(folder)
-    refused(lambda: native(captured(profile)))
-    measured(profile)
+    refused(lambda: native(machine_from_profile(profile)))
+    measured_model(profile)
 
 
 @pytest.mark.parametrize("name", ["machine.toml", "run.toml"])

@@ -19,21 +19,21 @@ from nearfield import mpi
 from nearfield.base.errors import NOT_DECIDED, ProfileError, UsageError
 from nearfield.base.toml import parse_toml
 from nearfield.cli.launch_bar import LaunchBar
+from nearfield.measure.checkpoint import Outcome
 from nearfield.measure.request import Request
-from nearfield.measure.work import Outcome
 from nearfield.profile import Profile, load, save
 from nearfield.profile.curves import Place
 from nearfield.profile.schema import Launch as LaunchTable
-from nearfield.reproduce.here import measure
-from nearfield.reproduce.here.answers import ANYWHERE, Live, answered
-from nearfield.reproduce.here.compiler import vectorised
-from nearfield.reproduce.here.draws import answer, intervals
-from nearfield.reproduce.here.measure import Launch
-from nearfield.reproduce.here.sizes import Sizes
-from nearfield.reproduce.here.tuned import TUNED
-from nearfield.reproduce.judges import JUDGES, Asked
+from nearfield.reproduce.judges import JUDGES, JudgeInput
+from nearfield.reproduce.live import measure
+from nearfield.reproduce.live.answers import ANYWHERE, LiveData, answer_statement
+from nearfield.reproduce.live.bootstrap import decide, intervals
+from nearfield.reproduce.live.compiler import vectorised
+from nearfield.reproduce.live.measure import Launch
+from nearfield.reproduce.live.sizes import Sizes
+from nearfield.reproduce.live.tuned import TUNED
 from nearfield.reproduce.papers import choose, load_paper, paper_files
-from nearfield.reproduce.schema import Here, Paper
+from nearfield.reproduce.schema import LiveCheck, Paper
 from nearfield.reproduce.verdicts import Evidence, judge_claim
 from nearfield.rules.schema import GainTable, load_rules
 
@@ -58,7 +58,7 @@ def launches(truth: Callable[[int], float], noise: float, chance: random.Random,
 
 def judged(name: str, is_difference: bool = False, **more: Any) -> Callable[[dict], bool]:
     def holds(curve: dict) -> bool:
-        asked = Asked(curve, None, None, more.get("at"), (), is_difference, str, str, (curve,))
+        asked = JudgeInput(curve, None, None, more.get("at"), (), is_difference, str, str, (curve,))
         return JUDGES[name].judge(asked).holds
 
     return holds
@@ -79,10 +79,10 @@ def test_there_are_three_answers(judge: str, true: Callable, false: Callable) ->
     """By quiet launches: does what is true hold, and what is false not? By noisy ones: can neither be told?"""
     chance = random.Random(1)
     ask = judged(judge, is_difference=judge == "some")
-    assert answer(launches(true, 0.003, chance), ask, (0.0, 1.0), ANYWHERE) == "holds"
-    assert answer(launches(false, 0.003, chance), ask, (0.0, 1.0), ANYWHERE) == "does not"
-    assert answer(launches(true, 0.003, chance, 2), ask, (0.0, 1.0), ANYWHERE) == "cannot tell"
-    assert answer(launches(true, 1.0, chance), ask, (0.0, 1.0), ANYWHERE) == "cannot tell"
+    assert decide(launches(true, 0.003, chance), ask, (0.0, 1.0), ANYWHERE) == "holds"
+    assert decide(launches(false, 0.003, chance), ask, (0.0, 1.0), ANYWHERE) == "does not"
+    assert decide(launches(true, 0.003, chance, 2), ask, (0.0, 1.0), ANYWHERE) == "cannot tell"
+    assert decide(launches(true, 1.0, chance), ask, (0.0, 1.0), ANYWHERE) == "cannot tell"
 
 
 @pytest.mark.parametrize("judge", ["same", "more", "less", "no-more", "grows", "falls", "flat", "peaks"])
@@ -98,7 +98,7 @@ def test_noise_alone_is_no_answer(judge: str, noise: float) -> None:
         some = launches(truth, noise, chance)
         if judge == "peaks":
             some = [{x: y - 1 for x, y in one.items()} for one in some]
-        said.append(answer(some, ask, (0.0, 1.0), (SIZES[2], SIZES[3])))
+        said.append(decide(some, ask, (0.0, 1.0), (SIZES[2], SIZES[3])))
     wrong = "does not" if judge in ("same", "flat", "no-more") else "holds"
     assert said.count(wrong) <= 2
     assert said.count("cannot tell") >= 38 or noise < 1
@@ -128,7 +128,7 @@ def test_one_size_of_many_gives_no_false_alarm(judge: str, truth: float, wrong: 
     """Where one size of 24 is enough for an answer, and noise hides the truth: is the answer wrong in at most one
     experiment of ten? (Without a correction for how many sizes there are, three launches say it in most.)"""
     chance, ask = random.Random(8), judged(judge, is_difference=True)
-    said = [answer(many(truth, 0.3, chance, number), ask, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) for _ in range(40)]
+    said = [decide(many(truth, 0.3, chance, number), ask, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) for _ in range(40)]
     assert said.count(wrong) <= 4, said
 
 
@@ -138,7 +138,7 @@ def test_one_size_of_many_is_still_seen() -> None:
     for judge, value, word in (("some", 0.3, "holds"), ("never", 0.3, "does not"), ("more", -0.3, "does not")):
         some = [one | {5: value + chance.gauss(0, 0.003)} for one in many(0.0 if value > 0 else 0.3, 0.003, chance, 4)]
         ask = judged(judge, is_difference=True)
-        assert answer(some, ask, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) == word, judge
+        assert decide(some, ask, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) == word, judge
 
 
 # ---- what a statement means here
@@ -185,9 +185,9 @@ def test_a_statement_is_answered_with_its_intervals(saved: float, noise: float, 
     """S0.6: the gain peaks just below the last-level cache. Is each answer given, with our number and its interval?"""
     paper, (claim,) = choose(["S0.6"])[0]
     chance = random.Random(4)
-    live = Live(Sizes(facts()), {"one-way": [of_states(saved, noise, chance) for _ in range(5)]})
+    live = LiveData(Sizes(facts()), {"one-way": [of_states(saved, noise, chance) for _ in range(5)]})
     statement = next(one for one in claim.statement if one.says.startswith("receiver: the gain"))
-    found = answered(paper, statement, live)
+    found = answer_statement(paper, statement, live)
     assert (found.answer, found.launches, found.profile) == (word, 5, "one-way"), found
     if word == "holds":
         assert found.ours.startswith("24.9 %") and " to " in found.ours and found.ours.endswith("at 4 MiB")
@@ -197,18 +197,21 @@ def test_what_cannot_be_told_says_why() -> None:
     """Without a second node, an eager limit, enough launches, or a profile: is there a reason, and never an answer?"""
     paper, (claim,) = choose(["S0.2"])[0]
     some = [of_states(0.25, 0.0, random.Random(5))] * 5
-    live = Live(Sizes(facts()), {"one-way": some})
-    assert answered(paper, claim.statement[0], live).ours == "needs a second node: --hostfile"
-    inside = claim.statement[0].model_copy(update={"here": Here(profile="one-way", judge="peaks", over=[64, "eager"],
+    live = LiveData(Sizes(facts()), {"one-way": some})
+    assert answer_statement(paper, claim.statement[0], live).ours == "needs a second node: --hostfile"
+    inside = claim.statement[0].model_copy(update={"here": LiveCheck(profile="one-way", judge="peaks",
+                                                                over=[64, "eager"],
                                                                 curve={"where": {"distance": "inside"}})})  # fmt: skip
-    unknown = Live(Sizes(made.profile(facts().records.to_dicts(), [])), {"one-way": some})
-    assert answered(paper, inside, unknown).ours == "no eager limit was seen here"
-    assert answered(paper, inside, Live(live.sizes, {"one-way": some[:2]})).ours == "measured in 2 launches"
-    refused = Live(live.sizes, {}, {"one-way": "needs 4 free cores; there are 2"})
-    assert answered(paper, inside, refused).ours == "needs 4 free cores; there are 2"
-    assert {answered(paper, inside, one).answer for one in (unknown, refused)} == {"cannot tell"}
+    unknown = LiveData(Sizes(made.profile(facts().records.to_dicts(), [])), {"one-way": some})
+    assert answer_statement(paper, inside, unknown).ours == "no eager limit was seen here"
+    assert answer_statement(paper, inside, LiveData(live.sizes, {"one-way": some[:2]})).ours == "measured in 2 launches"
+    refused = LiveData(live.sizes, {}, {"one-way": "needs 4 free cores; there are 2"})
+    assert answer_statement(paper, inside, refused).ours == "needs 4 free cores; there are 2"
+    assert {answer_statement(paper, inside, one).answer for one in (unknown, refused)} == {"cannot tell"}
     counted = claim.statement[4]
-    assert answered(paper, counted, live).answer == "" and "counted" in answered(paper, counted, live).ours
+    assert (
+        answer_statement(paper, counted, live).answer == "" and "counted" in answer_statement(paper, counted, live).ours
+    )
 
 
 def unusable(kind: str) -> Profile:
@@ -238,18 +241,18 @@ def test_launches_that_tell_nothing_are_no_verdict(kind: str) -> None:
     statement = next(one for one in claim.statement if one.says.startswith("receiver: the gain"))
     bad = [unusable(kind)] * 3
     good = [of_states(0.25, 0.005, random.Random(seed)) for seed in range(5)]
-    told = answered(paper, statement, Live(Sizes(facts()), {"one-way": [*bad, *good[:2]]}))
+    told = answer_statement(paper, statement, LiveData(Sizes(facts()), {"one-way": [*bad, *good[:2]]}))
     assert told.answer == "cannot tell" and told.launches == 2
     assert told.ours.startswith("3 of 5 launches cannot be used: ") and UNUSABLE[kind] in told.ours
-    enough = answered(paper, statement, Live(Sizes(facts()), {"one-way": [*bad, *good]}))
+    enough = answer_statement(paper, statement, LiveData(Sizes(facts()), {"one-way": [*bad, *good]}))
     assert (enough.answer, enough.launches) == ("holds", 5)
 
 
 def test_no_verdict_depends_on_it() -> None:
     paper, (claim,) = choose(["S0.6"])[0]
-    live = Live(Sizes(facts()), {"one-way": [of_states(0.25, 0.0, random.Random(6))] * 5})
+    live = LiveData(Sizes(facts()), {"one-way": [of_states(0.25, 0.0, random.Random(6))] * 5})
     nothing = Evidence({}, {})
-    told = judge_claim(claim, nothing, here=lambda statement: answered(paper, statement, live))
+    told = judge_claim(claim, nothing, here=lambda statement: answer_statement(paper, statement, live))
     plain = judge_claim(claim, nothing)
     assert any(one.here and one.here.answer == "holds" for one in told.statements)
     assert [one.model_copy(update={"here": None}) for one in told.statements] == plain.statements

@@ -18,7 +18,7 @@ from tuning import in_process
 from nearfield._native import machine as structs
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import facts, load_machine
-from nearfield.machine.captured import captured
+from nearfield.machine.captured import machine_from_profile
 from nearfield.machine.files import as_toml
 from nearfield.machine.native import native
 from nearfield.machine.schema import DescribedMachine, needed_where
@@ -418,7 +418,7 @@ def test_whatever_a_file_holds_it_is_fine_or_refused(seed: int, tmp_path: Path) 
 def test_a_profile_is_a_machine() -> None:
     """Has it the profile's cores and caches, what was measured as derived, and is everything else named as chosen?"""
     machine = load_machine(str(PROFILE))
-    assert machine == captured(load(PROFILE))
+    assert machine == machine_from_profile(load(PROFILE))
     assert [cache.size_bytes.value for cache in machine.cache] == [32 << 10, 512 << 10, 32 << 20]
     assert machine.transfers.shared_cycles.value == pytest.approx(57.920695 * 2.445)
     assert machine.transfers.shared_cycles.kind == "derived" and machine.transfers.remote_cycles is None
@@ -434,7 +434,7 @@ def test_calibration_gives_latencies() -> None:
         level_latency_ns=[20.0, 40.0, 60.0], memory_latency_ns=150.0, common_clock=True, flag_ns=58.0
     )
     overhead = profile.run.clock.overhead_ns
-    machine = captured(profile)
+    machine = machine_from_profile(profile)
     assert [cache.latency_cycles.kind for cache in machine.cache] == ["chosen", "derived", "derived"]
     assert "a reading" in machine.cache[0].latency_cycles.reason
     assert machine.cache[1].latency_cycles.value == pytest.approx((40 - overhead) * 2.445)
@@ -449,7 +449,7 @@ def test_what_the_clock_cannot_resolve_is_not_derived() -> None:
     profile.run.calibration = Calibration(
         level_latency_ns=[20.0, 20.0, 30.0], memory_latency_ns=160.0, common_clock=True, flag_ns=58.0
     )
-    machine = captured(profile)
+    machine = machine_from_profile(profile)
     assert [cache.latency_cycles.value for cache in machine.cache] == [4, 14, 50]
     assert {cache.latency_cycles.kind for cache in machine.cache} == {"chosen"}
     assert "in steps of 10 ns" in machine.cache[0].latency_cycles.reason
@@ -460,7 +460,7 @@ def test_a_profile_without_caches_is_refused() -> None:
     profile = load(PROFILE)
     profile.machine.cache = []
     with pytest.raises(UsageError) as caught:
-        captured(profile)
+        machine_from_profile(profile)
     assert "[[cache]]" in caught.value.remedy
 
 

@@ -9,7 +9,7 @@ import pytest
 from nearfield.cli.observe_show import _calls
 from nearfield.notes import Note, Rule, as_dict, as_sarif, note_text
 from nearfield.notes import Place as NotePlace
-from nearfield.observe.places import UNKNOWN, Line, line_of_call, lines_of
+from nearfield.observe.source_lines import UNKNOWN, Line, line_of_call, lines_of
 from nearfield.observe.summary import Calls, RankSummary, what_names_lack
 from nearfield.observe.symbols import debugging_package, functions_of, how_to_name
 

@@ -9,7 +9,7 @@ from report_profiles import KIB, MIB, Row, floor, message, profile, row
 
 from nearfield._native import default_costs
 from nearfield.machine import load_machine
-from nearfield.plan import default, described, measured, splits
+from nearfield.plan import default_model, described_model, measured_model, splits
 from nearfield.plan.from_profile import costs_of
 from nearfield.profile import from_rows, load
 
@@ -90,7 +90,7 @@ def test_load_slows_long_messages() -> None:
 
 def test_a_profile_without_anything_is_the_default_and_says_so() -> None:
     """Are all costs the default's, with a note for what is inside a node and one for what is between?"""
-    known = measured(profile([floor("flag", 8, 50)]))
+    known = measured_model(profile([floor("flag", 8, 50)]))
     assert known.costs.same_node.latency_ns == default_costs().same_node.latency_ns
     assert len(known.notes) == 2
 
@@ -98,13 +98,13 @@ def test_a_profile_without_anything_is_the_default_and_says_so() -> None:
 @pytest.mark.parametrize("name", ["epyc-vm-quiet", "epyc-vm-busy"])
 def test_recorded_profiles_give_plans(name: str) -> None:
     """On recorded profiles, one of a restless machine: is there a plan with a finite time?"""
-    known = measured(load(DATA / name))
+    known = measured_model(load(DATA / name))
     best = splits((128, 128, 128), 8, known.costs, ranks_per_node=4)[0]
     assert 0 < best.time_ns < 1e9 and name in known.origin
 
 
 def test_origins_are_told_apart() -> None:
     """Does each say where it is from?"""
-    assert "default" in default().origin and default().notes
-    assert "t3e-900, buffered" in described(load_machine("t3e-900")).origin
-    assert any("Latency counts as 0" in note for note in described(load_machine("t3e-900")).notes)
+    assert "default" in default_model().origin and default_model().notes
+    assert "t3e-900, buffered" in described_model(load_machine("t3e-900")).origin
+    assert any("Latency counts as 0" in note for note in described_model(load_machine("t3e-900")).notes)

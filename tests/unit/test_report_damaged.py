@@ -61,7 +61,7 @@ def use(profile: Profile) -> None:
     for chart in charts_of(profile):
         as_csv(chart)
     findings(profile)
-    comparison.told([BASE, profile])
+    comparison.describe_differences([BASE, profile])
     runs = (BASE.run, profile.run)
     judge(compare(BASE.records, profile.records, runs, 0.05), runs, Limits(0.1, each=True))
     with redirect_stdout(io.StringIO()):

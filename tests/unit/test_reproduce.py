@@ -19,12 +19,12 @@ from nearfield.measure.sim.store import Listener, Store, fingerprint
 from nearfield.reproduce import outcome, page
 from nearfield.reproduce.checks import curves_of, profiles_of
 from nearfield.reproduce.curves import points
-from nearfield.reproduce.judges import JUDGES, Asked
+from nearfield.reproduce.judges import JUDGES, JudgeInput
 from nearfield.reproduce.outcome import Judged, Line, Shown, verdict
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.schema import Curve, Paper
-from nearfield.reproduce.session import KEPT, Settings, cases_of, machine_of, reproduce
-from nearfield.reproduce.sketch import sketch
+from nearfield.reproduce.session import JOURNAL, Settings, cases_of, machine_of, reproduce
+from nearfield.reproduce.svg_chart import draw_chart
 from nearfield.reproduce.verdicts import Evidence, chosen_points, judge_claim, judge_statement
 
 CHEAP = "S1.3"
@@ -65,7 +65,7 @@ def test_no_two_cases_have_one_key_and_different_orders() -> None:
     for paper in PAPERS:
         for name, run in paper.profile.items():
             for case in cases_of(run, quick=False):
-                for point in case.points():
+                for point in case.config_keys():
                     if not any(axis == "memory_slowdown" for axis, _ in point[2]):
                         of = (case.axes.slowdowns[:1], len(case.axes.policies))
                         assert first.setdefault((fingerprint(case.machine), point), of) == of, (name, str(case))
@@ -129,7 +129,7 @@ def test_a_mistake_in_a_file_is_named(old: str, new: str, told: str) -> None:
 # ---- the judges
 
 
-def ask(curve: dict, **more) -> Asked:
+def ask(curve: dict, **more) -> JudgeInput:
     given = {
         "than": None,
         "number": None,
@@ -139,7 +139,7 @@ def ask(curve: dict, **more) -> Asked:
         "write": str,
         "write_x": str,
     }
-    return Asked(curve, **(given | more))
+    return JudgeInput(curve, **(given | more))
 
 
 GOOD_AND_BAD = {
@@ -280,10 +280,10 @@ def test_a_claim_is_simulated_judged_and_told(folder: Path) -> None:
     drawn = [s for s in claim.statements if s.shown]
     assert len(drawn) == html.count("<svg") == html.count('class="behind"') == 4, "all but what is not simulated"
     assert "<b>2 of 2 statements hold. 2 more are shown, but not counted. 1 is not judged.</b>" in html
-    before = (folder / KEPT).read_bytes()
+    before = (folder / JOURNAL).read_bytes()
     again = in_process("reproduce", CHEAP, "--quick", "--json", "-o", folder)
     assert json.loads(again.out)["papers"][0]["claims"][0]["id"] == CHEAP
-    assert (folder / KEPT).read_bytes() == before
+    assert (folder / JOURNAL).read_bytes() == before
     (folder / "report.html").unlink()
     assert in_process("report", folder).code == 0 and (folder / "report.html").exists()
     assert json.loads(in_process("report", folder, "--json").out)["papers"] == json.loads(again.out)["papers"]
@@ -311,7 +311,7 @@ def test_a_sketch_shows_the_curve_and_the_papers_number() -> None:
 
     def drawn(points: list, number: tuple | None = None, kind: str = "mb_per_s") -> str:
         shown = Shown(by="stride", kind=kind, lines=[Line(name="ours", points=points)], records=[])
-        return sketch(Judged(says="", paper="", ours="", holds=True, is_number=False, number=number, shown=shown))
+        return draw_chart(Judged(says="", paper="", ours="", holds=True, is_number=False, number=number, shown=shown))
 
     plain, numbered = drawn([(1, 100), (2, 50), (4, 25)]), drawn([(1, 100), (2, 50)], (70, 80))
     assert plain.count("<circle") == 3 and "100 MB/s" in plain and 'class="paper"' not in plain
@@ -342,12 +342,12 @@ def test_what_was_simulated_before_a_stop_is_kept(tmp_path: Path) -> None:
     wanted, simulated = choose([CHEAP]), []
 
     def stopped(cases: list[Case]) -> Iterator:
-        yield from pool.one_after_the_other(cases[:3])
+        yield from pool.run_sequentially(cases[:3])
         raise KeyboardInterrupt
 
     def go_on(cases: list[Case]) -> Iterator:
         simulated.extend(cases)
-        yield from pool.one_after_the_other(cases)
+        yield from pool.run_sequentially(cases)
 
     settings = Settings(tmp_path / "out", quick=True)
     found = reproduce(wanted, settings, stopped, Listener())
@@ -355,7 +355,7 @@ def test_what_was_simulated_before_a_stop_is_kept(tmp_path: Path) -> None:
     shown = page.render(found, settings.out)
     assert "Not all of it is simulated" in shown
     assert "No statement is judged; simulated to the end: 0 of 1 profile." in shown and "0 of 0" not in shown
-    with (tmp_path / "out" / KEPT).open("a") as file:
+    with (tmp_path / "out" / JOURNAL).open("a") as file:
         file.write('["cut')  # what a crash leaves
     assert reproduce(wanted, settings, go_on, Listener()).complete
     assert len(simulated) == 6 - 3
@@ -365,9 +365,9 @@ def test_what_was_simulated_before_a_stop_is_kept(tmp_path: Path) -> None:
 def test_nothing_explains_what_was_not_judged(name: str) -> None:
     """If a run was stopped before anything was simulated to its end: does no cause, note or reading stand there, which
     tell of numbers that nobody has seen?"""
-    from nearfield.reproduce.session import _judged
+    from nearfield.reproduce.session import _judge_papers
 
-    (told,) = _judged(choose([name]), Evidence({}, {}), None, None)
+    (told,) = _judge_papers(choose([name]), Evidence({}, {}), None, None)
     assert told.missing and not told.simulated and not told.reading
     assert not [one for claim in told.claims for one in (claim.note, *(s.why for s in claim.statements)) if one]
     assert outcome.standing([told]).startswith("no statement is judged; simulated to the end: 0 of ")
@@ -444,7 +444,7 @@ def test_an_application_is_simulated_at_its_frequency_and_judged(tmp_path: Path)
     assert {case.axes.slowdowns for case in each} == {(1.0, 7.5)}
 
     settings = Settings(tmp_path / "out", quick=True)
-    found = reproduce([(paper, paper.claim)], settings, pool.one_after_the_other, Listener())
+    found = reproduce([(paper, paper.claim)], settings, pool.run_sequentially, Listener())
     assert [one.holds for one in found.papers[0].claims[0].statements] == [True, None]
     assert in_process("show", tmp_path / "out" / "slow").code == 0
 
@@ -460,6 +460,6 @@ def test_mistakes_of_the_user_are_named(tmp_path: Path) -> None:
         choose(["S9"])
     (tmp_path / "mine.txt").write_text("not a reproduction")
     with pytest.raises(NearfieldError, match="in the way"):
-        reproduce(choose([CHEAP]), Settings(tmp_path), pool.on_cores(1), Listener())
+        reproduce(choose([CHEAP]), Settings(tmp_path), pool.runner_on_cores(1), Listener())
     told = in_process("reproduce", "S3", "--list")
     assert told.code == 0 and "S3.5" in told.out and "S0.1" not in told.out

@@ -17,7 +17,7 @@ from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
 from nearfield.rewrite import analyse, legality
 from nearfield.rewrite import analysis as analysis_module
-from nearfield.rewrite.applying import applied, best
+from nearfield.rewrite.applying import apply_patches, best
 from nearfield.rewrite.model import Model
 from nearfield.rewrite.validate import Invalid, Validator
 
@@ -32,7 +32,7 @@ def test_listing_1_becomes_listings_2_and_3(arguments: list[str]) -> None:
     found = analyse(LISTING, arguments)
     made = {patch.transformation: patch for patch in found.patches}
     assert set(made) == {"warm-send", "late-receive", "reverse", "overlap"}
-    assert not found.refusals
+    assert not found.missed
     opt1 = made["warm-send"].rewritten.split("for (unsigned iter")[1].split("MPI_Sendrecv")
     assert "for (unsigned i = 0; i < 1; ++i)" in opt1[0]
     assert "for (unsigned i = 1; i < ROWS - 1; ++i)" in opt1[1]
@@ -126,8 +126,8 @@ def test_refusals_name_the_reason_and_the_assumption(name: str, tmp_path: Path, 
     text, reason, assumption = REFUSED[name]
     found = analysed(tmp_path, arguments, text)
     assert not found.patches
-    assert any(reason in one.reason for one in found.refusals), found.refusals
-    assert assumption in {one.assumption for one in found.refusals}
+    assert any(reason in one.reason for one in found.missed), found.missed
+    assert assumption in {one.assumption for one in found.missed}
 
 
 def test_an_assumption_is_taken_and_written_down(tmp_path: Path, arguments: list[str]) -> None:
@@ -220,7 +220,7 @@ def test_damaged_text_is_not_proved(
     monkeypatch.setattr(analysis_module.Emitter, "emit", damaged)
     found = analyse(LISTING, arguments, only=frozenset({"warm-send"}))
     assert not found.patches
-    assert "could not be proved" in found.refusals[0].reason
+    assert "could not be proved" in found.missed[0].reason
 
 
 def test_a_lost_else_is_not_proved(tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +288,7 @@ def test_ten_thousand_lines_in_one_function(tmp_path: Path, arguments: list[str]
     """Does a huge function end, with a patch or with reasons?"""
     text = step("".join(f"b[{number}] = a[{number}];\n" for number in range(10_000)) + EXCHANGE)
     found = analysed(tmp_path, arguments, text)
-    assert found.patches or found.refusals
+    assert found.patches or found.missed
 
 
 # ---- the verb
@@ -316,7 +316,7 @@ def test_patches_of_several_places_are_applied_together(tmp_path: Path, argument
     found = analysed(tmp_path, arguments, text)
     chosen = best(found.patches)
     assert [patch.function for patch in chosen] == ["step", "other"]
-    whole = applied(chosen)
+    whole = apply_patches(chosen)
     assert whole.count("} else {") == 2
     assert not analysed(tmp_path, arguments, whole, only=frozenset({"cut"})).patches
 
@@ -342,8 +342,8 @@ def test_notes_are_sarif(tmp_path: Path) -> None:
 
 def test_the_second_proof_stands_alone(tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Does the proof on the text refuse an illegal order that the first proof lets pass?"""
-    monkeypatch.setattr(Model, "reached", lambda self, start, along: isl.UnionSet("{ }"))
-    monkeypatch.setattr(legality, "violated", lambda model, order: iter(()))
+    monkeypatch.setattr(Model, "reachable", lambda self, start, along: isl.UnionSet("{ }"))
+    monkeypatch.setattr(legality, "violations", lambda model, order: iter(()))
     found = analysed(tmp_path, arguments, step(KINDS["RAW"][0]))
     assert not found.patches
-    assert "breaks a dependence" in found.refusals[0].reason
+    assert "breaks a dependence" in found.missed[0].reason

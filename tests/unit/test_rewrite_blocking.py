@@ -74,7 +74,7 @@ def test_what_cannot_be_completed_later_is_not(
 ) -> None:
     analysis = found(tmp_path, arguments, f"MPI_Status status;\n{exchange}{STENCIL}")
     assert "MPI_Isend" not in "".join(patch.rewritten for patch in analysis.patches)
-    assert "late-receive" in names(analysis) or any(reason in one.reason for one in analysis.refusals)
+    assert "late-receive" in names(analysis) or any(reason in one.reason for one in analysis.missed)
 
 
 def test_what_a_message_is_told_is_not_changed_before_it(tmp_path: Path, arguments: list[str]) -> None:

@@ -68,7 +68,7 @@ INLINED = {
 @pytest.mark.parametrize("name", INLINED)
 def test_a_body_stands_in_place_of_its_call(name: str, tmp_path: Path, arguments: list[str]) -> None:
     found = analysed(tmp_path, arguments, INLINED[name], only=frozenset({"overlap"}))
-    assert len(found.patches) == 1, found.refusals
+    assert len(found.patches) == 1, found.missed
     assert "update(" not in found.patches[0].rewritten.partition("void step")[2]
 
 
@@ -77,7 +77,7 @@ def test_names_with_c_linkage_mean_the_same_in_a_body(tmp_path: Path, arguments:
     text = program(BODY.replace("c *", "c * weight *"), before='extern "C" { extern double weight; }')
     text = text.replace("*restrict", "*__restrict")
     found = analysed(tmp_path, arguments, text, "program.cpp", only=frozenset({"overlap"}))
-    assert len(found.patches) == 1, found.refusals
+    assert len(found.patches) == 1, found.missed
 
 
 REFUSED = {
@@ -163,7 +163,7 @@ def test_what_cannot_be_inlined_is_refused_with_the_reason(name: str, tmp_path: 
     found = analysed(tmp_path, arguments, text, only=frozenset({"overlap"}))
     assert not found.patches
     line = text[: text.index("update(", text.index("void step"))].count("\n") + 1
-    assert any(reason in one.reason for one in found.refusals if one.line == line), found.refusals
+    assert any(reason in one.reason for one in found.missed if one.line == line), found.missed
 
 
 def test_what_is_received_may_be_an_argument(tmp_path: Path, arguments: list[str]) -> None:
@@ -177,7 +177,7 @@ def test_a_function_of_another_file_is_not_inlined(tmp_path: Path, arguments: li
     (tmp_path / "update.h").write_text(f"static void update({PARAMETERS}) {{\n  {BODY}\n}}\n")
     text = program().replace("<stdio.h>", '"update.h"').replace("update(const", "another(const")
     found = analysed(tmp_path, arguments, text, only=frozenset({"overlap"}))
-    assert any("the function is defined in another file" in one.reason for one in found.refusals), found.refusals
+    assert any("the function is defined in another file" in one.reason for one in found.missed), found.missed
 
 
 def test_a_reason_behind_an_inlined_body_has_the_lines_of_the_file(tmp_path: Path, arguments: list[str]) -> None:
@@ -185,7 +185,7 @@ def test_a_reason_behind_an_inlined_body_has_the_lines_of_the_file(tmp_path: Pat
     text = program(BODY.replace("y[i", "y[(i - 1)").replace("x[(i + 1)", "y[i"), "update(a, a, n, m, 0.25);")
     found = analysed(tmp_path, arguments, text, only=frozenset({"warm-send"}))
     assert not found.patches
-    told = next(one.reason for one in found.refusals if "with the body of update in place of the call" in one.reason)
+    told = next(one.reason for one in found.missed if "with the body of update in place of the call" in one.reason)
     assert "line 6" in told or "line 5" in told, told
 
 
@@ -218,4 +218,4 @@ def test_a_damaged_body_is_not_proved(
     monkeypatch.setattr(callees.Inliner, "text", damaged)
     found = analysed(tmp_path, arguments, program(), only=frozenset({"overlap"}))
     assert not found.patches
-    assert any("update cannot be inlined" in one.reason for one in found.refusals), found.refusals
+    assert any("update cannot be inlined" in one.reason for one in found.missed), found.missed

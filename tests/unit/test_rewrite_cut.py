@@ -12,12 +12,12 @@ from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
 from nearfield.rewrite import Analysis, analyse
 from nearfield.rewrite import analysis as analysis_module
-from nearfield.rewrite.elsewhere import Others
-from nearfield.rewrite.pieces import Pieces, by_caches
+from nearfield.rewrite.callee_lookup import Others
+from nearfield.rewrite.chunks import ChunkSizes, sizes_by_caches
 from nearfield.rewrite.ranking import Costs
 
 ROWS = Path(__file__).parents[1] / "programs" / "rewrite_rows.c"
-PIECES = Pieces(64, 64)  # eight doubles
+PIECES = ChunkSizes(64, 64)  # eight doubles
 CALL = "MPI_Sendrecv(out, m, MPI_DOUBLE, up, 0, in, m, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);"
 MAKE = "for (int i = 0; i < m; i++) out[i] = a[i] * 2;"
 USE = "for (int i = 1; i < m; i++) b[i] = in[i] + in[i - 1];"
@@ -34,7 +34,7 @@ def analysed(
     path = tmp_path / "program.c"
     path.write_text(text)
     only = frozenset({"cut", "strip-mine"})
-    return analyse(path, arguments, only=only, pieces=PIECES, assume_alike=alike, others=others)
+    return analyse(path, arguments, only=only, pieces=PIECES, assume_uniform=alike, others=others)
 
 
 def test_a_message_goes_with_what_makes_and_what_uses_it(tmp_path: Path, arguments: list[str]) -> None:
@@ -105,8 +105,8 @@ def test_what_ranks_may_cut_otherwise_is_refused(name: str, tmp_path: Path, argu
     body, alike, reason, assumption = REFUSED[name]
     found = analysed(tmp_path, arguments, step(body), alike)
     assert not found.patches
-    assert any(reason in one.reason for one in found.refusals), found.refusals
-    assert assumption in {one.assumption for one in found.refusals}
+    assert any(reason in one.reason for one in found.missed), found.missed
+    assert assumption in {one.assumption for one in found.missed}
 
 
 def test_constants_of_a_whole_program_need_no_assumption(tmp_path: Path, arguments: list[str]) -> None:
@@ -124,8 +124,8 @@ def test_constants_of_a_whole_program_need_no_assumption(tmp_path: Path, argumen
     for others in ([], [(talk, arguments)]):
         found = analysed(tmp_path, arguments, other, ("rows",), others)
         assert not found.patches
-        assert "other files may have the other side" in found.refusals[0].reason
-        assert found.refusals[0].assumption == "--assume-uniform cols"
+        assert "other files may have the other side" in found.missed[0].reason
+        assert found.missed[0].assumption == "--assume-uniform cols"
 
 
 DAMAGES = {
@@ -171,7 +171,7 @@ def test_pieces_are_those_of_a_machines_caches(arguments: list[str]) -> None:
     caches = made.machine.data_caches
     fewest = min(one.shared_by for one in caches)
     own = max(one.size_bytes for one in caches if one.shared_by == fewest)
-    assert by_caches(made) == Pieces(own // 4, caches[-1].size_bytes)
+    assert sizes_by_caches(made) == ChunkSizes(own // 4, caches[-1].size_bytes)
     known = Costs(made).expected_of_cutting(32 << 20, 64 << 10).gain
     assert known and known.ratio.value == pytest.approx(2) and known.before.value == pytest.approx(2e6)
     assert "no stable records of cut" in str(Costs(made).expected_of_cutting(8 << 20, 64 << 10)), "8 times as short"

@@ -42,7 +42,7 @@ def names(found: Analysis) -> set[str]:
 
 
 def reasons(found: Analysis) -> str:
-    return "\n".join(f"{one.line}: {one.reason}" for one in found.refusals)
+    return "\n".join(f"{one.line}: {one.reason}" for one in found.missed)
 
 
 # ---- several files
@@ -148,7 +148,7 @@ def test_orders_that_must_stay_do(name: str, arguments: list[str]) -> None:
     found = analyse(path, arguments, assume_noalias=["rows"])
     assert not found.patches, {patch.function for patch in found.patches}
     assert len(functions) > 4
-    assert functions == {one.function for one in found.refusals}
+    assert functions == {one.function for one in found.missed}
 
 
 READ_AT_THE_HEAD = {  # a value that is read where it is not seen at once, and changed later

@@ -19,7 +19,7 @@ from nearfield.rewrite import analyse
 from nearfield.rewrite.build import include_folders
 from nearfield.rewrite.gain import Expected, Gain
 from nearfield.rewrite.patch import Patch
-from nearfield.rewrite.ranking import Costs, ranked
+from nearfield.rewrite.ranking import Costs, rank_patches
 
 LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 KIB = 1 << 10
@@ -87,7 +87,7 @@ def patch(transformation: str, lines: int, gain: tuple[float, float] | None = No
 
 
 def order(*patches: Patch) -> list[str]:
-    return [one.transformation for one in ranked(patches)]
+    return [one.transformation for one in rank_patches(patches)]
 
 
 def test_a_gain_counts_only_beyond_the_intervals() -> None:

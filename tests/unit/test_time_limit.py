@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from nearfield.measure import stop
+from nearfield.measure import interrupt
 from nearfield.measure.live.launch import Ending
 from nearfield.measure.live.limit import TimeLimit
 
@@ -51,9 +51,9 @@ def test_a_launch_that_failed_has_used_its_time(failed: Ending) -> None:
 )
 def test_ranks_that_do_not_react_are_ended(monkeypatch: pytest.MonkeyPatch, numbers: list[signal.Signals]) -> None:
     """Are they ended after a while when asked once, and at once when asked twice or by SIGQUIT?"""
-    monkeypatch.setattr(stop, "PATIENCE_S", 0.2 if len(numbers) == 1 else 60)
+    monkeypatch.setattr(interrupt, "GRACE_PERIOD_S", 0.2 if len(numbers) == 1 else 60)
     asked: list[bool] = []
-    with stop.Stop(lambda: asked.append(True) or True) as taken:
+    with interrupt.InterruptGuard(lambda: asked.append(True) or True) as taken:
         for number in numbers:
             threading.Timer(0.1, signal.pthread_kill, [threading.main_thread().ident, number]).start()
         begin = time.monotonic()
@@ -61,7 +61,7 @@ def test_ranks_that_do_not_react_are_ended(monkeypatch: pytest.MonkeyPatch, numb
             # Short sleeps: Python misses a signal that comes just before a sleep begins until that sleep is over.
             taken.run(lambda: [time.sleep(0.05) for _ in range(600)])
     assert time.monotonic() - begin < 20
-    assert taken.asked in numbers
+    assert taken.signal_number in numbers
     if len(numbers) == 1:
         assert bool(asked) == (signal.SIGQUIT not in numbers)
 
@@ -73,8 +73,8 @@ def test_a_second_signal_may_come_at_any_time(monkeypatch: pytest.MonkeyPatch) -
         def start(self) -> None:
             signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(stop, "Timer", Interrupted)
+    monkeypatch.setattr(interrupt, "Timer", Interrupted)
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), stop.Stop(lambda: True) as taken:
+    with pytest.raises(KeyboardInterrupt), interrupt.InterruptGuard(lambda: True) as taken:
         taken.run(lambda: signal.raise_signal(signal.SIGINT))
     assert signal.getsignal(signal.SIGINT) is before

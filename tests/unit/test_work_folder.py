@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from nearfield.base.errors import NearfieldError, ProfileError
+from nearfield.measure.checkpoint import CheckpointFolder
 from nearfield.measure.request import Request
 from nearfield.measure.sim.store import Store
-from nearfield.measure.work import Work
 
 REQUEST = Request(tier="quick", sizes=(8, 64), scenarios=("floor",), mpi="openmpi", command="nearfield probe")
 
 
 def test_what_was_asked_is_read_again(tmp_path: Path) -> None:
-    work = Work(tmp_path / "p")
-    with work.held(REQUEST, fresh=True):
+    work = CheckpointFolder(tmp_path / "p")
+    with work.locked(REQUEST, fresh=True):
         work.write_spent({"total": 2.5})
     assert (work.read_request(), work.read_spent()) == (REQUEST, {"total": 2.5})
 
@@ -30,7 +30,7 @@ def test_what_was_asked_is_read_again(tmp_path: Path) -> None:
      '{"budget_s": {}}', '{"scenarios": "floor"}', '{"scenarios": [[]]}', '{"mpi": 1}'],
 )  # fmt: skip
 def test_a_damaged_request_is_an_error_that_says_so(tmp_path: Path, request_text: str) -> None:
-    work = Work(tmp_path / "p")
+    work = CheckpointFolder(tmp_path / "p")
     work.folder.mkdir(mode=0o700)
     (work.folder / "request.json").write_text(request_text)
     with pytest.raises(NearfieldError):
@@ -39,7 +39,7 @@ def test_a_damaged_request_is_an_error_that_says_so(tmp_path: Path, request_text
 
 @pytest.mark.parametrize("spent", ["[]", '{"total": []}', '{"total": -1}', '{"total": NaN}', "{"])
 def test_damaged_seconds_are_none(tmp_path: Path, spent: str) -> None:
-    work = Work(tmp_path / "p")
+    work = CheckpointFolder(tmp_path / "p")
     work.folder.mkdir(mode=0o700)
     (work.folder / "spent.json").write_text(spent)
     assert work.read_spent() == {}
@@ -53,14 +53,14 @@ def test_simulated_cases_count_up_to_damage(tmp_path: Path, damage: str) -> None
     good, later = (json.dumps(["mark", [{**row, "size_bytes": size}]]) for size in (8, 16))
     journal = tmp_path / "simulated.jsonl"
     journal.write_text(f"{good}\n{damage}\n{later}\n")
-    assert Store(journal).others([]) == [row]
+    assert Store(journal).records_outside([]) == [row]
     assert journal.read_text() == good + "\n"
 
 
 def test_a_folder_of_ours_is_for_nobody_else(tmp_path: Path) -> None:
     """While measuring; and may whoever reads the profile read its samples, too?"""
-    work = Work(tmp_path / "p")
-    with work.held(REQUEST, fresh=True):
+    work = CheckpointFolder(tmp_path / "p")
+    with work.locked(REQUEST, fresh=True):
         assert work.folder.stat().st_mode & 0o777 == 0o700
         (work.folder / "a.jsonl").touch()
         (tmp_path / "p").mkdir()
@@ -72,7 +72,7 @@ def test_a_folder_of_ours_is_for_nobody_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize("trap", ["open to all", "a link", "of another user"])
 def test_what_somebody_else_has_prepared_is_refused(tmp_path: Path, trap: str) -> None:
     """Where others may write, is a folder that lies in wait left as it is, and its request not read?"""
-    work, target = Work(tmp_path / "p"), tmp_path / "target"
+    work, target = CheckpointFolder(tmp_path / "p"), tmp_path / "target"
     target.mkdir(mode=0o700)
     if trap == "a link":
         work.folder.symlink_to(target)
@@ -87,22 +87,22 @@ def test_what_somebody_else_has_prepared_is_refused(tmp_path: Path, trap: str) -
         os.chown(work.folder, 12345, 12345)
     with pytest.raises(ProfileError, match="only you may write"):
         work.read_request()
-    with pytest.raises(ProfileError, match="only you may write"), work.held(REQUEST, fresh=True):
+    with pytest.raises(ProfileError, match="only you may write"), work.locked(REQUEST, fresh=True):
         pass
     assert not list(target.iterdir())
 
 
 def test_a_folder_that_goes_while_measuring_is_an_error(tmp_path: Path) -> None:
-    work = Work(tmp_path / "p")
-    with pytest.raises(ProfileError, match="was removed while the probe wrote"), work.held(REQUEST, fresh=True):
+    work = CheckpointFolder(tmp_path / "p")
+    with pytest.raises(ProfileError, match="was removed while the probe wrote"), work.locked(REQUEST, fresh=True):
         shutil.rmtree(work.folder)
         (work.folder / "a.jsonl").read_text()
 
 
 def test_a_folder_is_held_once_and_by_no_link(tmp_path: Path) -> None:
     """Is a folder that is held refused to another, and a lock that is a link to elsewhere refused to all?"""
-    work = Work(tmp_path / "p")
-    with work.held(REQUEST, fresh=True):
+    work = CheckpointFolder(tmp_path / "p")
+    with work.locked(REQUEST, fresh=True):
         lock = work.folder / "lock"
         assert lock.stat().st_mode & 0o777 == 0o600
         script = f"from filelock import FileLock; FileLock({str(lock)!r}).acquire(timeout=0)"
@@ -110,6 +110,6 @@ def test_a_folder_is_held_once_and_by_no_link(tmp_path: Path) -> None:
         assert "Timeout" in done.stderr
     lock.unlink()
     lock.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ProfileError), work.held(REQUEST, fresh=True):
+    with pytest.raises(ProfileError), work.locked(REQUEST, fresh=True):
         pass
     assert not (tmp_path / "elsewhere").exists()

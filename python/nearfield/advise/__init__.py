@@ -1,9 +1,9 @@
-"""Advice: what an observed program loses at its MPI calls, in the numbers of a profile.
+"""Finds the time that an observed program loses in its MPI calls, by the costs in a profile.
 
-`run` reads a trace, `costs` asks the profile, each file of `rules` compares them in one way, `advising` puts their
-notes together."""
+`run` reads a trace, `costs` looks up the profile, each file of `rules` is one check, and `advising` combines their
+notes."""
 
-from nearfield.advise.advising import LEAST, Advice, advise
+from nearfield.advise.advising import MIN_SHARE, Advice, advise
 from nearfield.advise.run import Run, read_run
 
-__all__ = ["LEAST", "Advice", "Run", "advise", "read_run"]
+__all__ = ["MIN_SHARE", "Advice", "Run", "advise", "read_run"]

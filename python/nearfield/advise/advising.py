@@ -1,4 +1,4 @@
-"""Puts the notes of all rules together: those worth a note, ranked, and what was examined."""
+"""Combines the notes of all checks: those worth a note, ranked, and what was examined."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from nearfield.notes import Note, Place, ranked
 from nearfield.observe.symbols import how_to_name
 
 _NO_ACCESSES = "loads and stores were not recorded"
-_MUCH = 0.05  # of the run without a core: no quiet machine has that
-LEAST = 0.01  # of the run's time: the smallest loss that is worth a note, unless somebody says otherwise
+_MUCH = 0.05  # share of the run without a core; quiet machines stay below
+MIN_SHARE = 0.01  # default share of the run's time from which a loss is a note
 RECORDERS = {"hooks": "hooks", "valgrind": "Valgrind"}  # in sentences
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Notes, most lost time first, and sentences on what they rest on."""
+    """Notes, most lost time first, and sentences on their basis."""
 
     run: Run
-    least: float  # the share of the run's time from which on a loss is a note
+    least: float  # the share of the run's time from which a loss is a note
     notes: list[Note]
-    below: list[Note]  # losses smaller than that, most first
-    undecided: list[Note]  # waits that may come from a lack of cores
-    rules: list[RuleSpec]  # that could be judged
+    below: list[Note]  # smaller losses, most first
+    undecided: list[Note]  # waits that a lack of cores may explain
+    rules: list[RuleSpec]  # that could be evaluated
     judged: Judged
-    warnings: list[str]  # what makes all losses doubtful
+    warnings: list[str]  # reasons to doubt all losses
     remarks: list[str]
 
     @property
     def headline(self) -> str:
-        """Returns what is said first: for which calls nothing can be told, or that there is nothing to gain; "" if
-        there are notes and all calls were judged."""
+        """Returns the first line: the calls that could not be judged, or that nothing can be gained; "" if there are
+        notes and all calls were judged."""
         return self.judged.headline(self.least, bool(self.notes))
 
     @property
     def is_decided(self) -> bool:
-        """Returns whether anything could be told of any call."""
+        """Returns whether any call could be judged."""
         return bool(self.notes) or not self.judged.nothing
 
 
-def advise(run: Run, least: float = LEAST) -> Advice:
+def advise(run: Run, least: float = MIN_SHARE) -> Advice:
     """Returns the notes that lose at least this share of the run's time."""
     rules = [spec for spec in all_rules() if not _why_not(run, spec)]
     found = ranked(note for spec in rules for note in spec.find(run))
@@ -67,7 +67,7 @@ def _may_be_worth(note: Note, run: Run, least: float) -> bool:
 
 
 def _why_not(run: Run, spec: RuleSpec) -> str:
-    """Returns why a rule cannot be judged; empty if it can."""
+    """Returns why a check cannot be evaluated; empty if it can."""
     measured = set(run.profile.records["scenario"].unique())
     if spec.needs_accesses and not run.accesses:
         return _NO_ACCESSES
@@ -82,24 +82,28 @@ def _why_not(run: Run, spec: RuleSpec) -> str:
 
 def _warnings(run: Run) -> list[str]:
     warnings = []
-    its, observed = run.profile.run.mpi, run.trace.about.mpi
-    if run.profile.run.backend != "sim" and observed not in (its.name, f"{its.family}-{its.version}"):
+    measured_mpi, observed = run.profile.run.mpi, run.trace.about.mpi
+    if run.profile.run.backend != "sim" and observed not in (
+        measured_mpi.name,
+        f"{measured_mpi.family}-{measured_mpi.version}",
+    ):
         warnings.append(
-            f"the profile was measured with {its.name}, but the program ran under {observed}: its calls may cost "
-            f"something else. Measure a profile with that MPI: "
+            f"the profile was measured with {measured_mpi.name}, but the program ran under {observed}: its calls may "
+            f"cost something else. Measure a profile with that MPI: "
             f"{own_command.line('probe', '--quick', '--mpi', observed)}"
         )
     if run.timed and not run.tells_delays:
         warnings.append(
             "this system does not tell how long ranks had no core: waiting may come from other programs on these cores"
         )
-    if run.timed and (told := _without_core(run)):
-        warnings.append(told)
+    if run.timed and (sentence := _without_core(run)):
+        warnings.append(sentence)
     return warnings
 
 
 def _without_core(run: Run) -> str:
-    """Returns a sentence on the rank that had no core for the longest time; "" if that is a small part of the run."""
+    """Returns a sentence on the rank that was without a core for the longest time; "" if that is a small part of the
+    run."""
     rank = max(range(len(run.timing.ranks)), key=run.delayed_ns)
     share = run.delayed_ns(rank) / 1e9 / run.seconds if run.seconds else 0.0
     if share < _MUCH:
@@ -123,7 +127,7 @@ def _remarks(run: Run) -> list[str]:
         remarks.append("to judge more calls, measure the profile again when the machine is quiet")
     if not run.trace.about.complete:
         remarks.append("the observed program did not end well: this is about what it did before")
-    if lack := how_to_name(site.place.file for its in run.sites for site in its if not is_named(site.place)):
+    if lack := how_to_name(site.place.file for sites in run.sites for site in sites if not is_named(site.place)):
         remarks.append(lack)
     return remarks
 
@@ -165,9 +169,8 @@ def _compared(run: Run) -> str:
         recorder = run.trace.about.recorder
         text += f"the run takes about {took} without {RECORDERS[recorder]}, by which computation takes about "
         text += f"{SLOWER[recorder]:.0f} times as long"
-    here = profile.run.host.name
-    if profile.run.backend != "sim" and here not in hosts:
-        text += (
-            f". The profile is of {here}, and the program ran on {', '.join(hosts)}: losses are those that {here} has"
-        )
+    host = profile.run.host.name
+    if profile.run.backend != "sim" and host not in hosts:
+        text += f". The profile is of {host}, and the program ran on {', '.join(hosts)}: "
+        text += f"losses are those that {host} has"
     return text

@@ -1,7 +1,8 @@
-"""What calls cost on a machine, by its profile: each answer is a record, or lies between two neighbouring ones.
+"""Looks up the costs of calls on a machine in its profile: each is a record, or interpolated between two neighbouring
+ones.
 
-Between two sizes times are interpolated on a log-log scale; beyond the largest one they grow as the bytes do. An answer
-is None if the profile has no stable records for it: then there is no note."""
+Between two sizes times are interpolated on a log-log scale; beyond the largest one they grow proportionally to the
+bytes. A cost is None if the profile has no stable records for it: then there is no note."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ Points = dict[int, Estimate]
 
 @dataclass(frozen=True)
 class Level:
-    """A cache as one rank has it: its name, and the bytes that it can count on."""
+    """A cache as one rank has it: its name, and the bytes available to the rank."""
 
     name: str
     size_bytes: int
@@ -33,17 +34,17 @@ class Costs:
     """Times in ns between the ranks of one node, or between nodes."""
 
     def __init__(self, profile: Profile, *, network: bool = False) -> None:
-        """A node's pair is the farthest one that was measured there, since the slowest neighbour decides."""
+        """A node's pair is the most distant one that was measured there, since the slowest neighbour decides."""
         self.profile = one_machine(profile)
         self.network = network
         found = [p for p in one_per_distance(self.profile.records, "pingpong") if is_network(p.distance) == network]
         self.place: Place | None = found[-1] if found else None
         self._curves: dict[tuple[Any, ...], Points] = {}
         self._strides_by_method: dict[str, list[int]] = _strides(self.profile.records)
-        self.unanswered: set[str] = set()  # scenarios without stable records for something that was asked
+        self.unanswered: set[str] = set()  # queried scenarios without stable records
 
     def for_itself(self) -> Costs:
-        """Returns costs with the same answers, which note for themselves what was not answered."""
+        """Returns a copy with its own set of unanswered queries."""
         mine = copy.copy(self)
         mine.unanswered = set()
         return mine
@@ -57,34 +58,37 @@ class Costs:
 
     def message(self, size_bytes: int) -> Estimate | None:
         """Returns the time of one message, in the state in which programs send."""
-        answers = (self.ask(size_bytes, "pingpong", "half_round_trip", state=state) for state in _AS_SENT)
+        answers = (self.query(size_bytes, "pingpong", "half_round_trip", state=state) for state in _AS_SENT)
         return self._answered("pingpong", next(filter(None, answers), None))
 
     def send(self, size_bytes: int, state: str) -> Estimate | None:
-        """Returns how long Send takes with its buffer in this state."""
-        return self._answered("pingpong", self.ask(size_bytes, "pingpong", "send", side="sender", state=state))
+        """Returns the time of Send with its buffer in this state."""
+        return self._answered("pingpong", self.query(size_bytes, "pingpong", "send", side="sender", state=state))
 
     def traverse(self, size_bytes: int, state: str) -> Estimate | None:
-        """Returns how long the receiver reads its buffer: `invalid` right after the receive, `base-invalid` from
-        memory."""
-        return self._answered("pollution", self.ask(size_bytes, "pollution", "traverse", side="receiver", state=state))
+        """Returns the time in which the receiver reads its buffer: `invalid` right after the receive, `base-invalid`
+        from memory."""
+        return self._answered(
+            "pollution", self.query(size_bytes, "pollution", "traverse", side="receiver", state=state)
+        )
 
     def cached(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns half a round trip with both buffers in this state."""
-        return self.ask(size_bytes, "pingpong", "half_round_trip", state=state)
+        return self.query(size_bytes, "pingpong", "half_round_trip", state=state)
 
     def strided(self, size_bytes: int, doubles: int, method: str) -> Estimate | None:
-        """Returns the time of a message of doubles so far apart: sent as a datatype, packed by hand, or contiguous. The
-        nearest stride with stable records counts, but none beyond twice or half as many doubles."""
+        """Returns the time of a message of doubles with this stride: sent as a datatype, packed by hand, or contiguous.
+        Uses the nearest stride with stable records within a factor of two."""
         near = sorted(self._strides_by_method.get(method, []), key=lambda one: (abs(math.log(one / doubles)), -one))
         for stride in (one for one in near if doubles <= 2 * one and one <= 2 * doubles):
-            found = self.ask(size_bytes, "stride", "half_round_trip", method=method, mode="standard", stride=stride)
+            found = self.query(size_bytes, "stride", "half_round_trip", method=method, mode="standard", stride=stride)
             if found:
                 return found
         return self._answered("stride", None)
 
     def whole_and_cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
-        """Returns the time of a message in one piece, in pieces, and the bytes of a piece; of the best pieces."""
+        """Returns the time of a message as a whole, and in chunks, with the bytes of a chunk; for the best chunk
+        size."""
         if cut := self._cut(size_bytes):
             return cut
         whole = self.cached(size_bytes, "modified")
@@ -96,25 +100,25 @@ class Costs:
         return whole, pieces[best], best
 
     def copied_once(self, size_bytes: int) -> Estimate | None:
-        """Returns how long a rank copies what another one has just written."""
-        return self.ask(size_bytes, "floor", "time", kind="copy-remote")
+        """Returns the time in which a rank copies data that another one has just written."""
+        return self.query(size_bytes, "floor", "time", kind="copy-remote")
 
     def collective(self, operation: str, ranks: int) -> Points:
-        """Returns size -> time of a collective over so many ranks."""
+        """Returns size -> time of a collective over `ranks` ranks."""
         return self.points("collective", "time", everywhere=True, operation=operation, ranks=ranks)
 
     # ---- caches
 
     def levels(self, ranks_on_node: int) -> list[Level]:
-        """Returns the caches as each of so many ranks on a node has them: of a shared one its part."""
+        """Returns the caches as each of `ranks_on_node` ranks has them; a shared cache is divided."""
         return [
             Level(f"L{cache.level}", cache.size_bytes // max(1, min(ranks_on_node, cache.shared_by)))
             for cache in self.profile.machine.data_caches
         ]
 
     def share_of_memory(self, level: int, warm: int) -> float | None:
-        """Returns how much of what memory costs more than level `warm` a nearer level costs (both count from 0): 1 for
-        memory itself, else by the latencies that the profile was calibrated with; None if it has none."""
+        """Returns the ratio of a level's additional cost to memory's, both relative to level `warm` (levels count from
+        0): 1 for memory itself, otherwise by the calibrated latencies; None if the profile has none."""
         levels = len(self.profile.machine.data_caches)
         if level <= warm:
             return 0.0
@@ -123,13 +127,13 @@ class Costs:
         calibration = self.profile.run.calibration
         if not calibration or not calibration.level_latency_ns or len(calibration.level_latency_ns) < levels:
             return None
-        near, here = calibration.level_latency_ns[warm], calibration.level_latency_ns[level]
+        near, latency = calibration.level_latency_ns[warm], calibration.level_latency_ns[level]
         far = calibration.memory_latency_ns - near
-        return min(1.0, max(0.0, (here - near) / far)) if far > 0 else None
+        return min(1.0, max(0.0, (latency - near) / far)) if far > 0 else None
 
     # ---- records
 
-    def ask(self, size_bytes: int, scenario: str, metric: str, **fixed: Any) -> Estimate | None:
+    def query(self, size_bytes: int, scenario: str, metric: str, **fixed: Any) -> Estimate | None:
         """Returns the time at a size."""
         return at(self.points(scenario, metric, **fixed), size_bytes)
 
@@ -150,7 +154,7 @@ class Costs:
         return answer
 
     def _cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
-        """Returns what the scenario of that name says, at the nearest size that it has."""
+        """Returns the times of a message as a whole and in chunks, and the bytes of a chunk, by the scenario `cut`."""
         sizes = pick(self.profile.records, self.place, scenario="cut", metric="time")["size_bytes"].drop_nulls()
         if not sizes.len():
             return None
@@ -165,7 +169,7 @@ class Costs:
 
 
 def _strides(records: pl.DataFrame) -> dict[str, list[int]]:
-    """Returns the strides that were measured, by method."""
+    """Returns the measured strides, by method."""
     if "stride" not in records.columns:
         return {}
     rows = records.filter(records["scenario"] == "stride").select("method", "stride").drop_nulls().unique()
@@ -179,7 +183,7 @@ def _strides(records: pl.DataFrame) -> dict[str, list[int]]:
 
 
 def at(points: Points, size_bytes: int) -> Estimate | None:
-    """Returns the time at a size between the points; None if there are fewer than two points."""
+    """Returns the time at a size, interpolated; None if there are fewer than two points."""
     sizes = sorted(points)
     if len(sizes) < 2:
         return points[sizes[0]] if sizes and sizes[0] == size_bytes else None
@@ -202,17 +206,18 @@ def _between(a: float, b: float, weight: float) -> float:
 
 
 def scaled(one: Estimate, factor: float) -> Estimate:
-    """Returns the estimate times a factor that is not negative."""
+    """Returns the estimate times a nonnegative factor."""
     return Estimate(one.value * factor, one.low * factor, one.high * factor)
 
 
 def difference(a: Estimate, b: Estimate) -> Estimate:
-    """Returns a - b; the half-widths of both are added in quadrature, each end with the ends that move it that way."""
+    """Returns a - b; the half-widths of both are added in quadrature, each end with the ends that move it in that
+    direction."""
     value = a.value - b.value
     low = value - math.hypot(a.value - a.low, b.high - b.value)
     return Estimate(value, low, value + math.hypot(a.high - a.value, b.value - b.low))
 
 
 def total(parts: list[Estimate]) -> Estimate:
-    """Returns the sum; its interval holds even if the parts err together."""
+    """Returns the sum; its interval also holds for correlated errors."""
     return Estimate(sum(p.value for p in parts), sum(p.low for p in parts), sum(p.high for p in parts))

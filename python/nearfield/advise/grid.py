@@ -1,8 +1,8 @@
-"""The grid that a program's halo exchange is of: how it is split, and how many cells it has.
+"""Derives the grid of a program's halo exchange: its decomposition, and its number of cells.
 
-It is derived from a Cartesian communicator and the messages between its neighbours: faces are so many cells long, and
+The inputs are a Cartesian communicator and the messages between its neighbours: the lengths of faces give cells, and
 the addresses of the lowest and the highest face of a rank are as far apart as the rank has cells. Fields with one layer
-of ghost cells, in C order, are understood; of anything else there is no grid."""
+of ghost cells, in C order, are supported; for others no grid is derived."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Faces = dict[tuple[int, int, bool], Messages]  # by dimension, side (0: low, 1: 
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid, its split, and the messages that exchange its faces."""
+    """A grid, its decomposition, and the messages that exchange its faces."""
 
     extents: tuple[int, ...]  # cells, of all ranks
     dims: tuple[int, ...]  # ranks along each dimension
     periodic: tuple[bool, ...]
     element_bytes: int
-    exchanges: int  # of the rank that has most
+    exchanges: int  # of the rank with most
     messages: list[Messages]  # of all ranks
 
 
 def grids(run: Run) -> list[Grid]:
-    """Returns the grids that can be derived, one for each Cartesian communicator at most."""
+    """Returns the derived grids, at most one per Cartesian communicator."""
     by_context: dict[int, dict[int, tuple[int, native.Topology]]] = defaultdict(dict)
     for world_rank, rank in enumerate(run.ranks):
         for topology in rank.found.topologies:
@@ -58,7 +58,7 @@ def _grid(run: Run, context: int, members: dict[int, tuple[int, native.Topology]
 
 
 def _split(topologies: dict[int, native.Topology]) -> tuple[tuple[int, ...], tuple[bool, ...]] | None:
-    """Returns the ranks along each dimension, and which dimensions are periodic; None if that is no grid."""
+    """Returns the ranks along each dimension, and which dimensions are periodic; None if that is not a grid."""
     first = topologies.get(0)
     if not first or list(first.sources) != list(first.destinations) or len(topologies) != len(first.world):
         return None
@@ -78,11 +78,12 @@ def _split(topologies: dict[int, native.Topology]) -> tuple[tuple[int, ...], tup
 
 
 def _faces(run: Run, world_rank: int, context: int, topology: native.Topology) -> Faces:
-    """Returns the messages of a rank with its neighbours; none if others are among them, or a face has several."""
+    """Returns the messages of a rank with its neighbours; none if there are messages with others, or a face has
+    several."""
     sides: dict[int, tuple[int, int]] = {}
     for place, neighbour in enumerate(topology.sources):
         if neighbour in sides:
-            return {}  # the same rank is below and above
+            return {}  # the same rank is the lower and the upper neighbour
         if neighbour != PROC_NULL and neighbour != topology.rank:
             sides[neighbour] = place // 2, place % 2
     found: Faces = {}
@@ -110,7 +111,7 @@ def _local(faces: list[Faces], dims: tuple[int, ...], element: int) -> tuple[int
     if cut == [0, 1]:
         row = min(m.found.piece_bytes for f in faces for key, m in f.items() if key[0] == 1) // element
         return sizes[1] // row, sizes[0] // row, row
-    return None  # a face of a slab does not say how long its rows are
+    return None  # a face of a slab does not determine the length of its rows
 
 
 def _local_2d(faces: list[Faces], sizes: dict[int, int], cut: list[int]) -> tuple[int, ...] | None:
@@ -125,7 +126,7 @@ def _local_2d(faces: list[Faces], sizes: dict[int, int], cut: list[int]) -> tupl
 
 
 def _between(faces: Faces, dimension: int) -> int | None:
-    """Returns the cells from the low to the high side, by the addresses of ghost cells and those beside them."""
+    """Returns the cells from the low to the high side, by the addresses of ghost cells and their adjacent cells."""
     keys = [(dimension, side, sends) for side in (0, 1) for sends in (False, True)]
     if not all(key in faces for key in keys):
         return None

@@ -1,5 +1,5 @@
-"""Which calls of a run were judged, and why others were not: only of calls that were judged is said that they have
-nothing to gain."""
+"""Determines which calls of a run were judged, and why others were not: only judged calls can be said to have nothing
+to gain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Call = tuple[int, int]  # a rank, and the index of its call
 
 @dataclass(frozen=True)
 class Judged:
-    """How many calls send, receive or are collectives, how many of them were not judged, and why."""
+    """The number of calls that send, receive or are collectives, the number that was not judged, and why."""
 
     calls: int
     unjudged: int
@@ -29,8 +29,8 @@ class Judged:
         return 0 < self.calls == self.unjudged
 
     def headline(self, least: float, noted: bool) -> str:
-        """Returns what is said first; "" if all calls were judged and there are notes. `least` is the share of the
-        run's time from which on a loss is a note."""
+        """Returns the first line; "" if all calls were judged and there are notes. `least` is the share of the run's
+        time from which a loss is a note."""
         cannot = f"cannot tell for {self.unjudged} of {self.calls} calls: {self.why}" if self.unjudged else ""
         if noted or self.nothing:
             return cannot
@@ -41,12 +41,12 @@ class Judged:
 
 
 def judged_calls(run: Run, rules: Collection[RuleSpec], undecided: Sequence[Note]) -> Judged:
-    """Returns which calls these rules judged, after they have found their notes. `undecided`: waits that may come from
-    a lack of cores."""
+    """Returns the calls that these checks judged; they must have found their notes. `undecided`: waits that a lack of
+    cores may explain."""
     measured = set(run.profile.records["scenario"].unique()) | {"pingpong"}
     lacking: dict[_Call, set[str]] = {}
     for one in run.messages:
-        one.costs.message(one.found.bytes)  # without this time no rule says anything of a message
+        one.costs.message(one.found.bytes)  # without this time no check judges a message
         if lacks := one.costs.unanswered & measured:
             lacking.setdefault((one.rank, one.found.call), set()).update(lacks)
     collectives = _unjudged_collectives(run, rules)
@@ -73,7 +73,7 @@ def _communicating(run: Run) -> set[_Call]:
 
 
 def _unjudged_collectives(run: Run, rules: Collection[RuleSpec]) -> set[_Call]:
-    """Returns the collectives of which neither the sizes nor the waiting was judged."""
+    """Returns the collectives for which neither the sizes nor the waiting was judged."""
     ids = {spec.rule.id for spec in rules}
     sizes, waiting = collective_jump.RULE.id in ids, late_to_collective.RULE.id in ids
     found = set()
@@ -88,7 +88,7 @@ def _unjudged_collectives(run: Run, rules: Collection[RuleSpec]) -> set[_Call]:
 
 
 def _at_places(run: Run, places: Collection[Place]) -> set[_Call]:
-    return {(at, call) for at, its in enumerate(run.sites) for call, site in enumerate(its) if site.place in places}
+    return {(at, call) for at, sites in enumerate(run.sites) for call, site in enumerate(sites) if site.place in places}
 
 
 def _number(run: Run, calls: Collection[_Call]) -> int:

@@ -1,4 +1,4 @@
-"""What a rule is, and what rules have in common: sums of losses, and words for them."""
+"""Defines a check, and what checks share: sums of losses, and their description."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from nearfield.notes import Evidence, Loss, Note, Place, Related, Rule
 from nearfield.notes.text import place_text
 from nearfield.profile.compare import Estimate
 
-_WITHOUT_CORE = "without a core"  # how the name of that evidence begins
+_WITHOUT_CORE = "without a core"  # prefix of the name of that evidence
 
 
 @dataclass(frozen=True)
 class RuleSpec:
-    """A rule, and the function that finds its notes in a run, whatever they lose."""
+    """A check, and the function that finds its notes in a run, regardless of their loss."""
 
     rule: Rule
     find: Callable[[Run], Iterable[Note]]
@@ -29,36 +29,36 @@ class RuleSpec:
 
 @dataclass
 class Lost:
-    """What is lost at one line: sums over the calls of each rank."""
+    """The loss at one line: sums over the calls of each rank."""
 
     calls: Counter[int] = field(default_factory=Counter)  # by rank
     _parts: dict[int, list[Estimate]] = field(default_factory=lambda: defaultdict(list))
-    _spent: Counter[int] = field(default_factory=Counter)  # ns of these calls, as the profile has it
+    _spent: Counter[int] = field(default_factory=Counter)  # ns of these calls, according to the profile
 
     def add(self, rank: int, each: Estimate, spent_ns: float, times: int) -> None:
-        """Adds so many calls that lose `each` of what they take, in ns."""
+        """Adds `times` calls that lose `each` of `spent_ns`."""
         self._parts[rank].append(scaled(each, times) if times else each)
         self.calls[rank] += times
         self._spent[rank] += int(spent_ns * times)
 
     @property
     def worst(self) -> int:
-        """Returns the rank that loses most."""
+        """Returns the rank with the largest loss."""
         return max(self._parts, key=lambda rank: total(self._parts[rank]).value)
 
     @property
     def is_alike(self) -> bool:
-        """Returns whether several ranks lose, each at least half of what the worst one does."""
+        """Returns whether several ranks lose, each at least half of the largest loss."""
         sums = [total(parts).value for parts in self._parts.values()]
         return len(sums) > 1 and 2 * min(sums) >= max(sums)
 
     def sum(self) -> Estimate:
-        """Returns what that rank loses, in ns."""
+        """Returns the loss of that rank, in ns."""
         return total(self._parts[self.worst])
 
     def loss(self, run: Run, but_ns: float = 0.0) -> Loss:
-        """Returns its loss as that of the run: other ranks wait for it, or lose at the same time. `but_ns`: so much of
-        it may have another cause, and does not count; its upper end is the whole."""
+        """Returns the rank's loss as that of the run: other ranks wait for it, or lose at the same time. `but_ns`: the
+        part that may have another cause, which is subtracted; the upper end includes it."""
         whole = scaled(self.sum(), 1e-9)
         but = but_ns / 1e9
         lost = Estimate(max(0.0, whole.value - but), max(0.0, whole.low - but), whole.high)
@@ -66,7 +66,7 @@ class Lost:
         return Loss(lost.value, lost.low, lost.high, share)
 
     def per_call(self) -> str:
-        """Returns '12.3 us of 40.0 us per call, 250 calls'."""
+        """Returns for example '12.3 us of 40.0 us per call, 250 calls'."""
         rank = self.worst
         calls = max(1, self.calls[rank])
         return (
@@ -76,24 +76,25 @@ class Lost:
 
 
 def without_core_ns(run: Run, waiting: int, site: Site, waited_for: Iterable[int]) -> int:
-    """Returns how much of what a rank waits at a line may come from a lack of cores, in ns: it had no core itself in
-    these calls, or the ranks that it waits for had none, anywhere in the run. 0 if the system does not tell."""
+    """Returns how much of a rank's wait at a line may come from a lack of cores, in ns: it had no core itself in these
+    calls, or the ranks that it waits for had none, anywhere in the run. 0 if the system does not report it."""
     mine = zip(run.ranks[waiting].found.calls, run.sites[waiting], strict=False)
-    return sum(call.delayed_ns for call, its in mine if its == site) + sum(map(run.delayed_ns, waited_for))
+    return sum(call.delayed_ns for call, at_site in mine if at_site == site) + sum(map(run.delayed_ns, waited_for))
 
 
 def delay_evidence(whose: str, delay_ns: float) -> Evidence:
-    """Returns the result of without_core_ns() as evidence; `whose` says which ranks and calls it is of."""
+    """Returns the result of without_core_ns() as evidence; `whose` describes its ranks and calls."""
     return Evidence(f"{_WITHOUT_CORE}: {whose}", delay_ns, "ns", "observed")
 
 
 def has_delay(note: Note) -> bool:
-    """Returns whether some of what this note is about may come from a lack of cores."""
+    """Returns whether a lack of cores may explain part of this note."""
     return any(one.name.startswith(_WITHOUT_CORE) and one.value > 0 for one in note.evidence)
 
 
 def delay_text(delay_ns: float, whole_ns: float) -> str:
-    """Returns '; up to 3 ms of that because ranks had no core', if it is a hundredth of the wait or more."""
+    """Returns for example '; up to 3 ms of that because ranks had no core', if it is at least a hundredth of the
+    wait."""
     if delay_ns < 0.01 * whole_ns:
         return ""
     return f"; up to {format_ns(min(delay_ns, whole_ns))} of that in all because ranks had no core"
@@ -112,13 +113,14 @@ def size_text(messages: Sequence[Messages]) -> str:
 
 
 def touched_between(messages: Sequence[Messages]) -> float:
-    """Returns the mean of the bytes that are touched between, over lines that had left the nearest cache."""
+    """Returns the mean reuse distance in bytes, over lines that had left L1."""
     lines = sum(sum(one.found.reach.lines[1:]) for one in messages)
     return sum(sum(one.found.reach.bytes[1:]) for one in messages) / lines if lines else 0.0
 
 
 def main_place(messages: Sequence[Messages], but: Place) -> Place | None:
-    """Returns the line that wrote, or read first, most of their lines; None if that is not known, or the call's own."""
+    """Returns the line of code that wrote, or read first, most of their cache lines; None if it is unknown, or the call
+    itself."""
     places: Counter[Place] = Counter()
     for one in messages:
         places.update(one.places)
@@ -127,12 +129,12 @@ def main_place(messages: Sequence[Messages], but: Place) -> Place | None:
 
 
 def related(place: Place | None, message: str) -> tuple[Related, ...]:
-    """Returns the place as a note takes it."""
+    """Returns the location in the form of a note."""
     return (Related(place, message),) if place else ()
 
 
 def at_line(place: Place | None, call: Place, otherwise: str) -> str:
-    """Returns 'line 98', with the file's name if it is not the call's; `otherwise` without a place."""
+    """Returns 'line 98', with the file's name if it is not the call's; `otherwise` without a location."""
     if not place:
         return otherwise
     return f"line {place.line}" if place.file == call.file else place_text(place)

@@ -1,4 +1,4 @@
-"""An observed run as rules see it: its calls at their lines, its messages, and how long it took."""
+"""An observed run as input of the checks: its calls by source line, its messages, and its duration."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from nearfield.advise.costs import Costs
 from nearfield.base.errors import UsageError
 from nearfield.notes import Place
 from nearfield.observe.observing import events
-from nearfield.observe.places import UNKNOWN, Line, in_utf8, line_of, line_of_call
+from nearfield.observe.source_lines import UNKNOWN, Line, in_utf8, line_of, line_of_call
 from nearfield.observe.summary import read_lines
 from nearfield.observe.trace import Trace, broken_streams
 from nearfield.profile import Profile
 
 SMALL_BYTES = 8192  # of messages in bursts
-SLOWER = {"hooks": 10.0, "valgrind": 30.0}  # computation takes about so many times as long (docs/performance.md)
+SLOWER = {"hooks": 10.0, "valgrind": 30.0}  # slowdown of computation by the recorder (docs/performance.md)
 
 
 @dataclass(frozen=True)
 class Site:
     """A line of the program that calls an MPI function."""
 
-    name: str  # MPI_Send
+    name: str  # for example MPI_Send
     place: Place
 
 
@@ -36,25 +36,26 @@ class Messages:
 
     rank: int
     site: Site
-    costs: Costs  # which note what they could not answer about these messages
+    costs: Costs  # with the queries on these messages that had no answer
     found: native.Messages
-    places: Counter[Place] = field(hash=False)  # who wrote, or read first, the lines that had left the nearest cache
+    places: Counter[Place] = field(
+        hash=False
+    )  # lines of code that wrote, or read first, the cache lines that had left L1
 
     def shares(self) -> list[float]:
-        """Returns the share of their lines by the smallest cache that still had them; lines that nobody touched are
-        in none."""
+        """Returns the shares of their lines by the smallest cache that still had them; untouched lines are in none."""
         return [lines / self.found.lines if self.found.lines else 0.0 for lines in self.found.reach.lines]
 
     def distance_bytes(self) -> float:
-        """Returns the mean of the bytes touched in between, of lines that had left the nearest cache."""
+        """Returns the mean reuse distance in bytes, of lines that had left L1."""
         lines = sum(self.found.reach.lines[1:])
         return sum(self.found.reach.bytes[1:]) / lines if lines else 0.0
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A machine that the program is thought to run on: its nodes, of equally many neighbouring ranks, and how long the
-    program takes there."""
+    """The machine on which the program is assumed to run: its nodes, with equal numbers of consecutive ranks, and the
+    program's duration there."""
 
     nodes: int
     seconds: float
@@ -67,40 +68,40 @@ class Run:
     trace: Trace
     profile: Profile
     inside: Costs  # of messages inside a node
-    across: Costs  # between nodes
+    across: Costs  # of messages between nodes
     ranks: list[native.Rank]
     sites: list[list[Site]]  # by rank and call
     messages: list[Messages]
-    hosts: list[str]  # of the ranks; nodes are numbered where it is thought to run elsewhere
-    clock: Run | None = None  # another run of the program, without hooks, which gives the times
+    hosts: list[str]  # of the ranks; node numbers if the program is assumed to run elsewhere
+    clock: Run | None = None  # another run of the program, without hooks, for the times
     elsewhere: Elsewhere | None = None
 
     def costs(self, rank: int, peer: int) -> Costs:
-        """Returns what messages between two ranks cost."""
+        """Returns the costs of messages between two ranks."""
         return self.inside if self.hosts[rank] == self.hosts[peer] else self.across
 
     @cached_property
     def ranks_on_node(self) -> int:
-        """Returns how many ranks the fullest node has."""
+        """Returns the maximum number of ranks on a node."""
         return max(Counter(self.hosts).values())
 
     @property
     def accesses(self) -> int:
-        """Returns how many loads and stores of all ranks were recorded."""
+        """Returns the number of recorded loads and stores of all ranks."""
         return sum(rank.found.accesses for rank in self.ranks)
 
     @property
     def timing(self) -> Run:
-        """Returns the run that gives the times."""
+        """Returns the run for the times."""
         return self.clock or self
 
     @property
     def tells_delays(self) -> bool:
-        """Returns whether the run that gives the times tells how long its ranks had no core."""
+        """Returns whether the run for the times reports how long its ranks had no core."""
         return all(rank.found.delays for rank in self.timing.ranks)
 
     def delayed_ns(self, rank: int) -> int:
-        """Returns how long a rank was ready to run and had no core, in the run that gives the times."""
+        """Returns how long a rank was ready to run without a core, in the run for the times."""
         found = self.timing.ranks[rank].found
         return found.delayed_between_ns + sum(call.delayed_ns for call in found.calls)
 
@@ -111,7 +112,7 @@ class Run:
 
     @cached_property
     def seconds(self) -> float:
-        """Returns how long the slowest rank took; without hooks, as far as that can be told from a run with them."""
+        """Returns the time of the slowest rank without hooks, estimated if the run had hooks."""
         if self.elsewhere:
             return self.elsewhere.seconds
         run = self.timing
@@ -119,7 +120,7 @@ class Run:
 
     @property
     def llc_bytes(self) -> int:
-        """Returns the part of the last-level cache that a rank can count on."""
+        """Returns the part of the last-level cache that is available to a rank."""
         return self.inside.levels(self.ranks_on_node)[-1].size_bytes
 
 
@@ -128,7 +129,7 @@ def read_run(
     progress: Callable[[int], None] | None = None,
 ) -> Run:  # fmt: skip
     """Reads the streams. `times`: another trace of the program, which ran without hooks. `elsewhere`: the program is
-    thought to run on the profile's machine. `progress` is called with the accesses read so far, each counted twice.
+    assumed to run on the profile's machine. `progress` is called with the accesses read so far, each counted twice.
     Raises BrokenTraceError, and UsageError for a program without MPI."""
     if not trace.about.mpi:
         raise UsageError(f"{trace.folder} is of a program without MPI", "observe a program that sends messages")
@@ -182,7 +183,7 @@ def _site(call: native.Call, lines: dict[tuple[str, int], Line]) -> Site:
 
 
 def _place(line: Line) -> Place:
-    """Returns the line of source, or the offset in the program if it was compiled without -g."""
+    """Returns the source line, or the offset in the program if it was compiled without -g."""
     function = "" if line.function == UNKNOWN else line.function
     return Place(line.file if line.number else in_utf8(line.object), line.number, function=function, offset=line.offset)
 
@@ -203,9 +204,11 @@ def _seconds(run: Run, number: int) -> float:
     in_calls: float = sum(call.time_ns for call in found.calls)
     if not run.accesses:
         return (found.between_calls_ns + in_calls) / 1e9
-    its = [m for m in run.messages if m.rank == number]
-    costs = [(m.costs.message(m.found.bytes), m.found.messages) for m in its]
-    in_calls = min(in_calls, sum(cost.value * times for cost, times in costs if cost))  # else it waits for slow ranks
+    own_messages = [m for m in run.messages if m.rank == number]
+    costs = [(m.costs.message(m.found.bytes), m.found.messages) for m in own_messages]
+    in_calls = min(
+        in_calls, sum(cost.value * times for cost, times in costs if cost)
+    )  # otherwise it waits for slow ranks
     return (found.between_calls_ns / SLOWER[run.trace.about.recorder] + in_calls) / 1e9
 
 

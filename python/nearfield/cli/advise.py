@@ -135,9 +135,9 @@ def _profile(given: Path | None) -> Path:
 def _advice(trace: Trace, known: Any, times: Trace | None, there: Elsewhere | None, min_loss: float) -> Advice:
     from nearfield.advise import advise, read_run
     from nearfield.cli.trace_argument import AccessBar
-    from nearfield.measure.stop import Stop
+    from nearfield.measure.interrupt import InterruptGuard
 
-    with Stop() as stop, AccessBar(2 * trace.about.accesses) as bar:
+    with InterruptGuard() as stop, AccessBar(2 * trace.about.accesses) as bar:
         bar.start()
         try:
             run = stop.run(lambda: read_run(trace, known, times=times, elsewhere=there, progress=bar.pass_on))

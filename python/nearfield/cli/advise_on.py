@@ -17,7 +17,7 @@ from nearfield.cli.simulate_run import ranks_per_node
 from nearfield.machine import DescribedMachine
 from nearfield.measure import Request
 from nearfield.measure.sim.cases import BASE
-from nearfield.measure.sim.mpi_shards import Alone
+from nearfield.measure.sim.mpi_shards import SingleProcess
 from nearfield.measure.sim.pool import cores
 from nearfield.measure.sim.session import probe_on
 from nearfield.measure.sim.store import fingerprint
@@ -52,5 +52,5 @@ def elsewhere(trace: Trace, machine: DescribedMachine, nodes: int | None) -> Els
     def cluster_of(ranks: int) -> Cluster:
         return Cluster(machine, its_nodes, ranks_per_node(ranks, its_nodes), (BASE,), (1.0,))
 
-    done = simulate_trace(trace, Chosen(cluster_of, (BASE,), (1.0,), (), cores()), Alone())
+    done = simulate_trace(trace, Chosen(cluster_of, (BASE,), (1.0,), (), cores()), SingleProcess())
     return Elsewhere(its_nodes, done.found.time_ns()[0][0] / 1e9)

@@ -95,7 +95,7 @@ def command(
     from nearfield import _native
     from nearfield.apply.cached_plan import cached_launch_plan
     from nearfield.forecast.saying import summary
-    from nearfield.forecast.watching import tell
+    from nearfield.forecast.watching import print_line
 
     pattern = _pattern(metric)
     most_slower = parse_share(fail_if_slower) if fail_if_slower else None
@@ -111,7 +111,7 @@ def command(
     if not forecast:
         program.measure("stock")
     if unknown:
-        tell(f"how much of this run is MPI is not known: {unknown}")
+        print_line(f"how much of this run is MPI is not known: {unknown}")
     program.measure("tuned")
     values = program.pairs(runs, tells=not as_json)
     slow, fast = ("tuned", "stock") if higher else ("stock", "tuned")
@@ -216,11 +216,11 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
 def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) -> str:
     """Returns what to do next, in one line."""
     from nearfield.base.cpu_load import BUSY_SHARE
-    from nearfield.forecast.saying import WORTH
+    from nearfield.forecast.saying import MIN_GAIN
 
     undecided = gain.n < FEWEST or gain.low <= 1 + SAME and gain.high >= 1 - SAME
     rules = forecast.rules if forecast and not forecast.undecided() else None
-    if rules and rules.at_most and rules.at_most < WORTH:
+    if rules and rules.at_most and rules.at_most < MIN_GAIN:
         return f"next: nothing by tuning, which can make this program {rules.at_most_text} as fast at most"
     if undecided and busy > BUSY_SHARE:
         return "next: again while no other programs run, since they decide how long a run takes"

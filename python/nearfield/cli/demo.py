@@ -95,11 +95,11 @@ def _chosen(out: Path, probe: Standing) -> Installation:
 def _measured_mpi(out: Path) -> str | None:
     """Returns the name of the MPI that is measured already; None if it is gone."""
     from nearfield import mpi
-    from nearfield.measure.work import Work
+    from nearfield.measure.checkpoint import CheckpointFolder
     from nearfield.profile import find_profile, load
 
     try:
-        work = Work(out.resolve())
+        work = CheckpointFolder(out.resolve())
         if work.folder.exists():
             name = work.read_request().mpi
         else:

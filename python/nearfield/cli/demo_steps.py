@@ -33,10 +33,10 @@ class Standing(Enum):
 
 def probe_standing(out: Path) -> Standing:
     """Returns how far the profile is."""
-    from nearfield.measure.work import Work
+    from nearfield.measure.checkpoint import CheckpointFolder
     from nearfield.profile import load
 
-    if (Work(out.resolve()).folder / "request.json").exists():
+    if (CheckpointFolder(out.resolve()).folder / "request.json").exists():
         return Standing.UNFINISHED
     try:
         return Standing.COMPLETE if load(out).run.complete else Standing.ABSENT

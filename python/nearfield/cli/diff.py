@@ -11,7 +11,7 @@ import typer
 
 from nearfield.base.errors import NOT_DECIDED, UsageError
 from nearfield.base.units import parse_share
-from nearfield.profile.gate import LEAST_STABLE
+from nearfield.profile.gate import MIN_STABLE
 from nearfield.ui.terminal import Terminal
 
 
@@ -40,7 +40,7 @@ def command(
             metavar="SHARE",
             help="With --fail-if-slower: the share of each scenario's times that must be stable in both profiles.",
         ),
-    ] = f"{LEAST_STABLE:.0%}",
+    ] = f"{MIN_STABLE:.0%}",
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List the MPI's control variables, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:

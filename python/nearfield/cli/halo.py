@@ -57,13 +57,13 @@ def command(
         export NEARFIELD_HALO_COSTS=$PWD/costs
     """
     if costs is not None:
-        from nearfield.plan import measured, text_of
+        from nearfield.plan import costs_file_text, measured_model
         from nearfield.profile import load
 
-        known = measured(load(costs))
+        known = measured_model(load(costs))
         for note in known.notes:
             print(note, file=sys.stderr)
-        print(text_of(known), end="")
+        print(costs_file_text(known), end="")
         return
     from nearfield import mpi
 

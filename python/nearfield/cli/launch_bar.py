@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from nearfield.base.units import counted
 from nearfield.measure.live.launch import Ending, Job
-from nearfield.reproduce.here.measure import Launch, Watcher
+from nearfield.reproduce.live.measure import Launch, Watcher
 from nearfield.ui.progress import Standing, WorkBar
 
 

@@ -16,7 +16,7 @@ from nearfield.base.words import as_sentence, join_and
 from nearfield.ui.terminal import Column, Table, Terminal
 
 if TYPE_CHECKING:
-    from nearfield.observe.places import Line
+    from nearfield.observe.source_lines import Line
     from nearfield.observe.summary import Calls, RankSummary
 
 MOST_LINES = 12

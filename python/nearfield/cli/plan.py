@@ -15,7 +15,7 @@ from nearfield.cli import complete
 from nearfield.ui.terminal import print_csv
 
 if TYPE_CHECKING:
-    from nearfield.plan import Known
+    from nearfield.plan import CostModel
 
 
 def command(
@@ -105,7 +105,7 @@ def counts(text: str, what: str, least: int = 1) -> list[int]:
     return [int(word) for word in words]
 
 
-def full_nodes(ranks: int, wanted: int | None, known: Known) -> int | None:
+def full_nodes(ranks: int, wanted: int | None, known: CostModel) -> int | None:
     """Returns how many ranks a node has, so that all nodes are full, since only these are planned; None if all ranks
     are on one node. Where the machine's number leaves a node partly empty, the next smaller one is taken, and a note
     is added to `known`. Raises UsageError if the wanted number leaves one partly empty."""

@@ -12,29 +12,35 @@ from nearfield.measure.sim.cases import Case
 from nearfield.measure.sim.costs import message_records
 from nearfield.measure.sim.pool import cores
 from nearfield.measure.sim.store import Listener
-from nearfield.plan import Known, default, described, measured, simulated
+from nearfield.plan import CostModel, default_model, described_model, measured_model, simulated_model
 from nearfield.profile import load
 
 
-def costs_known(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> Known:
+def costs_known(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> CostModel:
     """Returns the costs from the one source that the options name; the defaults if they name none."""
     if profile is not None and on is not None:
         raise UsageError("--profile and --on name two machines", "Give one of them.")
     if mode is not None and on is None:
         raise UsageError("--mode is of a described machine", "Name it: --on t3e-900.")
-    known = costs_on(on, mode) if on is not None else measured(load(profile)) if profile is not None else default()
+    known = (
+        costs_on(on, mode)
+        if on is not None
+        else measured_model(load(profile))
+        if profile is not None
+        else default_model()
+    )
     if messages:
         known.costs.in_place = None
     return known
 
 
-def costs_on(name: str, mode: str | None) -> Known:
+def costs_on(name: str, mode: str | None) -> CostModel:
     """Returns the costs that a described machine's file states, else simulated ones."""
     machine = load_machine(name)
     if machine.communication or mode is not None or not machine.simulable:
-        return described(machine, mode)
+        return described_model(machine, mode)
     listener = Telling(f"simulating what messages cost on {machine.name}, once")
-    return simulated(machine, message_records(machine, cores(), listener))
+    return simulated_model(machine, message_records(machine, cores(), listener))
 
 
 class Telling(Listener):

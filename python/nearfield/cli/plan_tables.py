@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from nearfield._native import Costs, Face, Plan
 from nearfield.base.units import format_ns
-from nearfield.plan import Known
+from nearfield.plan import CostModel
 from nearfield.plan.words import (
     costs_text,
     faces_text,
@@ -34,7 +34,7 @@ def unequal(best: Plan, extents: list[int], ranks: int) -> list[str]:
     return [f"Its boxes are not equal: the slowest rank has {factor:.2f}x of the mean cells."] if factor else []
 
 
-def show(known: Known, plans: list[Plan], notes: list[str], dimensions: int, top: int) -> None:
+def show(known: CostModel, plans: list[Plan], notes: list[str], dimensions: int, top: int) -> None:
     """Prints the costs, the best `top` splits, the notes and the verdict."""
     console = Terminal()
     console.print(f"costs of {escape(known.origin)}\n{escape(costs_text(known.costs))}\n")
@@ -61,7 +61,7 @@ def draw(plans: list[Plan], dimensions: int) -> Table:
     return table
 
 
-def as_dict(known: Known, plans: list[Plan], dimensions: int) -> dict[str, Any]:
+def as_dict(known: CostModel, plans: list[Plan], dimensions: int) -> dict[str, Any]:
     """Returns what --json prints."""
     return {
         "origin": known.origin,

@@ -19,7 +19,7 @@ from nearfield.measure.request import parse_filter
 from nearfield.ui.terminal import Terminal, err
 
 if TYPE_CHECKING:
-    from nearfield.measure.work import Outcome
+    from nearfield.measure.checkpoint import Outcome
 
 
 def command(

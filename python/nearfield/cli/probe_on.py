@@ -14,11 +14,11 @@ from nearfield.base import own_command
 from nearfield.base.errors import UsageError
 from nearfield.cli.case_bar import CaseBar
 from nearfield.measure import Request
+from nearfield.measure.checkpoint import CheckpointFolder
 from nearfield.measure.sim.cases import scenarios
 from nearfield.measure.sim.describe import described
 from nearfield.measure.sim.pool import cores
 from nearfield.measure.sim.session import probe_on
-from nearfield.measure.work import Work
 from nearfield.profile.schema import Scenario
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
@@ -30,7 +30,7 @@ SIMULATED_ONLY = ("distance", "nodes", "policy", "memory_slowdown", "jobs")
 def was_simulated(out: Path) -> bool:
     """Returns whether the interrupted probe at `out` is one of a described machine."""
     with suppress(UsageError):
-        return Work(out.resolve()).read_request().on is not None
+        return CheckpointFolder(out.resolve()).read_request().on is not None
     return False
 
 

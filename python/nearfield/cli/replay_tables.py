@@ -79,19 +79,19 @@ def _otherwise(found: Replay, decided: bool) -> str:
     cluster, outcomes = found.cluster, found.outcomes()
     counts = {
         (policy, slowdown): count
-        for policy, row in zip(cluster.policies, found.otherwise(), strict=True)
+        for policy, row in zip(cluster.policies, found.divergent_outcomes(), strict=True)
         for slowdown, count in zip(cluster.slowdowns, row, strict=True)
     }
     (policy, slowdown), most = max(counts.items(), key=lambda one: one[1])
     if most <= WORTH_TELLING * outcomes:
         return ""
     whose = f"of {cluster.policies[0]} at slowdown {cluster.slowdowns[0]:g}" if decided else "that were observed"
-    whether = "each run kept" if cluster.apart else "the run keeps"
+    whether = "each run kept" if cluster.independent_runs else "the run keeps"
     text = (
         f"time decides {counted(outcomes, 'outcome')} (of receives from any source, tests, Waitany); {most:,} would "
         f"have been others with {policy} at slowdown {slowdown:g}, but {whether} those {whose}"
     )
-    if not cluster.apart and cluster.runs < len(counts):
+    if not cluster.independent_runs and cluster.runs < len(counts):
         text += (
             "; --independent-runs "
             + ("runs the program again for" if decided else "simulates")
@@ -161,7 +161,7 @@ def as_dict(found: Replay) -> dict[str, Any]:
         "time_dependent": {
             **{name: sum(getattr(rank.dependence, name) for rank in found.found.ranks) for name in names},
             "outcomes": found.outcomes(),
-            "otherwise": found.otherwise(),
+            "otherwise": found.divergent_outcomes(),
         },
     }
 

@@ -136,12 +136,12 @@ def _advised(profile: Profile, trace: Path | None) -> Advised | None:
     """Returns the notes on an observed program, if there is one."""
     if not trace:
         return None
-    from nearfield.advise import LEAST, advise, read_run
+    from nearfield.advise import MIN_SHARE, advise, read_run
     from nearfield.observe.trace import Trace
     from nearfield.report.advice import Advised
 
     observed = Trace(trace)
-    found = advise(read_run(observed, profile), LEAST)
+    found = advise(read_run(observed, profile), MIN_SHARE)
     return Advised(observed.about.command, found.headline, found.warnings, found.notes, found.remarks)
 
 
@@ -162,7 +162,7 @@ def _of_several(folders: list[Path], out: Path | None) -> Path:
 
     loaded = [load(folder) for folder in folders]
     path = write_page(_target(Path(), out, "comparison.html"), comparison.render(loaded))
-    for line in comparison.told(loaded):
+    for line in comparison.describe_differences(loaded):
         Terminal().print(Text(f"• {line}"))
     return path
 

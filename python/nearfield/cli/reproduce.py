@@ -17,7 +17,7 @@ from nearfield.ui.terminal import err
 if TYPE_CHECKING:
     from nearfield.measure.sim.cases import Case
     from nearfield.measure.sim.pool import Finished
-    from nearfield.reproduce.here.measure import Measured
+    from nearfield.reproduce.live.measure import Measured
     from nearfield.reproduce.session import Settings, Traces, Wanted
     from nearfield.reproduce.traced import Traced
 
@@ -99,9 +99,9 @@ def command(
     """
     from nearfield.cli import reproduce_tables as tables
     from nearfield.cli.case_bar import CaseBar
+    from nearfield.measure.interrupt import InterruptGuard
     from nearfield.measure.sim import pool
     from nearfield.measure.sim.store import Listener
-    from nearfield.measure.stop import Stop
     from nearfield.reproduce.page import render
     from nearfield.reproduce.papers import choose
     from nearfield.reproduce.session import Settings
@@ -122,11 +122,11 @@ def command(
     at_once = jobs or pool.cores()
     settings = Settings(out, quick, own_command.original_line())
     by_traces = _by_traces(wanted, real, settings) if real else None
-    with Stop() as stop, CaseBar(err, at_once) as bar:
+    with InterruptGuard() as stop, CaseBar(err, at_once) as bar:
         if stopped or here_only:
             found = run_reproduction(wanted, settings, _nothing, Listener(), measured, by_traces)
         else:
-            found = run_reproduction(wanted, settings, pool.on_cores(at_once, stop), bar, measured, by_traces)
+            found = run_reproduction(wanted, settings, pool.runner_on_cores(at_once, stop), bar, measured, by_traces)
     page = write_page(out / "report.html", render(found, out))
     if as_json:
         print(found.model_dump_json(indent=1))
@@ -149,10 +149,10 @@ def command(
 def _measure(wanted: Wanted, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool) -> Measured:
     from nearfield import mpi
     from nearfield.cli.launch_bar import LaunchBar
-    from nearfield.reproduce.here.measure import Setup, measure
-    from nearfield.reproduce.session import opened
+    from nearfield.reproduce.live.measure import Setup, measure
+    from nearfield.reproduce.session import open_store
 
-    opened(out)
+    open_store(out)
     inst = mpi.choose(mpi_name)
     setup = Setup(out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick)
     with LaunchBar(err) as bar:
@@ -160,10 +160,10 @@ def _measure(wanted: Wanted, out: Path, mpi_name: str | None, hostfile: Path | N
 
 
 def _by_traces(wanted: Wanted, traces: list[Traced], settings: Settings) -> Traces:
-    from nearfield.measure.stop import Stop
+    from nearfield.measure.interrupt import InterruptGuard
     from nearfield.reproduce.traced import answering
 
-    with Stop() as stop:
+    with InterruptGuard() as stop:
         try:
             return stop.run(
                 lambda: answering(wanted, traces, settings, lambda line: err.print(f"nearfield: {escape(line)}"))

@@ -106,20 +106,20 @@ def command(
       nearfield rewrite solver.cpp --compile-commands build --function step --assume-noalias u,unew
     """
     from nearfield.rewrite import analyse
-    from nearfield.rewrite.applying import applied, best
+    from nearfield.rewrite.applying import apply_patches, best
+    from nearfield.rewrite.chunks import chunk_sizes_of
     from nearfield.rewrite.languages import check_language
     from nearfield.rewrite.notes import RULES, folder_of, notes_of
-    from nearfield.rewrite.pieces import pieces_of
     from nearfield.rewrite.ranking import costs_of
 
     check_language(source)
-    costs, pieces = costs_of(profile, size), pieces_of(profile, piece)
+    costs, pieces = costs_of(profile, size), chunk_sizes_of(profile, piece)
     arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
     others = _others(source, compile_commands, link or [], arguments)
     found = analyse(
         source, arguments, function=function, only=_only(only, cutting=pieces is not None),
         assume_noalias=_names(assume_noalias), costs=costs, others=others, pieces=pieces,
-        assume_alike=_names(assume_uniform),
+        assume_uniform=_names(assume_uniform),
     )  # fmt: skip
     if verify or measure:
         from nearfield import mpi
@@ -128,7 +128,7 @@ def command(
         flags = flags_for(source, compile_commands, compiler_arguments or [])
         checks = Checks(verify, measure, source, flags, runs or [], ranks, link or [], run_in)
         found.patches, refused = checks.kept(found.patches, mpi.choose(mpi_name), every=every)
-        found.refusals += refused
+        found.missed += refused
     notes = notes_of(found)
     chosen = best(found.patches)
     if sarif:
@@ -140,8 +140,8 @@ def command(
 
         write_page(report, render(found, own_command.original_line()))
     if as_json:
-        refusals = [vars(refusal) for refusal in found.refusals]
-        data = {"patches": [_plain(patch) for patch in found.patches], "refusals": refusals, "notes": as_dict(notes)}
+        missed = [vars(refusal) for refusal in found.missed]
+        data = {"patches": [_plain(patch) for patch in found.patches], "refusals": missed, "notes": as_dict(notes)}
         print(json.dumps(data, indent=1))
     else:
         _show(found.patches if every else chosen, found.patches, source)
@@ -149,7 +149,7 @@ def command(
         if found.patches:
             err.print(_order_text(every=found.patches, with_costs=costs is not None))
     if apply and chosen:
-        atomic_write(source, applied(chosen).encode(), "Print the patch without --apply instead.")
+        atomic_write(source, apply_patches(chosen).encode(), "Print the patch without --apply instead.")
         err.print(f"nearfield: {counted(len(chosen), 'place')} in {source} rewritten")
 
 
@@ -191,7 +191,7 @@ def _only(given: str | None, *, cutting: bool) -> frozenset[str] | None:
     for name in names:
         if name not in NAMES:
             raise UsageError(f"no transformation is called '{name}'", capitalize(suggest(name, NAMES)))
-    if not cutting and all(one.cuts for one in TRANSFORMATIONS if one.name in names):
+    if not cutting and all(one.chunks_messages for one in TRANSFORMATIONS if one.name in names):
         raise UsageError(
             f"{' and '.join(names)} cut messages, and nothing says how long a piece is",
             "Give a size with --piece, or a profile, which has the machine's caches, with --profile.",
@@ -218,15 +218,15 @@ def _tell(found: Analysis, source: Path, *, verbose: bool) -> None:
     """Prints why communication stays. If there are patches, only those reasons are printed that are about them, unless
     `verbose` asks for all."""
     terminal = Terminal(stderr=True)
-    shown = [one for one in found.refusals if verbose or one.tried or not found.patches]
+    shown = [one for one in found.missed if verbose or one.tried or not found.patches]
     for one in shown:
         terminal.print(f"{source}:{one.line}: communication stays where it is: {escape(one.reason)}")
         if one.assumption:
             terminal.print(f"  if it is known to be otherwise, say so: {escape(one.assumption)}")
-    if hidden := len(found.refusals) - len(shown):
+    if hidden := len(found.missed) - len(shown):
         stay = "stays" if hidden == 1 else "stay"
         terminal.print(f"{counted(hidden, 'other place')} {stay} as before (-v says why).")
-    if not found.patches and not found.refusals:
+    if not found.patches and not found.missed:
         terminal.print(f"{source}: no function has both messages and loops in one block")
 
 

@@ -17,7 +17,7 @@ from nearfield.rewrite.applying import best
 from nearfield.rewrite.build import Program
 from nearfield.rewrite.compile_commands import arguments_of
 from nearfield.rewrite.measure import measure
-from nearfield.rewrite.patch import Patch, Refusal
+from nearfield.rewrite.patch import MissedOptimization, Patch
 from nearfield.rewrite.verify import RANKS, Verifier
 from nearfield.ui.terminal import err
 
@@ -40,12 +40,14 @@ class Checks:
     linked: Sequence[str]
     folder: Path | None
 
-    def kept(self, patches: Sequence[Patch], inst: Installation, *, every: bool) -> tuple[list[Patch], list[Refusal]]:
+    def kept(
+        self, patches: Sequence[Patch], inst: Installation, *, every: bool
+    ) -> tuple[list[Patch], list[MissedOptimization]]:
         """Returns the first patch of each place that holds, or all that hold, and for each other one that was tried the
         reason. Prints what is found."""
         words = (tuple(shlex.split(run)) for run in self.runs or [""])
         program = Program(self.source, tuple(self.flags), tuple(self.linked), tuple(words), folder=self.folder)
-        held, refused = list[Patch](), list[Refusal]()
+        held, refused = list[Patch](), list[MissedOptimization]()
         if not patches:
             return held, refused
         with Verifier(program, patches[0].original, inst, ranks=list(self._counts()), progress=_say) as verifier:
@@ -57,7 +59,7 @@ class Checks:
                 problem = problem or (self._measured(patch, program, inst) if self.measure else "")
                 if problem:
                     reason = f"{patch.transformation}: {problem}"
-                    refused.append(Refusal(patch.lines[0], reason, patch.function, tried=True))
+                    refused.append(MissedOptimization(patch.lines[0], reason, patch.function, tried=True))
                 else:
                     held.append(patch)
         return held, refused

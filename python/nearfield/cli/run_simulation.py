@@ -16,12 +16,12 @@ import typer
 from nearfield._native import stream
 from nearfield.base.errors import MeasurementError, NearfieldError
 from nearfield.cli.trace_argument import AccessBar
-from nearfield.measure.sim.mpi_shards import Alone
-from nearfield.measure.stop import Stop
+from nearfield.measure.interrupt import InterruptGuard
+from nearfield.measure.sim.mpi_shards import SingleProcess
 from nearfield.observe.live import Code, Running
 from nearfield.observe.observing import prepare
-from nearfield.observe.places import Line, line_of_call
 from nearfield.observe.replay import Cluster, Replay, run
+from nearfield.observe.source_lines import Line, line_of_call
 from nearfield.observe.summary import flops_of_objects, read_lines
 from nearfield.observe.trace import Trace, broken_streams, check_folder
 from nearfield.ui.terminal import err
@@ -62,11 +62,11 @@ def is_command(what: list[str]) -> bool:
     return bool(what) and bool(shutil.which(what[0])) and not (len(what) == 1 and Path(what[0]).is_dir())
 
 
-def simulate_trace(trace: Trace, chosen: Chosen, shards: Alone) -> Simulated:
+def simulate_trace(trace: Trace, chosen: Chosen, shards: SingleProcess) -> Simulated:
     """Simulates what was observed, on all shards, the first of which has the result. Ends the command by Ctrl-C."""
     streams, begun = trace.streams(), time.monotonic()
-    lines = shards.together(lambda: {} if shards.number else read_lines(trace))
-    cluster = shards.together(lambda: chosen.cluster_of(len(streams)))
+    lines = shards.run_on_all(lambda: {} if shards.number else read_lines(trace))
+    cluster = shards.run_on_all(lambda: chosen.cluster_of(len(streams)))
 
     told: list[Line] = []
 
@@ -82,20 +82,20 @@ def simulate_trace(trace: Trace, chosen: Chosen, shards: Alone) -> Simulated:
 
     # Shards note a signal and tell the others when they next meet them.
     bar = None if shards.number else AccessBar(cluster.runs * trace.about.accesses)
-    with Stop((lambda: True) if shards.count > 1 else None) as stop, bar or nullcontext():
+    with InterruptGuard((lambda: True) if shards.count > 1 else None) as stop, bar or nullcontext():
 
         def pass_on(accesses: int) -> None:
             stop.check()
-            shards.pass_on(accesses)
+            shards.report_progress(accesses)
             if bar:
-                bar.pass_on(shards.passed_by_all)
+                bar.pass_on(shards.total_accesses)
 
         if bar:
             bar.start()
         try:
-            found = shards.together(lambda: stop.run(simulated))
+            found = shards.run_on_all(lambda: stop.run(simulated))
         except KeyboardInterrupt:
-            raise typer.Exit(stop.exit_code if stop.asked else 128 + signal.SIGINT) from None
+            raise typer.Exit(stop.exit_code if stop.signal_number else 128 + signal.SIGINT) from None
     return Simulated(found, trace.about.command, time.monotonic() - begun, told=told)
 
 
@@ -108,9 +108,9 @@ def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Co
     if keep:
         check_folder(keep, force=False)  # before anything is built
     prepared, begun = prepare(argv, progress=say), time.monotonic()
-    with Stop() as stop:
+    with InterruptGuard() as stop:
         try:
-            with Running(prepared, keep, asks=course.asks, clock=course.clock) as running:
+            with Running(prepared, keep, live_queries=course.asks, clock=course.clock) as running:
                 found = stop.run(lambda: _while_it_runs(running, chosen))
                 problem = stop.run(lambda: running.finish(say))
         except KeyboardInterrupt:
@@ -125,7 +125,7 @@ def simulate_apart(argv: list[str], chosen: Chosen, course: Course) -> list[Repl
 
     def once(policy: str, slowdown: float) -> Replay:
         def cluster_of(ranks: int) -> Cluster:
-            return replace(chosen.cluster_of(ranks), policies=(policy,), slowdowns=(slowdown,), apart=False)
+            return replace(chosen.cluster_of(ranks), policies=(policy,), slowdowns=(slowdown,), independent_runs=False)
 
         err.print(f"nearfield: {policy} at slowdown {slowdown:g}")
         return simulate_live(argv, None, replace(chosen, cluster_of=cluster_of), course).found
@@ -137,11 +137,11 @@ def _while_it_runs(running: Running, chosen: Chosen) -> Replay:
     code = Code()
     cluster = chosen.cluster_of(running.wait_for_ranks())
     bar = AccessBar(0)
-    progress = running.go_on(bar.pass_on)
+    progress = running.cancellable(bar.pass_on)
     with bar:
         bar.start()
         try:
-            found = running.while_it_runs(
+            found = running.during(
                 lambda: run(
                     cluster, running.streams, code.flops_of, code.line_of, chosen.regions, progress, chosen.threads
                 )
@@ -156,5 +156,5 @@ def _told(running: Running, error: Exception) -> Exception:
     """Returns what to tell where a simulation ended before its program."""
     if not isinstance(error, stream.BrokenStream) and not running.left_behind:
         return error
-    why = running.why_it_ended()
+    why = running.failure_reason()
     return MeasurementError(f"the program was not simulated to its end: {why or 'one of its ranks ended'}", str(error))

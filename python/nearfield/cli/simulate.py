@@ -25,8 +25,8 @@ from nearfield.measure.sim.usual import RANKS, usual_nodes, usual_ranks_per_node
 from nearfield.ui.terminal import err, print_csv
 
 if TYPE_CHECKING:
+    from nearfield.measure.checkpoint import Outcome
     from nearfield.measure.sim.operations import Operations
-    from nearfield.measure.work import Outcome
 
 FURTHER = {"run": "simulate_run", "trace": "simulate_trace"}  # commands besides operations, and their modules
 
@@ -123,10 +123,10 @@ def command(
     from nearfield.machine import load_machine
     from nearfield.machine.frequency import at_frequency
     from nearfield.machine.sweep import parse_sweep
+    from nearfield.measure.interrupt import InterruptGuard
     from nearfield.measure.sim import pool
     from nearfield.measure.sim.operations import Operations, savings_of, swept_cases
     from nearfield.measure.sim.session import add_to_profile
-    from nearfield.measure.stop import Stop
 
     if list_:
         return tables.list_operations(as_json)
@@ -144,14 +144,14 @@ def command(
         slowdowns=tuple(parse_factors(memory_slowdown)),
         ranks_per_node=each,
         repetitions=repetitions,
-        whole=total_bytes,
-        apart=apart,
+        total_bytes=total_bytes,
+        independent_runs=apart,
     )
     sweeps = [parse_sweep(text, machine) for text in sweep or ()]
     _tell_assumed(ctx, asked)
     at_once = None if mpi else jobs or pool.cores()
-    with Stop() as stop, CaseBar(err, at_once) as bar:
-        runner = pool.on_cores(at_once, stop) if at_once else pool.on_mpi(stop)
+    with InterruptGuard() as stop, CaseBar(err, at_once) as bar:
+        runner = pool.runner_on_cores(at_once, stop) if at_once else pool.runner_on_mpi(stop)
         outcome = add_to_profile(machine, swept_cases(asked, sweeps), runner, bar, out, own_command.original_line())
     found = savings_of(outcome.rows, sweeps)
     if as_json:

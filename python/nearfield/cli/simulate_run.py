@@ -20,7 +20,7 @@ from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
     from nearfield.cli.run_simulation import Chosen, Simulated
-    from nearfield.measure.sim.mpi_shards import Alone
+    from nearfield.measure.sim.mpi_shards import SingleProcess
     from nearfield.observe.replay import Cluster
     from nearfield.observe.trace import Trace
 
@@ -104,7 +104,7 @@ def command(
     """
     from nearfield.cli.run_simulation import Course, is_command, simulate_apart, simulate_live, simulate_trace
     from nearfield.cli.trace_argument import traced
-    from nearfield.measure.sim.mpi_shards import Alone
+    from nearfield.measure.sim.mpi_shards import SingleProcess
 
     asked = _Asked(
         ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, apart, out, as_json
@@ -123,18 +123,18 @@ def command(
             raise UsageError("--independent-runs runs the command several times", "--keep and --out are for one run")
         from nearfield.cli.replay_tables import runs_as_dict, show_runs
 
-        runs = simulate_apart(what, _choose(asked, Alone()), course)
+        runs = simulate_apart(what, _choose(asked, SingleProcess()), course)
         if as_json:
             print(json.dumps(runs_as_dict(runs), indent=1))
         else:
             show_runs(runs, shlex.join(what))
         _tell_assumed(asked, runs[0].cluster)
     elif live and not apart:
-        _tell(asked, simulate_live(what, keep, _choose(asked, Alone()), course))
+        _tell(asked, simulate_live(what, keep, _choose(asked, SingleProcess()), course))
     else:
-        chosen = _choose(asked, Alone())
+        chosen = _choose(asked, SingleProcess())
         with traced(what, keep, valgrind=valgrind) as trace:
-            _tell(asked, simulate_trace(trace, chosen, Alone()))
+            _tell(asked, simulate_trace(trace, chosen, SingleProcess()))
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,10 @@ def _on_shards(asked: _Asked, what: list[str], valgrind: bool) -> None:
     from nearfield.measure.sim.mpi_shards import Shards
 
     with Shards() as shards:
-        trace = shards.together(lambda: _trace_of(what, valgrind))
-        chosen = shards.together(lambda: _choose(asked, shards))
+        trace = shards.run_on_all(lambda: _trace_of(what, valgrind))
+        chosen = shards.run_on_all(lambda: _choose(asked, shards))
         done = simulate_trace(trace, chosen, shards)
-        shards.together(lambda: None if shards.number else _tell(asked, done))
+        shards.run_on_all(lambda: None if shards.number else _tell(asked, done))
 
 
 def _trace_of(what: list[str], valgrind: bool) -> Trace:
@@ -176,20 +176,20 @@ def _trace_of(what: list[str], valgrind: bool) -> Trace:
         return trace
 
 
-def _choose(asked: _Asked, shards: Alone) -> Chosen:
+def _choose(asked: _Asked, shards: SingleProcess) -> Chosen:
     """Returns what is to be simulated. Raises NearfieldError if that, or --out, is impossible."""
     from nearfield import profile
     from nearfield.cli.run_simulation import Chosen
     from nearfield.machine import load_machine
     from nearfield.machine.frequency import at_frequency
-    from nearfield.measure.sim.axes import check_axes, chosen_policies
+    from nearfield.measure.sim.axes import check_axes, select_policies
     from nearfield.measure.sim.cases import BASE
     from nearfield.measure.sim.usual import usual_nodes_of
     from nearfield.observe.replay import Cluster
 
     machine = load_machine(asked.on)
     machine = at_frequency(machine, asked.frequency) if asked.frequency is not None else machine
-    policies = tuple(dict.fromkeys((BASE, *chosen_policies(machine, parse_policies(asked.policy)))))
+    policies = tuple(dict.fromkeys((BASE, *select_policies(machine, parse_policies(asked.policy)))))
     slowdowns = tuple(parse_factors(asked.memory_slowdown))
     check_axes(machine, policies, slowdowns)
     if asked.out and not shards.number:

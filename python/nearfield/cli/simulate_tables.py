@@ -11,9 +11,9 @@ from rich.markup import escape
 
 from nearfield._native import simulation
 from nearfield.base.units import format_bytes, format_ns
+from nearfield.measure.checkpoint import Outcome
 from nearfield.measure.sim.cases import BASE, applications, collectives
 from nearfield.measure.sim.operations import Operations, Savings
-from nearfield.measure.work import Outcome
 from nearfield.ui.terminal import Column, Table, Terminal
 
 _Kinds = dict[str, Iterable[simulation.Collective | simulation.Application]]

@@ -15,7 +15,7 @@ from nearfield.cli.axes import USUAL_MACHINE, SimulatedMachine, parse_factors
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
-    from nearfield.measure.stop import Stop
+    from nearfield.measure.interrupt import InterruptGuard
     from nearfield.simulate.trace import TraceRun
 
 
@@ -72,13 +72,13 @@ def command(
       valgrind --tool=lackey --trace-mem=yes --log-fd=9 9>&1 1>/dev/null ./a.out | nearfield simulate trace -
     """
     from nearfield.cli.trace_tables import as_dict, show
-    from nearfield.measure.stop import Stop
+    from nearfield.measure.interrupt import InterruptGuard
     from nearfield.simulate.memory import Memory
     from nearfield.simulate.trace import Choice, TraceRun
 
     memory = Memory(on, parse_factors(memory_slowdown))
     choice = Choice(format_, skip, limit, instructions)
-    with Stop() as stop:
+    with InterruptGuard() as stop:
         run = TraceRun(memory, choice, stop.run)
         begun = time.monotonic()
         whole = _read(run, files, stop)
@@ -92,7 +92,7 @@ def command(
         raise typer.Exit(stop.exit_code)
 
 
-def _read(run: TraceRun, files: list[str], stop: Stop) -> bool:
+def _read(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
     """Reads all traces. Returns whether that came to its end."""
     from nearfield.cli.trace_bar import TraceBar
     from nearfield.simulate.source import Source

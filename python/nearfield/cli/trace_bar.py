@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from nearfield.base.units import format_rounded
-from nearfield.measure.stop import Stop
+from nearfield.measure.interrupt import InterruptGuard
 from nearfield.simulate.source import Source
 from nearfield.simulate.trace import TraceRun
 from nearfield.ui.progress import Standing, WorkBar
@@ -22,7 +22,7 @@ class TraceBar(WorkBar):
         self._begun, self._before = clock(), run.accesses
         self._accesses, self._share = run.accesses, run.share(source)
 
-    def pass_on(self, stop: Stop) -> None:
+    def pass_on(self, stop: InterruptGuard) -> None:
         """Notes how far it is. Raises KeyboardInterrupt if somebody asked for the end."""
         self._accesses, self._share = self._run.accesses, self._run.share(self._source)
         stop.check()

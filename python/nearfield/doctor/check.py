@@ -1,4 +1,4 @@
-"""Defines the answer of a check."""
+"""Defines the result of a check."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Check:
-    """One thing this machine gives (ok), gives in part (limited), or does not give (missing).
+    """A capability that this machine has (ok), has in part (limited), or lacks (missing).
 
-    `means` says what that does to measuring and `remedy` what to do about it; `remedy` is empty when ok.
-    `blocks` is set when nothing can be measured until it is put right.
-    """
+    `means` is the effect on measurements and `remedy` what to do about it; `remedy` is empty when ok. `blocks` is set
+    if nothing can be measured until it is fixed."""
 
     name: str
     status: Literal["ok", "limited", "missing"]

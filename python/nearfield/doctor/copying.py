@@ -1,4 +1,4 @@
-"""Single copy: may one process copy straight out of another's memory, as MPI does with large messages?"""
+"""Checks single copy: whether a process may copy directly from another's memory, as MPI does with large messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearfield.doctor.check import Check
 
 SECRET = "nearfield"
 
-# A rank that holds a buffer. With "permit" it lets all others read it, as MPIs do under Yama's scope 1.
+# A rank with a buffer. With "permit" it lets all others read it, as MPIs do under Yama's scope 1.
 _HOLDER = f"""
 import ctypes, os, sys
 if sys.argv[1] == "permit":
@@ -24,7 +24,7 @@ print(os.getpid(), ctypes.addressof(buffer), flush=True)
 sys.stdin.read()
 """
 
-# A rank that reads it: prints what it read, or fails with the reason.
+# A rank that reads it and prints the data, or fails with the reason.
 _READER = f"""
 import ctypes, os, sys
 class Range(ctypes.Structure):
@@ -40,7 +40,7 @@ sys.exit(os.strerror(ctypes.get_errno())) if n < 0 else print(buffer.raw.decode(
 
 
 def single_copy() -> Check:
-    """process_vm_readv between two processes of one parent, which is what ranks of one node are."""
+    """Checks process_vm_readv between two child processes, like the ranks of a node."""
     name, scope = "single copy (CMA)", read_small_file("/proc/sys/kernel/yama/ptrace_scope")
     yama = "no Yama" if scope is None else f"yama/ptrace_scope {scope}"
     refused = sibling_refused(permit=False)
@@ -55,13 +55,13 @@ def single_copy() -> Check:
 
 
 def sibling_refused(*, permit: bool) -> str:
-    """Returns why one child of ours cannot read another's memory; empty if it can."""
+    """Returns why one child process cannot read another's memory; empty if it can."""
     with sibling(_HOLDER, permit=permit) as (pid, address):
         return read_refused(pid, address)
 
 
 def read_refused(pid: int, address: int) -> str:
-    """Returns why a new child of ours cannot read SECRET there; empty if it can."""
+    """Returns why a new child process cannot read SECRET there; empty if it can."""
     command = [sys.executable, "-c", _READER, str(pid), str(address)]
     reader = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30, check=False)
     if reader.returncode != 0:
@@ -85,7 +85,7 @@ def sibling(script: str, *, permit: bool) -> Iterator[tuple[int, int]]:
 
 
 def copy_devices() -> Check:
-    """Are the kernel modules there that some MPIs prefer to process_vm_readv?"""
+    """Checks for the kernel modules that some MPIs prefer to process_vm_readv."""
     name = "XPMEM, KNEM"
     devices = [path for path in ("/dev/xpmem", "/dev/knem") if Path(path).exists()]
     usable = [path for path in devices if os.access(path, os.R_OK | os.W_OK)]

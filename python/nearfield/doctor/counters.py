@@ -1,4 +1,4 @@
-"""Counters: hardware events (cycles, cache misses) and software events (page faults), really read."""
+"""Checks counters by reading them: hardware events (cycles, cache misses) and software events (page faults)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfield.doctor.check import Check
 
 HARDWARE_EVENTS = {"cycles": kernel.CYCLES, "cache-misses": kernel.CACHE_MISSES}
 
-# An error of the kernel -> the reason and the remedy.
+# A kernel error -> the reason and the remedy.
 ASK_FOR_PMU = "In a virtual machine: ask for a virtual PMU."
 REFUSALS = {
     errno.ENOENT: ("the kernel has no driver for these counters", ASK_FOR_PMU),
@@ -29,7 +29,7 @@ SILENT = ("they can be opened but count nothing", ASK_FOR_PMU)
 
 
 def hardware_counters() -> Check:
-    """Are cycles and cache misses counted, and do they move?"""
+    """Checks whether cycles and cache misses are counted and advance."""
     refusals = {name: why for name, config in HARDWARE_EVENTS.items() if (why := _refusal(config))}
     paranoid = f"perf_event_paranoid {read_small_file('/proc/sys/kernel/perf_event_paranoid') or 'unknown'}"
     if not refusals:
@@ -51,7 +51,7 @@ def _refusal(config: int) -> tuple[str, str] | None:
     """Returns why this hardware event is not counted, and the remedy; None if it is counted."""
     try:
         with kernel.perf_event(kernel.HARDWARE, config) as fd:
-            sum(bytearray(os.urandom(1 << 20)))  # larger than the first cache levels, so that misses happen
+            sum(bytearray(os.urandom(1 << 20)))  # larger than the inner caches, so that misses happen
             return None if kernel.perf_count(fd) > 0 else SILENT
     except OSError as error:
         unexpected = (error.strerror or str(error), "Ask the administrator what forbids perf_event_open.")
@@ -59,7 +59,7 @@ def _refusal(config: int) -> tuple[str, str] | None:
 
 
 def software_events() -> Check:
-    """Do page faults count, by getrusage and by perf_event?"""
+    """Checks whether page faults are counted, by getrusage and by perf_event."""
     name, size_bytes = "software events", 1 << 20
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     with kernel.mapping(size_bytes, shared=False) as address:

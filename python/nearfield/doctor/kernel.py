@@ -1,4 +1,4 @@
-"""The system calls that checks try for real, through ctypes. Every failure is an OSError with its errno."""
+"""System calls for checks, through ctypes. Every failure is an OSError with its errno."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MADV_HUGEPAGE = 14
 MADV_COLLAPSE = 25  # Linux 6.1
 MAP_FIXED = 0x10
 
-# perf_event_open(2): the number of the call differs between machines, and libc has no function for it.
+# perf_event_open(2): the number of the call differs between architectures, and libc has no function for it.
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 HARDWARE, SOFTWARE = 0, 1
 CYCLES, CACHE_MISSES = 0, 3
@@ -65,7 +65,7 @@ def mapping(size_bytes: int, *, shared: bool) -> Iterator[int]:
     """Yields the address of an untouched mapping aligned to its own size; a shared one is of a memfd."""
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     kind = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    # Twice as much without any access, so that an aligned part of it can be replaced.
+    # Twice the size without any access, so that an aligned part can be replaced.
     reserved = _checked(_libc.mmap(None, 2 * size_bytes, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0))
     fd = -1
     try:
@@ -91,7 +91,7 @@ def touch(address: int, size_bytes: int) -> None:
 
 
 def huge_bytes_mapped(address: int) -> int:
-    """Returns the bytes of the mapping at `address` that lie in huge pages, by /proc/self/smaps."""
+    """Returns the bytes in huge pages of the mapping at `address`, from /proc/self/smaps."""
     total_kib, inside = 0, False
     for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
         key, _, rest = line.partition(" ")

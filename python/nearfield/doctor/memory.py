@@ -1,4 +1,4 @@
-"""Memory: huge pages of each kind, really tried; /dev/shm, which carries messages; locked memory."""
+"""Checks memory: huge pages of each kind, by using them; /dev/shm, which carries messages; locked memory."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ ENOUGH_LOCKED_BYTES = 64 * MIB
 
 
 def huge_page_bytes() -> int:
-    """Returns the size of a huge page here: 2 MiB on x86."""
+    """Returns the size of a huge page: 2 MiB on x86."""
     return int(read_small_file(THP / "hpage_pmd_size") or 2 * MIB)
 
 
 def private_huge_pages() -> Check:
-    """Does private memory get a huge page when it asks for one?"""
+    """Checks whether private memory gets a huge page on request."""
     name, setting = "huge pages, private", bracketed_choice(THP / "enabled") or "absent"
     size = huge_page_bytes()
     with kernel.mapping(size, shared=False) as address:
-        with suppress(OSError):  # a kernel without huge pages refuses; the pages that it maps decide
+        with suppress(OSError):  # a kernel without huge pages refuses; the mapped pages decide
             kernel.advise(address, size, kernel.MADV_HUGEPAGE)
         kernel.touch(address, size)
         got = kernel.huge_bytes_mapped(address) > 0
@@ -46,11 +46,12 @@ def private_huge_pages() -> Check:
 
 
 def shared_huge_pages() -> Check:
-    """Can memory shared between ranks lie in huge pages: asked for beforehand, or collapsed afterwards?"""
+    """Checks whether memory shared between ranks can be in huge pages: requested before the first touch, or collapsed
+    after it."""
     name, setting = "huge pages, shared", bracketed_choice(THP / "shmem_enabled") or "absent"
-    asked, collapsed = shared_gets_huge(kernel.MADV_HUGEPAGE), shared_gets_huge(kernel.MADV_COLLAPSE)
-    found = f"shmem_enabled {setting}: on request {asked}; MADV_COLLAPSE {collapsed}; Linux {platform.release()}"
-    if "yes" in (asked, collapsed):
+    on_request, collapsed = shared_gets_huge(kernel.MADV_HUGEPAGE), shared_gets_huge(kernel.MADV_COLLAPSE)
+    found = f"shmem_enabled {setting}: on request {on_request}; MADV_COLLAPSE {collapsed}; Linux {platform.release()}"
+    if "yes" in (on_request, collapsed):
         return Check(name, "ok", found, "pages: window-huge is measured")
     remedy = (
         "Linux 6.1 or newer has MADV_COLLAPSE, which needs no root. "
@@ -60,7 +61,7 @@ def shared_huge_pages() -> Check:
 
 
 def shared_gets_huge(advice: int) -> str:
-    """ "yes", or "no" with the reason; a request comes before the first touch, a collapse after it."""
+    """Returns "yes", or "no" with the reason; a request precedes the first touch, a collapse follows it."""
     size = huge_page_bytes()
     with kernel.mapping(size, shared=True) as address:
         try:
@@ -74,7 +75,7 @@ def shared_gets_huge(advice: int) -> str:
 
 
 def hugetlb_pages() -> Check:
-    """Has the administrator set huge pages aside?"""
+    """Checks whether the administrator has reserved huge pages."""
     name, pools = "huge pages, reserved", []
     for pool in sorted(Path("/sys/kernel/mm/hugepages").glob("hugepages-*")):
         size_kib = int(re.sub(r"\D", "", pool.name))
@@ -93,10 +94,10 @@ def hugetlb_pages() -> Check:
 
 
 def dev_shm() -> Check:
-    """Is there room for the memory that ranks share?"""
+    """Checks the room for memory that ranks share."""
     name, path = "/dev/shm", "/dev/shm"
     mounts = [line.split() for line in (read_small_file("/proc/self/mounts") or "").splitlines()]
-    mount = next((m for m in reversed(mounts) if m[1] == path), None)  # the last one lies on top
+    mount = next((m for m in reversed(mounts) if m[1] == path), None)  # the last mount is on top
     if not os.access(path, os.W_OK):
         found = f"{path} is {'not writable' if Path(path).exists() else 'absent'}"
         return Check(name, "missing", found, "MPI falls back to slow paths, or does not start", "Mount a tmpfs there.")
@@ -111,7 +112,7 @@ def dev_shm() -> Check:
 
 
 def ended_jobs() -> Check:
-    """Did jobs that were killed leave shared memory behind, which takes memory until somebody removes it?"""
+    """Checks for shared memory of killed jobs, which occupies memory until it is removed."""
     name = "ended jobs"
     left = left_behind(SHM)
     if not left:
@@ -125,7 +126,7 @@ def ended_jobs() -> Check:
 
 def left_behind(folder: Path) -> list[tuple[Path, int]]:
     """Returns the files of MPI libraries in a folder that this user owns and no process of this user has mapped or
-    open, with their allocated bytes. Files younger than a minute are left out, since a job may just begin."""
+    open, with their allocated bytes. Files younger than a minute are excluded, since a job may just be starting."""
     files = {}
     for file in folder.glob("*"):
         with suppress(OSError):
@@ -154,7 +155,7 @@ def _used_files() -> set[str]:
 
 
 def locked_memory() -> Check:
-    """May a rank lock enough memory for a network adapter to reach it?"""
+    """Checks whether a rank may lock enough memory for a network adapter."""
     name, limit = "locked memory", resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     found = "unlimited" if limit == resource.RLIM_INFINITY else f"at most {limit // 1024} KiB"
     if limit == resource.RLIM_INFINITY or limit >= ENOUGH_LOCKED_BYTES:

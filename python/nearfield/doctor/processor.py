@@ -1,4 +1,4 @@
-"""Cores: how many may be used, who else uses them, how fast they run, and which clock times them."""
+"""Checks cores: their number, other load, frequency, and clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEAL_SHARE = 0.02
 
 
 def cores() -> Check:
-    """Is there a core for every rank that is to be measured?"""
+    """Checks whether there is a core for every rank to be measured."""
     name, topology = "cores", Topology.live()
     online = os.sysconf("SC_NPROCESSORS_ONLN")
     found = f"{len(topology.cores)} with {len(topology.pus)} of {online} PUs allowed ({ranges(topology.pus)})"
@@ -30,7 +30,7 @@ def cores() -> Check:
 
 
 def cpu_quota() -> Check:
-    """Does a cgroup take the processor away after some time in every period?"""
+    """Checks whether a cgroup limits processor time per period."""
     name, quota = "CPU quota", min(_cgroup_quotas(), default=None)
     allowed = len(os.sched_getaffinity(0))
     if quota is None:
@@ -44,7 +44,7 @@ def cpu_quota() -> Check:
 
 
 def _cgroup_quotas() -> list[float]:
-    """Returns the quotas, in processors, of our cgroup and of those above it, for cgroup 2 and 1."""
+    """Returns the quotas, in processors, of this process's cgroup and of its parents, for cgroup 2 and 1."""
     quotas = []
     for line in (read_small_file("/proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -68,7 +68,7 @@ def _quota(folder: Path) -> float | None:
 
 
 def smt() -> Check:
-    """Do cores have several PUs that slow each other down?"""
+    """Checks whether cores have several PUs that slow each other down."""
     active, control = read_small_file(CPU / "smt/active"), read_small_file(CPU / "smt/control")
     if active == "1":
         return Check("SMT", "ok", "on", "same-core is a distance; elsewhere a rank has a core to itself")
@@ -76,7 +76,7 @@ def smt() -> Check:
 
 
 def frequency() -> Check:
-    """Is the frequency of the cores held where it is?"""
+    """Checks whether the frequency of the cores is constant."""
     name, policies = "frequency", sorted(CPU.glob("cpu[0-9]*/cpufreq/scaling_governor"))
     governors = sorted({read_small_file(path) or "unreadable" for path in policies})
     if not governors:
@@ -97,7 +97,7 @@ def _boost() -> str:
 
 
 def load() -> Check:
-    """Is anybody else using the cores right now?"""
+    """Checks whether other programs are using the cores."""
     shares = cpu_utilization()
     allowed = os.sched_getaffinity(0) & shares.keys()
     busy = [cpu for cpu in allowed if shares[cpu][0] > BUSY_SHARE]
@@ -110,7 +110,7 @@ def load() -> Check:
 
 
 def numa_balancing() -> Check:
-    """Does the kernel move pages between NUMA nodes behind our back?"""
+    """Checks whether the kernel migrates pages between NUMA nodes."""
     name, nodes = "NUMA balancing", len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
     setting = read_small_file("/proc/sys/kernel/numa_balancing")
     if nodes < 2 or setting in (None, "0"):
@@ -123,7 +123,7 @@ def numa_balancing() -> Check:
 
 
 def clock() -> Check:
-    """Can time be read without a system call from a clock that does not change its speed?"""
+    """Checks whether a constant-rate clock can be read without a system call."""
     source = read_small_file("/sys/devices/system/clocksource/clocksource0/current_clocksource") or "unknown"
     flags = next(
         (ln for ln in (read_small_file("/proc/cpuinfo") or "").splitlines() if ln.startswith("flags")), ""

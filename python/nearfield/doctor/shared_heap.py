@@ -1,4 +1,4 @@
-"""Tries what this kernel gives to the shared heap."""
+"""Checks the kernel's support for the shared heap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nearfield.base.files import bracketed_choice, read_small_file
 from nearfield.doctor import copying, kernel, memory
 from nearfield.doctor.check import Check
 
-# A rank with a heap, a nameless file that others may fetch; it prints where the heap lies in memory.
+# A rank with a heap, an unnamed file that others may open; it prints the heap's address.
 _HOLDER = """
 import ctypes, os, sys
 if sys.argv[1] == "permit":
@@ -20,7 +20,7 @@ print(os.getpid(), os.memfd_create("nearfield-doctor"), flush=True)
 sys.stdin.read()
 """
 
-# A rank that fetches the heap: it prints which ways there are.
+# A rank that opens the heap, and prints the available methods.
 _FETCHER = """
 import ctypes, os, sys
 pid, file = map(int, sys.argv[1:])
@@ -40,7 +40,7 @@ _YAMA = "As root: sysctl kernel.yama.ptrace_scope=0. In a container: --cap-add S
 
 
 def shared_heap() -> Check:
-    """Can messages between two processes of one parent be copied in user space, and in huge pages?"""
+    """Checks whether messages between two child processes can be copied in user space, and in huge pages."""
     name = "shared heap"
     if problem := _not_here():
         return Check(name, "missing", problem, f"tuning cannot use it; {_UNHARMED}", "Reinstall nearfield.")
@@ -79,7 +79,7 @@ def _not_here() -> str:
 
 
 def _ways(*, permit: bool) -> list[str]:
-    """Returns the ways in which one child of ours may read another's heap; none if it may not."""
+    """Returns the methods by which one child process may read another's heap; none if it may not."""
     with copying.sibling(_HOLDER, permit=permit) as (pid, file):
         fetcher = [sys.executable, "-c", _FETCHER, str(pid), str(file)]
         done = subprocess.run(fetcher, capture_output=True, text=True, errors="replace", timeout=30, check=False)
@@ -89,8 +89,8 @@ def _ways(*, permit: bool) -> list[str]:
 
 
 def _pages() -> tuple[str, bool]:
-    """Returns in which memory the heap can lie, and whether its pages can be huge."""
-    collapsed, asked = (memory.shared_gets_huge(advice) for advice in (kernel.MADV_COLLAPSE, kernel.MADV_HUGEPAGE))
+    """Returns the kind of memory that the heap can use, and whether its pages can be huge."""
+    collapsed, on_request = (memory.shared_gets_huge(advice) for advice in (kernel.MADV_COLLAPSE, kernel.MADV_HUGEPAGE))
     setting = bracketed_choice(memory.THP / "shmem_enabled") or "absent"
-    found = f"huge pages: MADV_COLLAPSE {collapsed}, on request {asked} (shmem_enabled {setting})"
-    return found, "yes" in (collapsed, asked)
+    found = f"huge pages: MADV_COLLAPSE {collapsed}, on request {on_request} (shmem_enabled {setting})"
+    return found, "yes" in (collapsed, on_request)

@@ -1,13 +1,13 @@
-"""The most that a run can gain, and what it is likely to gain.
+"""Computes an upper bound for the gain of a run, and the likely gain.
 
-The bounds must never be below a gain that is then measured, so they count whatever may become shorter:
+The bounds must never be below a gain that is measured later, so they count everything that may become shorter:
 
 - No run is shorter than what one of its ranks does outside MPI. Of that time, page faults may become fewer (the shared
   heap keeps freed memory), and a rank that was ready to run may get a core sooner if others wait less.
-- A run becomes shorter by no more than the time that its ranks spend, together, in the calls that become faster: at any
-  moment its end depends on one of them, and where that one is not in such a call nothing changes.
+- A run becomes shorter by at most the total time that its ranks spend in the calls that become faster: at any moment
+  its end depends on one of them, and where that one is not in such a call nothing changes.
 
-The likely gain counts the transfer alone: nobody waits less for a peer that comes late for reasons of its own.
+The likely gain counts the transfer alone: waiting for a peer that is late for other reasons stays the same.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _ALL_OF_IT = 0.99  # a larger share of the run has no bound
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What one of nearfield's means can make of a run: ratios of its time now to its time then."""
+    """The effect of one of nearfield's tools on a run: ratios of the present time to the time then."""
 
     means: str
-    likely: float | None  # None: there are no measured times of messages
+    likely: float | None  # None: there are no measured message times
     at_most: float | None  # None: no bound, since all of the run may depend on it
-    share: float  # of the ranks' time, in the calls that it touches
+    share: float  # share of the ranks' time in the affected calls
 
     @property
     def at_most_text(self) -> str:
@@ -52,7 +52,7 @@ def is_collective_here(calls: Calls) -> bool:
 
 
 def is_exchange(calls: Calls) -> bool:
-    """Returns whether the halo library may do the work of these calls."""
+    """Returns whether the halo library may replace these calls."""
     kinds = (Category.POINT_TO_POINT, Category.NEIGHBOURS, Category.ONE_SIDED, Category.COMPLETION)
     return calls.place is not Place.OTHERS and calls.category in kinds
 
@@ -83,8 +83,8 @@ def _ceiling(
 
 
 def _remains(rank: Rank, faults: float) -> float:
-    """Returns the seconds of the rank's run that no mean can shorten; 0 if the rank was killed, since then nobody knows
-    how long it had no core."""
+    """Returns the seconds of the rank's run that no tool can shorten; 0 if the rank was killed, since its time without
+    a core is then unknown."""
     if rank.end is None:
         return 0.0
     in_mpi = rank.in_mpi + sum(one.between_seconds for one in rank.calls)
@@ -92,8 +92,8 @@ def _remains(rank: Rank, faults: float) -> float:
 
 
 def delay_seconds(rank: Rank) -> float:
-    """Returns how long the rank's threads were ready to run, and had no core. Where the kernel does not tell it,
-    that is all the time in which the rank did not run."""
+    """Returns how long the rank's threads were ready to run without a core. If the kernel does not report it, that is
+    all the time in which the rank did not run."""
     if rank.end is None:
         return 0.0
     if rank.end.has_delay:
@@ -109,8 +109,8 @@ def processor_seconds(rank: Rank) -> float:
 
 
 def fault_seconds(rank: Rank) -> float:
-    """Returns the most that page faults of the run took: the kernel's part of the processor time, since huge pages are
-    made in it, or what so many faults cost if that is more. That is all of the run if the rank was killed."""
+    """Returns an upper bound of the page faults' time: the system part of the processor time, which includes clearing
+    huge pages, or the cost of that many faults if it is more. All of the run if the rank was killed."""
     if rank.end is None:
         return rank.seconds
     system = (rank.end.system_ns - rank.begin.system_ns) / 1e9
@@ -118,7 +118,7 @@ def fault_seconds(rank: Rank) -> float:
 
 
 def refault_seconds(rank: Rank) -> float:
-    """Returns what the faults took of memory that was freed and came back: those beyond the pages that were added."""
+    """Returns the cost of faults on memory that was freed and allocated again: the faults beyond the added pages."""
     if rank.end is None:
         return 0.0
     added = (rank.end.resident_kib - rank.begin.resident_kib) // _PAGE_KIB
@@ -126,7 +126,7 @@ def refault_seconds(rank: Rank) -> float:
 
 
 def _likely(ranks: list[Rank], prices: Prices, touches: Callable[[Calls], bool], heap: bool) -> float:
-    """Returns the ratio if only the transfer becomes shorter: as the rules were measured, or else to nothing."""
+    """Returns the ratio if only the transfer becomes shorter: as measured for the rules, or otherwise to nothing."""
     saved = sum(_saved(rank, prices, touches, heap) for rank in ranks)
     return 1 / (1 - min(_ALL_OF_IT, saved / sum(rank.seconds for rank in ranks)))
 

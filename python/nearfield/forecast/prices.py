@@ -1,4 +1,4 @@
-"""What messages and collectives cost when nobody has to wait: times that a rules file or a profile has of them."""
+"""The costs of messages and collectives without waiting, from a rules file or a profile."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 Curve = Mapping[int, float]  # bytes -> ns
 
-# Which measured pattern a function is priced by; MPI's names in lower case, without the i of nonblocking ones.
+# The measured pattern that a function is priced by; MPI's names in lower case, without the i of nonblocking ones.
 _PATTERNS = {
     "sendrecv": "exchange", "sendrecv_replace": "exchange", "bcast": "bcast", "reduce": "bcast", "scatter": "bcast",
     "scatterv": "bcast", "gather": "bcast", "gatherv": "bcast", "allgather": "allgather", "allgatherv": "allgather",
     "alltoall": "alltoall", "alltoallv": "alltoall", "alltoallw": "alltoall",
 }  # fmt: skip
-_TO_EACH = ("allgather", "alltoall")  # each rank gets something from each other one
+_TO_EACH = ("allgather", "alltoall")  # each rank gets data from each other one
 _OF_CATEGORY = {
     Category.POINT_TO_POINT: "pingpong", Category.ONE_SIDED: "pingpong", Category.COMPLETION: "pingpong",
     Category.NEIGHBOURS: "exchange", Category.COLLECTIVE: "allreduce",
@@ -33,8 +33,8 @@ _STATES = ("modified", "reused", "exclusive", "invalid")  # of buffers: programs
 
 @dataclass(frozen=True)
 class Prices:
-    """Times of the baseline, and of the rules if there are any, by pattern: pingpong, exchange and collectives of two
-    ranks."""
+    """Times of the baseline, and of the rules if there are any, by pattern: pingpong, exchange and two-rank
+    collectives."""
 
     source: str  # in words
     baseline: Mapping[str, Curve]
@@ -43,15 +43,15 @@ class Prices:
     shares_heap: bool = True  # False: the rules do not use the shared heap
 
     def transfer(self, calls: Calls, ranks: int) -> float | None:
-        """Returns the seconds that the messages of these calls take, at most the time of the calls; the rest is
-        waiting. Returns None if nothing like them was measured."""
+        """Returns the transfer time in seconds of these calls' messages, at most the time of the calls; the rest is
+        waiting. Returns None if nothing similar was measured."""
         each = self._each(self.baseline, calls, ranks)
         if each is None:
             return 0.0 if calls.category in (Category.OTHER, Category.FILE) else None
         return min(calls.seconds, calls.messages * each / 1e9)
 
     def saved(self, calls: Calls, ranks: int) -> float:
-        """Returns the seconds of the transfer that the rules save."""
+        """Returns the transfer time in seconds that the rules save."""
         transfer = self.transfer(calls, ranks)
         before, after = (self._each(curves, calls, ranks) for curves in (self.baseline, self.tuned))
         if not transfer or not before or after is None:
@@ -71,7 +71,7 @@ class Prices:
 
 
 def pattern_of(calls: Calls) -> str:
-    """Returns the measured pattern that is most like these calls; empty for calls without messages."""
+    """Returns the measured pattern most similar to these calls; empty for calls without messages."""
     name = re.sub(r"^mpi_i?|(_init)?(_c)?$", "", calls.name.lower())
     if calls.category is Category.POINT_TO_POINT and not name.startswith("sendrecv"):
         return "pingpong"
@@ -79,7 +79,8 @@ def pattern_of(calls: Calls) -> str:
 
 
 def interpolated(curve: Curve, size_bytes: float) -> float:
-    """Returns the time at a size: between two points on a log-log scale, beyond the largest one as the bytes grow."""
+    """Returns the time at a size: interpolated on a log-log scale, and proportional to the bytes beyond the largest
+    one."""
     sizes = sorted(curve)
     if size_bytes <= sizes[0]:
         return curve[sizes[0]]
@@ -92,7 +93,7 @@ def interpolated(curve: Curve, size_bytes: float) -> float:
 
 
 def prices_of_rules(rules: Rules, source: str) -> Prices | None:
-    """Returns the prices that the rules were found by, of the slowest distance; None if they hold no times."""
+    """Returns the times in the rules, of the slowest distance; None if they have none."""
     baseline: dict[str, dict[int, float]] = {}
     tuned: dict[str, dict[int, float]] = {}
     for rule in rules.rule:
@@ -110,8 +111,8 @@ def prices_of_rules(rules: Rules, source: str) -> Prices | None:
 
 
 def prices_of_profile(profile: Profile, source: str) -> Prices | None:
-    """Returns the prices of a profile, of the slowest distance inside a node; None if it has no stable messages."""
-    from nearfield.profile.records import deciding, picked  # data frames are a slow import
+    """Returns the times in a profile, of the slowest distance inside a node; None if it has no stable messages."""
+    from nearfield.profile.records import deciding, picked  # data frames are slow to import
 
     records = deciding(profile.records)
     baseline: dict[str, dict[int, float]] = {}

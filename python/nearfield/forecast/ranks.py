@@ -1,4 +1,4 @@
-"""What the layer has recorded of each rank: reads the files that src/forecast/format.hpp describes."""
+"""Reads the profiling layer's record of each rank, in the format of src/forecast/format.hpp."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAGE = 4096
 
 
 class State(IntEnum):
-    """How a rank's recording ended."""
+    """The end of a rank's recording."""
 
     RUNNING = 0  # it was killed
     FINALIZED = 1
@@ -29,7 +29,7 @@ class State(IntEnum):
 
 
 class Category(IntEnum):
-    """What a call is about."""
+    """The kind of a call."""
 
     OTHER = 0
     POINT_TO_POINT = 1
@@ -41,7 +41,7 @@ class Category(IntEnum):
 
 
 class Place(IntEnum):
-    """Where a call's partners are."""
+    """The location of a call's partners."""
 
     NODE = 0
     OTHERS = 1
@@ -49,7 +49,7 @@ class Place(IntEnum):
 
 
 class Usage(NamedTuple):
-    """What the system said of a process and of its node, as in format.hpp."""
+    """The system's data on a process and its node, as in format.hpp."""
 
     ticks: int
     wall_ns: int
@@ -68,7 +68,7 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of one function from one place, with messages of one class of sizes."""
+    """Calls of one function from one code location, with messages of one size class."""
 
     name: str
     category: Category
@@ -79,7 +79,7 @@ class Calls:
     messages: int
     bytes: int
     seconds: float
-    between_seconds: float  # from one poll to the next
+    between_seconds: float  # between consecutive polls
 
     @property
     def mean_bytes(self) -> float:
@@ -89,7 +89,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class Rank:
-    """One rank from the end of MPI_Init to the beginning of MPI_Finalize."""
+    """One rank, from the end of MPI_Init to the beginning of MPI_Finalize."""
 
     number: int
     ranks: int
@@ -99,7 +99,7 @@ class Rank:
     state: State
     is_spawned: bool
     seconds: float
-    in_mpi: float  # seconds, of all threads together
+    in_mpi: float  # seconds, summed over threads
     threads: int  # that called MPI
     lost_threads: int
     begin: Usage
@@ -113,14 +113,14 @@ class Rank:
 
 
 def read_ranks(folder: Path) -> list[Rank]:
-    """Returns the ranks that were recorded in a folder, in their order. Files of processes that did not get through
-    MPI_Init are left out, and so are damaged ones."""
+    """Returns the recorded ranks in a folder, in order. Files of processes that did not complete MPI_Init, and damaged
+    ones, are ignored."""
     found = (read_rank(file.read_bytes()) for file in folder.glob("*.rank"))
     return sorted((one for one in found if one), key=lambda one: (one.is_spawned, one.number))
 
 
 def read_rank(data: bytes) -> Rank | None:
-    """Returns the rank of a file's content; None if it holds none."""
+    """Returns the rank in a file's content; None if there is none."""
     try:
         return _read(data)
     except (struct.error, ValueError, IndexError, ZeroDivisionError):

@@ -1,4 +1,4 @@
-"""Runs a command under the thin profiling layer, and keeps what its ranks leave behind."""
+"""Runs a command with the thin profiling layer, and collects the records of its ranks."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Recording:
-    """A command that is about to run under the layer: the name of its MPI, the environment to start it with, where its
-    ranks write, and the folders that must not stay if nearfield is killed."""
+    """A command that is to run with the layer: the name of its MPI, its environment, the folder for its ranks' records,
+    and the folders to remove if nearfield is killed."""
 
     mpi: str
     environment: dict[str, str]
@@ -33,7 +33,7 @@ class Recording:
     scratch: tuple[Path, ...] = ()
 
     def run(self, prices: Prices | None) -> Run:
-        """Returns the run, once the command has ended."""
+        """Returns the run, after the command has ended."""
         return Run(read_ranks(self.folder), prices)
 
 
@@ -42,7 +42,7 @@ def recording(
     argv: Sequence[str], environment: Mapping[str, str], *, mpi_name: str | None = None, out: Path | None = None,
     progress: Progress = lambda line: None,
 ) -> Iterator[Recording]:  # fmt: skip
-    """A context in which the command may run under the layer. Its record is kept in `out`, and else nowhere. Raises
+    """A context in which the command can run with the layer. Its record is kept only in `out`, if given. Raises
     UsageError or MpiError before anything runs."""
     inst = buildable(recognise(argv, mpi_name))
     library = mpi.program(inst, mpi.FORECAST, progress)
@@ -50,8 +50,8 @@ def recording(
         _new_folder(out)
         yield Recording(inst.name, preloading(environment, [library], {FOLDER: str(out.resolve())}, argv), out)
         return
-    here = Path.cwd() if in_allocation() else None  # other nodes see this folder, and not their /tmp
-    folder = Path(tempfile.mkdtemp(prefix=".nearfield-forecast-" if here else "nearfield-", dir=here))
+    shared_folder = Path.cwd() if in_allocation() else None  # other nodes see this folder, but not this node's /tmp
+    folder = Path(tempfile.mkdtemp(prefix=".nearfield-forecast-" if shared_folder else "nearfield-", dir=shared_folder))
     try:
         environment = preloading(environment, [library], {FOLDER: str(folder)}, argv)
         yield Recording(inst.name, environment, folder, (folder,))

@@ -1,4 +1,4 @@
-"""A recorded run as a whole, and whether it says anything."""
+"""A recorded run as a whole, and whether it supports conclusions."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from nearfield.base.words import join_and
 from nearfield.forecast.ceiling import Ceiling, ceilings, delay_seconds, processor_seconds, transfer_seconds
 from nearfield.forecast.prices import Prices
 from nearfield.forecast.ranks import Calls, Rank, State
-from nearfield.observe import places
-from nearfield.observe.places import UNKNOWN, Place
+from nearfield.observe import source_lines
+from nearfield.observe.source_lines import UNKNOWN, CodeLocation
 
 SHORTEST_S = 0.2  # clock ticks of the system are a hundredth of a second
-MOST_PLACES = 64  # whose names are looked up
-LOUD = 0.01  # a larger share of the run in the layer itself is told
+MAX_LOCATIONS = 64  # whose names are looked up
+MAX_LAYER_SHARE = 0.01  # a larger share of the run in the layer itself is reported
 
 
 @dataclass(frozen=True)
 class Run:
-    """The ranks of a run, and the prices of its messages if there are any."""
+    """The ranks of a run, and the message costs if there are any."""
 
     ranks: list[Rank]
     prices: Prices | None = None
@@ -46,7 +46,7 @@ class Run:
 
     @cached_property
     def transfer_share(self) -> float | None:
-        """Returns the share of the transfer in the ranks' time; None without prices."""
+        """Returns the share of the transfer in the ranks' time; None without message costs."""
         if not self.prices or not self.ranks:
             return None
         moved = sum(transfer_seconds(rank.calls, self.prices, rank.ranks) for rank in self.ranks)
@@ -63,52 +63,52 @@ class Run:
 
     @property
     def is_whole(self) -> bool:
-        """Returns whether all ranks told at their end what the system says of them; those that are killed do not."""
+        """Returns whether all ranks reported the system's data at their end; killed ones do not."""
         return all(rank.end for rank in self.ranks)
 
     @cached_property
     def delayed(self) -> float:
-        """Returns the share of the time in which the ranks could have run in which they had no core."""
+        """Returns the share of the ranks' ready time in which they had no core."""
         delay, ran = (sum(map(what, self.ranks)) for what in (delay_seconds, processor_seconds))
         return delay / (delay + ran) if delay + ran > 0 else 0.0
 
     @property
     def more_ranks_than_cores(self) -> tuple[int, int] | None:
-        """Returns the ranks and the cores of a node that has more ranks than cores for them; None if no node has."""
+        """Returns the ranks and the cores of an oversubscribed node; None if there is none."""
         for host in {rank.host for rank in self.ranks}:
-            there = [rank for rank in self.ranks if rank.host == host]
-            cores = len(frozenset.union(*(rank.cores for rank in there)))
-            if len(there) > cores > 0:
-                return len(there), cores
+            ranks_on_host = [rank for rank in self.ranks if rank.host == host]
+            cores = len(frozenset.union(*(rank.cores for rank in ranks_on_host)))
+            if len(ranks_on_host) > cores > 0:
+                return len(ranks_on_host), cores
         return None
 
     @cached_property
     def others(self) -> float:
-        """Returns how many cores of a node other programs and a virtual machine's host took, on the busiest node."""
+        """Returns how many cores of a node other programs and a virtual machine's host used, on the busiest node."""
         return max((self._others(host) for host in {rank.host for rank in self.ranks}), default=0.0)
 
     def _others(self, host: str) -> float:
-        there = [rank for rank in self.ranks if rank.host == host and rank.end]
-        if not there:
+        ranks_on_host = [rank for rank in self.ranks if rank.host == host and rank.end]
+        if not ranks_on_host:
             return 0.0
-        one = there[0]
+        one = ranks_on_host[0]
         assert one.end
         spent = one.end.busy + one.end.stolen - one.begin.busy - one.begin.stolen
         all_of_it = spent + one.end.idle - one.begin.idle
         if all_of_it <= 0:
             return 0.0
         cores = all_of_it / 100 / max(one.seconds, 1e-9)  # the system counts hundredths of a second
-        return max(0.0, cores * spent / all_of_it - sum(map(processor_seconds, there)) / max(one.seconds, 1e-9))
+        return max(0.0, cores * spent / all_of_it - sum(map(processor_seconds, ranks_on_host)) / max(one.seconds, 1e-9))
 
     @property
     def layer_share(self) -> float:
-        """Returns the share of the run that the layer itself took, on the rank where that is most: at least this, since
-        its cost was measured where the caches hold all that it needs, and where no program waits for memory."""
+        """Returns the share of the run that the layer itself took, on the rank with the largest. It is a lower bound,
+        since the layer's cost was measured with its data cached, and without a program that competes for memory."""
         spent = [(sum(one.calls for one in rank.calls) * rank.call_ns / 1e9, rank.seconds) for rank in self.ranks]
         return max((layer / seconds for layer, seconds in spent if seconds > 0), default=0.0)
 
     def undecided(self) -> list[str]:
-        """Returns the reasons why this run says nothing for sure; none if it does."""
+        """Returns the reasons why this run is not conclusive; none if it is."""
         if not self.ranks:
             return ["no process called MPI_Init under the layer (it may be linked statically, or use MPI sessions)"]
         return [*self._incomplete(), *self._disturbed()]
@@ -140,7 +140,7 @@ class Run:
         return [f"{share}: other programs ran there"]
 
     def by_call(self) -> list[Line]:
-        """Returns the calls of all ranks together by function, size class and place, most time first."""
+        """Returns the calls of all ranks combined by function, size class and location, most time first."""
         return self._lines
 
     @cached_property
@@ -152,26 +152,26 @@ class Run:
         lines = [Line(members, self.prices, where) for (_, _, where), members in groups.items()]
         return sorted(lines, key=lambda line: -line.seconds)
 
-    def _place_text(self, site: Place | None) -> str:
-        """Returns 'file.c:12 (function)', or the object and the offset where no line is known."""
+    def _place_text(self, site: CodeLocation | None) -> str:
+        """Returns 'file.c:12 (function)', or the object and the offset if the line is unknown."""
         if not site:
             return "-"
         text = str(self._names.get(site, UNKNOWN))
         return text if not text.startswith(UNKNOWN) else f"{Path(site[0]).name}+{site[1]:#x}"
 
     @cached_property
-    def _names(self) -> dict[Place, places.Line]:
-        """Returns the lines of the places that take most time; looking up all of them may take long."""
-        seconds: dict[Place, float] = defaultdict(float)
+    def _names(self) -> dict[CodeLocation, source_lines.Line]:
+        """Returns the lines of the locations with most time; a lookup of all of them may take long."""
+        seconds: dict[CodeLocation, float] = defaultdict(float)
         for rank in self.ranks:
             for one in rank.calls:
                 if one.site:
                     seconds[one.site] += one.seconds
-        return places.lines_of(sorted(seconds, key=lambda site: -seconds[site])[:MOST_PLACES])
+        return source_lines.lines_of(sorted(seconds, key=lambda site: -seconds[site])[:MAX_LOCATIONS])
 
 
 class Line:
-    """The calls of one function with one class of sizes from one place, of all ranks together."""
+    """The calls of one function with one size class from one location, summed over ranks."""
 
     def __init__(self, members: Sequence[tuple[Calls, int]], prices: Prices | None, where: str) -> None:
         self.name, self.where = members[0][0].name, where

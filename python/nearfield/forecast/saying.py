@@ -1,4 +1,4 @@
-"""Says what a run was, where its time in MPI went, and what could gain: in lines for people, and as data."""
+"""Describes a run, its time in MPI, and what could be gained: as text, and as data."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from nearfield.base.units import counted, format_bytes, format_rounded
 from nearfield.base.words import capitalize
 from nearfield.forecast.ceiling import Ceiling, delay_seconds, processor_seconds
 from nearfield.forecast.ranks import Rank
-from nearfield.forecast.run import LOUD, Line, Run
+from nearfield.forecast.run import MAX_LAYER_SHARE, Line, Run
 from nearfield.ui.terminal import Column, Table
 
-MOST_CALLS = 6  # lines of the table
-WORTH = 1.02  # a smaller gain is none
-_SINGLE = 0.5  # from this share on, one call is named in the sentence about the ceiling
-_MUCH_MORE = 0.02  # of the run: from so much on, what else than MPI becomes shorter is named
+MAX_CALLS = 6  # lines of the table
+MIN_GAIN = 1.02  # smaller gains are ignored
+_SINGLE = 0.5  # share from which one call is named in the sentence on the ceiling
+_MUCH_MORE = 0.02  # share of the run from which gains outside MPI are named
 
 
 def run_sentences(run: Run) -> Iterator[str]:
-    """Yields what the run was, a disturbed host first."""
+    """Yields the description of the run, beginning with a disturbance of the host."""
     if reasons := run.undecided():
         yield f"cannot tell: {'; '.join(reasons)}"
     if not run.ranks:
@@ -41,12 +41,12 @@ def run_sentences(run: Run) -> Iterator[str]:
         f"the ranks had no core in {run.delayed:.0%} of the time in which they could run; other programs took "
         f"{run.others:.1f} cores of a node"
     )
-    if run.layer_share > LOUD:
+    if run.layer_share > MAX_LAYER_SHARE:
         yield f"the layer itself took at least {run.layer_share:.1%} of the run, since it makes so many short calls"
 
 
 def share_sentence(run: Run) -> str:
-    """Returns how much of the run is MPI, and what part of that moves data."""
+    """Returns the share of MPI in the run, and of data transfer in that."""
     lowest, highest = min(run.shares), max(run.shares)
     spread = f" ({lowest:.1%} to {highest:.1%} by rank)" if highest - lowest > 0.01 else ""
     text = f"MPI took {run.share:.1%} of this run{spread}"
@@ -59,8 +59,8 @@ def share_sentence(run: Run) -> str:
 
 
 def ceiling_sentence(run: Run, under_rules: bool = False) -> str:
-    """Returns one sentence with the ceiling of rules and the call that takes most of MPI's time; empty if no rank was
-    recorded. `under_rules`: the run had rules already."""
+    """Returns a sentence with the ceiling of rules and the most expensive MPI call; empty if no rank was recorded.
+    `under_rules`: the run already had rules."""
     rules = run.rules
     if not rules:
         return ""
@@ -91,10 +91,10 @@ def _mean_size(line: Line) -> str:
 
 
 def calls_table(run: Run) -> Table:
-    """Returns the calls that take most time: their line, size, number, time and waiting."""
+    """Returns the most expensive calls: their line, size, number, time and waiting."""
     right = ("size", "calls", "time", "share", "waiting")
     table = Table(Column("call", key=True), *(Column(name, right=True) for name in right), Column("at"))
-    lines = run.by_call()[:MOST_CALLS]
+    lines = run.by_call()[:MAX_CALLS]
     all_of_it = sum(rank.seconds for rank in run.ranks)
     for line in lines:
         table.add_row(
@@ -106,7 +106,7 @@ def calls_table(run: Run) -> Table:
 
 
 def ceilings_table(run: Run) -> Table:
-    """Returns what each of nearfield's means can make of the run."""
+    """Returns the effect of each of nearfield's tools on the run."""
     table = Table(Column("what could gain", key=True), Column("likely", right=True), Column("at most", right=True),
                   Column("since", prose=True))  # fmt: skip
     for one in run.ceilings:
@@ -116,11 +116,11 @@ def ceilings_table(run: Run) -> Table:
 
 
 def next_commands(run: Run, argv: Sequence[str], rules: Path | None = None, mpi: str = "") -> list[str]:
-    """Returns up to three commands to type next, or a sentence if there is nothing to gain. `rules` are those that were
-    given to the forecast, and `mpi` is the program's."""
+    """Returns up to three next commands, or a sentence if there is nothing to gain. `rules` are those given to the
+    forecast, and `mpi` is the program's."""
     if not run.ranks:
         return []
-    if not run.undecided() and max(map(_most, run.ceilings)) < WORTH:
+    if not run.undecided() and max(map(_most, run.ceilings)) < MIN_GAIN:
         return ["nothing to gain by nearfield: this program's time is not in MPI inside a node"]
     if run.prices and run.prices.has_rules:
         commands = [own_command.line("compare", *(("--rules", rules) if rules else ()), "--", *argv)]
@@ -129,7 +129,7 @@ def next_commands(run: Run, argv: Sequence[str], rules: Path | None = None, mpi:
     waits = run.transfer_share is not None and run.transfer_share < run.share / 2
     if waits:
         commands.append(own_command.line("observe", "--", *argv) + "   (who comes late; then: advise on the trace)")
-    if _most(run.ceilings[2]) >= WORTH:
+    if _most(run.ceilings[2]) >= MIN_GAIN:
         commands.append(own_command.line("rewrite", "--help") + "   (or docs/tutorials/halo.md)")
     return [f"next: {command}" for command in commands[:3]]
 
@@ -160,7 +160,7 @@ def plain(run: Run) -> dict[str, Any]:
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """Returns the few numbers of a run that a log of many runs keeps."""
+    """Returns the few numbers of a run for a log of many runs."""
     return {
         "decided": not run.undecided(),
         "ranks": len(run.ranks),
@@ -185,17 +185,17 @@ def _rank(rank: Rank) -> dict[str, Any]:
 
 
 def traffic_sentence(run: Run) -> str:
-    """Returns how many bytes the ranks sent to their own node and to others by messages."""
-    here, there = sum(r.sent_to_node for r in run.ranks), sum(r.sent_to_others for r in run.ranks)
-    if not here + there:
+    """Returns the bytes that ranks sent in messages to their own node and to others."""
+    to_node, to_others = sum(r.sent_to_node for r in run.ranks), sum(r.sent_to_others for r in run.ranks)
+    if not to_node + to_others:
         return "no messages between two ranks were sent"
-    return f"messages between two ranks: {format_bytes(here, digits=3)} inside nodes, " + (
-        f"{format_bytes(there, digits=3)} to others" if there else "none to others"
+    return f"messages between two ranks: {format_bytes(to_node, digits=3)} inside nodes, " + (
+        f"{format_bytes(to_others, digits=3)} to others" if to_others else "none to others"
     )
 
 
 def lines(run: Run) -> Iterator[str | Table]:
-    """Yields all three parts, in the order of reading."""
+    """Yields all three parts in reading order."""
     for sentence in run_sentences(run):
         yield capitalize(sentence)
     if not run.ceilings:

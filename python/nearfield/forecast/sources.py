@@ -1,5 +1,4 @@
-"""Finds the measured times for a forecast: in the rules or the profile that a person names, or in the rules that lie
-here."""
+"""Finds measured times for a forecast: in the given rules or profile, or in the rules of the current folder."""
 
 from __future__ import annotations
 
@@ -11,8 +10,8 @@ from nearfield.rules.paths import default_rules
 
 
 def prices_for(rules: Path | None, profile: Path | None) -> Prices | None:
-    """Returns the times of the rules, else of the profile, else of the rules that `nearfield run` would take; None if
-    there are none. Raises UsageError if a file that was named holds none, and the errors of reading it."""
+    """Returns the times in the rules, or the profile, or the rules that `nearfield run` would use; None if there are
+    none. Raises UsageError if a given file has none, and the errors of reading it."""
     path = rules or (None if profile else default_rules())
     if path and (rules or path.is_file()):
         from nearfield.rules.schema import load_rules

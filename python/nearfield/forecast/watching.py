@@ -1,5 +1,5 @@
-"""Runs a job of `nearfield run` under the thin layer: says the ceiling at its end, or leaves a line in a log. Nothing
-that goes wrong here may harm the job."""
+"""Runs a job of `nearfield run` with the thin layer: prints the ceiling at its end, or appends a line to a log. No
+error here may harm the job."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def run_watched(
     argv: Sequence[str], environment: Mapping[str, str], *, mpi_name: str | None = None, rules: Path | None = None,
     log: str = "", explains: bool = False, says: bool = False,
 ) -> int:  # fmt: skip
-    """Runs the command and returns its exit code. `explains`: says how its messages were copied. `says`: prints the
-    ceiling before. `log`: the file to which a line is added, if any."""
+    """Runs the command and returns its exit code. `explains`: prints how its messages were copied. `says`: prints the
+    ceiling before that. `log`: the file to which a line is appended, if any."""
     ended: list[Run] = []
     with if_possible(argv, environment, mpi_name) as record:
 
@@ -36,7 +36,7 @@ def run_watched(
             if record:
                 ended.append(record.run(prices_if_any(rules)))
             if says and ended:
-                tell(_sentence(ended[0]))
+                print_line(_sentence(ended[0]))
 
         started_with, scratch = (record.environment, record.scratch) if record else (environment, ())
         if explains:
@@ -53,13 +53,13 @@ def run_watched(
 def if_possible(
     argv: Sequence[str], environment: Mapping[str, str], mpi_name: str | None
 ) -> Iterator[Recording | None]:
-    """A context like `recording`, which yields None after a line with the reason where the layer cannot be used."""
-    context = recording(argv, environment, mpi_name=mpi_name, progress=tell)
+    """A context like `recording`, which yields None, after a line with the reason, if the layer cannot be used."""
+    context = recording(argv, environment, mpi_name=mpi_name, progress=print_line)
     try:
         record = context.__enter__()
     except (NearfieldError, OSError) as error:
         reason = error.message if isinstance(error, NearfieldError) else str(error)
-        tell(f"how much of this run is MPI is not known: {reason}")
+        print_line(f"how much of this run is MPI is not known: {reason}")
         yield None
         return
     try:
@@ -68,8 +68,8 @@ def if_possible(
         context.__exit__(None, None, None)
 
 
-def tell(line: str) -> None:
-    """Prints a line for the person on standard error."""
+def print_line(line: str) -> None:
+    """Prints a line for the user on standard error."""
     print(f"nearfield: {line}", file=sys.stderr)
 
 
@@ -81,7 +81,7 @@ def _sentence(run: Run) -> str:
 
 
 def prices_if_any(rules: Path | None) -> Prices | None:
-    """Returns the prices of these rules, or of those that lie here; None if there are none that can be read."""
+    """Returns the costs from these rules, or from those of the current folder; None if none can be read."""
     try:
         return prices_for(rules if rules and rules.is_file() else None, None)
     except NearfieldError:
@@ -89,7 +89,7 @@ def prices_if_any(rules: Path | None) -> Prices | None:
 
 
 def _append(log: str, argv: Sequence[str], rules: Path, run: Run | None, code: int) -> None:
-    """Adds the job's line by one write, since many jobs may share the file."""
+    """Appends the job's line with a single write, since many jobs may share the file."""
     line = {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "host": os.uname().nodename,
@@ -105,4 +105,4 @@ def _append(log: str, argv: Sequence[str], rules: Path, run: Run | None, code: i
         finally:
             os.close(file)
     except OSError as error:
-        tell(f"no line was added to {log}: {error.strerror}")
+        print_line(f"no line was added to {log}: {error.strerror}")

@@ -1,4 +1,4 @@
-"""Exchanges arrays that do not belong to the library."""
+"""Exchanges ghost cells of arrays that do not belong to the library."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Exchange(Closing):
-    """Fills the ghost cells of NumPy arrays, which have count + low + high cells per dimension, any strides, and maybe
-    components along one more axis. Call it to exchange, or `start` and `finish` to work in between. It keeps the arrays
-    alive; they must not be resized. `Grid.exchange_of` makes it. Making and closing it is collective; as a context
-    manager it closes itself. Otherwise it is freed with its grid, not by garbage collection, which comes at a different
-    time on each rank."""
+    """Fills the ghost cells of NumPy arrays, which have count + low + high cells per dimension, any strides, and
+    optionally components along one more axis. Calling it exchanges; `start` and `finish` allow work in between. It
+    keeps the arrays alive; they must not be resized. `Grid.exchange_of` creates it. Creation and close are collective;
+    as a context manager it closes itself. Otherwise it is freed with its grid, not by garbage collection, which happens
+    at a different time on each rank."""
 
     def __init__(self, grid: Grid, arrays: Sequence[np.ndarray[Any, Any]], protocol: str) -> None:
         self._grid, self._library, self.arrays = grid, grid._library, list(arrays)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def type_number(dtype: np.dtype[Any]) -> int:
-    """Returns the library's number of the type. Raises UsageError for a type that it cannot hold."""
+    """Returns the library's number of the type. Raises UsageError for an unsupported type."""
     if dtype.str[1:] not in TYPES or dtype.byteorder == ">":
         raise UsageError(f"fields cannot hold {dtype}", f"take one of {', '.join(np.dtype(t).name for t in TYPES)}")
     return TYPES[dtype.str[1:]]
 
 
 class Field:
-    """One value per cell, or `components` along a last axis. `Grid.field` makes it; it lives as long as its grid."""
+    """One value per cell, or `components` along a last axis. `Grid.field` creates it; it lives as long as its grid."""
 
     def __init__(self, grid: Grid, dtype: Any, components: int, ghosted: bool) -> None:
         self._grid, self._library = grid, grid._library
@@ -66,9 +66,9 @@ class Field:
         return np.array(self.own, dtype=dtype, copy=copy)
 
     def ready(self) -> None:
-        """Starts a phase with this field: the neighbours may read my cells."""
+        """Starts a phase with this field: the neighbours may read this rank's cells."""
         self._grid.start(self)
 
     def wait(self) -> None:
-        """Returns when my neighbours' cells may be read."""
+        """Waits until the neighbours' cells may be read."""
         self._grid.finish()

@@ -27,8 +27,8 @@ Sides = Sequence[int | tuple[int, int]]
 
 
 class Grid(Closing):
-    """A box of cells, cut into one part per rank. Making and closing it is collective; as a context manager it closes
-    itself. After that its fields' arrays must not be used."""
+    """A box of cells, decomposed into one part per rank. Creation and close are collective; as a context manager it
+    closes itself. After that its fields' arrays must not be used."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Grid(Closing):
         for all sides or per dimension a number or (low, high); `periodic` has the same form. `corners` also fills ghost
         cells beyond edges, for box stencils. `dims` are the ranks per dimension, 0 where the library may choose.
         `protocol` is one of `protocols()`. `limit_s` limits the wait for a living neighbour (0: ten minutes). `costs`
-        names a file (default: NEARFIELD_HALO_COSTS, else built-in costs). `comm` defaults to all ranks."""
+        names a file (default: NEARFIELD_HALO_COSTS, otherwise built-in costs). `comm` defaults to all ranks."""
         comm = communicator(comm)
         self.handle = c_void_p()
         self._library = load()
@@ -97,7 +97,7 @@ class Grid(Closing):
         return Field(self, dtype, components, ghosted)
 
     def empty(self, dtype: Any = np.float64) -> np.ndarray[Any, Any]:
-        """Returns a zeroed array of your own, with room for this rank's cells and ghost cells."""
+        """Returns a zeroed array that the caller owns, with room for this rank's cells and ghost cells."""
         return np.zeros([low + n + high for n, (low, high) in zip(self.count, self.halo, strict=True)], dtype)
 
     def exchange(self, *fields: Field | np.ndarray[Any, Any]) -> None:
@@ -114,7 +114,8 @@ class Grid(Closing):
         return None
 
     def start(self, *fields: Field, width: int | Sides | None = None) -> None:
-        """Starts a phase: the neighbours may read my cells. `width` limits how many of the ghost cells are filled."""
+        """Starts a phase: the neighbours may read this rank's cells. `width` limits how many of the ghost cells are
+        filled."""
         handles, count = self._lists.get(fields) or self._list(fields)
         if width is None:
             check(self._library, self._library.nf_start(self.handle, handles, count))
@@ -125,7 +126,7 @@ class Grid(Closing):
         check(self._library, self._library.nf_start_width(self.handle, handles, count, widths))
 
     def finish(self) -> None:
-        """Returns when my neighbours' cells may be read."""
+        """Waits until the neighbours' cells may be read."""
         check(self._library, self._library.nf_finish(self.handle))
 
     def accumulate(self, *fields: Field) -> None:
@@ -134,19 +135,20 @@ class Grid(Closing):
         check(self._library, self._library.nf_accumulate(self.handle, handles, count))
 
     def exchange_of(self, *arrays: np.ndarray[Any, Any], protocol: str = "auto") -> Exchange:
-        """Returns an exchange of your arrays, by the cheapest protocol that works here; "measured" times a few
-        exchanges by each protocol now and takes the fastest. It is closed with its grid at the latest. Collective."""
+        """Returns an exchange of the caller's arrays, with the cheapest protocol that works here; "measured" times a
+        few exchanges with each protocol now and takes the fastest. It is closed with its grid at the latest.
+        Collective."""
         return Exchange(self, arrays, protocol)
 
     def plan(self) -> list[Plan]:
         """Returns every split of the grid over its ranks that agrees with the given `dims`, best first, with the
         predicted cost of an exchange."""
-        from nearfield.plan import splits, written
+        from nearfield.plan import parse_model, splits
 
         return splits(
             self.extents,
             self.ranks,
-            written(self._told(self._library.nf_grid_costs), "the grid's").costs,
+            parse_model(self._told(self._library.nf_grid_costs), "the grid's").costs,
             ranks_per_node=self.ranks_per_node,
             halo=self.halo,
             periodic=[(bool(low), bool(high)) for low, high in self._asked_periodic],
@@ -155,7 +157,7 @@ class Grid(Closing):
         )
 
     def explain(self) -> str:
-        """Returns a text that explains the choices: costs, the split, neighbours, memory, pages."""
+        """Returns a text that explains the decisions: costs, the split, neighbours, memory, pages."""
         return self._told(self._library.nf_grid_explain)
 
     def _told(self, function: Any) -> str:

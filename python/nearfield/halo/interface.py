@@ -27,7 +27,8 @@ class HaloError(NearfieldError):
 
 
 class Closing(ABC):
-    """A context that closes itself at its end, but not after an error: other ranks may then never come to that."""
+    """A context that closes itself at its end, but not after an error, since the other ranks may then never reach the
+    close."""
 
     def __enter__(self) -> Self:
         return self
@@ -113,7 +114,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 
 def declared(library: ctypes.CDLL) -> ctypes.CDLL:
-    """Tells ctypes the types of all functions."""
+    """Declares the types of all functions for ctypes."""
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -121,13 +122,13 @@ def declared(library: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def check(library: ctypes.CDLL, code: int) -> None:
-    """Raises HaloError with the library's words if a call of it failed."""
+    """Raises HaloError with the library's message if a call failed."""
     if code:
         raise HaloError(code, library.nf_error_text().decode(errors="replace"))
 
 
 def protocols() -> dict[str, str]:
-    """Returns name -> summary of every protocol. Needs mpi4py, whose MPI the library needs to be loaded."""
+    """Returns name -> summary of every protocol. Needs mpi4py, whose MPI must be loaded for the library."""
     from nearfield.halo.library import load
 
     library, found, number = load(), {}, 0

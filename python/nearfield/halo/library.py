@@ -1,7 +1,7 @@
-"""Finds, or builds, the halo library for the MPI that this process has loaded.
+"""Finds or builds the halo library for the MPI that this process has loaded.
 
 One rank of each node does so, and the others wait for it. Building needs a compiler; if compute nodes have none, run
-any program with one rank on a node that has one, since all nodes use the cache in the home folder.
+any program with one rank on a node that has one, since all nodes share the cache in the home folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def communicator(comm: MPI.Comm | None) -> MPI.Comm:
-    """Returns the given communicator, else that of all ranks. Initialises MPI if mpi4py has not."""
+    """Returns the given communicator, or that of all ranks. Initialises MPI if mpi4py has not."""
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
@@ -35,7 +35,7 @@ def communicator(comm: MPI.Comm | None) -> MPI.Comm:
 
 @lru_cache(maxsize=1)
 def load() -> ctypes.CDLL:
-    """Returns the library for this process's MPI. Collective over all ranks at the first call."""
+    """Returns the library for this process's MPI. The first call is collective over all ranks."""
     from mpi4py import MPI
 
     world = communicator(None)
@@ -77,7 +77,8 @@ def _loaded_mpi() -> Path:
 
 
 def _library_for(libmpi: Path) -> Path:
-    """Returns the halo library for this libmpi. Remembers it, since asking all MPIs takes most of a second."""
+    """Returns the halo library for this libmpi. The result is cached, since querying all MPIs takes most of a
+    second."""
     status = libmpi.stat()
     key = hashlib.sha256(f"{libmpi} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()[:20]
     note = mpi.cache_root() / "halo" / f"{key}-{mpi.contents(mpi.HALO)}"
@@ -98,7 +99,7 @@ def _library_for(libmpi: Path) -> Path:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Returns whether both are the same library; wheels hold a copy under each of its names."""
+    """Returns whether both are the same library; wheels contain a copy under each of its names."""
     if one.samefile(other):
         return True
     alike = one.parent.samefile(other.parent) and one.name.partition(".")[0] == other.name.partition(".")[0]

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 Fact = TypeVar("Fact", bound=q.Valued)
 UNSEEN = "no probe can see it; usual value"
-UNMEASURED = "not measured; usual value"  # although a probe can
-FEWEST_STEPS = 5  # A time of fewer steps of the clock may be wrong by more than a fifth and is not used.
+UNMEASURED = "not measured; usual value"  # although a probe could measure it
+MIN_CLOCK_STEPS = 5  # A time of fewer clock steps may be wrong by more than a fifth and is not used.
 LATENCY_CYCLES = (4, 14, 50, 80)  # of L1, L2, ..., if calibration did not measure them
 WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # the first that divides the size
 SHARED = ("same-core", "shared-l2", "shared-l3")  # distances below one last-level cache; others are remote
 
 
-def captured(profile: Profile, what: str = "") -> s.DescribedMachine:
-    """Returns the described machine. Raises UsageError if the profile knows no cache, since nothing can be simulated
-    then, and ProfileError if its values make no machine. `what` names the profile in messages."""
+def machine_from_profile(profile: Profile, what: str = "") -> s.DescribedMachine:
+    """Returns the described machine. Raises UsageError if the profile has no caches, since nothing can be simulated
+    then, and ProfileError if its values do not form a valid machine. `what` names the profile in messages."""
     what = what or f"the profile {profile.path}"
     if not profile.machine.data_caches:
         raise UsageError(
@@ -124,7 +124,7 @@ def _level_ns(profile: Profile, place: int) -> tuple[float | None, str]:
 
 
 def _is_resolved(profile: Profile, time_ns: float) -> bool:
-    return time_ns > max(0.0, FEWEST_STEPS * (profile.run.clock.resolution_ns or 0.0))
+    return time_ns > max(0.0, MIN_CLOCK_STEPS * (profile.run.clock.resolution_ns or 0.0))
 
 
 def _unresolved(profile: Profile) -> str:
@@ -134,7 +134,7 @@ def _unresolved(profile: Profile) -> str:
 
 
 def _keep_order(caches: list[s.Cache]) -> None:
-    """Corrects caches that are faster than a nearer one, as single readings of a clock may make them seem."""
+    """Corrects caches that appear faster than an inner level, which single clock readings may cause."""
     for nearer, cache in zip(caches, caches[1:], strict=False):
         if cache.latency_cycles.value < nearer.latency_cycles.value:
             reason = "measured as less than a nearer cache's" if cache.latency_cycles.kind == "derived" else UNMEASURED
@@ -144,7 +144,7 @@ def _keep_order(caches: list[s.Cache]) -> None:
 
 
 def _transfers(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Transfers | None:
-    """Returns the costs of transfers between cores; the time of a flag is that of one transfer of a line."""
+    """Returns the costs of transfers between cores; the core-to-core latency is that of one line transfer."""
     last, cores = caches[-1].shared_by.value, profile.machine.cores
     usual = 2 * caches[-1].latency_cycles.value
     flags = {d: ns for d, ns in _flags(profile).items() if not d.startswith("network")}
@@ -221,7 +221,7 @@ def _flags(profile: Profile) -> dict[str, float]:
 
 
 def _memory_rate(profile: Profile) -> float | None:
-    """Returns the rate in GB/s of reading more than the caches hold; None if no stable record reads that much."""
+    """Returns the rate in GB/s of reading beyond the caches' size; None if no stable record reads that much."""
     rows = _pick(profile, scenario="floor", metric="time", kind="read-local")
     if not rows.height or rows["size_bytes"][-1] <= (profile.machine.llc_bytes or 0):
         return None

@@ -1,6 +1,6 @@
-"""Checks whether the numbers of a described machine fit together. Each check yields sentences that begin with the key
-and end with the nearest valid choice, or yields smaller checks. The schema says what a single number may be, and which
-keys are required."""
+"""Checks the consistency of a described machine's numbers. Each check yields sentences that begin with the key and end
+with the nearest valid choice, or yields smaller checks. The schema has the bounds of single numbers, and the required
+keys."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from nearfield.machine.schema import (
     needed_where,
 )
 
-Checks = Iterator["str | Checks"]  # a smaller check ends for itself where an attribute is missing
+Checks = Iterator["str | Checks"]  # a smaller check ends on its own where an attribute is missing
 
 
 def problems(machine: DescribedMachine, *, partial: bool = False) -> list[str]:
     """Returns a sentence for every contradiction, in the order of the file.
 
-    `partial` says that the machine lacks attributes which the schema requires, because the file lacks them or has them
-    wrong; the user is told that elsewhere. A check ends when it meets such an attribute, and the others go on."""
+    `partial` means that the machine lacks attributes which the schema requires, because they are missing or wrong in
+    the file; these errors are reported elsewhere. A check ends at such an attribute, and the others continue."""
     found = list(_sections(machine))
     if not any(getattr(machine, name, True) for name in HARDWARE):
         return found
@@ -51,11 +51,11 @@ def _note(check: Checks, found: list[str], partial: bool) -> None:
                 _note(one, found, partial)
 
 
-ABSENT = (AttributeError, AssertionError, IndexError, ValueError)  # raised by a check that meets a missing attribute
+ABSENT = (AttributeError, AssertionError, IndexError, ValueError)  # raised by a check at a missing attribute
 
 
 def _sections(machine: DescribedMachine) -> Iterator[str]:
-    """Yields the sections that are missing although others need them."""
+    """Yields the missing sections that others need."""
     others = ("coherence", "transfers", "links", "pages", "prefetcher", "nic", "network", "messaging")
     given = [name for name in (*HARDWARE, *others) if getattr(machine, name, True)]
     if given:
@@ -65,7 +65,7 @@ def _sections(machine: DescribedMachine) -> Iterator[str]:
 
 
 def _missing(key: str) -> str:
-    """Returns a sentence about a required key; the schema says where the key is required."""
+    """Returns a sentence on a required key; the schema says where it is required."""
     location = tuple(int(part) if part.isdecimal() else part for part in re.findall(r"\w+", key))
     info = field_at(DescribedMachine, location)
     return missing_key(DescribedMachine, location, needed_where(info) if info else "")
@@ -154,8 +154,8 @@ def _holds(key: str, outer: Cache, place: int, inner: Cache) -> Checks:
 
 
 def _shares(machine: DescribedMachine) -> Iterator[tuple[str, int]]:
-    """Yields each key that says how many cores share a cache or a memory, with its value. Leaves out a value that is
-    missing or wrong."""
+    """Yields each key that says how many cores share a cache or a memory, with its value. Omits a missing or wrong
+    value."""
     for place, cache in enumerate(machine.cache):
         with suppress(*ABSENT):
             yield f"cache[{place}].shared_by", cache.shared_by.value
@@ -220,7 +220,7 @@ def _banks(memory: Memory) -> Checks:
         yield from (_missing(f"memory.{name}") for name, value in zip(names, given, strict=True) if value is None)
 
 
-MOST_HUBS = 16  # each memory is 8 GiB, of the 128 that a node has
+MAX_HUBS = 16  # each memory is 8 GiB, of the 128 GiB of a node
 
 
 def _links(machine: DescribedMachine) -> Checks:
@@ -229,7 +229,7 @@ def _links(machine: DescribedMachine) -> Checks:
     assert machine.memory
     if machine.memory.remote_ns is None:
         yield _missing("memory.remote_ns")
-    if machine.memory.shared_by is not None:  # otherwise _memory tells
+    if machine.memory.shared_by is not None:  # otherwise _memory reports it
         yield _hubs(machine, machine.links)
 
 
@@ -237,9 +237,9 @@ def _hubs(machine: DescribedMachine, links: Links) -> Checks:
     assert machine.cores and machine.memory and machine.memory.shared_by
     share = machine.memory.shared_by.value
     hubs = machine.cores.value // share
-    if hubs > MOST_HUBS:
-        least = -(-machine.cores.value // MOST_HUBS)
-        yield f"memory.shared_by = {share}: {hubs} hubs, {MOST_HUBS} at most; nearest: {least}"
+    if hubs > MAX_HUBS:
+        least = -(-machine.cores.value // MAX_HUBS)
+        yield f"memory.shared_by = {share}: {hubs} hubs, {MAX_HUBS} at most; nearest: {least}"
     yield _topology("links", links, "hubs_per_router", hubs)
 
 
@@ -262,15 +262,15 @@ def _tlb(place: int, tlb: Tlb) -> Checks:
         yield f"pages.tlb[{place}].ways = {tlb.ways.value}: does not divide {tlb.entries.value} entries; {near}"
 
 
-MOST_STREAMS = 63  # StreamFollower keeps two directions of each in a set of at most 126
+MAX_STREAMS = 63  # StreamFollower keeps two directions of each in a set of at most 126
 
 
 def _prefetcher(machine: DescribedMachine) -> Checks:
     if machine.prefetcher is None:
         return
     streams, last = getattr(machine.prefetcher.streams, "value", 0), len(machine.cache) - 1
-    if streams > MOST_STREAMS:
-        yield f"prefetcher.streams = {streams}: more than are simulated; nearest: {MOST_STREAMS}"
+    if streams > MAX_STREAMS:
+        yield f"prefetcher.streams = {streams}: more than are simulated; nearest: {MAX_STREAMS}"
     if (level := machine.prefetcher.level.value) > last:
         yield f"prefetcher.level = {level}: there are {last + 1} caches, counted from 0; nearest: {last}"
 
@@ -301,13 +301,13 @@ def _policy(nic: Nic, caches: list[Cache]) -> Checks:
         yield f"nic.policy_ways = {nic.policy_ways.value}: no cache has more than {most}; nearest: {most}"
 
 
-SHAPES = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}  # how many numbers; the others take none
+SHAPES = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}  # how many numbers each has; the others take none
 
 
-def _topology(key: str, table: Network | Links, beside: str, nodes: int) -> Checks:
-    """Yields what is wrong with the routers of a table, whose key `beside` says how many nodes or hubs each has."""
+def _topology(key: str, table: Network | Links, count_key: str, nodes: int) -> Checks:
+    """Yields the errors of the routers in a table, whose key `count_key` is the number of nodes or hubs per router."""
     name, shape = table.topology.value, table.shape.value if table.shape else []
-    per_router = given.value if (given := getattr(table, beside)) else 1
+    per_router = given.value if (given := getattr(table, count_key)) else 1
     count = "network.max_nodes" if key == "network" else "hubs"
     fewest, most = SHAPES.get(name, (0, 0))
     if not fewest <= len(shape) <= most:
@@ -315,7 +315,7 @@ def _topology(key: str, table: Network | Links, beside: str, nodes: int) -> Chec
         yield f"{key}.shape = {shape}: the topology '{name}' {words}"
         return
     if name == "dragonfly" and per_router not in (1, shape[1]):
-        yield f"{key}.{beside} = {per_router}: the shape says {shape[1]}; leave it out"
+        yield f"{key}.{count_key} = {per_router}: the shape says {shape[1]}; leave it out"
     if shape:
         room = math.prod(shape) * (1 if name == "dragonfly" else per_router)
         if nodes > room:

@@ -1,4 +1,4 @@
-"""Described machines by name: those that come with nearfield, and files of the user's; and a machine as its file."""
+"""Finds described machines by name, those of nearfield and the user's files; and writes a machine as a file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import read_file
 from nearfield.base.toml import parse_toml
 from nearfield.base.words import as_sentence, suggest
-from nearfield.machine.captured import captured
+from nearfield.machine.captured import machine_from_profile
 from nearfield.machine.nearest import nearest
 from nearfield.machine.partial import extra_checks
 from nearfield.machine.quantity import Sourced
 from nearfield.machine.schema import DescribedMachine
 from nearfield.profile import load
 
-RUN = "run.toml"  # every profile has this file
-DESCRIBED = "described.toml"  # a simulated profile has its machine's description in this file
+RUN = "run.toml"  # in every profile
+DESCRIBED = "described.toml"  # the machine's description in a simulated profile
 
 
 def machine_files() -> dict[str, Path]:
@@ -34,7 +34,7 @@ def machine_files() -> dict[str, Path]:
 
 def load_machine(name: str) -> DescribedMachine:
     """Returns the machine of this name, of a file that ends in .toml, or of a profile's folder. Raises UsageError if
-    there is none, and ProfileError that names file and key if something in it is wrong."""
+    there is none, and ProfileError with file and key if it has errors."""
     found = machine_text(name)
     if found is None:
         return _of_profile(name)
@@ -46,7 +46,7 @@ def load_machine(name: str) -> DescribedMachine:
 
 
 def _remedy(content: bytes) -> str:
-    """Returns what to do about a file that is wrong. It names the machine of nearfield that is most like it."""
+    """Returns the remedy for a file with errors. It names nearfield's most similar machine."""
     start = own_command.line("machine", "new", "--from", nearest(content, _built_in()))
     return f"Mend it: docs/reference/machine.md lists all keys, and a file to start from is written by {start}"
 
@@ -59,7 +59,7 @@ def _built_in() -> list[DescribedMachine]:
 
 
 def machine_text(name: str) -> tuple[Path, bytes] | None:
-    """Returns the path and the content of the file that describes a machine; None if the name is that of a measured
+    """Returns the path and content of the file that describes a machine; None if the name is that of a measured
     profile. Raises UsageError if there is neither."""
     files = machine_files()
     near = as_sentence(suggest(name, files))
@@ -82,7 +82,7 @@ def _of_profile(folder: str) -> DescribedMachine:
     profile = load(folder)
     if profile.run.backend == "sim":
         raise UsageError(f"the profile '{folder}' is simulated itself", f"Name its machine: {profile.run.simulated}.")
-    return captured(profile)
+    return machine_from_profile(profile)
 
 
 def as_toml(machine: DescribedMachine, remark: Callable[[Sourced], str] = lambda _: "") -> str:
@@ -102,13 +102,13 @@ def _table(model: BaseModel, table: Any, remark: Callable[[Sourced], str]) -> An
         info = fields[name]
         value = getattr(model, name)
         if value in (None, "", [], {}) and not info.is_required():
-            if name == "claims" and value == []:  # a chosen value must have the key, even if empty
+            if name == "claims" and value == []:  # a chosen value must have the key, even if it is empty
                 table[name] = []
             continue
-        if isinstance(value, Sourced) and (told := remark(value)):
+        if isinstance(value, Sourced) and (words := remark(value)):
             rounded = round(value.plain, 3) if isinstance(value.plain, float) else value.plain
             shown = tomlkit.item(rounded).as_string()
-            table.add(tomlkit.comment(f'{name} = {{ value = {shown}, source = "" }}  # {told}'))
+            table.add(tomlkit.comment(f'{name} = {{ value = {shown}, source = "" }}  # {words}'))
         elif isinstance(value, Sourced):
             table[name] = _table(value, tomlkit.inline_table(), remark)
         elif isinstance(value, BaseModel):

@@ -1,4 +1,4 @@
-"""A described machine with its processor at another frequency."""
+"""Changes the processor frequency of a described machine."""
 
 from __future__ import annotations
 

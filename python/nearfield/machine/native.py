@@ -36,7 +36,7 @@ _TABLES = {
 
 
 def native(machine: DescribedMachine) -> structs.Machine:
-    """Returns the machine as the simulator takes it. Raises UsageError if the file describes messages only."""
+    """Returns the simulator's struct for the machine. Raises UsageError if the file describes only messages."""
     if not (machine.cores and machine.core and machine.memory):
         raise UsageError(
             f"{machine.name} cannot be simulated: its file has no cores, [core], [[cache]] and [memory]",
@@ -63,6 +63,6 @@ def _filled(struct: Any, table: BaseModel) -> Any:
     """Returns the struct with the table's values; an absent value keeps the struct's default."""
     for name in type(table).model_fields:
         fact = getattr(table, name)
-        if isinstance(fact, Valued) and name != "max_nodes":  # which is the machine's, not the network's
+        if isinstance(fact, Valued) and name != "max_nodes":  # max_nodes belongs to the machine, not to the network
             setattr(struct, name, _WORDS[name][fact.value] if name in _WORDS else fact.value)
     return struct

@@ -1,4 +1,4 @@
-"""Finds the machine of nearfield that is most like a file with mistakes, for the user to compare with."""
+"""Finds nearfield's machine that is most similar to a file with errors, for comparison."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from nearfield.base.toml import read_toml
 from nearfield.machine.schema import DescribedMachine
 
-# Words of titles that tell the architecture of a machine.
+# Words in titles that identify the architecture of a machine.
 ARCHITECTURES = {
     "arm": "arm aarch64 neoverse graviton grace ampere altra cobalt axion kunpeng a64fx",
     "x86": "x86 xeon epyc opteron zen intel amd",
@@ -18,12 +18,12 @@ ARCHITECTURES = {
     "mips": "mips r10000",
     "alpha": "alpha",
 }
-OTHER_ARCHITECTURE = 4.0  # counts as much as a factor of 16 in one number
+OTHER_ARCHITECTURE = 4.0  # equivalent to a factor of 16 in one number
 
 
 def nearest(content: bytes, machines: Iterable[DescribedMachine]) -> str:
-    """Returns the name of the machine that has the most similar cores, caches and architecture. `content` is that of
-    the user's file, in which any value may be wrong or missing. Returns 'here' if it tells none of them."""
+    """Returns the name of the machine with the most similar cores, caches and architecture. `content` is that of the
+    user's file, in which any value may be wrong or missing. Returns 'here' if it contains none of them."""
     try:
         values = read_toml(content.decode())
     except (ValueError, RecursionError):
@@ -48,7 +48,7 @@ def nearest(content: bytes, machines: Iterable[DescribedMachine]) -> str:
 
 
 def architecture_of(title: str) -> str:
-    """Returns the architecture that the words of a title tell; empty if they tell none."""
+    """Returns the architecture named in a title; empty if there is none."""
     words = re.findall(r"[a-z0-9]+", title.lower())
     for name, known in ARCHITECTURES.items():
         if any(word.startswith(one) for word in words for one in known.split()):
@@ -62,11 +62,11 @@ def _cache_bytes(values: dict[str, Any]) -> list[float | None]:
 
 
 def _plain(fact: Any) -> float | None:
-    """Returns the value of a fact, with or without its source; None if it is no positive number."""
+    """Returns the value of a fact, with or without its source; None if it is not a positive number."""
     value = fact.get("value") if isinstance(fact, dict) else fact
     return float(value) if isinstance(value, (int, float)) and 0 < value < 1 << 60 else None
 
 
 def _factors(ours: float | None, theirs: float | None) -> float:
-    """Returns by how many factors of two two numbers differ; 0 if one is not known."""
+    """Returns the base-two logarithm of the ratio of two numbers; 0 if one is unknown."""
     return abs(math.log2(ours / theirs)) if ours and theirs else 0.0

@@ -1,5 +1,5 @@
-"""Writes a machine.toml for the user to start from. It is a copy of another machine's file, or made from a profile, or
-made from this machine's topology, with a comment for each value that must be measured."""
+"""Writes a machine.toml as a starting point for the user: a copy of another machine's file, one from a profile, or one
+from this machine's topology, with a comment for each value that must be measured."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
-from nearfield.machine.captured import UNMEASURED, captured
+from nearfield.machine.captured import UNMEASURED, machine_from_profile
 from nearfield.machine.files import as_toml, load_machine, machine_text
 from nearfield.machine.quantity import Sourced
 from nearfield.profile import Profile, records
@@ -37,16 +37,16 @@ def of_machine(name: str, file: Path) -> str:
     return _head(f"To start from: {name}.", file) + _renamed(text, file, title=f"{file.stem}, changed from {name}")
 
 
-def of_here(here: profile_schema.Machine, profile: Profile | None, file: Path) -> str:
-    """Returns the text of this machine, which `here` describes. Raises UsageError if `here` knows no caches, or if
+def of_here(host: profile_schema.Machine, profile: Profile | None, file: Path) -> str:
+    """Returns the text for this machine, which `host` describes. Raises UsageError if `host` has no caches, or if
     `profile` was measured on another machine."""
     if profile:
-        _require_same(here, profile)
+        _require_same(host, profile)
         return _head(f"This machine, as the profile {profile.path} measured it.", file) + _renamed(
-            as_toml(captured(profile)), file
+            as_toml(machine_from_profile(profile)), file
         )
-    machine = captured(_unmeasured(here), "this machine")
-    machine.title, machine.study = here.cpu_model, "what this machine says of itself (hwloc, kernel)"
+    machine = machine_from_profile(_unmeasured(host), "this machine")
+    machine.title, machine.study = host.cpu_model, "what this machine says of itself (hwloc, kernel)"
     text = as_toml(machine, _how_to_get).replace('source = "machine.toml: ', 'source = "hwloc: ')
     measured = _OPEN.format(probe=own_command.line("probe", "--quick"), profile="nearfield-profile")
     return _head("This machine, as far as it says.", file) + measured + _renamed(text, file)
@@ -57,7 +57,7 @@ def _head(what: str, file: Path) -> str:
 
 
 def _renamed(text: str, file: Path, title: str = "") -> str:
-    """Returns the text under the name of its file, and under another title if one is given."""
+    """Returns the text with the name of its file, and with another title if one is given."""
     import tomlkit
 
     lines = {"name": file.stem} | ({"title": title} if title else {})
@@ -65,23 +65,25 @@ def _renamed(text: str, file: Path, title: str = "") -> str:
     def line(match: re.Match[str]) -> str:
         return f"{match[1]} = {tomlkit.item(lines.pop(match[1])).as_string()}" if match[1] in lines else match[0]
 
-    return re.sub(r"^(name|title) = .*$", line, text, flags=re.MULTILINE)  # the first of each, for modes have names too
+    return re.sub(
+        r"^(name|title) = .*$", line, text, flags=re.MULTILINE
+    )  # only the first ones, since modes have names, too
 
 
 def _how_to_get(fact: Sourced) -> str:
     return "only measuring tells" if fact.reason.startswith(UNMEASURED) else ""
 
 
-def _require_same(here: profile_schema.Machine, profile: Profile) -> None:
-    there = profile.machine
-    if (there.cpu_model, there.cores) != (here.cpu_model, here.cores):
+def _require_same(host: profile_schema.Machine, profile: Profile) -> None:
+    measured = profile.machine
+    if (measured.cpu_model, measured.cores) != (host.cpu_model, host.cores):
         raise UsageError(
-            f"the profile {profile.path} is not of this machine: it has {there.cores} cores of {there.cpu_model}, "
-            f"and this one {here.cores} of {here.cpu_model}",
+            f"the profile {profile.path} is not of this machine: it has {measured.cores} cores of "
+            f"{measured.cpu_model}, and this one {host.cores} of {host.cpu_model}",
             f"To start from that machine: {own_command.line('machine', 'new', '--from', profile.path)}",
         )
 
 
-def _unmeasured(here: profile_schema.Machine) -> Profile:
+def _unmeasured(host: profile_schema.Machine) -> Profile:
     run = profile_schema.Run.model_construct(clock=profile_schema.RunClock(), calibration=None, switch=[])
-    return Profile(Path(), here, run, records.from_rows([]), "")
+    return Profile(Path(), host, run, records.from_rows([]), "")

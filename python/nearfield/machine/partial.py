@@ -1,5 +1,5 @@
-"""Finds the values of a machine file that contradict each other although the file has other mistakes too, so that the
-user learns of all mistakes at once."""
+"""Finds contradictory values in a machine file that has other errors, too, so that the user learns of all errors at
+once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from nearfield.machine.schema import DescribedMachine
 
 
 def extra_checks(values: dict[str, Any], error: ValidationError) -> list[str]:
-    """Returns what the checks of several keys find in the valid parts of a file. Returns nothing if `error` comes from
-    these checks, which have then told everything."""
+    """Returns the findings of multi-key checks in the valid parts of a file. Returns nothing if `error` comes from
+    these checks, which have then reported everything."""
     causes = [one.get("ctx", {}).get("error") for one in error.errors()]
     if any(isinstance(cause, ValidationErrors) for cause in causes):
         return []
@@ -26,8 +26,8 @@ def extra_checks(values: dict[str, Any], error: ValidationError) -> list[str]:
 
 
 class _Part:
-    """Builds tables from the valid values of a file. A value that is wrong or missing is no attribute of its table, so
-    that a check cannot mistake it for something that the machine does not have."""
+    """Builds tables from the valid values of a file. A wrong or missing value is not an attribute of its table, so that
+    a check cannot mistake it for an absent part of the machine."""
 
     def __init__(self, wrong: set[Location]) -> None:
         self.without_source: list[str] = []
@@ -55,8 +55,8 @@ class _Part:
         return _without_source(kind, value) or self.table(kind, value, (*at, name))
 
     def _is_wrong(self, made: Any, at: Location) -> bool:
-        """Returns whether this value is no attribute of its table: the file has it wrong, or lacks it, or has a list in
-        which something is wrong. A bare number that should be a table with a source is a valid value all the same."""
+        """Returns whether this value is not an attribute of its table: it is wrong or missing in the file, or is a list
+        with an error. A bare number that should be a table with a source counts as valid."""
         if isinstance(made, Valued) and hasattr(made, "value"):
             return False
         plain = not isinstance(made, BaseModel) and not (isinstance(made, list) and made and _is_table(type(made[0])))
@@ -69,7 +69,8 @@ class _Part:
 
 
 def _without_source(kind: type[BaseModel], value: Any) -> Valued | None:
-    """Returns the fact of a bare value, such as 64 for { value = 64, source = "..." }; None if it is no such value."""
+    """Returns the fact for a bare value, such as 64 for { value = 64, source = "..." }; None if it is not such a
+    value."""
     if not issubclass(kind, Valued) or isinstance(value, dict):
         return None
     with suppress(ValidationError):

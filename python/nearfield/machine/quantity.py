@@ -39,7 +39,7 @@ class Sourced(Table):
         return self
 
     def origin_problem(self) -> str:
-        """Returns what is wrong with the source of this value; empty if it is right."""
+        """Returns the error in this value's source; empty if it is valid."""
         if self.kind == "chosen" and not self.reason:
             return "a chosen value must have a reason"
         if self.kind != "chosen" and not self.source:
@@ -50,7 +50,7 @@ class Sourced(Table):
 
     @property
     def origin(self) -> str:
-        """Returns the source, or for a chosen value the reason, as a text for people."""
+        """Returns the source, or the reason of a chosen value, as text."""
         return self.reason if self.kind == "chosen" else self.source
 
     @property
@@ -60,7 +60,7 @@ class Sourced(Table):
 
 
 class Valued(Sourced):
-    """A value with its source. Each kind of value is a class that says what it may be."""
+    """A value with its source. Each kind of value is a class with its bounds."""
 
     if TYPE_CHECKING:
         value: Any
@@ -70,7 +70,7 @@ class Valued(Sourced):
         return self.value
 
 
-# These bounds leave room for future machines. A value beyond them is a typing error, or the file is damaged.
+# These bounds leave room for future machines. A value beyond them is a typing error or damage.
 
 
 def _number(least: float, most: float) -> Any:
@@ -213,8 +213,8 @@ def facts(table: BaseModel, prefix: str = "") -> Iterator[tuple[str, Sourced]]:
     for name in type(table).model_fields:
         value, key = getattr(table, name), f"{prefix}{name}"
         for place, one in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            here = key if place is None else f"{key}[{place}]"
+            full_key = key if place is None else f"{key}[{place}]"
             if isinstance(one, Sourced):
-                yield here, one
+                yield full_key, one
             elif isinstance(one, BaseModel):
-                yield from facts(one, f"{here}.")
+                yield from facts(one, f"{full_key}.")

@@ -22,8 +22,8 @@ def _key(description: str, **constraints: Any) -> Any:
 
 
 def _optional(description: str, needed: str = "") -> Any:
-    """Returns a key that may be absent. `needed` says in which machines it is required; nearfield.machine.checks
-    enforces that."""
+    """Returns an optional key. `needed` states in which machines it is required; nearfield.machine.checks enforces
+    it."""
     return Field(default=None, description=description, json_schema_extra={"needed": needed} if needed else None)
 
 
@@ -37,7 +37,7 @@ class Core(Table):
     """The speed of one core."""
 
     clock_ghz: q.Ghz = _key("cycles per ns")
-    cycles_per_access: q.Cycles = _key("of one load or store that hits the nearest cache, others being under way")
+    cycles_per_access: q.Cycles = _key("of one load or store that hits the nearest cache, others in flight")
     outstanding_misses: q.Count = _key("of one core, at a time")
     outstanding_bypass: q.Count | None = _optional(
         "the same of accesses past the caches; absent: as outstanding_misses"
@@ -81,12 +81,12 @@ class Transfers(Table):
 class Memory(Table):
     """The DRAM of a node."""
 
-    latency_ns: q.Ns = _key("of a load that no cache has, nothing else under way; load-to-use")
+    latency_ns: q.Ns = _key("of a load that no cache has, nothing else in flight; load-to-use")
     gb_per_s: q.Rate = _key("of one memory, cores and NIC together")
     shared_by: q.Count | None = _optional("cores per memory; absent: all", needed="with remote_ns")
     remote_ns: q.Ns | None = _optional("extra latency from cores of another memory", needed="with [links]")
     banks: q.Count | None = _optional(
-        "that can be under way at a time; absent: no conflicts", needed="with the other keys of banks"
+        "that can be in flight at a time; absent: no conflicts", needed="with the other keys of banks"
     )
     bank_interleave_bytes: q.Size | None = _optional(
         "after so many bytes comes the next bank", needed="with the other keys of banks"
@@ -142,7 +142,7 @@ class Prefetcher(Table):
     distance_lines: q.Count = _key("how far ahead of the access")
     level: q.Level = _key("into which cache, counted from 0")
     outstanding: q.Count | None = _optional(
-        "requests of its own under way at a time; absent: they are among core.outstanding_misses"
+        "requests of its own in flight at a time; absent: they are among core.outstanding_misses"
     )
 
 

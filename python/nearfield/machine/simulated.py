@@ -1,5 +1,5 @@
-"""Compares what lmbench and STREAM measure on the simulated machine with what its file says. If they disagree, the
-simulator does not simulate that machine. `nearfield machine check` prints the comparison."""
+"""Compares the results of lmbench and STREAM on the simulated machine with its file. If they disagree, the simulator
+does not represent that machine. `nearfield machine check` prints the comparison."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from nearfield.machine.native import native
 from nearfield.machine.schema import DescribedMachine
 
 TOLERANCE = 0.03
-# Requests come in bunches, so that a bus has no pause only if the cores could ask it for more than it carries.
+# Requests come in bursts, so a bus is only saturated if the cores can request more than it carries.
 ENOUGH = 1.2
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One number of a machine's file, and the same number as measured on the simulated machine."""
+    """One number of a machine's file, and its measurement on the simulated machine."""
 
     what: str
     described: float
@@ -38,8 +38,8 @@ class Comparison:
 
 
 def comparisons(machine: DescribedMachine) -> list[Comparison]:
-    """Returns the comparisons of every cache's latency, nearest first, of memory's latency, near and behind routers,
-    and of its bandwidth; [] if the file does not describe a whole machine."""
+    """Returns the comparisons of every cache's latency, L1 first, of memory's latency, local and behind routers, and of
+    its bandwidth; [] if the file does not describe a whole machine."""
     if not machine.simulable:
         return []
     assert machine.core and machine.memory
@@ -59,7 +59,7 @@ def comparisons(machine: DescribedMachine) -> list[Comparison]:
 
 
 def _measured(machine: DescribedMachine) -> list[float]:
-    """Returns what the simulated machine measures, in the order and the units of `comparisons`."""
+    """Returns the measurements on the simulated machine, in the order and units of `comparisons`."""
     made = native(machine)
     hubs = _hubs_by_routers(made).values()
     ns = [*memory.chase_latencies_ns(made), *(memory.chase_latency_from_ns(made, hub) for hub in hubs)]
@@ -67,8 +67,8 @@ def _measured(machine: DescribedMachine) -> list[float]:
 
 
 def _hubs_by_routers(made: structs.Machine) -> dict[int, int]:
-    """Returns for each number of routers on the way from core 0's hub the first hub so far away, nearest first; {} if a
-    machine has no linked hubs."""
+    """Returns, for each number of routers from core 0's hub, the first hub at that distance, nearest first; {} without
+    linked hubs."""
     hops = memory.hops_of_hubs(made) if made.links else []
     return {count + 1: hops.index(count, 1) for count in sorted(set(hops[1:]))}
 
@@ -96,7 +96,7 @@ def _explained(machine: DescribedMachine, one: Comparison, place: int) -> Compar
 
 @dataclass(frozen=True)
 class Change:
-    """Takes one limit off a machine; `apply` returns the keys that set it, empty if the machine has no such limit."""
+    """Removes one limit of a machine; `apply` returns the keys that set it, empty if the machine has no such limit."""
 
     cause: str
     remedy: str
@@ -136,8 +136,8 @@ def _fast_accesses(machine: DescribedMachine) -> str:
 
 CHANGES = (
     Change(
-        "its cores have too few misses under way for it: a miss takes the memory's latency",
-        "More misses under way, a lower latency, or, if that is a peak of the data sheet, a lower memory.gb_per_s.",
+        "its cores have too few misses in flight for it: a miss takes the memory's latency",
+        "More misses in flight, a lower latency, or, if that is a peak of the data sheet, a lower memory.gb_per_s.",
         _more_under_way,
     ),
     Change("its banks conflict", "More banks, a shorter busy time, or a lower memory.gb_per_s.", _no_bank_conflicts),
@@ -148,8 +148,8 @@ CHANGES = (
 
 
 def _under_way_gb_per_s(machine: DescribedMachine) -> float:
-    """Returns the most that copying cores can ask one memory for. Their misses limit the lines that they read, and they
-    read two lines for each line that they write."""
+    """Returns the maximum rate that copying cores can request from one memory. Their misses in flight limit the lines
+    read, and they read two lines for each line written."""
     made = native(machine)
     line_bytes = made.caches[-1].line_bytes / made.caches[-1].sub_blocks
     cores = made.dram.shared_by or made.cores

@@ -1,4 +1,4 @@
-"""A described machine with some of its numbers changed, and ranges of such numbers: `memory.latency_ns=80..200`."""
+"""Changes numbers of a described machine, and parses ranges of such numbers: `memory.latency_ns=80..200`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from nearfield.profile.records import SWEPT
 
 Value = int | float | str
 Setting = tuple[tuple[str, Value], ...]  # keys of a machine's file, each with a value
-USUAL_STEPS = 5  # values of a range of fractions
-MOST_VALUES = 1000
+USUAL_STEPS = 5  # default number of values of a fractional range
+MAX_VALUES = 1000
 FORM = "Write KEY=80..200, KEY=80..200:7 for seven values, or KEY=80,120,200."
-# Ends of keys, and the units in which their values may be written, with the factor of each.
+# Suffixes of keys, and the units in which their values may be written, with the factor of each.
 UNITS = {
     "_ns": {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9},
     "_ghz": {"ghz": 1.0, "mhz": 1e-3},
@@ -34,7 +34,7 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Sweep:
-    """The values that a key of a machine takes, one after the other."""
+    """The values of a swept key."""
 
     key: str
     values: tuple[Value, ...]
@@ -52,7 +52,7 @@ def column_of(key: str) -> str:
 
 def parse_sweep(text: str, machine: DescribedMachine) -> Sweep:
     """Returns the sweep of 'KEY=80..200:7', 'KEY=80..200' or 'KEY=80,120,200'. Raises UsageError for a key that the
-    machine's file does not have, and for a value that is none of the key."""
+    machine's file does not have, and for an invalid value."""
     key, equals, values = (part.strip() for part in text.partition("="))
     known = dict(facts(machine))
     if not equals or not values:
@@ -63,8 +63,8 @@ def parse_sweep(text: str, machine: DescribedMachine) -> Sweep:
     if isinstance(fact.plain, list):
         raise UsageError(f"--sweep {key}: its value is a list", "Take a key that holds one number or word.")
     found = _range(key, values, fact) if ".." in values else [_value(key, one, fact) for one in values.split(",")]
-    if len(found) > MOST_VALUES:
-        raise UsageError(f"--sweep {key}: {len(found)} values, {MOST_VALUES} at most", "Give fewer.")
+    if len(found) > MAX_VALUES:
+        raise UsageError(f"--sweep {key}: {len(found)} values, {MAX_VALUES} at most", "Give fewer.")
     return Sweep(key, tuple(dict.fromkeys(found)))
 
 
@@ -73,8 +73,8 @@ def settings(sweeps: Iterable[Sweep]) -> list[Setting]:
     return list(product(*([(sweep.key, value) for value in sweep.values] for sweep in sweeps)))
 
 
-def changed(machine: DescribedMachine, setting: Setting) -> DescribedMachine:
-    """Returns the machine with these values instead of its own. Raises UsageError if they contradict others."""
+def with_settings(machine: DescribedMachine, setting: Setting) -> DescribedMachine:
+    """Returns the machine with these values replaced. Raises UsageError if they contradict others."""
     if not setting:
         return machine
     values = machine.model_dump(exclude_none=True)
@@ -95,13 +95,13 @@ def changed(machine: DescribedMachine, setting: Setting) -> DescribedMachine:
 
 
 def _range(key: str, text: str, fact: Sourced) -> list[Value]:
-    """Returns the values of a range with both its ends. Without a number of values whole numbers double, and others
-    are USUAL_STEPS with the same distance."""
+    """Returns the values of a range, including both ends. Without a number of values, integers double, and other values
+    are USUAL_STEPS equidistant ones."""
     span, colon, count = text.partition(":")
     first, last = (_value(key, end, fact) for end in span.split("..", 1))
     if isinstance(first, str) or isinstance(last, str):
         raise UsageError(f"--sweep {key}={text}: words have no range", "Write them one by one: KEY=lru,random.")
-    if not first < last or (colon and not (count.strip().isdecimal() and 2 <= int(count) <= MOST_VALUES)):
+    if not first < last or (colon and not (count.strip().isdecimal() and 2 <= int(count) <= MAX_VALUES)):
         raise UsageError(f"--sweep {key}={text}: not a range from a smaller value up", FORM)
     whole = isinstance(fact.plain, int)
     if whole and not colon:
@@ -113,7 +113,7 @@ def _range(key: str, text: str, fact: Sourced) -> list[Value]:
 
 
 def _value(key: str, text: str, fact: Sourced) -> Value:
-    """Returns one value with its unit taken off."""
+    """Returns one value without its unit."""
     text = text.strip()
     if isinstance(fact.plain, str):
         return text

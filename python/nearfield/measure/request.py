@@ -1,5 +1,5 @@
-"""Defines a request to measure: which scenarios, on which machine, how thoroughly. Times of tiers are for the whole
-probe on the default MPI and include the set-up of the ranks."""
+"""Defines a measuring request: scenarios, machine and thoroughness. Times of tiers are for the whole probe with the
+default MPI, including the set-up of the ranks."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def as_filter(only: str) -> str:
 
 @dataclass(frozen=True)
 class Tier:
-    """How long a probe takes, and how sure it is."""
+    """The duration and precision of a probe."""
 
     name: Literal["quick", "default", "full"]
     summary: str
     budget_s: float
-    launches: int  # of each group of ranks: page placement differs from launch to launch
-    tolerance: float  # a case is done when its interval is this narrow, relative to its median
-    min_samples: int  # repetitions of a case per launch, whatever the budget
+    launches: int  # per group of ranks: page placement differs between launches
+    tolerance: float  # relative half-width of the interval at which a case is done
+    min_samples: int  # repetitions of a case per launch, regardless of the budget
     stable: float  # records with wider intervals are marked unstable
 
 
@@ -59,26 +59,26 @@ TIERS: dict[str, Tier] = {
 
 @dataclass(frozen=True)
 class Request:
-    """The options of a probe, stored beside an unfinished profile. Raises UsageError if no probe can obey them."""
+    """The options of a probe, saved with an unfinished profile. Raises UsageError if no probe can satisfy them."""
 
     tier: str = "default"
     budget_s: float | None = None  # measuring time instead of the tier's
-    target_s: float | None = None  # the same as an aim: what takes longer is measured all the same
+    target_s: float | None = None  # target for the measuring time; a longer measurement is not stopped
     scenarios: tuple[str, ...] = ()  # empty: all
     sizes: tuple[int, ...] = ()  # empty: the tier's
     mpi: str | None = None
     ranks: int | None = None
     all_pairs: bool = False
-    launches: int | None = None  # of each group of ranks, instead of the tier's
-    only: tuple[str, ...] = ()  # 'SCENARIO PARAMETER VALUE...': of that scenario, only cases with one of these values
+    launches: int | None = None  # per group of ranks, instead of the tier's
+    only: tuple[str, ...] = ()  # 'SCENARIO PARAMETER VALUE...': restricts the scenario to these values
     hostfile: str | None = None
     launcher: str | None = None
     on: str | None = None  # simulate this described machine instead of measuring
     # ---- of a simulated machine
     distances: tuple[str, ...] = ()  # empty: the tier's
     nodes: tuple[int, ...] = ()  # empty: those usual for each scenario
-    policies: tuple[str, ...] = ()  # policies of its NICs; empty: the machine's own
-    slowdowns: tuple[float, ...] = ()  # factors for its memory; empty: none
+    policies: tuple[str, ...] = ()  # policies of the NICs; empty: the machine's own
+    slowdowns: tuple[float, ...] = ()  # slowdown factors of memory; empty: none
     command: str = ""
     created: AwareDatetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
@@ -99,7 +99,7 @@ class Request:
 
     @property
     def thoroughness(self) -> Tier:
-        """Returns the tier with the budget and the launches that were asked for."""
+        """Returns the tier with the requested budget and number of launches."""
         tier = TIERS[self.tier]
         budget_s = self.budget_s or self.target_s or tier.budget_s
         return replace(tier, budget_s=budget_s, launches=self.launches or tier.launches)

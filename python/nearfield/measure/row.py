@@ -1,5 +1,5 @@
-"""One record as a row, and run.toml, which says how the records came to be. Both backends make them here, so that
-records have the same columns however they were measured."""
+"""Builds records as rows, and run.toml with their provenance. Both backends use it, so that records have the same
+columns however they were measured."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def frame(
     side: str | None,
     parameters: Parameters,
 ) -> Row:
-    """Returns what identifies a record. Add `value` or `missing` to make it whole."""
+    """Returns the columns that identify a record. `value` or `missing` completes it."""
     place = {"distance": distance, "pair": pair, "side": side}
     return {"scenario": scenario, "metric": metric, "unit": unit, "source": source, **place, **parameters}
 
@@ -39,7 +39,7 @@ def value(
 
 
 def missing(reason: str) -> Row:
-    """Returns the columns of a number that the machine cannot give, and the reason."""
+    """Returns the columns of a value that the machine cannot provide, with the reason."""
     return {"value": None, "n": 0, "stable": False, "note": reason}
 
 
@@ -57,8 +57,8 @@ def run_of(
     scenarios: Iterable[schema.Scenario],
     **circumstances: Any,
 ) -> schema.Run:
-    """Returns what run.toml says of these records. `seconds`: how long measuring them took. `scenarios`: all that the
-    backend has; those with records are described. `circumstances`: the other keys, which the backend knows."""
+    """Returns run.toml for these records. `seconds`: the measuring time. `scenarios`: all of the backend; those with
+    records are described. `circumstances`: the other keys, from the backend's run_metadata."""
     present = {row["scenario"] for row in rows}
     return schema.Run(
         schema_version=1,

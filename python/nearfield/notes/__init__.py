@@ -1,6 +1,6 @@
-"""Notes on source code: what a verb found at a line, what it costs, and what to do about it.
+"""Notes on source code: what a command found at a line, what it costs, and what to do about it.
 
-`note` says what a note consists of, `text` prints notes as a compiler does, `sarif` writes them for editors and CI."""
+`note` defines a note, `text` prints notes like a compiler, `sarif` writes them for editors and CI."""
 
 from nearfield.notes.note import Edit, Evidence, Fix, Loss, Note, Place, Related, Rule, ranked
 from nearfield.notes.plain import as_dict

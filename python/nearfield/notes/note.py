@@ -1,4 +1,4 @@
-"""What a note consists of. All of it is plain data, which the renderers write in their own ways."""
+"""Defines a note as plain data, which the renderers format."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ Level = Literal["note", "warning", "error"]  # SARIF's and compilers' words
 
 @dataclass(frozen=True)
 class Rule:
-    """Why there is a note of this kind: the same for all notes that it gives."""
+    """The kind of a note, common to all notes of that kind."""
 
-    id: str  # cold-send
-    summary: str  # "A message is sent long after its data were written"
-    explanation: str  # sentences for a person who wants to know more
-    source: str = ""  # the paper and section that it comes from
+    id: str  # for example cold-send
+    summary: str  # for example "A message is sent long after its data were written"
+    explanation: str  # sentences with details
+    source: str = ""  # the paper and section
     help_uri: str = ""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A line of source, or a place in a program without lines. The file is a path as the debugging information or the
-    user gave it, or that of the program."""
+    """A source line, or a location in a program without line information. The file is the path given by the debugging
+    information or the user, or that of the program."""
 
     file: str
     line: int  # from 1; 0: the file as a whole, or the offset
     column: int = 0  # from 1; 0: the whole line
     function: str = ""
-    offset: int = 0  # in a program or library whose lines are not known; 0: there is none
+    offset: int = 0  # in a program or library without line information; 0: none
 
 
 @dataclass(frozen=True)
 class Related:
-    """Another line that the note speaks of, and what is there."""
+    """Another line that the note mentions, and its description."""
 
     place: Place
     message: str
@@ -42,22 +42,22 @@ class Related:
 
 @dataclass(frozen=True)
 class Loss:
-    """Time that is lost, all calls together, with an interval where the numbers behind it have one."""
+    """Lost time, summed over all calls, with an interval if its inputs have one."""
 
     seconds: float
     low: float
     high: float
-    share: float | None = None  # of the run's time; None if that is not known
+    share: float | None = None  # of the run's time; None if unknown
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A number on which the note rests."""
+    """A number that supports the note."""
 
-    name: str  # "one call, data in memory"
+    name: str  # for example "one call, data in memory"
     value: float
     unit: str  # ns, bytes, count or share
-    source: str  # where it comes from: "measured", "simulated", "counted", "observed"
+    source: str  # the origin: "measured", "simulated", "counted", "observed"
     low: float | None = None
     high: float | None = None
 
@@ -70,12 +70,12 @@ class Edit:
     file: str
     first: int
     last: int
-    text: str  # whole lines, each with its line end; empty: the lines are removed
+    text: str  # whole lines, each with its line end; empty: removes the lines
 
 
 @dataclass(frozen=True)
 class Fix:
-    """Edits that together remove what the note is about."""
+    """Edits that together fix the issue of the note."""
 
     description: str
     edits: tuple[Edit, ...]
@@ -87,7 +87,7 @@ class Note:
 
     rule: Rule
     place: Place
-    message: str  # what is the case, with its numbers
+    message: str  # the finding, with its numbers
     advice: str = ""  # what to do
     loss: Loss | None = None
     level: Level = "note"
@@ -97,7 +97,7 @@ class Note:
 
 
 def ranked(notes: Iterable[Note]) -> list[Note]:
-    """Returns the notes by the time that is lost, most first; those without a number come last, by their lines."""
+    """Returns the notes by lost time, most first; those without a number come last, by line."""
 
     def key(note: Note) -> tuple[float, str, int]:
         return -note.loss.seconds if note.loss else 0.0, note.place.file, note.place.line

@@ -10,7 +10,7 @@ from nearfield.notes.note import Note
 
 
 def as_dict(notes: Sequence[Note]) -> list[dict[str, Any]]:
-    """Returns the notes as JSON takes them; a note's rule is its id, its place is spread out."""
+    """Returns the notes for JSON; a note's rule is its id, its place is flattened."""
     return [_plain(note) for note in notes]
 
 

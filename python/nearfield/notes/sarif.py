@@ -1,7 +1,7 @@
 """Notes as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), for editors and CI.
 
-Files below the root are written relative to it, so that the log can be read where the sources lie elsewhere; other
-absolute paths become file: addresses, and relative paths stay as they are."""
+Files below the root are written relative to it, so that the log is valid where the sources have another location; other
+absolute paths become file: addresses, and relative paths are unchanged."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _ROOT = "SRCROOT"
 def as_sarif(
     notes: Sequence[Note], *, rules: Sequence[Rule] = (), root: Path | None = None, command: str = ""
 ) -> dict[str, Any]:
-    """Returns a log with one run. `rules` are those that were asked, with or without notes; `root` is the folder of the
-    sources, the current one by default; `command` is what the user typed."""
-    asked = list({rule.id: rule for rule in (*rules, *(note.rule for note in notes))}.values())
+    """Returns a log with one run. `rules` are those that were evaluated, with or without notes; `root` is the folder of
+    the sources, by default the current one; `command` is the user's command line."""
+    all_rules = list({rule.id: rule for rule in (*rules, *(note.rule for note in notes))}.values())
     base = (root or Path.cwd()).resolve()
-    driver = {"name": "nearfield", "version": nearfield.__version__, "rules": [_rule(rule) for rule in asked]}
+    driver = {"name": "nearfield", "version": nearfield.__version__, "rules": [_rule(rule) for rule in all_rules]}
     invocation = {"executionSuccessful": True, **({"commandLine": command} if command else {})}
     run = {
         "tool": {"driver": driver},
         "invocations": [invocation],
         "originalUriBaseIds": {_ROOT: {"uri": base.as_uri() + ("" if base.parent == base else "/")}},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(note, asked, base) for note in notes],
+        "results": [_result(note, all_rules, base) for note in notes],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 

@@ -1,4 +1,4 @@
-"""Notes as a compiler prints them: the place, the level, the message and the rule on one line, more below it."""
+"""Prints notes like a compiler: place, level, message and rule on one line, details below."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def loss_text(loss: Loss) -> str:
 
 
 def shown(file: str) -> str:
-    """Returns a path as people see it: from the current folder if it lies below that one."""
+    """Returns a path relative to the current folder if the file is below it."""
     path = Path(os.path.normpath(file))
     try:
         return str(path.relative_to(Path.cwd()))

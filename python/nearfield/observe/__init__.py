@@ -1,1 +1,1 @@
-"""Observing programs: compiling them with hooks, running them with the profiling layer, and reading what they did."""
+"""Observes programs: compiles them with hooks, runs them with the profiling layer, and reads the results."""

@@ -1,5 +1,5 @@
-"""Signals that end an observation: they end all ranks, leave nothing behind, and are told apart from faults of the
-program."""
+"""Handles signals that end an observation: all ranks end, nothing is left behind, and the signal is distinguished from
+a fault of the program."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from nearfield.base.errors import NearfieldError
 from nearfield.mpi import snapshot_shm
 from nearfield.mpi.process import clean_up_after_death
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PATIENCE_S = 10.0  # for ranks to end by themselves after a signal
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+GRACE_PERIOD_S = 10.0  # for ranks to end by themselves after a signal
 
 
 class EndedBySignal(NearfieldError):
@@ -28,18 +28,18 @@ class EndedBySignal(NearfieldError):
 
 
 def signal_name(number: int) -> str:
-    """Returns SIGTERM for 15."""
+    """Returns the name of a signal, such as SIGTERM for 15."""
     return signal.Signals(number).name
 
 
 @contextmanager
-def told_if_ended(when: str) -> Iterator[None]:
-    """Provides a block in which a signal that ends nearfield becomes EndedBySignal. For the main thread."""
+def signals_as_errors(when: str) -> Iterator[None]:
+    """Raises EndedBySignal in this block if a signal ends nearfield. For the main thread."""
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         raise EndedBySignal(number, when)
 
-    heeded = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores SIGHUP
+    heeded = [number for number in END_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores SIGHUP
     before = {number: signal.signal(number, end) for number in heeded}
     try:
         yield
@@ -49,23 +49,23 @@ def told_if_ended(when: str) -> Iterator[None]:
 
 
 class Ending:
-    """Notes the first signal that came while a command ran, and sees to it that all its processes end then."""
+    """Records the first end signal while a command runs, and makes all its processes end then."""
 
     def __init__(self) -> None:
-        self.signal = 0  # the first one that asks for the end; 0: none came
+        self.signal = 0  # the first end signal; 0: none
         self.mark, self._before = uuid.uuid4().hex, snapshot_shm()  # of all processes of the command
         self._patience: Timer | None = None
 
     def note(self, number: int) -> None:
-        """Notes a signal that the command got as well."""
-        if number in ENDING and not self.signal:
+        """Records a signal that was also sent to the command."""
+        if number in END_SIGNALS and not self.signal:
             self.signal = number
-            self._patience = Timer(PATIENCE_S, self._end_all)
+            self._patience = Timer(GRACE_PERIOD_S, self._end_all)
             self._patience.daemon = True
             self._patience.start()
 
     def finish(self) -> None:
-        """Ends what is left after the command has ended by a signal."""
+        """Ends the remaining processes after the command was ended by a signal."""
         if self._patience:
             self._patience.cancel()
             self._end_all()

@@ -1,8 +1,8 @@
-"""The options that make a real compiler call hooks at loads and stores, and link the library of these hooks.
+"""Compiler options that call hooks at loads and stores, and link the hook library.
 
-The compiler believes that it instruments for the thread sanitizer; the library (src/observe) records accesses instead.
-Copies of memory stay calls, so that they are seen, and no call becomes a jump, so that each access has a place of its
-own in the program."""
+The compiler instruments for the thread sanitizer; the library (src/observe) records accesses instead. Memory copies
+stay calls, so that they are recorded, and calls never become jumps, so that each access has its own location in the
+program."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _WRAPPED = (*_COPIES, "memcmp")
 
 @dataclass(frozen=True)
 class Language:
-    """A language, by the verb that compiles it."""
+    """A language, by the command that compiles it."""
 
     verb: str
     name: str
-    variable: str  # names the real compiler
-    compiler: str  # without it
+    variable: str  # variable that names the real compiler
+    compiler: str  # the default compiler
 
 
 LANGUAGES = {
@@ -45,13 +45,13 @@ LANGUAGES = {
 
 
 def library() -> Path:
-    """Returns the library of hooks, which is built with the package and linked to no MPI."""
+    """Returns the hook library, which is built with the package and linked to no MPI."""
     return Path(_native.__file__).with_name(LIBRARY)
 
 
 def command(language: Language, words: Sequence[str]) -> list[str]:
     """Returns the command line of the real compiler, with hooks. Raises UsageError if there is no such compiler, and
-    MpiError for one that has none of these hooks."""
+    MpiError if it does not support the hooks."""
     compiler = (os.environ.get(language.variable) or language.compiler).split()
     found = shutil.which(compiler[0])
     if not found:
@@ -69,7 +69,7 @@ def command(language: Language, words: Sequence[str]) -> list[str]:
 
 
 def _behind() -> list[str | None]:
-    """Returns the variables that change the compiler behind an MPI's wrapper."""
+    """Returns the variables that change the compiler behind an MPI wrapper."""
     return [os.environ.get(f"{mpi}_{what}") for mpi in ("OMPI", "MPICH", "I_MPI") for what in ("CC", "CXX", "FC")]
 
 
@@ -96,8 +96,8 @@ def _linked(prefix: str = "") -> list[str]:
 
 
 def _specs(language: Language) -> Path:
-    """Returns gcc's file of options for its parts: the driver takes the same words for compiling and linking, and would
-    link the sanitizer's own library, so the compiler proper gets them alone."""
+    """Returns a gcc spec file. The driver has the same option for compiling and linking, and would link the sanitizer's
+    own library, so only the compiler proper gets the option."""
     hooks = "-fsanitize=thread -U__SANITIZE_THREAD__"
     text = f"*cc1_options:\n+ {hooks} {' '.join(_instrumented(language))}\n\n*lib:\n+ {' '.join(_linked())}\n"
     folder = disk_cache.cache_root() / "observe"
@@ -109,7 +109,7 @@ def _specs(language: Language) -> Path:
 
 
 def _clang_options(language: Language) -> list[str]:
-    """Returns options for clang, whose driver would link the sanitizer's library, too; -Xclang passes it by."""
+    """Returns options for clang, whose driver would also link the sanitizer's library; -Xclang bypasses it."""
     hooks = ["-Xclang", "-fsanitize=thread"]
-    reads = ["-mllvm", "-tsan-instrument-read-before-write=1"]  # clang leaves these loads out otherwise
+    reads = ["-mllvm", "-tsan-instrument-read-before-write=1"]  # otherwise clang omits these loads
     return ["-Wno-unused-command-line-argument", *hooks, *reads, *_instrumented(language), *_linked("-Wl,")]

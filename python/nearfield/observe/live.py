@@ -1,4 +1,5 @@
-"""A program that is simulated while it runs: its ranks send their streams to this process instead of into files."""
+"""Runs a program that is simulated at the same time: its ranks send their streams to this process instead of into
+files."""
 
 from __future__ import annotations
 
@@ -19,30 +20,30 @@ from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, MpiError
 from nearfield.mpi.run_child import as_started_instead
 from nearfield.observe import trace
-from nearfield.observe.arithmetic import flops_of_hooks
+from nearfield.observe.flops import flops_of_hooks
 from nearfield.observe.observing import Prepared, finish
-from nearfield.observe.places import Line, Place, line_of_call, lines_of
+from nearfield.observe.source_lines import CodeLocation, Line, line_of_call, lines_of
 
 Result = TypeVar("Result")
-_SOON_S = 0.02
-_ADDR_NO_RANDOMIZE, _WHAT_IS = 0x0040000, 0xFFFFFFFF  # sys/personality.h
-_PATIENCE_S = 4.0  # for a command to end, after the simulation or by a signal
+_POLL_INTERVAL_S = 0.02
+_ADDR_NO_RANDOMIZE, _QUERY_PERSONALITY = 0x0040000, 0xFFFFFFFF  # sys/personality.h
+_GRACE_PERIOD_S = 4.0  # for a command to end after the simulation or a signal
 
 
-class Ended(Exception):
-    """The simulation was asked to end."""
+class Cancelled(Exception):
+    """The simulation was cancelled."""
 
 
 class Running:
-    """A command that runs under observation, as a context: afterwards the command has ended, however that came."""
+    """A command that runs under observation, as a context: when it is left, the command has ended in any case."""
 
-    def __init__(self, prepared: Prepared, keep: Path | None, *, asks: bool, clock: bool = False) -> None:
-        """`keep`: a folder where its trace is kept, too. `asks`: the simulation decides what MPI leaves to time, and
-        with `clock` MPI_Wtime as well. Raises UsageError if the folder holds something."""
-        self._prepared, self._keep, self._asks, self._clock = prepared, keep, asks, clock
+    def __init__(self, prepared: Prepared, keep: Path | None, *, live_queries: bool, clock: bool = False) -> None:
+        """`keep`: a folder that keeps the trace as well. `live_queries`: the simulation decides nondeterministic MPI
+        outcomes, and with `clock` MPI_Wtime as well. Raises UsageError if the folder is not empty."""
+        self._prepared, self._keep, self._live_queries, self._clock = prepared, keep, live_queries, clock
         self._stopping = threading.Event()
-        self._ended = 0.0  # when the command had
-        self.left_behind = False  # ranks went on without their launcher
+        self._ended = 0.0  # time of the command's end
+        self.left_behind = False  # ranks outlived their launcher
         if keep:
             trace.new_folder(keep, prepared.about, force=False)
         self.streams = stream.Live()
@@ -53,7 +54,7 @@ class Running:
         self._begun = time.monotonic()
         words, environment = (
             self._prepared.words,
-            self._prepared.environment(self.streams.address, asks=self._asks, clock=self._clock),
+            self._prepared.environment(self.streams.address, live_queries=self._live_queries, clock=self._clock),
         )
         try:
             self._child = subprocess.Popen(words, env=environment, close_fds=False, preexec_fn=_at_fixed_addresses())
@@ -68,9 +69,9 @@ class Running:
             self._end_command()
 
     def wait_for_ranks(self) -> int:
-        """Returns how many ranks the program has, as soon as they are all there. Raises MeasurementError if the command
-        ends before."""
-        last_looks = 10  # what the program sent at its end is still to be taken in
+        """Returns the number of ranks as soon as all are connected. Raises MeasurementError if the command ends
+        before."""
+        last_looks = 10  # the last data of the program may still be in flight
         while not (ranks := self.streams.ranks):
             if self._child.poll() is not None and self.streams.idle:
                 last_looks -= 1
@@ -81,12 +82,12 @@ class Running:
                     "observe it, and simulate the trace); one without MPI must be compiled by "
                     f"{own_command.line('cc')}, cxx or fc",
                 )
-            time.sleep(_SOON_S)
+            time.sleep(_POLL_INTERVAL_S)
         return ranks
 
-    def while_it_runs(self, work: Callable[[], Result]) -> Result:
-        """Returns what the work returns, which reads the streams. It runs in a thread of its own, so that signals to
-        this one are heeded. Raises what the work raises."""
+    def during(self, work: Callable[[], Result]) -> Result:
+        """Returns the result of the work, which reads the streams in a thread of its own, so that signals to this
+        thread are handled. Raises what the work raises."""
         results: list[Result] = []
         problems: list[BaseException] = []
 
@@ -100,8 +101,8 @@ class Running:
         thread.start()
         try:
             while thread.is_alive():
-                thread.join(_SOON_S)
-                self._heed_end()
+                thread.join(_POLL_INTERVAL_S)
+                self._check_exit()
         except BaseException:
             self._stopping.set()
             self.streams.close()
@@ -112,22 +113,23 @@ class Running:
             raise problems[0]
         return results[0]
 
-    def go_on(self, progress: Callable[[int], None]) -> Callable[[int], None]:
-        """Returns a function for the work to call now and then, which ends it if that was asked for."""
+    def cancellable(self, progress: Callable[[int], None]) -> Callable[[int], None]:
+        """Returns a progress callback for the work, which raises Cancelled once the simulation is to end."""
 
-        def pass_on(accesses: int) -> None:
+        def report(accesses: int) -> None:
             if self._stopping.is_set():
-                raise Ended
+                raise Cancelled
             progress(accesses)
 
-        return pass_on
+        return report
 
     def finish(self, progress: Callable[[str], None]) -> str:
-        """Waits for the command's end, after the simulation's. Returns what went wrong with it; "" if nothing did."""
+        """Waits for the command's end, after the simulation's. Returns a problem of the command; "" if there is
+        none."""
         self.streams.drain()
         while self._child.poll() is None or not self.streams.idle:
-            time.sleep(_SOON_S)
-            self._heed_end()
+            time.sleep(_POLL_INTERVAL_S)
+            self._check_exit()
         about = self._prepared.about
         about.exit_code, about.seconds = self._code(), time.monotonic() - self._begun
         problem = f"the command ended with code {about.exit_code}" if about.exit_code else ""
@@ -136,19 +138,20 @@ class Running:
             problem = finish(self._keep, about, progress) or problem
         return problem or self.streams.not_kept
 
-    def why_it_ended(self) -> str:
-        """Returns why a stream may have ended before the program did: how the command ended, which takes a moment."""
+    def failure_reason(self) -> str:
+        """Returns why a stream may have ended before the program did: the exit of the command, for which it waits a
+        moment."""
         with suppress(subprocess.TimeoutExpired):
-            self._child.wait(_PATIENCE_S)
+            self._child.wait(_GRACE_PERIOD_S)
         return "" if self._child.returncode is None else f"the command ended with code {self._code()}"
 
-    def _heed_end(self) -> None:
-        """Ends ranks that go on although their launcher has ended: it was killed behind their backs."""
+    def _check_exit(self) -> None:
+        """Ends ranks that outlive their launcher, which was killed."""
         if self._child.poll() is None:
             return
         self._ended = self._ended or time.monotonic()
         self.streams.take_all()
-        if not self.streams.idle and time.monotonic() - self._ended > _PATIENCE_S:
+        if not self.streams.idle and time.monotonic() - self._ended > _GRACE_PERIOD_S:
             self.left_behind = True
             self.streams.close()
 
@@ -163,34 +166,34 @@ class Running:
                 return
             self._child.send_signal(number)
             with suppress(subprocess.TimeoutExpired):
-                self._child.wait(_PATIENCE_S)
+                self._child.wait(_GRACE_PERIOD_S)
 
 
 def _at_fixed_addresses() -> Callable[[], None]:
-    """Returns what is to be done in the child before the command begins: its programs lie at the same addresses in
-    every run, where that is allowed, so that the digits are the same."""
+    """Returns a function for the child process that disables address randomisation, where that is permitted, so that
+    results are reproducible to the last digit."""
     act, personality = as_started_instead(()), ctypes.CDLL(None).personality
 
     def do() -> None:
         act()
-        personality(personality(_WHAT_IS) | _ADDR_NO_RANDOMIZE)
+        personality(personality(_QUERY_PERSONALITY) | _ADDR_NO_RANDOMIZE)
 
     return do
 
 
 class Code:
-    """Reads a program's machine code when it is asked for operations of accesses or lines of calls."""
+    """Provides the floating-point operations of accesses and the lines of calls from a program's machine code."""
 
     def __init__(self) -> None:
-        self._lines: dict[Place, Line] = {}
+        self._lines: dict[CodeLocation, Line] = {}
         self.flops_of: Callable[[str], Mapping[int, float]] = cache(flops_of_hooks)
 
     def read_lines(self, replayed: Any) -> None:
-        """Finds the lines of all calls of MPI of a simulated program (nearfield._native.replay.Replayed)."""
+        """Finds the lines of all MPI calls of a simulated program (nearfield._native.replay.Replayed)."""
         calls = (call.place for rank in replayed.ranks for call in rank.calls)
         places = {(at.object, at.offset) for place in calls for at in (place, *place.callers)}
         self._lines = lines_of(places)
 
-    def line_of(self, called: str, frames: list[Place]) -> str:
-        """Returns the line of a call as simulate.replay asks for it."""
+    def line_of(self, called: str, frames: list[CodeLocation]) -> str:
+        """Returns the line of a call, in the form that observe.replay needs."""
         return str(line_of_call(self._lines, called, frames))

@@ -23,25 +23,25 @@ from nearfield.base.frames import pl
 from nearfield.mpi.detect_command import Recognised, installation_of, of_launcher, program_at, recognise
 from nearfield.mpi.run_child import run_as_child
 from nearfield.observe import hooks, trace
-from nearfield.observe.arithmetic import flops_of, flops_of_hooks
-from nearfield.observe.ending import EndedBySignal, Ending, signal_name, told_if_ended
-from nearfield.observe.places import in_utf8, lines_of
+from nearfield.observe.ending import EndedBySignal, Ending, signal_name, signals_as_errors
+from nearfield.observe.flops import flops_of, flops_of_hooks
 from nearfield.observe.region import region_of
+from nearfield.observe.source_lines import in_utf8, lines_of
 from nearfield.observe.trace import Trace, TraceFile
 from nearfield.observe.valgrind import under_valgrind
 
 FOLDER, REGION = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/observe
 ASK, CLOCK = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
-_FORWARD = "OMPI_MCA_mca_base_env_list"  # variables that Open MPI's mpirun takes to other nodes
+_FORWARD = "OMPI_MCA_mca_base_env_list"  # variables that Open MPI's mpirun forwards to other nodes
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Observed:
-    """The trace of a program that has run."""
+    """The trace of a program run."""
 
     trace: Trace
-    problem: str = ""  # why the trace is not whole; empty if it is
+    problem: str = ""  # why the trace is incomplete; empty if it is complete
     ended_by: int = 0  # the signal that ended nearfield and the program; 0: none did
 
 
@@ -51,16 +51,17 @@ class Prepared:
 
     about: TraceFile
     words: list[str]
-    libraries: list[Path]  # to preload
+    libraries: list[Path]  # libraries to preload
     region: str
 
-    def environment(self, where: str, *, asks: bool = False, clock: bool = False) -> dict[str, str]:
-        """Returns the command's environment. `where` its streams go: a folder, or the address of a simulation, which
-        decides what MPI leaves to time if it `asks`, and with `clock` MPI_Wtime as well."""
+    def environment(self, where: str, *, live_queries: bool = False, clock: bool = False) -> dict[str, str]:
+        """Returns the command's environment. `where`: the destination of its streams, a folder or the address of a
+        simulation. With `live_queries` the simulation decides nondeterministic MPI outcomes, and with `clock` MPI_Wtime
+        as well."""
         added = {
             FOLDER: where,
             **({REGION: self.region} if self.region else {}),
-            **({ASK: "1"} if asks else {}),
+            **({ASK: "1"} if live_queries else {}),
             **({CLOCK: "1"} if clock else {}),
         }
         return preloading(os.environ, self.libraries, added, self.words)
@@ -69,11 +70,11 @@ class Prepared:
 def preloading(
     environment: Mapping[str, str], libraries: Iterable[Path], added: Mapping[str, str], argv: Sequence[str]
 ) -> dict[str, str]:
-    """Returns the environment in which the command gets the libraries, before those that it has, and more variables;
-    also on other nodes, unless it names variables for these itself."""
+    """Returns the environment with the libraries preloaded before its own ones, and additional variables; also on other
+    nodes, unless the command forwards variables itself."""
     before = environment.get("LD_PRELOAD", "").replace(":", " ").split()
     added = {"LD_PRELOAD": " ".join([*map(str, libraries), *before]), **added}
-    if "-x" in argv:  # Open MPI takes only one of the two ways
+    if "-x" in argv:  # Open MPI accepts only one of the two ways
         return {**environment, **added}
     forwarded = ";".join([*filter(None, [environment.get(_FORWARD)]), *added])
     return {**environment, **added, _FORWARD: forwarded}
@@ -83,8 +84,8 @@ def prepare(
     argv: Sequence[str], *, region: str = "", valgrind: bool = False, mpi_name: str | None = None,
     progress: Progress = lambda line: None,
 ) -> Prepared:  # fmt: skip
-    """Finds the command's MPI and builds what is preloaded into it. `valgrind`: the program has no hooks, and Valgrind
-    records its accesses. Raises UsageError or MpiError."""
+    """Determines the command's MPI and builds the libraries to preload. `valgrind`: the program has no hooks, and
+    Valgrind records its accesses. Raises UsageError or MpiError."""
     inst = _mpi_of(argv, mpi_name)
     cut = region_of(argv, region) if region else ""
     preloaded = [hooks.library(), *([mpi.program(inst, mpi.LAYER, progress)] if inst else [])]
@@ -99,12 +100,12 @@ def observe(
     argv: Sequence[str], folder: Path, *, region: str = "", valgrind: bool = False, force: bool = False,
     mpi_name: str | None = None, progress: Progress = lambda line: None,
 ) -> Observed:  # fmt: skip
-    """Runs the command and returns its trace; the options are those of prepare(), whose errors it raises. What happens
-    to the program is told by `problem` and the trace's exit code. If nothing was recorded there is no folder: raises
-    EndedBySignal if a signal came, else MeasurementError with the program's exit code. Raises UsageError before
+    """Runs the command and returns its trace; the options are those of prepare(), whose errors it raises. `problem` and
+    the trace's exit code describe the end of the program. If nothing was recorded the folder is removed: raises
+    EndedBySignal after a signal, otherwise MeasurementError with the program's exit code. Raises UsageError before
     anything is built if the folder cannot be used."""
     trace.check_folder(folder, force)
-    with told_if_ended("before the program was started"):
+    with signals_as_errors("before the program was started"):
         ready = prepare(argv, region=region, valgrind=valgrind, mpi_name=mpi_name, progress=progress)
     about = ready.about
     trace.new_folder(folder, about, force)
@@ -113,36 +114,35 @@ def observe(
     about.exit_code = run_as_child(ready.words, environment, on_signal=ending.note, mark=ending.mark)
     ending.finish()
     about.seconds = time.monotonic() - begun
-    ended_by = ending.signal if about.exit_code else 0  # it may have ended well in spite of the signal
+    ended_by = ending.signal if about.exit_code else 0  # it may have succeeded in spite of the signal
     if ended_by and not _recorded(folder):
         shutil.rmtree(folder)
         raise EndedBySignal(ended_by, "before the program had recorded anything")
-    with told_if_ended(f"while the trace was completed; {folder} has the streams, but not the lines of source"):
+    with signals_as_errors(f"while the trace was completed; {folder} has the streams, but not the lines of source"):
         try:
             problem = finish(folder, about, progress, ended_by)
         except MeasurementError as error:
-            shutil.rmtree(folder)  # which would be the newest trace
+            shutil.rmtree(folder)  # otherwise it would be the newest trace
             error.exit_code = about.exit_code or error.exit_code
             raise
     return Observed(Trace(folder), problem, ended_by)
 
 
 def folder_for(argv: Sequence[str]) -> Path:
-    """Returns the folder of a trace that nobody named: it is called after the program, or after the script that Python
-    runs."""
+    """Returns the default folder of a trace, named after the program, or after the script that Python runs."""
     at = program_at(argv)
     script = next((word for word in argv[at + 1 : at + 2] if word.endswith(".py")), argv[at])
     return Path(f"{Path(script).name.removesuffix('.py')}.trace")
 
 
 def _recorded(folder: Path) -> bool:
-    """Returns whether there is a stream with more than its header."""
+    """Returns whether a stream has more than its header."""
     files = [*trace.stream_files(folder).values(), *trace.unnamed_streams(folder)]
     return any(file.stat().st_size > trace.STREAM_HEADER_BYTES for file in files)
 
 
 def _mpi_of(argv: Sequence[str], mpi_name: str | None) -> mpi.Installation | None:
-    """Returns the MPI of the command; None if it has neither a launcher nor a library of one."""
+    """Returns the MPI of the command; None if it has neither a launcher nor an MPI library."""
     if not shutil.which(argv[0]):
         raise UsageError(f"there is no command '{argv[0]}'")
     try:
@@ -155,7 +155,7 @@ def _mpi_of(argv: Sequence[str], mpi_name: str | None) -> mpi.Installation | Non
 
 
 def buildable(found: Recognised) -> mpi.Installation:
-    """Returns the installation of the recognised MPI. Raises MpiError if it has no compiler here."""
+    """Returns the installation of the detected MPI. Raises MpiError if it has no compiler here."""
     inst = installation_of(found)
     if not inst:
         raise MpiError(
@@ -166,8 +166,8 @@ def buildable(found: Recognised) -> mpi.Installation:
 
 
 def finish(folder: Path, about: TraceFile, progress: Progress = lambda line: None, ended_by: int = 0) -> str:
-    """Completes the trace of a command that has ended, by the signal `ended_by` unless that is 0. Returns why it is not
-    whole; "" if it is. Raises MeasurementError if no process recorded anything."""
+    """Completes the trace of a command that has ended, by the signal `ended_by` unless that is 0. Returns why it is
+    incomplete; "" if it is complete. Raises MeasurementError if no process recorded anything."""
     streams = _named_streams(folder)
     about.ended_by = signal_name(ended_by) if ended_by else ""
     about.ranks = len(streams)
@@ -179,24 +179,24 @@ def finish(folder: Path, about: TraceFile, progress: Progress = lambda line: Non
     places: set[tuple[str, int]] = set()
     progress(f"reading the places of {len(streams)} streams")
     for _, file in sorted(streams.items()):
-        accesses, broken = _read_places(file, places)
+        accesses, broken = _read_locations(file, places)
         about.accesses += accesses
         problem = problem or broken
     if about.exit_code:
         problem = problem or f"the command ended with code {about.exit_code}"
     about.complete = not problem
-    _write_places(folder, places, about.recorder)
+    _write_locations(folder, places, about.recorder)
     trace.write(folder, about)
     return problem
 
 
 def _named_streams(folder: Path) -> dict[int, Path]:
-    """Returns the streams by rank. Removes those of processes that are no ranks; those of a program without MPI that
-    was killed get a name."""
+    """Returns the streams by rank. Removes those of processes that are not ranks; names those of a program without MPI
+    that was killed."""
     streams = trace.stream_files(folder)
     for number, file in enumerate(sorted(trace.unnamed_streams(folder))):
         if streams:
-            file.unlink()  # of a helper of the MPI's, or of a rank that did not get to MPI_Init
+            file.unlink()  # of a helper of the MPI, or of a rank that did not reach MPI_Init
         else:
             file.rename(folder / f"rank-{number}.nfs")
     return trace.stream_files(folder)
@@ -207,7 +207,7 @@ def _how(about: TraceFile) -> str:
 
 
 def _remedy(about: TraceFile) -> str:
-    """Returns what to do if a command recorded nothing."""
+    """Returns the remedy for a command that recorded nothing."""
     if about.exit_code:
         return f"See it by hand: {about.command}"
     linked = "Link the program dynamically, and start it by its own MPI."
@@ -216,13 +216,13 @@ def _remedy(about: TraceFile) -> str:
     return f"Compile it with {own_command.line('cc')}, cxx or fc, or record it with --valgrind. {linked}"
 
 
-def _read_places(file: Path, places: set[tuple[str, int]]) -> tuple[int, str]:
-    """Adds the places in a stream. Returns how many accesses it has, and why it is broken; "" if it is not."""
+def _read_locations(file: Path, places: set[tuple[str, int]]) -> tuple[int, str]:
+    """Adds the code locations in a stream. Returns its number of accesses, and why it is broken; "" if it is not."""
     broken = ""
     try:
         with trace.broken_streams():
             reader = stream.Reader(str(file))
-            places.update(places_of(reader))
+            places.update(locations_of(reader))
     except trace.BrokenTraceError as error:
         broken = error.message
     if not broken:
@@ -231,12 +231,12 @@ def _read_places(file: Path, places: set[tuple[str, int]]) -> tuple[int, str]:
         reader = stream.Reader(str(file))
     except stream.BrokenStream:
         return 0, broken
-    places.update(_places_until_the_end(reader))
+    places.update(_locations_until_the_end(reader))
     return sum(chunk.accesses for chunk in reader.chunks), broken
 
 
-def _places_until_the_end(reader: stream.Reader) -> set[tuple[str, int]]:
-    """Returns the places in a stream that is cut, as far as it can be read: the list at its end is missing."""
+def _locations_until_the_end(reader: stream.Reader) -> set[tuple[str, int]]:
+    """Returns the code locations in a truncated stream, as far as it can be read; the list at its end is missing."""
     paths: dict[int, str] = {}
     pairs: list[tuple[int, int]] = []
     with suppress(stream.BrokenStream):
@@ -250,8 +250,8 @@ def _places_until_the_end(reader: stream.Reader) -> set[tuple[str, int]]:
     return {(paths[number], offset) for number, offset in pairs if number in paths}
 
 
-def places_of(reader: stream.Reader) -> Iterator[tuple[str, int]]:
-    """Yields the places from which a stream's program accessed memory or called MPI. Raises BrokenStream."""
+def locations_of(reader: stream.Reader) -> Iterator[tuple[str, int]]:
+    """Yields the code locations of accesses and MPI calls in a stream. Raises BrokenStream."""
     reader.to_last_chunk()
     for name, fields in events(reader):
         if name == "sites":
@@ -260,14 +260,14 @@ def places_of(reader: stream.Reader) -> Iterator[tuple[str, int]]:
 
 
 def events(reader: stream.Reader) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the events of a stream, and passes over the accesses between them."""
+    """Yields the events of a stream, and skips the accesses between them."""
     reader.pass_accesses()
     while found := reader.event():
         yield found
         reader.pass_accesses()
 
 
-def _write_places(folder: Path, places: set[tuple[str, int]], recorder: str) -> None:
+def _write_locations(folder: Path, places: set[tuple[str, int]], recorder: str) -> None:
     found = sorted(lines_of(places).items())
     flops = flops_of(places) if recorder == "valgrind" else _flops_of_hooks(places)
     columns = {

@@ -1,4 +1,4 @@
-"""The part of a program whose accesses are recorded: a function, or what MPI_Pcontrol cuts out."""
+"""Selects the part of a program whose accesses are recorded: a function, or a region of MPI_Pcontrol."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PCONTROL = "pcontrol"
 
 
 def region_of(argv: Sequence[str], name: str) -> str:
-    """Returns NEARFIELD_OBSERVE_REGION (src/observe/recorder.cpp) for a function of the command's program, by its name
-    in the source or in the object file. Raises UsageError that names the nearest function if there is none."""
+    """Returns NEARFIELD_OBSERVE_REGION (src/observe/recorder.cpp) for a function of the command's program, by its
+    source or object name. Raises UsageError with the nearest function if there is none."""
     if name == PCONTROL:
         return name
     word = argv[program_at(argv)]
     program = which(word) or word
     functions = _functions(program)
-    found = functions.get(name) or functions.get(f"{name}_")  # Fortran's
+    found = functions.get(name) or functions.get(f"{name}_")  # Fortran appends an underscore
     if not found:
         near = difflib.get_close_matches(name, functions, n=1, cutoff=0.65)
         remedy = f"did you mean '{near[0]}'?" if near else f"name a function of the program, or {PCONTROL}"
@@ -31,7 +31,7 @@ def region_of(argv: Sequence[str], name: str) -> str:
 
 
 def _functions(program: str) -> dict[str, tuple[int, int]]:
-    """Returns offset and size of each function, by the names that it goes by."""
+    """Returns offset and size of each function, by all its names."""
     return {
         symbol.name.partition("(")[0]: (symbol.offset, symbol.size_bytes)
         for demangled in (False, True)

@@ -1,4 +1,4 @@
-"""Runs an observed program on a simulated cluster, and sums up where its ranks' time went."""
+"""Runs an observed program on a simulated cluster, and sums up the time of its ranks."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from nearfield.base.errors import NearfieldError, UsageError
 from nearfield.base.words import join_and
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
-from nearfield.measure.sim.mpi_shards import Alone
+from nearfield.measure.sim.mpi_shards import SingleProcess
 
 Times = list[list[float]]  # nanoseconds by policy, then by memory slowdown
 
 
 class ReplayError(NearfieldError):
-    """A program cannot be simulated: its streams say why, or its ranks would wait for one another for ever."""
+    """A program cannot be simulated: its streams are unsuitable, or its ranks would deadlock."""
 
 
-# From the name of an MPI function, the place of its call, a path and an offset, and those of the calls around it.
+# From the name of an MPI function, the location of its call (path and offset), and those of the calls around it.
 LineOf = Callable[[str, list[tuple[str, int]]], str]
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where a program runs, and what is tried there."""
+    """The simulated cluster, with the policies and memory speeds to compare."""
 
     machine: DescribedMachine
     nodes: int
     ranks_per_node: int
     policies: tuple[str, ...]  # the base first
     slowdowns: tuple[float, ...]  # one to four
-    apart: bool = False  # each policy at each of these in a run of its own
+    independent_runs: bool = False  # simulates each policy at each memory speed in a run of its own
 
     @property
     def runs(self) -> int:
-        """Returns how often the program is simulated."""
-        return len(self.policies) * len(self.slowdowns) if self.apart else 1
+        """Returns the number of simulation runs."""
+        return len(self.policies) * len(self.slowdowns) if self.independent_runs else 1
 
 
 @dataclass
 class CallSite:
-    """One function of MPI, called from one line; sums over all ranks."""
+    """One MPI function, called from one line; sums over all ranks."""
 
     name: str
     line: str
@@ -60,7 +60,7 @@ class Replay:
     line_of: LineOf
 
     def rank_times(self) -> Iterator[Times]:
-        """Yields the time of each rank, in calls and between them. It is that of the regions that were asked for."""
+        """Yields the time of each rank, in calls and between them, within the requested regions."""
         for rank in self.found.ranks:
             total = self._cut(rank.computing.time_ns)
             for call in rank.calls:
@@ -68,7 +68,7 @@ class Replay:
             yield total
 
     def time_ns(self) -> Times:
-        """Returns the time of the rank that took longest."""
+        """Returns the time of the slowest rank."""
         ranks = list(self.rank_times())
         return [
             [max(rank[policy][speed] for rank in ranks) for speed in range(len(self.cluster.slowdowns))]
@@ -83,7 +83,7 @@ class Replay:
         return total
 
     def call_sites(self) -> list[CallSite]:
-        """Returns the lines from which MPI was called, those that took most of the base's time first."""
+        """Returns the lines of MPI calls, by descending time under the base."""
         sites: dict[tuple[str, str], CallSite] = {}
         for rank in self.found.ranks:
             for call in rank.calls:
@@ -94,11 +94,12 @@ class Replay:
         return sorted(sites.values(), key=lambda site: -site.time_ns[0][0])
 
     def outcomes(self) -> int:
-        """Returns how many outcomes time decided: of receives from any source, of tests, probes and Waitany."""
+        """Returns the number of outcomes that depend on timing: of receives from any source, of tests, probes and
+        Waitany."""
         return sum(rank.dependence.outcomes for rank in self.found.ranks)
 
-    def otherwise(self) -> list[list[int]]:
-        """Returns how many of these would have been others, by policy and memory slowdown."""
+    def divergent_outcomes(self) -> list[list[int]]:
+        """Returns how many of these would have differed, by policy and memory slowdown."""
         tallies = [rank.dependence.otherwise for rank in self.found.ranks]
         return [
             [sum(tally[policy][speed] for tally in tallies) for speed in range(len(self.cluster.slowdowns))]
@@ -106,7 +107,7 @@ class Replay:
         ]
 
     def line(self, call: replay.Call) -> str:
-        """Returns the line of source that calls."""
+        """Returns the source line of the call."""
         return self.line_of(call.name, [(place.object, place.offset) for place in (call.place, *call.place.callers)])
 
     def _cut(self, times: Times, factor: float = 1) -> Times:
@@ -121,21 +122,21 @@ def run(
     regions: Sequence[str] = (),
     progress: Callable[[int], None] | None = None,
     threads: int = 1,
-    shards: Alone | None = None,
+    shards: SingleProcess | None = None,
 ) -> Replay:
-    """Runs a program whose rank r wrote streams[r], or that runs meanwhile. `flops_of` returns the floating-point
-    operations that an access comes with, by offset of its place in the object of a path; None: there are none.
-    `line_of` returns the line of a call of MPI, as text. `progress` is called now and then with the number of
-    accesses that were read so far. Results are the same with any number of threads, and with several shards, which
-    must all call this; the first one gets the result of all ranks. Raises UsageError for an impossible cluster,
-    ReplayError for a program that cannot be simulated, and BrokenStream of nearfield._native.stream."""
+    """Simulates a program: rank r wrote streams[r], or the program is running. `flops_of` returns the floating-point
+    operations of an access, by the offset of its location in the object of a path; None: there are none. `line_of`
+    returns the line of an MPI call, as text. `progress` is called periodically with the number of accesses read so far.
+    Results are the same with any number of threads, and with several shards, which must all call this; the first one
+    gets the result of all ranks. Raises UsageError for an impossible cluster, ReplayError for a program that cannot be
+    simulated, and BrokenStream of nearfield._native.stream."""
     sources = streams if isinstance(streams, stream.Live) else [str(file) for file in streams]
-    shards = shards or Alone()
+    shards = shards or SingleProcess()
     try:
         found = replay.run(
             native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
-            list(cluster.slowdowns), sources, flops_of, list(regions), False, threads, progress, cluster.apart,
-            shards.native(),
+            list(cluster.slowdowns), sources, flops_of, list(regions), False, threads, progress,
+            cluster.independent_runs, shards.native(),
         )  # fmt: skip
     except ValueError as error:
         raise UsageError(f"{cluster.machine.name} cannot run it: {error}") from error
@@ -146,8 +147,8 @@ def run(
     began = {name for rank in found.ranks for name in rank.regions}
     for name in regions if shards.number == 0 else ():
         if name not in began:
-            there = f"it has {join_and(sorted(began))}" if began else "observe it with --region, or call MPI_Pcontrol"
-            raise UsageError(f"the program has no region '{name}'", there)
+            remedy = f"it has {join_and(sorted(began))}" if began else "observe it with --region, or call MPI_Pcontrol"
+            raise UsageError(f"the program has no region '{name}'", remedy)
     return Replay(cluster, found, line_of)
 
 

@@ -1,5 +1,5 @@
-"""The records of an observed program on a simulated cluster, as a profile that `show`, `diff` and `report` read. Beside
-the records it has timeline.parquet: when the ranks were in which calls of MPI."""
+"""Saves the simulated run of an observed program as a profile for `show`, `diff` and `report`. In addition to the
+records it has timeline.parquet: when ranks were in which MPI calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nearfield.observe.replay import Replay
 from nearfield.profile import Profile, schema
 
 SCENARIO = "program"
-COMPUTING = "(computing)"  # stands for a call where there is none
+COMPUTING = "(computing)"  # stands for the time outside of calls
 TIMELINE = "timeline.parquet"
 
 _PARAMETERS = {
@@ -44,7 +44,7 @@ def save(out: Path, found: Replay, command: str, seconds: float) -> Profile:
 
 
 def counts_of(memory: list[Counts]) -> dict[str, list[int]]:
-    """Returns what happened in the memory of all nodes, by policy: misses, injected lines and traffic, if there were
+    """Returns the events in the memory of all nodes, by policy: misses, injected lines and traffic, if there were
     any."""
     levels = range(len(memory[0].levels))
     rows = {f"l{n + 1}_misses": [counts.levels[n].misses for counts in memory] for n in levels}
@@ -96,8 +96,8 @@ def _scenario(rows: list[Row]) -> schema.Scenario:
 
 def _write_timeline(file: Path, found: Replay) -> None:
     columns: dict[str, list[Any]] = {name: [] for name in ("rank", "begin_ns", "call", "line", "time_ns")}
-    for rank, its in enumerate(found.found.ranks):
-        for call in its.calls:
+    for rank, replayed_rank in enumerate(found.found.ranks):
+        for call in replayed_rank.calls:
             line = found.line(call)
             for part, time_ps in enumerate(call.timeline):
                 if time_ps:

@@ -1,4 +1,4 @@
-"""Sums up a trace: what each rank did, where in its source, and by which MPI calls."""
+"""Sums up a trace: what each rank did, where in its source, and in which MPI calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from nearfield._native import stream
 from nearfield.base.frames import pl
 from nearfield.observe import trace as traces
-from nearfield.observe.places import NOWHERE, UNKNOWN, Line, Place, line_of, line_of_call
+from nearfield.observe.source_lines import NOWHERE, UNKNOWN, CodeLocation, Line, line_of, line_of_call
 from nearfield.observe.symbols import how_to_name
 from nearfield.observe.trace import BrokenTraceError, Trace, broken_streams
 
@@ -41,11 +41,11 @@ class RankSummary:
     stores: int = 0
     accessed_bytes: int = 0
     stream_bytes: int = 0
-    delayed_seconds: float | None = None  # ready to run but without a core; None if the system did not tell
+    delayed_seconds: float | None = None  # ready to run but without a core; None if the system does not report it
     calls: list[Calls] = field(default_factory=list)
     lines: Counter[Line] = field(default_factory=Counter)  # accesses
-    flops: dict[Line, float] = field(default_factory=lambda: defaultdict(float))  # arithmetic.py
-    regions: Counter[str] = field(default_factory=Counter)  # times that each began
+    flops: dict[Line, float] = field(default_factory=lambda: defaultdict(float))  # flops.py
+    regions: Counter[str] = field(default_factory=Counter)  # number of times that each began
     refused: list[str] = field(default_factory=list)
     problem: str = ""  # where the stream is broken
 
@@ -66,7 +66,7 @@ def summarize(trace: Trace) -> list[RankSummary]:
 
 
 def read_lines(trace: Trace) -> dict[tuple[str, int], Line]:
-    """Returns the lines of source behind places: pairs of a path and an offset. Raises BrokenTraceError."""
+    """Returns the source lines of code locations, pairs of a path and an offset. Raises BrokenTraceError."""
     return {
         (path, offset): Line(file, number, function) if number else Line(UNKNOWN, 0, function, path, offset)
         for path, offset, file, number, function, _ in _places(trace)
@@ -74,12 +74,12 @@ def read_lines(trace: Trace) -> dict[tuple[str, int], Line]:
 
 
 def what_names_lack(lines: Iterable[Line]) -> str:
-    """Returns a sentence on what would give names to functions that have none; "" if all have one."""
+    """Returns a sentence on how to get names for unnamed functions; "" if all are named."""
     return how_to_name(line.object for line in lines if not line.is_named)
 
 
 def read_flops(trace: Trace) -> dict[str, dict[int, float]]:
-    """Returns the floating-point operations that an access comes with, by path and offset of its place."""
+    """Returns the floating-point operations of an access, by path and offset of its location."""
     flops: dict[str, dict[int, float]] = defaultdict(dict)
     for path, offset, *_, count in _places(trace):
         if count:
@@ -88,7 +88,8 @@ def read_flops(trace: Trace) -> dict[str, dict[int, float]]:
 
 
 def flops_of_objects(trace: Trace) -> Callable[[str], Mapping[int, float]] | None:
-    """Returns what tells the floating-point operations of an object's places by its path; None if there are none."""
+    """Returns a function from an object's path to the floating-point operations of its locations; None if there are
+    none."""
     flops = read_flops(trace)
     return (lambda path: flops.get(path, {})) if flops else None
 
@@ -98,7 +99,7 @@ def _places(trace: Trace) -> list[tuple[Any, ...]]:
     try:
         found = pl.read_parquet(file.read_bytes()).select(list(traces.PLACE_COLUMNS))
     except OSError:
-        return []  # the observation did not come to its end
+        return []  # the observation did not complete
     except pl.exceptions.PolarsError as error:
         raise BrokenTraceError(f"{file} cannot be read: {str(error).splitlines()[0]}", traces.REMEDY) from error
     for name, kind in traces.PLACE_COLUMNS.items():
@@ -114,14 +115,14 @@ class _Summing:
         self.summary, self.lines, self.flops = summary, lines, flops
         self.texts: dict[int, str] = {}
         self.objects: dict[int, str] = {}
-        self.sites: dict[int, list[Place]] = {}  # of calls, and of those around them
+        self.sites: dict[int, list[CodeLocation]] = {}  # of calls, and of the calls around them
         self.sizes: dict[int, int] = {}  # of layouts
         self.posted: dict[int, Calls] = {}  # receives, by request
         self.by_call: dict[tuple[int, Line], Calls] = {}
         self.now: Calls | None = None
 
     def read(self, reader: stream.Reader) -> None:
-        """Reads all that there is."""
+        """Reads the whole stream."""
         counts = stream.SiteCounts()
         try:
             self._pass(reader, counts)
@@ -220,7 +221,7 @@ class _Summing:
 
 
 def of_all_ranks(summaries: list[RankSummary]) -> list[Calls]:
-    """Returns the calls of all ranks together, those that took most time first."""
+    """Returns the calls of all ranks combined, by descending time."""
     together: dict[tuple[str, Line], Calls] = defaultdict(lambda: Calls("", NOWHERE))
     for calls in (calls for summary in summaries for calls in summary.calls):
         key = calls.name, calls.line

@@ -1,7 +1,7 @@
-"""Functions of programs and libraries by the symbols in their files, and what would give more names.
+"""Finds functions of programs and libraries by symbols, and the packages that would provide more names.
 
-A stripped file has the symbols alone that others link to. The nearest symbol before a place says nothing then: a place
-is in a function only if the symbol's size covers it."""
+A stripped file only has dynamic symbols. Then the nearest preceding symbol is not reliable: a location belongs to a
+function only if the symbol's size covers it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nearfield.base.words import join_and
 
 _CODE = "TtWwi"  # nm's letters for functions: global, local, weak, indirect
 _DEBIAN = "-dbgsym"
-_MOST_NAMED = 3  # objects in a sentence
+_MAX_NAMED = 3  # objects in a sentence
 
 
 class Symbol(NamedTuple):
@@ -29,8 +29,8 @@ class Symbol(NamedTuple):
 
 
 def functions_of(path: str, *, demangled: bool) -> list[Symbol]:
-    """Returns the functions of a file that have a size, by offset; none if the file cannot be read. Of a stripped file
-    there are those that others may link to."""
+    """Returns the functions of a file that have a size, by offset; none if the file cannot be read. A stripped file
+    only has exported functions."""
     found = set()
     for more in ([], ["--dynamic"]):
         words = ["nm", "--defined-only", "--print-size", *more, *(["--demangle"] if demangled else []), path]
@@ -47,15 +47,15 @@ def functions_of(path: str, *, demangled: bool) -> list[Symbol]:
 
 
 class Names:
-    """Says which function of a file covers an offset."""
+    """Looks up the function that covers an offset."""
 
     def __init__(self, path: str) -> None:
         self._symbols = [symbol for symbol in functions_of(path, demangled=True) if symbol.size_bytes]
         self._starts = [symbol.offset for symbol in self._symbols]
 
     def at(self, offset: int) -> str:
-        """Returns the name of the function; "" if no symbol covers the offset. Of several names the first one by the
-        alphabet counts."""
+        """Returns the name of the function; "" if no symbol covers the offset. Of several names, the alphabetically
+        first one."""
         end = bisect_right(self._starts, offset)
         start = self._starts[end - 1] if end else 0
         covering = [
@@ -67,16 +67,14 @@ class Names:
 
 
 def how_to_name(objects: Iterable[str]) -> str:
-    """Returns words on what would give names to functions in these files; "" if there are no files. The packages are
-    those of this host."""
+    """Returns advice on how to get names for functions in these files; "" if there are no files. The packages are those
+    of this host."""
     paths = sorted({path for path in objects if path})
     if not paths:
         return ""
     packages = sorted({package for path in paths if (package := debugging_package(path))})
     names = sorted({Path(path).name for path in paths})
-    which = (
-        join_and(names[:_MOST_NAMED]) if len(names) <= _MOST_NAMED else f"{join_and(names[:_MOST_NAMED])} and others"
-    )
+    which = join_and(names[:_MAX_NAMED]) if len(names) <= _MAX_NAMED else f"{join_and(names[:_MAX_NAMED])} and others"
     remedy = "use files with symbols (compiled with -g, not stripped)"
     if packages:
         archive = " from Debian's debug archive" if packages[0].endswith(_DEBIAN) else ""
@@ -88,7 +86,7 @@ def how_to_name(objects: Iterable[str]) -> str:
 
 
 def debugging_package(path: str) -> str:
-    """Returns the package with the debugging information of a file of this host; "" if that is not known."""
+    """Returns the package with the debugging information of a file of this host; "" if it is unknown."""
     for owner_of, suffix in ((_debian_owner, _DEBIAN), (_rpm_owner, "-debuginfo")):
         if owner := owner_of(path):
             return owner + suffix
@@ -96,7 +94,7 @@ def debugging_package(path: str) -> str:
 
 
 def _debian_owner(path: str) -> str:
-    """Returns the package that dpkg knows a file by, which may be with or without /usr."""
+    """Returns the package that owns a file according to dpkg, which may list it with or without /usr."""
     real = os.path.realpath(path)
     ways = dict.fromkeys((path, real, real.removeprefix("/usr"), f"/usr{path}"))
     said = _said(["dpkg-query", "--search", *ways])

@@ -1,8 +1,8 @@
-"""A trace: a folder with what an observed program did.
+"""A trace: a folder with the record of an observed program.
 
-trace.toml tells how it came to be; rank-N.nfs is the stream of each rank (src/stream/format.hpp); places.parquet has
-the lines of source behind the places in the program from which memory was accessed, or MPI called, and the
-floating-point operations that an access from there comes with.
+trace.toml has its provenance; rank-N.nfs is the stream of each rank (src/stream/format.hpp); places.parquet has the
+source lines of the code locations that accessed memory or called MPI, and the floating-point operations of an access at
+each.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class TraceFile(Table):
     created: datetime
     command: str
     mpi: str = ""  # empty for a program without MPI
-    region: str = ""  # accesses outside it were left out
+    region: str = ""  # accesses outside of it are not recorded
     recorder: Literal["hooks", "valgrind"] = "hooks"  # of accesses
-    complete: bool = False  # the program ended by itself, and every stream is whole
+    complete: bool = False  # the program ended by itself, and every stream is complete
     ended_by: str = ""  # the signal that ended nearfield and the program
     seconds: float = 0.0
     exit_code: int = -1
@@ -49,13 +49,13 @@ class TraceFile(Table):
 
 
 class BrokenTraceError(NearfieldError):
-    """A trace is cut, changed or of another version."""
+    """A trace is truncated, modified or of another version."""
 
     exit_code = ProfileError.exit_code
 
 
 class Trace:
-    """A folder of streams. Its parts are read when they are asked for."""
+    """A folder of streams. Its parts are read on demand."""
 
     def __init__(self, folder: Path) -> None:
         """Raises ProfileError if there is no trace in the folder."""
@@ -68,7 +68,7 @@ class Trace:
         self.about = parse_toml(TraceFile, content, folder / FILE, REMEDY)
 
     def streams(self) -> list[Path]:
-        """Returns the streams in the order of the ranks. Raises BrokenTraceError if one is missing."""
+        """Returns the streams in rank order. Raises BrokenTraceError if one is missing."""
         found = stream_files(self.folder)
         missing = [rank for rank in range(max(self.about.ranks, len(found))) if rank not in found]
         if missing or not found:
@@ -77,13 +77,13 @@ class Trace:
         return [found[rank] for rank in sorted(found)]
 
     def reader(self, file: Path) -> stream.Reader:
-        """Returns what reads a stream. Raises BrokenTraceError."""
+        """Returns a reader of the stream. Raises BrokenTraceError."""
         with broken_streams():
             return stream.Reader(str(file))
 
 
 class broken_streams:  # noqa: N801  # read as a word: with broken_streams()
-    """A block in which a broken stream is an error on which the user can act."""
+    """A block in which a broken stream raises an error with a remedy."""
 
     def __enter__(self) -> None:
         pass
@@ -100,15 +100,14 @@ def stream_files(folder: Path) -> dict[int, Path]:
 
 
 def unnamed_streams(folder: Path) -> Iterator[Path]:
-    """Yields the streams of processes that did not get to MPI_Init, or to their end."""
+    """Yields the streams of processes that did not reach MPI_Init, or their end."""
     yield from folder.glob("process-*.nfs")
 
 
-def newest(here: Path) -> tuple[Trace, list[Path]]:
-    """Returns the trace in this folder's folders that was observed last, and all that there are. Raises UsageError if
-    there is none."""
+def newest(folder: Path) -> tuple[Trace, list[Path]]:
+    """Returns the newest trace in subfolders of this folder, and all traces. Raises UsageError if there is none."""
     found = []
-    for file in sorted(here.glob(f"*/{FILE}")):
+    for file in sorted(folder.glob(f"*/{FILE}")):
         with suppress(NearfieldError):
             found.append(Trace(file.parent))
     if not found:
@@ -118,8 +117,7 @@ def newest(here: Path) -> tuple[Trace, list[Path]]:
 
 
 def check_folder(folder: Path, force: bool) -> None:
-    """Raises UsageError if a new trace must not go into this folder: it holds something else, or a trace and not
-    `force`."""
+    """Raises UsageError if a new trace cannot use this folder: it has other contents, or a trace without `force`."""
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         if not (folder / FILE).is_file():
             raise UsageError(f"{folder} is no trace, and not empty", "give another folder with --out")
@@ -128,7 +126,7 @@ def check_folder(folder: Path, force: bool) -> None:
 
 
 def new_folder(folder: Path, about: TraceFile, force: bool) -> None:
-    """Makes the folder of a trace, and removes a trace that it holds. Raises UsageError as check_folder does."""
+    """Creates the folder of a trace; an old trace in it is removed. Raises UsageError as check_folder does."""
     check_folder(folder, force)
     if (folder / FILE).is_file():
         shutil.rmtree(folder)

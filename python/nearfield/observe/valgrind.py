@@ -1,4 +1,4 @@
-"""Programs without hooks: Valgrind runs them, with nearfield's tool (src/observe/valgrind), which is built for each
+"""Runs programs without hooks under Valgrind, with nearfield's tool (src/observe/valgrind), which is built for each
 Valgrind on first use from its developer files."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CPP_FLAGS = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-sta
 _TARGET = ["-DVGA_amd64=1", "-DVGO_linux=1", "-DVGP_amd64_linux=1", "-DVGPV_amd64_linux_vanilla=1"]
 _STATIC = [
     "-static", "-no-pie", "-nodefaultlibs", "-nostartfiles", "-u", "_start", "-Wl,--build-id=none",
-    "-Wl,-Ttext-segment=0x58000000",  # where Valgrind's own tools are, out of programs' way
+    "-Wl,-Ttext-segment=0x58000000",  # where Valgrind's own tools are, at addresses that programs do not use
 ]  # fmt: skip
 
 
@@ -47,7 +47,7 @@ class Valgrind:
 
 
 def found() -> Valgrind:
-    """Returns the Valgrind on PATH. Raises UsageError if there is none, or none that tools can be built for."""
+    """Returns the Valgrind on PATH. Raises UsageError if there is none, or if tools cannot be built for it."""
     hooks = f"or compile the program with {own_command.line('cc')}"
     if os.uname().machine != "x86_64":
         raise UsageError("--valgrind is for x86-64 alone", hooks)
@@ -84,7 +84,7 @@ def under_valgrind(argv: Sequence[str], progress: Callable[[str], None] = lambda
 
 
 def tool(valgrind: Valgrind, progress: Callable[[str], None] = lambda line: None) -> Path:
-    """Returns the folder in which Valgrind finds the tool, which the first call builds. Raises MpiError."""
+    """Returns the folder of the tool for Valgrind, which the first call builds. Raises MpiError."""
     source, folder = mpi.native_source(), _folder(valgrind)
     if not is_built(valgrind):
         progress("building the tool for valgrind (once)")
@@ -98,7 +98,7 @@ def tool(valgrind: Valgrind, progress: Callable[[str], None] = lambda line: None
 
 
 def is_built(valgrind: Valgrind) -> bool:
-    """Returns whether `tool` would return at once."""
+    """Returns whether `tool` would not need to build anything."""
     return _folder(valgrind).is_dir()
 
 

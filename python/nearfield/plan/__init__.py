@@ -1,29 +1,29 @@
-"""Plans: how a grid is best split over ranks and nodes, from what messages cost (src/plan/plan.hpp decides)."""
+"""Plans the decomposition of a grid over ranks and nodes by message costs (src/plan/plan.hpp decides)."""
 
-from nearfield.plan.known import (
-    Known,
+from nearfield.plan.cost_source import (
+    CostModel,
+    costs_file_text,
     costs_on,
-    default,
-    described,
+    default_model,
+    described_model,
     link_of,
-    measured,
+    measured_model,
     mode_of,
-    simulated,
-    text_of,
-    written,
+    parse_model,
+    simulated_model,
 )
 from nearfield.plan.splits import splits
 
 __all__ = [
-    "Known",
+    "CostModel",
     "costs_on",
-    "default",
-    "described",
+    "default_model",
+    "described_model",
     "link_of",
-    "measured",
-    "simulated",
+    "measured_model",
+    "simulated_model",
     "mode_of",
     "splits",
-    "text_of",
-    "written",
+    "costs_file_text",
+    "parse_model",
 ]

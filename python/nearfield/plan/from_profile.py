@@ -1,7 +1,7 @@
 """Derives costs from the stable records of a profile. Missing costs are defaults, and notes say so.
 
-A message's latency is half a round trip of the smallest size. The costs of its bytes and strides are those at 256 KiB,
-since faces are of that order. Inside a node the farthest distance counts, since the slowest neighbour decides.
+A message's latency is half a round trip of the smallest size. The costs of bytes and strides are those at 256 KiB,
+since faces have about that size. Inside a node the most distant pair is used, since the slowest neighbour decides.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ _SMALL_BYTES = 64
 _LARGE_BYTES = 64 << 10
 # A program writes its cells just before it sends them; `reused` is the next best state.
 _STATES = ("modified", "reused", "exclusive", "invalid")
-_LOADED = 1.1  # a smaller slow-down does not count
+_LOADED = 1.1  # a smaller slowdown is ignored
 
 Curve = dict[int, float]
 
 
 def costs_of(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
-    """Returns the costs, and sentences on those that are not from these records. `line_bytes` is the line size."""
+    """Returns the costs, and sentences on those that do not come from these records. `line_bytes` is the cache line
+    size."""
     costs = default_costs()
     notes: list[str] = []
     stable = deciding(records)
@@ -54,12 +55,14 @@ def _link(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) 
     link = Link()
     link.latency_ns = times[min(times)]
     bytes_ns = times[size] - link.latency_ns
-    link.ns_per_byte = (bytes_ns if bytes_ns > 0 else times[size]) / size  # no machine moves bytes in no time
-    apart = _apart(stable, distance)
-    if not apart:
-        apart = {stride: rate - default.ns_per_byte for stride, rate in default.strided.items()}
+    link.ns_per_byte = (bytes_ns if bytes_ns > 0 else times[size]) / size  # the time per byte is never 0
+    strided = _strided(stable, distance)
+    if not strided:
+        strided = {stride: rate - default.ns_per_byte for stride, rate in default.strided.items()}
         notes.append(f"It has no stable strides at distance {distance}: what they add is nearfield's default.")
-    link.strided = {stride: link.ns_per_byte + max(0.0, more) for stride, more in {DOUBLE_BYTES: 0.0, **apart}.items()}
+    link.strided = {
+        stride: link.ns_per_byte + max(0.0, more) for stride, more in {DOUBLE_BYTES: 0.0, **strided}.items()
+    }
     return link
 
 
@@ -73,8 +76,8 @@ def _message(stable: pl.DataFrame, distance: str) -> Curve:
     return {}
 
 
-def _apart(stable: pl.DataFrame, distance: str) -> Curve:
-    """Returns stride in bytes -> ns that a byte takes longer than in one piece, by the faster way of packing."""
+def _strided(stable: pl.DataFrame, distance: str) -> Curve:
+    """Returns stride in bytes -> additional ns per byte against contiguous data, with the faster way of packing."""
     rows = picked(stable, scenario="stride", metric="half_round_trip", distance=distance, mode="standard")
     plain = _curve(picked(rows, method="contiguous"), "size_bytes")
     if not plain:
@@ -86,7 +89,8 @@ def _apart(stable: pl.DataFrame, distance: str) -> Curve:
 
 
 def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: int, notes: list[str]) -> Link:
-    """Returns the costs of reading in place: two flags an exchange, and a whole line for a double alone in its line."""
+    """Returns the costs of reading in place: two core-to-core latencies per exchange, and a whole line for a double
+    alone in its line."""
     rows = picked(stable, scenario="floor", metric="time", distance=distance)
     flags = _curve(picked(rows, kind="flag"), "size_bytes")
     reads = _curve(picked(rows, kind=["read-remote", "copy-remote"]), "size_bytes")
@@ -117,7 +121,7 @@ def _copying(stable: pl.DataFrame, distance: str, default: float, notes: list[st
 
 
 def _loaded(stable: pl.DataFrame, link: Link) -> Link:
-    """Returns the link with the factor by which the largest background all-to-all slows the largest message."""
+    """Returns the link with the slowdown of the largest message by the largest background all-to-all."""
     rows = picked(stable, scenario="load", metric="half_round_trip")
     if not rows.height:
         return link
@@ -132,7 +136,7 @@ def _loaded(stable: pl.DataFrame, link: Link) -> Link:
 
 
 def _curve(rows: pl.DataFrame, x: str) -> Curve:
-    """Returns x -> the least value there."""
+    """Returns x -> the minimum value."""
     if x not in rows.columns:
         return {}
     pairs: Iterable[tuple[int, float]] = rows.select(x, "value").drop_nulls().iter_rows()

@@ -1,4 +1,4 @@
-"""Reads the values that a caller gives for the sides of a grid."""
+"""Parses values for the sides of a grid."""
 
 from __future__ import annotations
 

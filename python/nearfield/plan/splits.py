@@ -1,4 +1,4 @@
-"""Asks the planner: a grid of one, two or three dimensions, C order, the last one contiguous."""
+"""Calls the planner for a grid of one, two or three dimensions in C order, the last one contiguous."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nearfield.base.errors import UsageError
 from nearfield.plan.per_side import parse_per_side
 
 DIMENSIONS = 3
-MOST = 10**9
+MAX_RANKS_OR_CELLS = 10**9
 # One value for all sides, or for each dimension a value or (low, high).
 Halo = int | Sequence[int | tuple[int, int]]
 Periodic = bool | Sequence[bool | tuple[bool, bool]]
@@ -27,15 +27,15 @@ def splits(
     element_bytes: int = 8,
     dims: Sequence[int] | None = None,
 ) -> list[Plan]:
-    """Returns all splits and placements, best first. `ranks_per_node` None puts all ranks on one node. `dims` holds the
+    """Returns all splits and placements, best first. `ranks_per_node` None puts all ranks on one node. `dims` are the
     ranks along each dimension, 0 where the planner may choose. Raises UsageError if there is no such split."""
     unused = DIMENSIONS - len(extents)
     if not 0 <= unused < DIMENSIONS:
         raise UsageError(f"a grid has 1, 2 or 3 dimensions, not {len(extents)}", "Write it as 256x256x256.")
     if dims is not None and len(dims) != len(extents):
         raise UsageError(f"{len(dims)} numbers of ranks for {len(extents)} dimensions", "Give one for each, 0: free.")
-    if max(*extents, ranks, ranks_per_node or 1, element_bytes) > MOST:
-        raise UsageError("a number is too large for a plan", f"No number may exceed {MOST}.")
+    if max(*extents, ranks, ranks_per_node or 1, element_bytes) > MAX_RANKS_OR_CELLS:
+        raise UsageError("a number is too large for a plan", f"No number may exceed {MAX_RANKS_OR_CELLS}.")
     request = PlanRequest()
     request.dimensions = len(extents)
     request.extents = [1] * unused + list(extents)

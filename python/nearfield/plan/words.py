@@ -1,4 +1,4 @@
-"""Plans in words: how a split and a placement are written, what decides its time, and the verdict of a comparison."""
+"""Describes plans in words: a split and a placement, what dominates its time, and the verdict of a comparison."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def faces_text(plan: Plan, dimensions: int) -> str:
 
 
 def runs_text(plan: Plan) -> str:
-    """Returns the size and stride of the shortest contiguous pieces of a face; '-' if nothing is exchanged."""
+    """Returns the size and stride of the shortest contiguous runs of a face; '-' if nothing is exchanged."""
     found = [f.message for f in plan.faces if f.messages]
     if not found:
         return "-"
@@ -59,7 +59,7 @@ def one_per_split(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def verdict(plans: Sequence[Plan], dimensions: int) -> str:
-    """Returns a line: the best split, the largest part of its time, and how much slower other kinds of split are."""
+    """Returns a line with the best split, the largest part of its time, and the slowdown of other kinds of split."""
     best = plans[0]
     name = split_text(best.dims, dimensions)
     if best.time_ns == 0:
@@ -76,7 +76,7 @@ def verdict(plans: Sequence[Plan], dimensions: int) -> str:
 
 
 def against_best(own: Plan, best: Plan, dimensions: int) -> str:
-    """Returns a sentence that compares the split that the user chose with the best one."""
+    """Returns a sentence that compares the user's split with the best one."""
     if own.time_ns <= best.time_ns * (1 + SAME):
         return "No split is faster than the one you ask for."
     factor = own.time_ns / best.time_ns
@@ -84,7 +84,7 @@ def against_best(own: Plan, best: Plan, dimensions: int) -> str:
 
 
 def uneven(plan: Plan, extents: Sequence[int], ranks: int) -> float | None:
-    """Returns the largest number of cells of a rank over the mean; None if the boxes are (nearly) equal."""
+    """Returns the ratio of the largest number of cells of a rank to the mean; None if the boxes are (nearly) equal."""
     factor = math.prod(plan.box) * ranks / math.prod(extents)
     return factor if factor > _UNEVEN else None
 
@@ -94,7 +94,7 @@ def _cuts(plan: Plan) -> int:
 
 
 def _best_of_other_kinds(plans: Sequence[Plan]) -> list[Plan]:
-    """Returns the best plan for each other number of cut dimensions, fewest first."""
+    """Returns the best plan for each other number of split dimensions, in ascending order."""
     first: dict[int, Plan] = {}
     for plan in plans:
         first.setdefault(_cuts(plan), plan)

@@ -23,7 +23,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Returns a name of a module that is only now imported: rules need this package's TOML, but not its data frames."""
+    """Imports a name on first use: rules need this package's TOML, but not its data frames."""
     if name in __all__:
         modules = (import_module(f"nearfield.profile.{module}") for module in ("schema", "records", "store"))
         return next(getattr(module, name) for module in modules if hasattr(module, name))

@@ -1,8 +1,8 @@
 """Compares two profiles: ratios B/A with intervals, verdicts, agreement. Pure functions; no I/O.
 
-The two were measured at different times, so this is the one comparison in nearfield that is not paired. Its
-intervals do not cover differences between the runs as a whole (clock frequency, page placement, other load).
-Therefore a change below the threshold counts as the same however narrow the intervals are.
+The two were measured at different times, so this is the only unpaired comparison in nearfield. Its intervals do not
+cover differences between the runs as a whole (clock frequency, page placement, other load). Therefore a change below
+the threshold counts as the same, however narrow the intervals are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_THRESHOLD = 0.05
 
 Verdict = Literal["faster", "slower", "changed", "same", "unstable"]
 Overall = Literal["cannot tell", "no sure change", "faster", "slower", "changed"]
-LEAST_TOLD = 0.5  # share of the times that must be stable in both for any verdict on all of them
+MIN_STABLE_SHARE = 0.5  # share of the times that must be stable in both for a verdict on all of them
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,11 @@ class Estimate:
 
 
 def ratio_of(a: Estimate, b: Estimate) -> Estimate | None:
-    """Returns B/A with its interval. On the log scale the half-widths of both are added in quadrature, each end
-    with the ends that move the ratio that way (the MOVER method of Zou and Donner, 2008, for a difference of
+    """Returns B/A with its interval. On the log scale, the half-widths of both are added in quadrature, each end with
+    the ends that move the ratio in that direction (the MOVER method of Zou and Donner, 2008, for a difference of
     logarithms). If both are independent 95 % intervals, this one is nearly a 95 % interval, too.
 
-    Returns None if exactly one value is 0, and the ratio 1 for two zeros. Values must not be negative.
-    """
+    Returns None if exactly one value is 0, and the ratio 1 for two zeros. Values must not be negative."""
     if a.value == b.value == 0:
         return Estimate(1.0, 1.0, 1.0)
     if a.value <= 0 or b.value <= 0:
@@ -59,8 +58,8 @@ def is_near(ratio: float, threshold: float) -> bool:
 
 
 def verdict_of(ratio: Estimate | None, stable: bool, unit: str, threshold: float) -> Verdict:
-    """Returns the verdict on a ratio; `stable` says that both records are. Only times are faster or slower; a
-    count that is not the same has changed."""
+    """Returns the verdict on a ratio; `stable` means that both records are. Only times are faster or slower; a count
+    that is not the same has changed."""
     if not stable:
         return "unstable"
     if ratio is not None and (ratio.low <= 1 <= ratio.high or is_near(ratio.value, threshold)):
@@ -94,7 +93,7 @@ class Change:
     b: Estimate | None
     ratio: Estimate | None
     verdict: Verdict | None  # None: there is no value on one side; `note` says why
-    diagnostic: bool  # not declared by the scenario; left out of summary and agreement
+    diagnostic: bool  # not declared by the scenario; excluded from summary and agreement
     note: str | None
 
 
@@ -108,8 +107,8 @@ class Comparison:
 
 
 def compare(a: pl.DataFrame, b: pl.DataFrame, runs: tuple[Run, Run], threshold: float) -> Comparison:
-    """Joins the records of two profiles on all columns that identify them except the source. If each distance has
-    one pair, the pair is left out, too, since PU numbers mean nothing on another machine."""
+    """Joins the records of two profiles on all columns that identify them except the source. If each distance has one
+    pair, the pair is excluded, too, since PU numbers mean nothing on another machine."""
     a, b = _same_columns(a, b)
     dropped = ("source", "pair") if _one_pair_each(a, b) else ("source",)
     keys = [name for name in [*identity(a), "unit"] if name not in dropped]
@@ -126,8 +125,8 @@ def declared_metrics(*runs: Run) -> set[tuple[str, str]]:
 
 
 def summarise(changes: Iterable[Change]) -> dict[str, dict[str, Any]]:
-    """Returns scenario -> the number of records by verdict and without a value, and the geometric mean of the
-    ratios of its stable times. Leaves out diagnostics."""
+    """Returns scenario -> the number of records by verdict and without a value, and the geometric mean of the ratios of
+    its stable times. Excludes diagnostics."""
     groups: dict[str, list[Change]] = {}
     for change in changes:
         if not change.diagnostic:
@@ -136,8 +135,8 @@ def summarise(changes: Iterable[Change]) -> dict[str, dict[str, Any]]:
 
 
 def agreement(changes: Iterable[Change]) -> dict[str, Any]:
-    """Returns the share of the times stable in both that agree. Counts are left out because they always agree,
-    and diagnostics because they need not repeat."""
+    """Returns the share of the times stable in both that agree. Counts are excluded because they always agree, and
+    diagnostics because they need not repeat."""
     times = [c for c in changes if c.unit == "ns" and not c.diagnostic and c.a and c.b]
     stable = [c for c in times if c.verdict != "unstable"]
     agreeing = sum(agree(c.a, c.b) for c in stable if c.a and c.b)
@@ -155,7 +154,7 @@ def overall(changes: Iterable[Change]) -> Overall:
     changes = list(changes)
     agreed = agreement(changes)
     times = agreed["stable"] + agreed["unstable"]
-    if not times or agreed["stable"] < LEAST_TOLD * times:
+    if not times or agreed["stable"] < MIN_STABLE_SHARE * times:
         return "cannot tell"
     found = {change.verdict for change in largest(changes)}
     if not found:
@@ -181,8 +180,8 @@ def _summary(group: list[Change]) -> dict[str, Any]:
 
 
 def _same_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns both tables with the columns of both. A parameter that is a number in one and a word in the other
-    becomes a word, and one that is a whole number in one only becomes a number."""
+    """Returns both tables with the columns of both. A parameter that is a number in one and a word in the other becomes
+    a word; one that is an integer in only one becomes a floating-point number."""
     types = {**b.schema, **a.schema}
     for name in set(a.columns) & set(b.columns):
         if a[name].dtype != b[name].dtype:
@@ -245,7 +244,7 @@ class LoneAxis:
 
 
 def lone_axes(a: pl.DataFrame, b: pl.DataFrame) -> list[LoneAxis]:
-    """Returns the values that only one profile has, axis by axis. Pairs are not an axis: see `compare`."""
+    """Returns the values that only one profile has, per axis. Pairs are not an axis: see `compare`."""
     scenarios = list(dict.fromkeys([*a["scenario"], *b["scenario"]]))
     return [
         axis

@@ -1,5 +1,5 @@
-"""Picks curves out of records. By default `curve` returns what findings and rules may use: stable values whose buffer
-state was not refuted. Plots ask for all values."""
+"""Extracts curves from records. By default `curve` returns the points that findings and guidelines may use: stable
+values whose buffer state was not refuted. Plots request all values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, ratio_of
 from nearfield.profile.records import picked, swept
 
-MOST_DRAWN = 12
+MAX_DRAWN = 12
 AXES = ("policy", "memory_slowdown")  # parameters of a simulated machine
-OF_CLUSTERS = ("application", "collective", "program")  # scenarios of all ranks of a simulated cluster
+OF_CLUSTERS = ("application", "collective", "program")  # scenarios on all ranks of a simulated cluster
 
 _BETWEEN = {
     "same-core": "between the hardware threads of one core",
@@ -29,7 +29,7 @@ _BETWEEN = {
 
 @dataclass(frozen=True)
 class Place:
-    """The place where a pair of ranks ran; both are None if all ranks took part."""
+    """The placement of a pair of ranks; both are None if all ranks took part."""
 
     distance: str | None
     pair: str | None
@@ -97,14 +97,14 @@ def one_per_distance(records: pl.DataFrame, scenario: str) -> list[Place]:
 
 
 def first_of_each(found: list[Place]) -> list[Place]:
-    """The first of the places at each distance."""
+    """Returns the first of the places at each distance."""
     return list({place.distance: place for place in reversed(found)}.values())[::-1]
 
 
 def drawn_places(records: pl.DataFrame, scenario: str) -> list[Place]:
-    """Returns the places that get plots of their own: all, or one for each distance if they are too many for a page."""
+    """Returns the places with plots of their own: all, or one per distance if there are too many for a page."""
     found = places(records, scenario)
-    return found if len(found) <= MOST_DRAWN else one_per_distance(records, scenario)
+    return found if len(found) <= MAX_DRAWN else one_per_distance(records, scenario)
 
 
 def narrowed(profile: Profile) -> Profile:
@@ -123,8 +123,8 @@ def as_described(profile: Profile) -> Profile:
 
 
 def one_machine(profile: Profile) -> Profile:
-    """Returns the profile with records of pairs by only the first simulated NIC policy and at the first memory speed,
-    since a curve must be of one machine. Collectives and applications keep all theirs for plots and findings."""
+    """Returns the profile with records of pairs for only the first simulated NIC policy and the first memory speed,
+    since a curve must be of one machine. Collectives and applications keep all of theirs for plots and findings."""
     records = profile.records
     kept = pl.lit(value=True)
     for axis in AXES:
@@ -136,20 +136,20 @@ def one_machine(profile: Profile) -> Profile:
 
 
 def pick(records: pl.DataFrame, place: Place | None = None, **wanted: Any) -> pl.DataFrame:
-    """The records of a place, or of all, with these values (`picked`)."""
+    """Returns the records of a place, or of all, with these values (as `picked`)."""
     if place is not None:
         wanted = {**wanted, "distance": place.distance, "pair": place.pair}
     return picked(records, **wanted)
 
 
 def levels(records: pl.DataFrame, name: str) -> list[Any]:
-    """Returns the different values of a parameter in the order of the records; none if there is no such column."""
+    """Returns the distinct values of a parameter in the order of the records; none if there is no such column."""
     return [value for (value,) in cases(records, name)]
 
 
 def cases(records: pl.DataFrame, *names: str) -> list[tuple[Any, ...]]:
-    """Returns the different values that these parameters have together, in the order of the records, without records
-    that lack one of them; none if a column is not there."""
+    """Returns the distinct combinations of these parameters, in the order of the records, without records that lack one
+    of them; none if a column is missing."""
     if not {*names} <= {*records.columns}:
         return []
     return records.select(names).drop_nulls().unique(maintain_order=True).rows()
@@ -165,7 +165,7 @@ def curve(
     deciding: bool = True,
     **fixed: Any,
 ) -> Curve:
-    """Returns x -> point, ascending, without nulls; `deciding` leaves out points that no decision may use."""
+    """Returns x -> point, ascending, without nulls; `deciding` excludes points that no decision may use."""
     rows = pick(records, place, scenario=scenario, metric=metric, **fixed)
     if x not in rows.columns:
         return {}
@@ -175,14 +175,14 @@ def curve(
 
 
 def point_of(row: Mapping[str, Any]) -> Point:
-    """Returns the point of one record. A record without an interval counts as exact."""
+    """Returns the point of one record. A record without an interval is exact."""
     value = row["value"]
     low, high = (value if row[name] is None else row[name] for name in ("low", "high"))
     return Point(value, low, high, row["n"], row["stable"], row["verdict"], row["note"], row["unit"])
 
 
 def shared(*curves: Mapping[Any, Any]) -> list[Any]:
-    """Returns the x that all curves have, ascending."""
+    """Returns the x values that all curves have, ascending."""
     return sorted(set.intersection(*(set(curve) for curve in curves)))
 
 
@@ -193,5 +193,6 @@ def ratios(numerators: Curve, denominators: Curve) -> dict[Any, Estimate]:
 
 
 def prefix(profile: Profile, place: Place, scenario: str = "pingpong") -> str:
-    """Returns 'between packages: ' to begin a sentence about this pair; '' if there is only one distance."""
+    """Returns for example 'between packages: ' as the beginning of a sentence on this pair; '' if there is only one
+    distance."""
     return f"{place.words}: " if len(one_per_distance(profile.records, scenario)) > 1 else ""

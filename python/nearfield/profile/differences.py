@@ -1,5 +1,5 @@
-"""Says in words how the machines, MPIs and runs of two profiles differ, and how many of their times agree. The terminal
-and the pages both use it."""
+"""Describes in words how the machines, MPIs and runs of two profiles differ, and how many of their times agree. The
+terminal and the pages both use it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNPAIRED = "A and B were measured at different times: a ratio says what changed,
 
 
 def differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
-    """Returns (what, in A, in B) for every fact of machine, MPI and run that differs and may explain a ratio."""
+    """Returns (what, in A, in B) for every fact on machine, MPI and run that differs and may explain a ratio."""
     return set_ups(a, b) + variables(a, b)
 
 
@@ -60,7 +60,7 @@ def _facts(profile: Profile) -> dict[str, str]:
 
 
 def verdict_line(a: Profile, b: Profile) -> str:
-    """Returns 'the same machine, different MPIs' or its like."""
+    """Returns for example 'the same machine, different MPIs'."""
     different = {what for what, _, _ in set_ups(a, b)}
     machine = "different machines" if different & set(MACHINE_FACTS) else "the same machine"
     return f"{machine}, {'different MPIs' if different & set(MPI_FACTS) else 'the same MPI'}"
@@ -77,7 +77,7 @@ def agreement_line(agreed: dict[str, Any]) -> str:
 
 
 def verdict_sentence(changes: Sequence[Change]) -> str:
-    """Returns the verdict on all changes with its counts: '12 times are faster, 3 slower'; or why it cannot be told."""
+    """Returns the verdict on all changes with its counts: '12 times are faster, 3 slower'; or why there is none."""
     agreed = agreement(changes)
     times = agreed["stable"] + agreed["unstable"]
     if overall(changes) == "cannot tell":
@@ -91,7 +91,7 @@ def verdict_sentence(changes: Sequence[Change]) -> str:
 
 
 def where_words(key: dict[str, Any]) -> str:
-    """Returns 'shared-l3, 0-1, size 64 KiB' from what identifies a record."""
+    """Returns for example 'shared-l3, 0-1, size 64 KiB' from the columns that identify a record."""
     place = [str(key[name]) for name in PLACE if name in key]
     rest = [(name, value) for name, value in key.items() if name not in (*PLACE, "scenario", "metric")]
     return ", ".join(place + [_named(name, value) for name, value in rest])
@@ -102,7 +102,7 @@ def _named(name: str, value: Any) -> str:
 
 
 def axis_line(axis: LoneAxis) -> str:
-    """Returns a line with the values that only one of the two has measured."""
+    """Returns a line with the values that only one of the two profiles has."""
     if axis.column == "scenario":
         return f"only in {axis.profile}: the scenario {axis.scenario}"
     bytes_ = axis.column.endswith("_bytes")

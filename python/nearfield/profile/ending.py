@@ -1,4 +1,4 @@
-"""Says in words why a run is not complete, from what run.toml tells about its launches."""
+"""Describes why a run is incomplete, from the launches in run.toml."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ _SAID: dict[LaunchState, str] = {"failed": "failed", "stopped": "stopped before 
 
 
 def unfinished(run: Run) -> str:
-    """Returns 'unfinished: 1 of 2 launches failed (no end after 196 s)'; 'unfinished: it was interrupted' if no launch
-    tells more, as Ctrl-C leaves none; '' for a complete run."""
+    """Returns for example 'unfinished: 1 of 2 launches failed (no end after 196 s)'; 'unfinished: it was interrupted'
+    if no launch has a reason, as after Ctrl-C; '' for a complete run."""
     if run.complete:
         return ""
     said = [_counted(run.launch, state) for state in _SAID if any(launch.state == state for launch in run.launch)]
@@ -18,7 +18,8 @@ def unfinished(run: Run) -> str:
 
 
 def _counted(launches: list[Launch], state: LaunchState) -> str:
-    """Returns '1 of 2 launches failed (no end after 196 s)'. A launch that stopped without a reason was interrupted."""
+    """Returns for example '1 of 2 launches failed (no end after 196 s)'. A launch that stopped without a reason was
+    interrupted."""
     own = [launch for launch in launches if launch.state == state]
     reasons = dict.fromkeys(launch.reason or ("interrupted" if state == "stopped" else "") for launch in own)
     why = "; ".join(filter(None, reasons))

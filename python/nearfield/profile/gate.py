@@ -1,9 +1,9 @@
 """Decides for a script whether profile B is slower than A. Pure functions; no I/O.
 
-The gate fails closed: "not slower" is a conclusion that the records must carry, like "slower". By default it looks at
-the geometric mean of each scenario's stable times. It can also look at each time by itself. The two profiles are of
-different runs, and times differ between runs by more than their intervals say (page placement, other load). So a single
-time only counts as slower if its ratio leaves the scatter of its scenario's ratios; `_limits` says how that is done.
+The gate fails closed: "not slower" must be supported by the records, like "slower". By default it uses the geometric
+mean of each scenario's stable times. It can also judge each time individually. The two profiles are of different runs,
+and times differ between runs by more than their intervals (page placement, other load). So a single time only counts as
+slower if its ratio is outside the scatter of its scenario's ratios; see `_limits`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from nearfield.profile.differences import where_words
 if TYPE_CHECKING:
     from nearfield.profile.schema import Run
 
-LEAST_STABLE = 0.5  # share of a scenario's times that must be stable in both profiles
-FALSE_ALARMS = 0.05  # share of comparisons without a change in which some single time is called slower, at most
-MOST_UNSEEN = 2.0  # where scatter may hide that a single time is so many times slower, the gate does not decide
+MIN_STABLE = 0.5  # share of a scenario's times that must be stable in both profiles
+FALSE_ALARMS = 0.05  # maximum share of comparisons without a change in which some single time is called slower
+MAX_HIDDEN_SLOWDOWN = 2.0  # if scatter may hide a single slowdown by this factor, the gate does not decide
 _SIGMA_OF_MAD = 1.4826  # standard deviation over median absolute deviation, for a normal distribution
-_EFFICIENCY_OF_MAD = 0.37  # the MAD of n values is as sure as the standard deviation of 0.37 n values
+_EFFICIENCY_OF_MAD = 0.37  # the MAD of n values is as precise as the standard deviation of 0.37 n values
 _SIGMAS_OF_95 = 1.96
 
 GateVerdict = Literal["slower", "not slower", "not decided"]
@@ -35,7 +35,7 @@ GateVerdict = Literal["slower", "not slower", "not decided"]
 
 @dataclass(frozen=True)
 class SlowTime:
-    """A single time that is surely slower: its ratio B/A, and the largest ratio that would have passed for scatter."""
+    """A single time that is significantly slower: its ratio B/A, and the largest ratio within the scatter."""
 
     where: str
     ratio: float
@@ -44,8 +44,8 @@ class SlowTime:
 
 @dataclass(frozen=True)
 class GatedScenario:
-    """One scenario: the verdict with its reason, how many times it has, how many of these are stable in both profiles,
-    and the geometric mean of their ratios B/A."""
+    """One scenario: the verdict with its reason, the number of times, the number that is stable in both profiles, and
+    the geometric mean of their ratios B/A."""
 
     verdict: GateVerdict
     reason: str
@@ -57,7 +57,7 @@ class GatedScenario:
 
 @dataclass(frozen=True)
 class Gate:
-    """The verdict on everything. `reasons` says why nothing can be decided; it is empty otherwise."""
+    """The overall verdict. `reasons` are given if nothing can be decided."""
 
     verdict: GateVerdict
     scenarios: Mapping[str, GatedScenario]
@@ -66,23 +66,23 @@ class Gate:
 
 @dataclass(frozen=True)
 class Limits:
-    """What counts as slower: a mean ratio above 1 + `share`, or with `each` also a single one. At least
-    `least_stable` of a scenario's times must be stable in both profiles."""
+    """The limits of "slower": a mean ratio above 1 + `share`, or with `each` also a single one. At least `least_stable`
+    of a scenario's times must be stable in both profiles."""
 
     share: float
-    least_stable: float = LEAST_STABLE
+    least_stable: float = MIN_STABLE
     each: bool = False
 
 
 def judge(comparison: Comparison, runs: tuple[Run, Run], limits: Limits) -> Gate:
-    """Returns whether B is slower than A. One scenario that is surely slower decides for all. Otherwise each scenario
-    must be decided, and both profiles must be complete, or the verdict is "not decided"."""
+    """Returns whether B is slower than A. One scenario that is significantly slower decides for all. Otherwise each
+    scenario must be decided, and both profiles must be complete, or the verdict is "not decided"."""
     times = _times(comparison)
     lone = _lone_times(comparison, declared_metrics(*runs))
     stable = {name: [c for c in own if c.ratio and c.verdict != "unstable"] for name, own in times.items()}
     compared = sum(map(len, stable.values()))
     scenarios = {
-        name: _judged(stable.get(name, []), len(times.get(name, [])), lone.get(name, (0, 0)), compared, limits)
+        name: _judge_scenario(stable.get(name, []), len(times.get(name, [])), lone.get(name, (0, 0)), compared, limits)
         for name in dict.fromkeys([*times, *lone])
     }
     verdicts = {one.verdict for one in scenarios.values()}
@@ -115,9 +115,11 @@ def _lone_times(comparison: Comparison, declared: set[tuple[str, str]]) -> dict[
     return {scenario: (a, b) for scenario, (a, b) in found.items()}
 
 
-def _judged(stable: list[Change], common: int, lone: tuple[int, int], compared: int, limits: Limits) -> GatedScenario:
-    """Returns the verdict on one scenario, of which `common` times are in both profiles and `lone` ones in only A or B.
-    Times that only B has (more sizes) do not matter as long as those of A are there."""
+def _judge_scenario(
+    stable: list[Change], common: int, lone: tuple[int, int], compared: int, limits: Limits
+) -> GatedScenario:
+    """Returns the verdict on one scenario with `common` times in both profiles and `lone` times in only A or B. Times
+    that only B has (more sizes) do not matter if those of A are there."""
     times = common + lone[0] if common else sum(lone)
     ratios = [c.ratio.value for c in stable if c.ratio]
     mean = geometric_mean(ratios) if ratios else None
@@ -130,12 +132,12 @@ def _judged(stable: list[Change], common: int, lone: tuple[int, int], compared: 
     reason = _missing(common, lone, times, len(stable), limits)
     if not reason and ((mean and mean > 1 + limits.share) or slow):
         return GatedScenario("slower", "", times, len(stable), mean, slow)
-    reason = reason or _unseen(max(bounds, default=0.0))
+    reason = reason or _hidden_slowdown(max(bounds, default=0.0))
     return GatedScenario("not decided" if reason else "not slower", reason, times, len(stable), mean)
 
 
 def _missing(common: int, lone: tuple[int, int], times: int, stable: int, limits: Limits) -> str:
-    """Returns which records a verdict on the scenario lacks; '' if none."""
+    """Returns the records that a verdict on the scenario lacks; '' if none."""
     if not common:
         return f"only profile {'A' if lone[0] else 'B'} has it" if not all(lone) else "the two have no time in common"
     if stable and stable >= limits.least_stable * times:
@@ -144,23 +146,23 @@ def _missing(common: int, lone: tuple[int, int], times: int, stable: int, limits
     return f"{stable} of {times} times are stable in both profiles, and at least {share} must be"
 
 
-def _unseen(limit: float) -> str:
-    """Returns why no single time can be called not slower if the limit for one of them is so high; '' if it is low."""
-    if limit <= MOST_UNSEEN:
+def _hidden_slowdown(limit: float) -> str:
+    """Returns why no single time can be called not slower if the limit for one of them is too high; '' if it is low
+    enough."""
+    if limit <= MAX_HIDDEN_SLOWDOWN:
         return ""
     seen = f"if its ratio were above {format_ratio(limit)}" if math.isfinite(limit) else "at no ratio"
     return f"its times scatter so much between the two runs that a slower single one would be seen {seen}"
 
 
 def _limits(stable: Sequence[Change], compared: int, share: float) -> list[float]:
-    """Returns for each ratio the largest value that may still be 1 + `share` or less and luck.
+    """Returns, for each ratio, the largest value that is consistent with 1 + `share` or less.
 
-    The logarithm of a ratio varies by its own interval, and by what differs between two runs. The latter is estimated
-    from the scatter of the scenario's ratios around their median (median absolute deviation, which a few times that
-    really changed do not move). The limit is the quantile of Student's t, with the degrees of freedom that this
-    estimate is worth, at FALSE_ALARMS divided by the number of all `compared` times (Bonferroni). Exact times, which a
-    simulator gives, do not scatter.
-    """
+    The logarithm of a ratio varies by its own interval, and by differences between two runs. The latter are estimated
+    from the scatter of the scenario's ratios around their median (median absolute deviation, which is robust against a
+    few times that really changed). The limit is the quantile of Student's t, with the effective degrees of freedom of
+    this estimate, at FALSE_ALARMS divided by the number of all `compared` times (Bonferroni). Exact times from a
+    simulator do not scatter."""
     logs = [math.log(c.ratio.value) for c in stable if c.ratio]
     sigmas = [
         math.log(c.ratio.value / c.ratio.low) / _SIGMAS_OF_95 if c.ratio and c.ratio.low else math.inf for c in stable
@@ -175,8 +177,8 @@ def _limits(stable: Sequence[Change], compared: int, share: float) -> list[float
 
 
 def _t_quantile(probability: float, freedom: float) -> float:
-    """Returns a quantile above the median of Student's t by Wallace's approximation (Biometrika 46, 1959), which is
-    within a few per cent of the true one; infinity without degrees of freedom."""
+    """Returns a quantile of Student's t above the median by Wallace's approximation (Biometrika 46, 1959), which is
+    accurate to a few per cent; infinity without degrees of freedom."""
     if freedom <= 0:
         return math.inf
     z = NormalDist().inv_cdf(probability) * (8 * freedom + 3) / (8 * freedom + 1)

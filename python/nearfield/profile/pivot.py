@@ -1,7 +1,7 @@
-"""Lays out the records of one scenario and metric as tables for a person, in pure functions.
+"""Lays out the records of one scenario and metric as tables for display, in pure functions.
 
-Rows are the parameters that are numbers (sizes), the columns are those of one parameter that is a word (state,
-method), and there is one grid for each distance, pair, side and source.
+Rows are the numeric parameters (sizes), the columns are those of one categorical parameter (state, method), and there
+is one grid for each distance, pair, side and source.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import Any
 from nearfield.base.frames import pl
 from nearfield.profile.records import PLACE, parameters
 
-# Parameters that become the columns where several could, best first; other words come after these.
+# Parameters preferred as columns, best first; other categorical ones come after these.
 COLUMNS_FIRST = ("state", "method", "kind", "memory", "operation")
-MOST_COLUMNS = 8
+MAX_COLUMNS = 8
 
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Grid:
-    """`cells[row, column]` is the record there; cells that were not measured are absent."""
+    """`cells[row, column]` is the record; cells that were not measured are absent."""
 
     scenario: str
     metric: str
-    fixed: dict[str, Any]  # the place and the parameters that all its records share
+    fixed: dict[str, Any]  # the place and the parameters that all records share
     row_names: list[str]
     rows: list[tuple[Any, ...]]
     column_name: str | None
     columns: list[Any]
     cells: dict[tuple[tuple[Any, ...], Any], Record]
-    left_out: int = 0  # records that `overview` did not take
+    left_out: int = 0  # records that `overview` excluded
 
 
 def grids(records: pl.DataFrame) -> list[Grid]:
-    """Returns one grid for each place, in the order of the records, which are of one scenario and one metric."""
+    """Returns one grid per place, in the order of the records, which are of one scenario and one metric."""
     places = [name for name in (*PLACE, "source") if records[name].n_unique() > 1]
     if not places:
         return [_grid(records)] if records.height else []
@@ -44,8 +44,8 @@ def grids(records: pl.DataFrame) -> list[Grid]:
 
 
 def overview(records: pl.DataFrame, most_rows: int = 12) -> Grid | None:
-    """Returns one small grid that stands for all: at the first place, with the longest numeric axis as rows, and
-    other parameters at their most frequent value. Returns None if there are no records."""
+    """Returns one small representative grid: at the first place, with the longest numeric axis as rows, and other
+    parameters at their most frequent value. Returns None if there are no records."""
     if records.is_empty():
         return None
     total = records.height
@@ -62,7 +62,7 @@ def overview(records: pl.DataFrame, most_rows: int = 12) -> Grid | None:
 
 
 def headline_metric(records: pl.DataFrame) -> str:
-    """Returns the metric to show by default: the first time of the operation as a whole, else the first."""
+    """Returns the metric to show by default: the first time of the operation as a whole, or else the first metric."""
     whole = records.filter((pl.col("unit") == "ns") & pl.col("side").is_null())
     return str((whole if whole.height else records)["metric"][0])
 
@@ -96,9 +96,9 @@ def _grid(records: pl.DataFrame) -> Grid:
 
 
 def _column_name(records: pl.DataFrame) -> str | None:
-    """Returns the parameter that becomes the columns: a word with few values, or the last of several numbers with
-    few; None if there is none."""
-    varying = [name for name in parameters(records) if 1 < records[name].n_unique() <= MOST_COLUMNS]
+    """Returns the parameter for the columns: a categorical one with few values, or the last of several numeric ones
+    with few; None if there is none."""
+    varying = [name for name in parameters(records) if 1 < records[name].n_unique() <= MAX_COLUMNS]
     words = [name for name in varying if records[name].dtype == pl.String]
     named = [name for name in COLUMNS_FIRST if name in words]
     if named or words:
@@ -120,7 +120,7 @@ def _row_order(row: tuple[Any, ...], words: list[dict[Any, int]]) -> tuple[Any, 
 
 
 def _thinned(grid: Grid, most_rows: int, total: int) -> Grid:
-    """Returns the grid with at most that many rows, evenly spread, including the first and the last."""
+    """Returns the grid with at most `most_rows` rows, evenly spread, including the first and the last."""
     rows = grid.rows
     if len(rows) > most_rows:
         step = (len(rows) - 1) / (most_rows - 1)

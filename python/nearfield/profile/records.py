@@ -1,4 +1,4 @@
-"""Records, one row per measured number: their columns, the rules for each row, and functions that pick rows."""
+"""Records, one row per measured number: their columns, the validity rules of rows, and functions that select rows."""
 
 from __future__ import annotations
 
@@ -42,31 +42,30 @@ WORDS: dict[str, tuple[str, ...]] = {
     "side": get_args(Side),
     VERDICT: get_args(Verdict),
 }
-# Bounds of the values of a unit, also on future machines; a value beyond them means damage.
+# Bounds of the values of a unit, with room for future machines; a value beyond them means damage.
 BOUNDS: dict[str, tuple[float, float]] = {"ns": (0, 1e12), "bytes": (0, 1e15), "count": (0, 1e15), "share": (0, 1e3)}
-MOST_BYTES = 1 << 50  # length of a parameter
-ONCE_TEXT = ("memory_slowdown",)  # parameters that are numbers, which older versions of nearfield wrote as text
-SWEPT = "machine_"  # begins the name of a parameter that is a key of the simulated machine's file
+MAX_BYTES = 1 << 50  # length of a parameter
+ONCE_TEXT = ("memory_slowdown",)  # numeric parameters that older versions of nearfield wrote as text
+SWEPT = "machine_"  # prefix of parameters that are keys of the simulated machine's file
 REQUIRED = ("scenario", "metric", "unit", "n", "stable", "source")
 PLACE = ("distance", "pair", "side")
-COUNTED = ("stride", "ranks", "nodes")  # parameters that are whole numbers from 0 on, beside those in bytes
-NAMED = ("kind", "state", "method", "mode", "operation", "policy", "face", "call")  # parameters that are words
+COUNTED = ("stride", "ranks", "nodes")  # parameters that are nonnegative integers, in addition to those in bytes
+NAMED = ("kind", "state", "method", "mode", "operation", "policy", "face", "call")  # categorical parameters
 
 
 def deciding(records: pl.DataFrame) -> pl.DataFrame:
-    """Returns the records that a decision may use: with a value, stable, and not of buffers in another state than they
-    should have been in."""
+    """Returns the records that a decision may use: with a value, stable, and not of buffers in a refuted state."""
     return records.filter(pl.col("stable") & pl.col("value").is_not_null() & pl.col(VERDICT).ne_missing("refuted"))
 
 
 def parameters(records: pl.DataFrame) -> list[str]:
-    """Returns the parameter columns that at least one of these records has, in the order of the columns."""
+    """Returns the parameter columns with a value in at least one of these records, in column order."""
     return [name for name in _parameter_columns(records) if records[name].null_count() < records.height]
 
 
 def swept(records: pl.DataFrame) -> list[str]:
-    """Returns the parameters that are keys of the simulated machine's file, over which a sweep went. A record without
-    them is of the machine as its file describes it."""
+    """Returns the swept parameters, keys of the simulated machine's file. A record without them is of the machine as
+    its file describes it."""
     return [name for name in parameters(records) if name.startswith(SWEPT)]
 
 
@@ -88,8 +87,8 @@ def from_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def check(records: pl.DataFrame) -> pl.DataFrame:
-    """Returns the records with their columns in order, and with a verdict column. Raises ProfileError that names
-    the column, or the first record, that is wrong."""
+    """Returns the records with their columns in order, and with a verdict column. Raises ProfileError with the wrong
+    column, or the first wrong record."""
     records = _with_numbers(records)
     _check_columns(records)
     if VERDICT not in records.columns:
@@ -152,20 +151,20 @@ def _type(name: Type) -> type[pl.DataType]:
 
 
 def _type_of(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
-    """Returns the type of a core column, or for a parameter the type of its values, which is that of the first one
-    except that whole numbers may stand among others."""
+    """Returns the type of a core column; for a parameter, that of its first value, or floating point if any value
+    is."""
     if name in CORE:
         return _type(CORE[name][0])
     values = [row[name] for row in rows if row.get(name) is not None]
     if not values or isinstance(values[0], bool) or not isinstance(values[0], (int, float)):
         return pl.String
-    fractions = any(isinstance(value, float) for value in values) and not name.endswith("_bytes")  # bytes are counted
+    fractions = any(isinstance(value, float) for value in values) and not name.endswith("_bytes")  # bytes are integers
     return pl.Float64 if fractions else pl.Int64
 
 
 def _with_numbers(records: pl.DataFrame) -> pl.DataFrame:
-    """Returns the records with a number in each column that older versions wrote as text. Text that is no number stays,
-    for the checks to refuse."""
+    """Returns the records with numbers in the columns that older versions wrote as text. Other text is unchanged, and
+    rejected by the checks."""
     for name in ONCE_TEXT:
         if name in records.columns and records[name].dtype == pl.String:
             numbers = records[name].cast(pl.Float64, strict=False)
@@ -175,7 +174,7 @@ def _with_numbers(records: pl.DataFrame) -> pl.DataFrame:
 
 
 def _check_types(row: Mapping[str, Any], types: Mapping[str, type[pl.DataType]]) -> None:
-    """Raises ProfileError for a value of another type, since polars would turn 2.5 into 2 and 5 into "5"."""
+    """Raises ProfileError for a value of another type, since polars would convert 2.5 to 2 and 5 to "5"."""
     for name, value in row.items():
         expected = _PYTHON_TYPES[types[name].__name__]
         if value is not None and (
@@ -210,7 +209,7 @@ def _check_columns(records: pl.DataFrame) -> None:
 
 
 def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
-    """Yields each mistake that a row may have, with the expression that finds such rows."""
+    """Yields each possible error of a row, with the expression that finds such rows."""
     for name in REQUIRED:
         yield f"{name} is null", pl.col(name).is_null()
     for name, words in WORDS.items():
@@ -228,7 +227,7 @@ def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
         )
     for name in _parameter_columns(records):
         if name.endswith("_bytes") and records[name].dtype == pl.Int64:
-            yield f"{name} is not from 0 to {MOST_BYTES}", ~pl.col(name).is_between(0, MOST_BYTES)
+            yield f"{name} is not from 0 to {MAX_BYTES}", ~pl.col(name).is_between(0, MAX_BYTES)
         if records[name].dtype == pl.Float64:
             yield f"{name} is not finite", ~pl.col(name).is_finite()
     for name in ("n", *(name for name in COUNTED if name in records.columns)):

@@ -17,7 +17,7 @@ from pydantic import (
 
 from nearfield.base.toml import Table
 
-# These bounds leave room for machines of years to come. A value beyond them means that the file is damaged.
+# These bounds leave room for future machines. A value beyond them means that the file is damaged.
 Bytes = Annotated[int, Field(ge=0, le=1 << 60)]
 Size = Annotated[int, Field(ge=1, le=1 << 44)]
 Count = Annotated[int, Field(ge=1, le=1 << 20)]
@@ -31,12 +31,12 @@ def _key(description: str, **constraints: Any) -> Any:
 
 
 def _optional(description: str) -> Any:
-    """Returns a key that is absent when its value is not known."""
+    """Returns a key that is absent if its value is unknown."""
     return Field(default=None, description=description)
 
 
 def _list(description: str) -> Any:
-    """Returns a list or table that may be empty and is then absent from the file."""
+    """Returns a list or table that is absent from the file if it is empty."""
     return Field(default_factory=list, description=description)
 
 
@@ -94,7 +94,7 @@ class Machine(Table):
 
     @property
     def data_caches(self) -> list[Cache]:
-        """Returns the caches that data passes through, nearest first."""
+        """Returns the caches for data, L1 first."""
         return sorted((c for c in self.cache if c.kind != "instruction"), key=lambda c: c.level)
 
     @property

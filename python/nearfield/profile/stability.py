@@ -1,4 +1,4 @@
-"""How many of a profile's times can be relied on: what demo and report say at first."""
+"""Counts how many of a profile's times are reliable, for the first lines of demo and report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from nearfield.base.frames import pl
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.store import Profile
 
-MAX_UNSTABLE = 0.5  # share of the times; beyond it a profile says nothing but that
+MAX_UNSTABLE = 0.5  # share of the times, beyond which a profile is useless
 
 
 def declared_records(profile: Profile) -> pl.DataFrame:
@@ -19,7 +19,8 @@ def declared_records(profile: Profile) -> pl.DataFrame:
 
 
 def measured_times(profile: Profile) -> pl.DataFrame:
-    """Returns the declared records that hold a time; their column `stable` says whether it varied little enough."""
+    """Returns the declared records that hold a time; their column `stable` says whether its variation was small
+    enough."""
     return declared_records(profile).filter((pl.col("unit") == "ns") & pl.col("value").is_not_null())
 
 

@@ -1,7 +1,7 @@
-"""A profile on disk: a folder that is either whole or not there.
+"""A profile on disk: a folder that is either complete or absent.
 
-`save` writes a new folder beside the old one and swaps them by renaming, so that a full disk, a crash or
-Ctrl-C leaves the old profile as it was. If two programs save to the same place at once, the last one wins.
+`save` writes a new folder and swaps it with the old one by renaming, so that a full disk, a crash or Ctrl-C leaves the
+old profile unchanged. If two programs save to the same place at once, the last one wins.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _METADATA_KEY = "nearfield_schema_version"
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Profile:
-    """The knowledge of one machine and one MPI. docs/reference/profile.md describes `records`."""
+    """The results for one machine and one MPI. docs/reference/profile.md describes `records`."""
 
     path: Path
     machine: Machine
@@ -57,7 +57,7 @@ class Profile:
 
     @property
     def measured_by(self) -> str:
-        """Returns the command that measures this again from the beginning, in place of what is there."""
+        """Returns the command that measures this again from the beginning, and replaces it."""
         words = re.sub(_OUTPUT, "", self.run.command).partition(" ")[2]
         return f"{own_command.executable()} {words} {shlex.join(['--overwrite', '--out', str(self.path.resolve())])}"
 
@@ -70,7 +70,7 @@ class Profile:
 
 
 def load(path: str | Path) -> Profile:
-    """Reads and checks a profile. Raises ProfileError that says which file is wrong, how, and what to do about it."""
+    """Reads and checks a profile. Raises ProfileError with the wrong file, the error and the remedy."""
     folder = Path(path)
     try:
         _require_profile(folder)
@@ -94,12 +94,11 @@ def save(
     records: pl.DataFrame,
     overwrite: bool = False,
 ) -> Profile:
-    """Writes a profile whole or not at all, and returns it as `load` would.
+    """Writes a profile atomically, and returns it as `load` would.
 
-    `overwrite` replaces the four files of an existing profile; other files in its folder stay. Raises ProfileError
-    if something else is there, a record is wrong (records.check), or the folder cannot be written; the old one
-    is then unchanged.
-    """
+    `overwrite` replaces the four files of an existing profile; other files in its folder stay. Raises ProfileError if
+    the folder has other contents, a record is wrong (records.check), or the folder cannot be written; the old one is
+    then unchanged."""
     folder = ensure_writable(path, overwrite=overwrite)
     records = check(records)
     table = _format_records(records)
@@ -120,9 +119,8 @@ def save(
 
 
 def ensure_writable(path: str | Path, *, overwrite: bool = False) -> Path:
-    """Returns the folder behind `path` (symbolic links resolved) if `save` could write there now; raises
-    ProfileError otherwise. Callers that measure for minutes use it before. It only creates missing parent
-    folders."""
+    """Returns the folder behind `path` (symbolic links resolved) if `save` could write there now; raises ProfileError
+    otherwise. To be called before long measurements. It only creates missing parent folders."""
     folder = Path(path).resolve()
     with _explained(folder):
         _require_free(folder, path, overwrite)
@@ -133,8 +131,8 @@ def ensure_writable(path: str | Path, *, overwrite: bool = False) -> Path:
 
 
 def find_profile(path: str | Path | None = None) -> Path:
-    """Returns `path` if given; otherwise ./nearfield-profile, otherwise the only profile in the current folder.
-    Raises UsageError if there is none or there are several."""
+    """Returns `path` if given; otherwise ./nearfield-profile, otherwise the only profile in the current folder. Raises
+    UsageError if there is none or there are several."""
     if path is not None:
         return Path(path)
     if Path(DEFAULT_NAME).is_dir():
@@ -176,7 +174,7 @@ def _read(path: Path) -> bytes:
 
 
 def _parse_records(table: bytes, path: Path, sha256: str | None) -> pl.DataFrame:
-    """Returns the records. It looks for damage before it decodes: a flipped bit may decode to another number."""
+    """Returns the records. Checks for damage before decoding: a flipped bit may decode to another number."""
     if not (table.startswith(b"PAR1") and table.endswith(b"PAR1")):
         cause = "is empty" if not table else "is cut off" if table.startswith(b"PAR1") else "is not a Parquet file"
         raise ProfileError(f"{path} {cause}", _ANEW)
@@ -207,7 +205,7 @@ def _require_free(folder: Path, path: str | Path, overwrite: bool) -> None:
 def _format_records(records: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
     options: dict[str, Any] = {}
-    # For programs that read the table alone; polars has written metadata since 1.25.
+    # For programs that read only the table; polars has written metadata since 1.25.
     if "metadata" in inspect.signature(records.write_parquet).parameters:
         options["metadata"] = {_METADATA_KEY: str(SCHEMA_VERSION)}
     records.write_parquet(buffer, **options)
@@ -223,7 +221,7 @@ def _write(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _sibling(folder: Path, role: str) -> Iterator[Path]:
-    """Yields a new folder beside `folder`, on the same file system; removes it at the end if it still exists."""
+    """Yields a new folder next to `folder`, on the same file system; removes it at the end if it still exists."""
     sibling = folder.parent / f".{folder.name}.{role}-{uuid.uuid4().hex[:8]}"
     sibling.mkdir()
     try:
@@ -233,7 +231,7 @@ def _sibling(folder: Path, role: str) -> Iterator[Path]:
 
 
 def _carry_over(old: Path, new: Path) -> None:
-    """Hard-links the other files of the old folder into the new one, so that they always exist somewhere."""
+    """Hard-links the other files of the old folder into the new one, so that they exist at all times."""
     for entry in old.iterdir():
         if entry.name in FILES:
             continue
@@ -251,7 +249,7 @@ def _link(source: str | Path, target: str | Path) -> None:
 
 
 def _swap_in(new: Path, folder: Path) -> None:
-    """Swaps the folders by two renames; if the second fails (or Ctrl-C comes between) it undoes the first."""
+    """Swaps the folders by two renames; if the second one fails (or Ctrl-C comes between), it undoes the first."""
     if not folder.exists():
         new.rename(folder)
         return
@@ -267,7 +265,7 @@ def _swap_in(new: Path, folder: Path) -> None:
 
 @contextmanager
 def _explained(folder: Path) -> Iterator[None]:
-    """Turns an OSError of the block into a ProfileError that names the folder and the remedy."""
+    """Converts an OSError in the block to a ProfileError with the folder and the remedy."""
     try:
         yield
     except OSError as error:
@@ -283,6 +281,6 @@ def _explained(folder: Path) -> Iterator[None]:
 
 
 def _free(folder: Path) -> str:
-    """Returns in words the free space of the nearest existing folder's file system."""
+    """Returns the free space of the nearest existing folder's file system in words."""
     place = next(p for p in (folder, *folder.parents) if p.is_dir())
     return f"{format_bytes(shutil.disk_usage(place).free, digits=3)} free in {place}"

@@ -1,4 +1,4 @@
-"""What `nearfield advise` says of a program, as a part of the page."""
+"""The section of the page with the notes of `nearfield advise` on a program."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nearfield.ui.html import raw, tag, text
 
 @dataclass(frozen=True)
 class Advised:
-    """Notes on an observed program, and sentences on what they rest on."""
+    """Notes on an observed program, and sentences on their basis."""
 
     command: str
-    headline: str  # for which calls nothing can be told, or that there is nothing to gain
+    headline: str  # calls that could not be judged, or that nothing can be gained
     warnings: Sequence[str]
     notes: Sequence[Note]
     remarks: Sequence[str]
@@ -26,12 +26,12 @@ def advice_section(advised: Advised | None) -> str:
     """Returns the HTML of the section; '' if no program was observed."""
     if not advised:
         return ""
-    told = tag("ol", "".join(map(_item, advised.notes)), class_="findings") if advised.notes else ""
+    items = tag("ol", "".join(map(_item, advised.notes)), class_="findings") if advised.notes else ""
     first = [*(f"Warning: {warning}" for warning in advised.warnings), advised.headline]
-    told = "".join(tag("p", text(as_sentence(line))) for line in first if line) + told
+    items = "".join(tag("p", text(as_sentence(line))) for line in first if line) + items
     intro = tag("p", f"Losses at the calls of {tag('code', raw(advised.command))}, most first.")
     remarks = "".join(tag("p", text(as_sentence(remark)), class_="quiet") for remark in advised.remarks)
-    return tag("section", tag("h2", "What this program loses") + intro + told + remarks, id="advice")
+    return tag("section", tag("h2", "What this program loses") + intro + items + remarks, id="advice")
 
 
 def _item(note: Note) -> str:

@@ -1,4 +1,4 @@
-"""The result of `tune` as columns of text, as the OSU micro-benchmarks print theirs: to paste elsewhere."""
+"""The result of `tune` as columns of text in the format of the OSU micro-benchmarks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ _TITLE = "size, baseline, tuned and gain as columns, to paste"
 
 
 def columns(rules: Rules) -> str:
-    """Returns a block of lines for each distance and pattern that was confirmed: size in bytes, time per message of
-    the baseline and of the tuned MPI in us, and the gain with its 95 % interval; '' if nothing was confirmed."""
+    """Returns a block of lines for each confirmed distance and pattern: size in bytes, time per message of the baseline
+    and of the tuned MPI in us, and the gain with its 95 % interval; '' if nothing was confirmed."""
     blocks = []
     for rule in rules.rule:
         for pattern in dict.fromkeys(point.pattern for point in rule.point):

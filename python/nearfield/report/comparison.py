@@ -1,6 +1,6 @@
-"""The page that compares several profiles. It shows in this order what surely differs from the first profile, the
-findings of each profile, the curves of all profiles in the same plots, and where the numbers come from. The placement
-rules and the machine are left to the report of each profile."""
+"""The page that compares several profiles. In this order it shows the significant differences from the first profile,
+the findings of each profile, the curves of all profiles in the same plots, and the provenance. The placement guidelines
+and the machine are only in the report of each profile."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from nearfield.profile.differences import (
 )
 from nearfield.report import provenance
 from nearfield.report.findings import findings
+from nearfield.report.formatting import percent
 from nearfield.report.legend import signs
 from nearfield.report.overlay import distances, overlaid
 from nearfield.report.page import (
@@ -44,10 +45,9 @@ from nearfield.report.page import (
     section_html,
 )
 from nearfield.report.plots.chart import Chart
-from nearfield.report.words import percent
 from nearfield.ui.html import asset, fill, folded, framed, raw, table, tag, text
 
-FIRST_CHANGES, MOST_CHANGES = 12, 200
+FIRST_CHANGES, MAX_CHANGES = 12, 200
 FIRST_FINDINGS = 3
 
 
@@ -93,15 +93,15 @@ def charts_of(profiles: Sequence[Profile]) -> list[Chart]:
 
 
 def names(profiles: Sequence[Profile]) -> list[str]:
-    """Returns a different name for each profile: the name of its folder, or its path where two folders have the same
-    name, and with a number where the same profile was given twice."""
+    """Returns a unique name for each profile: the name of its folder, or its path if two folders have the same name,
+    with a number if the same profile was given twice."""
     folders = [profile.path.resolve().name for profile in profiles]
     found = [str(p.path) if folders.count(f) > 1 else f for p, f in zip(profiles, folders, strict=True)]
     return [name if found.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(found)]
 
 
-def told(profiles: Sequence[Profile]) -> list[str]:
-    """Returns one line for each profile but the first, with its sure differences from the first."""
+def describe_differences(profiles: Sequence[Profile]) -> list[str]:
+    """Returns one line for each profile but the first, with its significant differences from the first."""
     first, *others = names(profiles)
     return [
         f"{name} against {first}: {_counted(_compared(profiles[0], b))}"
@@ -141,14 +141,14 @@ def _differences(profiles: Mapping[str, Profile], name: str) -> str:
     a, b = profiles[first], profiles[name]
     found = _compared(a, b)
     changes = largest(found.changes)
-    rest = changes[FIRST_CHANGES:MOST_CHANGES]
+    rest = changes[FIRST_CHANGES:MAX_CHANGES]
     whole = own_command.line("diff", a.path.resolve(), b.path.resolve(), "--json", anywhere=True)
     all_of_them = tag("p", f"All {len(changes)} changes: " + tag("code", raw(whole)), class_="quiet")
     lone = [tag("li", text(axis_line(axis))) for axis in lone_axes(a.records, b.records)]
     verdict = overall(found.changes)
     numbers = _summary(found) + _changes(changes[:FIRST_CHANGES])
     numbers += folded(f"{len(rest)} smaller changes", _changes(rest))
-    numbers += all_of_them if len(changes) > MOST_CHANGES else ""
+    numbers += all_of_them if len(changes) > MAX_CHANGES else ""
     parts = [
         tag("h3", f"{raw(name)} (B) against {raw(first)} (A)"),
         tag("p", text(capitalize(_counted(found)) + "."), class_=f"whole {verdict.replace(' ', '-')}"),
@@ -161,7 +161,7 @@ def _differences(profiles: Mapping[str, Profile], name: str) -> str:
 
 
 def _summary(found: Comparison) -> str:
-    """Returns the table of verdicts by scenario, without columns that are empty."""
+    """Returns the table of verdicts by scenario, without empty columns."""
     summaries = summarise(found.changes)
     words = ("records", "faster", "slower", "changed", "same", "unstable", "missing")
     columns = {word: [str(summary[word] or "") for summary in summaries.values()] for word in words}

@@ -1,4 +1,4 @@
-"""Shows times from core to core: a heat map if many pairs were measured, a small table if each distance has one."""
+"""Shows core-to-core times: a heat map if many pairs were measured, a small table if each distance has one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
-from nearfield.profile.curves import MOST_DRAWN, Place, Point, first_of_each, pick, places, point_of
-from nearfield.report.measures import floor_failure
+from nearfield.profile.curves import MAX_DRAWN, Place, Point, first_of_each, pick, places, point_of
+from nearfield.report.derived_metrics import floor_failure
 from nearfield.report.plots.chart import Chart, Figure, Variant
 from nearfield.report.plots.series import cell
 from nearfield.ui.html import table, tag, text
@@ -17,8 +17,8 @@ TABLE_SIZES = (8, 4096, 65536, 1 << 20)
 
 
 def pairs_table(profile: Profile) -> str:
-    """Returns an HTML table of the flag and some message sizes; beside a heat map it has one pair for each distance.
-    Returns '' if no pair was measured."""
+    """Returns an HTML table of the core-to-core latency and some message sizes; if there is a heat map, with one pair
+    per distance. Returns '' if no pair was measured."""
     columns = _measured(profile)
     found = _all_places(profile)
     rows = [
@@ -35,13 +35,13 @@ def pairs_table(profile: Profile) -> str:
 
 
 def heat_map(profile: Profile) -> list[Chart]:
-    """Returns the heat map by pair of PUs; none unless some distance has several pairs."""
+    """Returns the heat map by pair of PUs; None unless some distance has several pairs."""
     found = _all_places(profile)
     if not _is_matrix(found):
         return []
     variants = [Variant({"show": show}, _figure(points)) for show, points in _measured(profile).items()]
     caption = "One cell for each pair measured, at the PUs of its row and its column; both directions are one pair."
-    if len(found) > MOST_DRAWN:
+    if len(found) > MAX_DRAWN:
         caption += f" The plots below show one pair for each distance; {len(found)} were measured."
     return [Chart("core-to-core", "Core to core", caption, variants)] if variants else []
 
@@ -113,6 +113,6 @@ def _all_places(profile: Profile) -> list[Place]:
 
 
 def _pus(place: Place) -> list[tuple[str, int]]:
-    """Returns (host, PU) of both ends, with host '' inside a node; [] if the pair is written in another way."""
+    """Returns (host, PU) of both ends, with host '' inside a node; [] if the pair has another format."""
     match = re.fullmatch(r"(?:(.+):)?(\d+)-(?:(.+):)?(\d+)", place.pair or "")
     return [(match[1] or "", int(match[2])), (match[3] or "", int(match[4]))] if match else []

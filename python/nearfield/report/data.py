@@ -1,4 +1,5 @@
-"""Findings for scripts: what `nearfield report --json` prints. docs/reference/findings.md's table is made from here."""
+"""Findings as data, the output of `nearfield report --json`. The table in docs/reference/findings.md is generated from
+here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that a reader of the page can go on with: at most three, each with what it is for."""
+"""The next commands for a reader of the page: at most three, each with its purpose."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from nearfield.profile import Profile
 from nearfield.rules.schema import Rules
 from nearfield.ui.html import raw, tag, text
 
-MOST = 3
+MAX_STEPS = 3
 PROGRAM = ("--", "mpirun", "-n", "2", "./program")
-Step = tuple[str, str]  # what it is for, and the command
+Step = tuple[str, str]  # purpose and command
 
 
 def next_steps(profile: Profile, tuned: Rules | None, apply: str) -> str:
     """Returns the HTML of the box. `tuned` are the rules that `tune` found, and `apply` is the command that runs
-    programs under them."""
+    programs with them."""
     found = _of_simulated(profile) if profile.run.backend == "sim" else _of_measured(profile, tuned, apply)
     if not profile.run.complete:
         found = [("Complete this profile", profile.completed_by), *found]
-    items = "".join(tag("li", f"{text(why)}: {tag('code', raw(command))}") for why, command in found[:MOST])
+    items = "".join(tag("li", f"{text(why)}: {tag('code', raw(command))}") for why, command in found[:MAX_STEPS])
     return tag("div", tag("h3", "Next commands") + tag("ol", items), class_="next")
 
 

@@ -1,6 +1,6 @@
-"""Draws the curves of several profiles in the same plots. A curve has the colour that it has in the report of its own
-profile; the dashes and markers tell which profile it is from. The reader selects cores by their distance, because PU
-numbers mean nothing on another machine. The first pair of each distance represents it."""
+"""Draws the curves of several profiles in the same plots. A curve has the same colour as in the report of its own
+profile; dashes and markers identify the profile. The reader selects cores by their distance, because PU numbers mean
+nothing on another machine. The first pair of each distance represents it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from nearfield.report.plots import SCENARIOS, Section, sections
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
 from nearfield.report.plots.series import STYLES, Style, Trace, style
 
-LEAST_PX, LINE_PX = 400, 12  # the height of a plot without its legend, and of each name in the legend
+MIN_PX, LINE_PX = 400, 12  # minimum height of a plot without its legend, and height of a legend entry
 ROW_PX = 48  # the height of a row in a plot of questions
 Item = TypeVar("Item")
-Named = Sequence[tuple[str, Item]]  # pairs of a profile's name and something of that profile
+Named = Sequence[tuple[str, Item]]  # a profile's name, and something of that profile
 
 
 def overlaid(profiles: Mapping[str, Profile]) -> list[Section]:
@@ -34,7 +34,7 @@ def overlaid(profiles: Mapping[str, Profile]) -> list[Section]:
 
 
 def distances(parts: Iterable[Section]) -> list[str]:
-    """Returns the distances that the page lets the reader select."""
+    """Returns the distances that the page offers for selection."""
     choices = (variant.choice for part in parts for chart in part.charts for variant in chart.variants)
     return list(dict.fromkeys(choice[PLACE] for choice in choices if PLACE in choice))
 
@@ -50,7 +50,7 @@ def _by_distance(profile: Profile) -> list[Section]:
 
 
 def _renamed(part: Section, places: Iterable[Place]) -> Section:
-    """Returns the section with one variant for each distance, named by the distance."""
+    """Returns the section with one variant for each distance, named after the distance."""
     names = {place.label: place.distance or place.label for place in places}
     charts = []
     for chart in part.charts:
@@ -91,8 +91,7 @@ def _chart(own: Named[Chart], names: list[str]) -> Chart:
 
 
 def _said_by(said: Named[str], names: list[str]) -> list[str]:
-    """Returns each sentence once. A sentence that is not said by all profiles begins with the names of those that say
-    it."""
+    """Returns each sentence once. A sentence that not all profiles have begins with the names of those that have it."""
     found: dict[str, list[str]] = {}
     for name, sentence in said:
         found.setdefault(sentence, []).append(name)
@@ -107,7 +106,7 @@ def _figure(own: Named[Figure], names: list[str]) -> Figure:
         return {"data": data, "layout": {**layout, "height": ROW_PX * (len(data) + 1)}}
     data = [_dressed(trace, name, names.index(name)) for name, figure in own for trace in figure["data"]]
     legend = {trace["name"] for trace in data}
-    return {"data": data, "layout": {**layout, "height": LEAST_PX + LINE_PX * len(legend)}}
+    return {"data": data, "layout": {**layout, "height": MIN_PX + LINE_PX * len(legend)}}
 
 
 def _rows(own: Named[list[Trace]], names: list[str]) -> list[Trace]:
@@ -146,7 +145,7 @@ def _dressed(trace: Trace, name: str, number: int) -> Trace:
 
 
 def _symbol(symbol: str, look: Style) -> str:
-    """Returns the symbol of the profile, which is hollow or has a dot if `symbol` is or has."""
+    """Returns the profile's symbol, hollow or with a dot if `symbol` is or has."""
     kind = re.search(r"(-open)?(-dot)?$", symbol)
     return look.symbol + (kind.group() if kind else "")
 
@@ -161,8 +160,8 @@ def _layout(own: Named[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _axis(axes: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns an axis that shows everything that any of these axes shows. It has the ticks of the longest axis, and
-    those of the others that lie beyond it."""
+    """Returns an axis that covers all of these axes. It has the ticks of the longest axis, and those of the others
+    beyond it."""
     ranged = sorted((axis for axis in axes if "range" in axis), key=lambda axis: axis["range"][0] - axis["range"][1])
     if not ranged:
         return _with_ticks(axes)

@@ -1,5 +1,5 @@
-"""One profile as one HTML page that needs nothing else: no network, no files beside it. For a talk, one sheet with the
-machine, its most important findings and one plot."""
+"""Renders one profile as a self-contained HTML page, without network access or other files. For a talk, there is a
+single sheet with the machine, its most important findings and one plot."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from nearfield.report.legend import signs
 from nearfield.report.next_steps import next_steps
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
-from nearfield.report.rules import Rule, rules
+from nearfield.report.rules import Guideline, evaluate_guidelines
 from nearfield.report.tuned import tuned_html, tuned_section
 from nearfield.rules.schema import Rules
 from nearfield.ui.html import asset, embedded_json, fill, folded, framed, raw, tag, text
 
 FIRST = 6  # number of findings that are not folded
-MOST_IN_SUMMARY = 3  # findings
+MAX_IN_SUMMARY = 3  # findings
 _LEVELS = {"loss": "time lost", "good": "good as it is"}
 _MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "simulated": "a simulated MPI"}
 
 
 def render(profile: Profile, tuned: Rules | None = None, apply: str = "", advised: Advised | None = None) -> str:
     """Returns the whole page; reads only the package's own files. `tuned` are the rules that `tune` found for this MPI,
-    and `apply` is the command that runs programs under them. `advised` are notes on a program."""
+    and `apply` is the command that runs programs with them. `advised` are notes on a program."""
     parts = _parts(profile, tuned)
     heat = core_pairs.heat_map(profile)
     found = findings(profile, tuned, apply)
-    placement = [] if _has_no_messages(profile) else rules(one_machine(narrowed(profile)))
+    placement = [] if _has_no_messages(profile) else evaluate_guidelines(one_machine(narrowed(profile)))
     how = tuned_html(tuned, apply) + columns_html(tuned) if tuned else ""
     main = fill(
         asset("main.html"),
@@ -108,24 +108,24 @@ def headline(profile: Profile) -> str:
 
 
 def banners(profile: Profile, found: list[Finding], name: str = "") -> str:
-    """Returns the HTML of the warnings at the top of the page. `name` is the name of the profile on a page about
-    several."""
+    """Returns the HTML of the warnings at the top of the page. `name` is the profile's name on a page with several
+    profiles."""
     before = f"{name}: " if name else ""
     return _warnings(found, before) + _simulated(profile, before) + _incomplete(profile, before)
 
 
 def folded_if_useless(found: list[Finding], html: str) -> str:
-    """Returns the HTML, folded if a warning says that it is not to be relied on."""
+    """Returns the HTML, folded if a warning says that it is not reliable."""
     return folded("What was measured all the same", html, class_="useless") if is_useless(found) else html
 
 
 def is_useless(found: list[Finding]) -> bool:
-    """Returns whether a warning says that what was measured is not to be relied on."""
+    """Returns whether a warning says that the measurements are not reliable."""
     return any(finding.level == "warning" for finding in found)
 
 
 def _simulated(profile: Profile, before: str) -> str:
-    """Returns a banner that keeps readers from taking the page for a measurement; '' if it is one."""
+    """Returns a banner that marks the page as simulated; '' if it is measured."""
     run = profile.run
     if run.backend != "sim":
         return ""
@@ -137,8 +137,8 @@ def _simulated(profile: Profile, before: str) -> str:
     if run.simulated not in machine_files():
         return tag("p", text(message), class_="banner simulated", role="note")
     sources = tag("code", raw(own_command.line("machine", "show", run.simulated, anywhere=True)))
-    told = f"{text(message)} Where its numbers are from, and which were chosen: {sources}."
-    return tag("p", told, class_="banner simulated", role="note")
+    sentence = f"{text(message)} Where its numbers are from, and which were chosen: {sources}."
+    return tag("p", sentence, class_="banner simulated", role="note")
 
 
 def _incomplete(profile: Profile, before: str) -> str:
@@ -150,20 +150,20 @@ def _incomplete(profile: Profile, before: str) -> str:
 
 
 def _warnings(found: list[Finding], before: str) -> str:
-    told = [(f.statement, *f.action.partition(": ")) for f in found if f.level == "warning"]
+    sentence = [(f.statement, *f.action.partition(": ")) for f in found if f.level == "warning"]
     return "".join(
         tag("p", f"{text(f'{before}{said} {action}{colon}')}{tag('code', raw(command))}", class_="banner", role="alert")
-        for said, action, colon, command in told
+        for said, action, colon, command in sentence
     )
 
 
 def _has_no_messages(profile: Profile) -> bool:
-    """Returns whether the profile only has simulated collectives or applications, which do not tell where to put
+    """Returns whether the profile only has simulated collectives or applications, which do not show where to place
     communication."""
     return profile.run.backend == "sim" and not {"pingpong", "protocol"} & set(profile.records["scenario"])
 
 
-def _placement(found: list[Rule]) -> str:
+def _placement(found: list[Guideline]) -> str:
     judged = [rule for rule in found if rule.status != "not measured"]
     if not judged:
         return ""
@@ -194,14 +194,14 @@ def place_selector(labels: list[str]) -> str:
 
 
 def findings_html(found: list[Finding], first: int = FIRST) -> str:
-    """Returns the HTML of all findings but the warnings, which stand at the top of the page. `first` findings are
-    shown, and the others unfold."""
-    told = [f for f in found if f.level not in ("warning", "note")]
+    """Returns the HTML of all findings but the warnings, which are at the top of the page. The first `first` findings
+    are shown; the others are folded."""
+    sentence = [f for f in found if f.level not in ("warning", "note")]
     notes = [f for f in found if f.level == "note"]
-    html = tag("ol", "".join(map(finding_item, told[:first])), class_="findings")
-    if not told:
+    html = tag("ol", "".join(map(finding_item, sentence[:first])), class_="findings")
+    if not sentence:
         html = tag("p", "No finding: no stable record gives one.", class_="quiet")
-    html += _more("more finding", told[first:]) + _more("note", notes, " on the measurement")
+    html += _more("more finding", sentence[first:]) + _more("note", notes, " on the measurement")
     return html
 
 
@@ -218,14 +218,14 @@ def finding_item(finding: Finding) -> str:
     return tag("li", body, class_=f"finding {finding.level}", data_topic=finding.topic)
 
 
-def _rule(rule: Rule) -> str:
+def _rule(rule: Guideline) -> str:
     mark = tag("span", text(rule.status), class_="status " + rule.status.replace(" ", "-"))
     body = tag("h3", f"Rule {rule.number} {mark}") + tag("p", text(rule.range), class_="range")
     return tag("li", body + tag("p", text(rule.advice)) + tag("p", text(rule.evidence), class_="quiet"))
 
 
 def section_html(section: Section, how: str = "") -> str:
-    """Returns the HTML of a section. `how` is HTML that stands above its charts."""
+    """Returns the HTML of a section. `how` is HTML above its charts."""
     summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
     remarks = "".join(tag("p", text(remark), class_="skipped") for remark in section.remarks)
     body = tag("h2", text(section.title)) + summary + how + remarks + "".join(map(chart_place, section.charts))
@@ -233,7 +233,7 @@ def section_html(section: Section, how: str = "") -> str:
 
 
 def chart_place(chart: Chart) -> str:
-    """Returns a place for the plot; report.js makes buttons, plot and table."""
+    """Returns the placeholder of the plot; report.js adds buttons, plot and table."""
     head = tag("figcaption", tag("h3", text(chart.title)) + tag("p", text(chart.caption)))
     return tag("figure", head + tag("div", "", class_="chart"), class_="plot", id=chart.id)
 
@@ -258,12 +258,12 @@ def render_summary(profile: Profile, tuned: Rules | None = None, apply: str = ""
 
 
 def _most_important(found: list[Finding]) -> str:
-    told = [f for f in found if f.level not in ("warning", "note")][:MOST_IN_SUMMARY]
-    return tag("ol", "".join(map(finding_item, told)), class_="findings")
+    sentence = [f for f in found if f.level not in ("warning", "note")][:MAX_IN_SUMMARY]
+    return tag("ol", "".join(map(finding_item, sentence)), class_="findings")
 
 
 def _first_chart(profile: Profile, tuned: Rules | None) -> list[Chart]:
-    """Returns the first chart as it is drawn before a click; none if the profile has no values."""
+    """Returns the first chart in its initial state; None if the profile has no values."""
     parts = _parts(profile, tuned)
     charts = [replace(chart, variants=chart.variants[:1]) for chart in _charts(parts)]
     return charts[:1]

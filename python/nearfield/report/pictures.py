@@ -1,5 +1,5 @@
-"""Draws the plots of a page as SVG files, as its own buttons do: in a Chromium or Chrome without a window, if one is
-installed. Plotly draws in JavaScript, so there is no picture without a browser."""
+"""Draws the plots of a page as SVG files, as its own buttons do, in a headless Chromium or Chrome, if one is installed.
+Plotly draws in JavaScript, so a browser is required."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--virtual-time-budget=3600000", "--dump-dom",
 )  # fmt: skip
-MOST_SECONDS = 600
+MAX_SECONDS = 600
 _WRITE = """<script>nearfieldPictures().then((pictures) => {
   const place = document.createElement("pre");
   place.id = "pictures";
@@ -51,10 +51,10 @@ def drawn(page: str) -> dict[str, str]:
 def _printed(command: list[str]) -> str:
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=MOST_SECONDS, stdin=subprocess.DEVNULL
+            command, capture_output=True, text=True, errors="replace", timeout=MAX_SECONDS, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
         raise MeasurementError(
-            f"{command[0]} did not end within {MOST_SECONDS} s", "Try it when the machine is quiet."
+            f"{command[0]} did not end within {MAX_SECONDS} s", "Try it when the machine is quiet."
         ) from None
     return done.stdout

@@ -1,4 +1,4 @@
-"""Shows the origin of the numbers: everything that a reader needs to check them."""
+"""Shows the provenance of the numbers, with everything that a reader needs to check them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row = tuple[str, str]
 
 
 def blocks(profile: Profile) -> str:
-    """Returns the HTML that says how the records came to be."""
+    """Returns the HTML of the provenance."""
     parts = [
         _block("MPI", _mpi(profile)),
         _block("Run", _run(profile)),

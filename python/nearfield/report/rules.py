@@ -1,5 +1,5 @@
-"""Fills the three placement rules of Pellegrini, Hoefler and Fahringer (On the Effects of CPU Caches on MPI
-Point-to-Point Communications, section IV) with this machine's thresholds, and says whether its records support them."""
+"""Evaluates the three placement guidelines of Pellegrini, Hoefler and Fahringer (On the Effects of CPU Caches on MPI
+Point-to-Point Communications, section IV) with this machine's thresholds, and whether its records support them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from nearfield.base.units import format_bytes
 from nearfield.base.words import as_sentence
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, is_network, one_per_distance
-from nearfield.report.findings.buffer_state import LEAST, best_gains
-from nearfield.report.measures import CACHED, GONE, cached_after, reach, switch_bytes
-from nearfield.report.words import percent
+from nearfield.report.derived_metrics import CACHED, GONE, cached_after, reach, switch_bytes
+from nearfield.report.findings.buffer_state import MIN_GAIN, best_gains
+from nearfield.report.formatting import percent
 
-LEAST_SIZES = 3  # a rule is not judged by fewer sizes
+MIN_SIZES = 3  # minimum sizes to judge a guideline
 
 Status = Literal["supported", "not seen here", "not measured"]
 
-_TOO_FEW = f"Stable times of cached and uncached buffers at fewer than {LEAST_SIZES} sizes in this range."
+_TOO_FEW = f"Stable times of cached and uncached buffers at fewer than {MIN_SIZES} sizes in this range."
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A rule with its `number` in the paper; `evidence` gives the numbers behind its status."""
+class Guideline:
+    """A guideline with its `number` in the paper; `evidence` gives the numbers behind its status."""
 
     number: int
     range: str
@@ -34,21 +34,22 @@ class Rule:
     numbers: Mapping[str, float | int] = field(default_factory=dict)
 
 
-def rules(profile: Profile) -> list[Rule]:
-    """Returns rules 1 and 3 for the nearest pair inside a node, and rule 2 for the nearest pair across nodes."""
+def evaluate_guidelines(profile: Profile) -> list[Guideline]:
+    """Returns guidelines 1 and 3 for the nearest pair inside a node, and guideline 2 for the nearest pair across
+    nodes."""
     found = one_per_distance(profile.records, "pingpong") or one_per_distance(profile.records, "protocol")
     inside = next((place for place in found if not is_network(place.distance)), None)
     across = next((place for place in found if is_network(place.distance)), None)
     return [_while_cached(profile, inside or across), _across_nodes(profile, across), _inside(profile, inside)]
 
 
-def _while_cached(profile: Profile, place: Place | None) -> Rule:
+def _while_cached(profile: Profile, place: Place | None) -> Guideline:
     limit = switch_bytes(profile.run.switch, "eager-limit", place) if place else None
     up_to = f"Up to {format_bytes(limit)} (the eager limit)" if limit else "Up to the eager limit (not found here)"
     advice = "Communicate while the message is in the cache, and use received data at once."
     if place is None or limit is None:
         why = "No pair was measured." if place is None else "No eager limit was seen at the sizes measured."
-        return Rule(1, up_to, advice, "not measured", why)
+        return Guideline(1, up_to, advice, "not measured", why)
     gains = [
         gain.value
         for metric, side in (("send", "sender"), ("receive", "receiver"))
@@ -56,10 +57,10 @@ def _while_cached(profile: Profile, place: Place | None) -> Rule:
         if size <= limit
     ]
     cached = {s: c for s, c in cached_after(profile.records, place, "receiver").items() if s <= limit}
-    gains = gains if len(gains) >= LEAST_SIZES else []
-    cached = cached if len(cached) >= LEAST_SIZES else {}
+    gains = gains if len(gains) >= MIN_SIZES else []
+    cached = cached if len(cached) >= MIN_SIZES else {}
     if not gains and not cached:
-        return Rule(1, up_to, advice, "not measured", _TOO_FEW)
+        return Guideline(1, up_to, advice, "not measured", _TOO_FEW)
     parts: list[str] = []
     numbers: dict[str, float] = {"limit_bytes": limit}
     seen: list[bool] = []
@@ -67,16 +68,18 @@ def _while_cached(profile: Profile, place: Place | None) -> Rule:
         middle = sorted(gains)[len(gains) // 2]
         parts.append(f"cached buffers save {percent(middle)} of MPI_Send and MPI_Recv (median of {len(gains)})")
         numbers["gain"] = middle
-        seen.append(middle >= LEAST)
+        seen.append(middle >= MIN_GAIN)
     if cached:
         kept = sum(c >= CACHED for c in cached.values())
         parts.append(f"received data is in the cache at {kept} of {len(cached)} sizes")
         numbers["cached_sizes"] = kept
         seen.append(kept * 2 > len(cached))
-    return Rule(1, up_to, advice, "supported" if all(seen) else "not seen here", as_sentence("; ".join(parts)), numbers)
+    return Guideline(
+        1, up_to, advice, "supported" if all(seen) else "not seen here", as_sentence("; ".join(parts)), numbers
+    )
 
 
-def _across_nodes(profile: Profile, place: Place | None) -> Rule:
+def _across_nodes(profile: Profile, place: Place | None) -> Guideline:
     llc = profile.machine.llc_bytes
     limit = switch_bytes(profile.run.switch, "eager-limit", place) if place else None
     begin = f"from {format_bytes(limit)} (the eager limit)" if limit else "from the eager limit"
@@ -84,17 +87,17 @@ def _across_nodes(profile: Profile, place: Place | None) -> Rule:
     where = f"Between nodes, {begin} {end}"
     advice = "Compute on a buffer before sending it, and wait with using received data."
     if place is None:
-        return Rule(2, where, advice, "not measured", "No pair of cores on different nodes was measured.")
+        return Guideline(2, where, advice, "not measured", "No pair of cores on different nodes was measured.")
     cached = _within(cached_after(profile.records, place, "receiver"), limit or 0, llc)
-    if len(cached) < LEAST_SIZES:
-        return Rule(2, where, advice, "not measured", _TOO_FEW)
+    if len(cached) < MIN_SIZES:
+        return Guideline(2, where, advice, "not measured", _TOO_FEW)
     gone = sum(c <= GONE for c in cached.values())
     status: Status = "supported" if gone * 2 > len(cached) else "not seen here"
     evidence = as_sentence(f"received data comes from memory at {gone} of {len(cached)} sizes")
-    return Rule(2, where, advice, status, evidence, {"gone_sizes": gone, "sizes": len(cached)})
+    return Guideline(2, where, advice, status, evidence, {"gone_sizes": gone, "sizes": len(cached)})
 
 
-def _inside(profile: Profile, place: Place | None) -> Rule:
+def _inside(profile: Profile, place: Place | None) -> Guideline:
     llc = profile.machine.llc_bytes
     limit = switch_bytes(profile.run.switch, "eager-limit", place) if place else None
     measured = cached_after(profile.records, place, "receiver") if place else {}
@@ -107,15 +110,15 @@ def _inside(profile: Profile, place: Place | None) -> Rule:
     where = f"Inside a node, {begin}{until}"
     advice = "Use message data right after the call; if it is in the cache already, compute before the call."
     cached = _within(measured, limit or 0, half)
-    if len(cached) < LEAST_SIZES:
-        return Rule(3, where, advice, "not measured", _TOO_FEW)
+    if len(cached) < MIN_SIZES:
+        return Guideline(3, where, advice, "not measured", _TOO_FEW)
     kept = sum(c >= CACHED for c in cached.values())
     status: Status = "supported" if kept * 2 > len(cached) else "not seen here"
     parts = [f"received data is in the cache at {kept} of {len(cached)} sizes up to half of the last-level cache"]
     if gap.gone_from:
         parts.append(f"it first has to come from memory at {format_bytes(gap.gone_from)}")
     numbers = {"cached_sizes": kept, "sizes": len(cached)} | ({"gone_from": gap.gone_from} if gap.gone_from else {})
-    return Rule(3, where, advice, status, as_sentence("; ".join(parts)), numbers)
+    return Guideline(3, where, advice, status, as_sentence("; ".join(parts)), numbers)
 
 
 def _within(cached: dict[int, float], low: int, high: int | None) -> dict[int, float]:

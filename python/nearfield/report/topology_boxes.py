@@ -1,6 +1,6 @@
 """Draws the machine as nested boxes: packages, caches with their sizes, cores, hardware threads. Memory is a strip
-above what it serves if the profile knows its size (hwloc makes one up for described machines). Instruction caches are
-left out."""
+above the cores that it serves if the profile has its size (hwloc invents one for described machines). Instruction
+caches are omitted."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nearfield.profile import Profile
 from nearfield.ui.html import tag, text
 
 Node = dict[str, Any]
-MOST_ALIKE = 8  # if more neighbours look the same, only some are drawn and the others counted
+MAX_EQUAL_NEIGHBOURS = 8  # beyond this number of equal neighbours, some are only counted
 DRAWN_ALIKE = 4
-SAME_MEMORY = 0.1  # sizes that differ by less in two places are the same to a reader
+SAME_MEMORY = 0.1  # relative difference of sizes that count as equal
 
 
 def draw(profile: Profile) -> str:
@@ -53,7 +53,7 @@ def _memory_bytes(node: Node) -> int:
 
 
 def _forget_sizes(node: Node) -> None:
-    """Removes the sizes of memories, which a virtual machine may change while it runs."""
+    """Removes the sizes of memories, which a virtual machine may change at run time."""
     node["attrs"].pop("memory_bytes", None)
     for child in node["children"]:
         _forget_sizes(child)
@@ -62,7 +62,7 @@ def _forget_sizes(node: Node) -> None:
 def _children(node: Node, used: set[int]) -> str:
     memory = [c for c in node["children"] if c["type"] == "NUMANode"]
     others = [c for c in node["children"] if c["type"] not in ("NUMANode", "L1i", "L2i", "L3i")]
-    # An instruction cache stands between a data cache and its core.
+    # An instruction cache is between a data cache and its core.
     for hidden in (c for c in node["children"] if c["type"] in ("L1i", "L2i", "L3i")):
         others += hidden["children"]
     html = "".join(_memory(m) for m in memory)
@@ -71,9 +71,9 @@ def _children(node: Node, used: set[int]) -> str:
 
 
 def _run(run: list[Node], used: set[int]) -> str:
-    if len(run) <= MOST_ALIKE:
+    if len(run) <= MAX_EQUAL_NEIGHBOURS:
         return "".join(_box(node, used) for node in run)
-    shown = [n for i, n in enumerate(run) if i < DRAWN_ALIKE or used & set(_pus(n))][:MOST_ALIKE]
+    shown = [n for i, n in enumerate(run) if i < DRAWN_ALIKE or used & set(_pus(n))][:MAX_EQUAL_NEIGHBOURS]
     more = tag("div", f"and {len(run) - len(shown)} more like it", class_="more")
     return "".join(_box(node, used) for node in shown) + more
 

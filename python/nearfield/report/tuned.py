@@ -1,4 +1,4 @@
-"""Shows rules beside their plots: the line that applies them, what they set, and the gain by range."""
+"""Shows rules with their plots: the command that applies them, the parameters that they set, and the gain by range."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from nearfield.ui.html import raw, table, tag, text
 
 def tuned_section(rules: Rules) -> Section:
     """Returns the section on the result of `nearfield tune`."""
-    told = [f"{r.distance}: the MPI's defaults are best ({r.reason})." for r in rules.rule if not r.parameters]
-    told += [f"{undecided}." for undecided in rules.undecided]
-    return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), told)
+    notes = [f"{r.distance}: the MPI's defaults are best ({r.reason})." for r in rules.rule if not r.parameters]
+    notes += [f"{undecided}." for undecided in rules.undecided]
+    return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), notes)
 
 
 def tuned_html(rules: Rules, apply: str) -> str:
-    """Returns the line that applies the rules, what they set, and the gain by range."""
+    """Returns the command that applies the rules, the parameters that they set, and the gain by range."""
     settings = rules.best_for_all().parameters
     environment = rules.knobs().environment(settings)
     if not environment:
@@ -30,10 +30,10 @@ def tuned_html(rules: Rules, apply: str) -> str:
 
 
 def _notes(rules: Rules) -> str:
-    told = [f"{rule.distance}: {moved}" for rule in rules.rule if (moved := rule.moved())]
-    told += [f"{rule.distance}: {brief}" for rule in rules.rule if (brief := rule.briefly_confirmed())]
-    told += [f"{rule.distance}, there is more: {rule.beyond}" for rule in rules.rule if rule.beyond]
-    return "".join(tag("p", text(line + "."), class_="quiet") for line in told)
+    notes = [f"{rule.distance}: {moved}" for rule in rules.rule if (moved := rule.moved())]
+    notes += [f"{rule.distance}: {brief}" for rule in rules.rule if (brief := rule.briefly_confirmed())]
+    notes += [f"{rule.distance}, there is more: {rule.beyond}" for rule in rules.rule if rule.beyond]
+    return "".join(tag("p", text(line + "."), class_="quiet") for line in notes)
 
 
 def _ranges(rule: RuleTable) -> str:

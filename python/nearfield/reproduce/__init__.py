@@ -1,2 +1,2 @@
-"""Judges the papers' claims, data in papers/, by simulation: what to simulate for a claim, whether the records agree
-with the paper, and a verdict by one tolerance for all claims."""
+"""Judges the papers' claims (data in papers/) by simulation: the cases that a claim needs, the agreement of the records
+with the paper, and a verdict with one tolerance for all claims."""

@@ -1,4 +1,4 @@
-"""Checks what the types of the claims' schema cannot: that names refer to something."""
+"""Checks of claims that the schema's types cannot express: that names refer to something."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from nearfield.base.words import suggest
-from nearfield.reproduce.here.questions import QUESTIONS
 from nearfield.reproduce.judges import JUDGES
+from nearfield.reproduce.live.questions import QUESTIONS
 
 if TYPE_CHECKING:
-    from nearfield.reproduce.schema import Curve, Here, Paper, Statement
+    from nearfield.reproduce.schema import Curve, LiveCheck, Paper, Statement
 
 
 def problems(paper: Paper) -> Iterator[str]:
-    """Yields a sentence for each mistake, for the author of the file."""
+    """Yields a sentence for each error, for the author of the file."""
     counted = Counter(claim.id for claim in paper.claim)
     yield from (f"claim {name} is there {count} times" for name, count in counted.items() if count > 1)
     for claim in paper.claim:
@@ -41,7 +41,7 @@ def _of_statement(paper: Paper, statement: Statement) -> Iterator[str]:
     if statement.judge:
         yield from _of_judge(statement.judge, statement.number, statement.than)
     if statement.here:
-        yield from _of_here(paper, statement, statement.here)
+        yield from _live_problems(paper, statement, statement.here)
 
 
 def _of_judge(name: str, number: object, than: object) -> Iterator[str]:
@@ -55,7 +55,7 @@ def _of_judge(name: str, number: object, than: object) -> Iterator[str]:
         yield f"the judge '{name}' compares with nothing: leave `than` out"
 
 
-def _of_here(paper: Paper, statement: Statement, here: Here) -> Iterator[str]:
+def _live_problems(paper: Paper, statement: Statement, here: LiveCheck) -> Iterator[str]:
     if here.asks:
         if here.asks not in QUESTIONS:
             yield f"there is no question '{here.asks}'; {suggest(here.asks, QUESTIONS)}"
@@ -72,15 +72,15 @@ def _of_here(paper: Paper, statement: Statement, here: Here) -> Iterator[str]:
     if judge == "higher":
         yield "here cannot compare the highest of two curves: ask for 'more'"
     try:
-        curve_here(statement, here)
+        live_curve(statement, here)
     except ValidationError as error:
         yield f"here: {error.errors()[0]['msg']}"
 
 
-def curve_here(statement: Statement, here: Here) -> Curve:
-    """Returns the statement's curve with the keys that differ on the reader's machine. A key that is "" there is left
-    out; so is a column, which may then have any value."""
-    from nearfield.reproduce.schema import Curve  # it checks itself by this module
+def live_curve(statement: Statement, here: LiveCheck) -> Curve:
+    """Returns the statement's curve with the keys that differ on the reader's machine. A key of "" is removed; so is a
+    column, which may then have any value."""
+    from nearfield.reproduce.schema import Curve  # its validators use this module
 
     own = statement.curve.model_dump(exclude_none=True) if statement.curve else {}
     own |= {**here.curve, "where": _changed(own.get("where", {}), here.curve), "profile": here.profile}
@@ -88,14 +88,14 @@ def curve_here(statement: Statement, here: Here) -> Curve:
 
 
 def curves_of(statement: Statement) -> list[Curve]:
-    """Returns the statement's curve, and the curve with which it is compared."""
+    """Returns the statement's curve, and the one with which it is compared."""
     if statement.curve is None:
         return []
     return [statement.curve, *([other_curve(statement)] if statement.than is not None else [])]
 
 
 def other_curve(statement: Statement) -> Curve:
-    """Returns the statement's curve with the changes of `than`; a column that is "" there may have any value."""
+    """Returns the statement's curve with the changes of `than`; a column of "" may have any value."""
     assert statement.curve is not None
     changed = dict(statement.than or {})
     where = _changed(statement.curve.where, changed)
@@ -103,5 +103,5 @@ def other_curve(statement: Statement) -> Curve:
 
 
 def _changed(where: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Returns the columns with those of the changes; one that is "" there may have any value."""
+    """Returns the columns with the changes applied; a column of "" may have any value."""
     return {name: value for name, value in {**where, **changes.get("where", {})}.items() if value != ""}

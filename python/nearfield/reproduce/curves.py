@@ -1,4 +1,5 @@
-"""Turns records of simulated profiles into numbers over one of their parameters, in pure functions without claims."""
+"""Converts records of simulated profiles to curves over one of their parameters, in pure functions that know no
+claims."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from nearfield.reproduce.schema import Curve, Values
 Row = Mapping[str, Any]
 Points = dict[float, float]  # parameter -> number
 Records = Mapping[str, list[Row]]  # profile -> rows
-LINE_BYTES = 64  # for profiles that `line_bytes` lacks
+LINE_BYTES = 64  # for profiles without an entry in `line_bytes`
 
 
 def points(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> Points:
-    """Returns the curve's numbers, of several alternatives the highest; empty without records. Sizes that the base
-    lacks are left out."""
+    """Returns the points of the curve; of several alternatives, the maximum. Empty without records. Sizes that the base
+    lacks are omitted."""
     found: Points = {}
     for alternative in alternatives(curve, records, line_bytes):
         for x, y in alternative.items():
@@ -79,7 +80,7 @@ def x_of(curve: Curve, row: Row) -> float | None:
 
 
 def metrics_of(curve: Curve) -> list[str]:
-    """Returns the metrics whose records make the curve."""
+    """Returns the metrics that the curve is computed from."""
     return [name for name in (curve.metric, curve.per) if name]
 
 
@@ -91,6 +92,6 @@ def _in_unit(unit: str | None, row: Row, line_bytes: int) -> float:
 
 
 def single(where: Mapping[str, Values]) -> Iterable[dict[str, Any]]:
-    """Yields columns with one value each, for every combination of the lists."""
+    """Yields columns with single values, for every combination of the lists."""
     lists = [value if isinstance(value, list) else [value] for value in where.values()]
     return (dict(zip(where, values, strict=True)) for values in product(*lists))

@@ -1,4 +1,4 @@
-"""The result: reproduction.json of the output folder, which the page and scripts read."""
+"""The result, reproduction.json in the output folder, which the page and scripts read."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Verdict = Literal["within", "shape only", "in part", "not", "by construction", "
 
 
 class Line(Table):
-    """A judged curve, or the one that it is compared with: (parameter, number)."""
+    """A judged curve, or the one with which it is compared: (parameter, number)."""
 
     name: str
     points: list[tuple[FiniteFloat, FiniteFloat]]
 
 
 class Series(Table):
-    """Records of one profile that differ in one parameter only: (parameter, value)."""
+    """Records of one profile that differ only in one parameter: (parameter, value)."""
 
     profile: str
     metric: str
@@ -39,7 +39,7 @@ class Series(Table):
 
 
 class Shown(Table):
-    """The judged curve, the curve that it is compared with, if any, and the records of both. `kind` is a name in
+    """The judged curve, the one with which it is compared, if any, and the records of both. `kind` is a name in
     WRITERS."""
 
     by: str
@@ -56,7 +56,7 @@ class Shown(Table):
 
 
 class Answer(Table):
-    """The answer of the reader's machine to a statement. If there is none, `answer` is "", and `ours` says why."""
+    """The reader's machine's answer to a statement. If there is none, `answer` is "", and `ours` has the reason."""
 
     answer: Literal["holds", "does not", "cannot tell", ""] = ""
     ours: str = Field(default="", description="our numbers, each with its interval")
@@ -65,9 +65,9 @@ class Answer(Table):
 
 
 class Judged(Table):
-    """A statement of a paper. `holds` is None if nothing of ours judges it, and `ours` then says why. `number` is the
-    paper's, as a range, and `at` where it has it. `not_counted` says why a verdict counts for nothing; '' if it counts.
-    `why` is a cause of what ours does otherwise; there is none unless the statement was judged and does not hold."""
+    """A statement of a paper. `holds` is None if it could not be judged, and `ours` then has the reason. `number` is
+    the paper's, as a range, and `at` its position. `not_counted` is the reason why a verdict is not counted; '' if it
+    is. `why` is a cause of the difference, only for a statement that was judged and does not hold."""
 
     says: str
     paper: str
@@ -105,8 +105,8 @@ class Chosen(Table):
 
 
 class JudgedPaper(Table):
-    """A paper with its judged claims and the free parameters that touch them. `reading` sums them up, if all of them
-    were asked for and everything that they need was simulated."""
+    """A paper with its judged claims and the free parameters that affect them. `reading` sums them up, if all of them
+    were requested and everything that they need was simulated."""
 
     name: str
     title: str
@@ -118,7 +118,7 @@ class JudgedPaper(Table):
 
 
 class Measured(Table):
-    """The machine and the launches by which `--live` measured."""
+    """The machine and the launches of `--live`."""
 
     machine: str
     mpi: str
@@ -137,7 +137,7 @@ class TracedFrom(Table):
 
 
 class Reproduction(Table):
-    """All that a reproduction found."""
+    """The whole result of a reproduction."""
 
     nearfield: str
     created: str
@@ -170,31 +170,31 @@ def verdict(statements: list[Judged]) -> Verdict:
 
 
 def counts(statements: Iterable[Judged]) -> tuple[int, int]:
-    """Returns how many statements hold, and how many are judged and counted."""
+    """Returns the numbers of statements that hold, and of those judged and counted."""
     known = [bool(one.holds) for one in statements if one.holds is not None and not one.not_counted]
     return sum(known), len(known)
 
 
 def standing(papers: Sequence[JudgedPaper]) -> str:
-    """Returns '3 of 5 statements hold', and which part of the simulations there is if some are missing."""
+    """Returns '3 of 5 statements hold', and the share of completed simulations if some are missing."""
     held, judged = counts(one for paper in papers for claim in paper.claims for one in claim.statements)
     simulated, missing = ({name for paper in papers for name in getattr(paper, which)} for which in _PROFILES)
-    told = f"{held} of {counted(judged, 'statement')} hold" if judged else "no statement is judged"
+    summary = f"{held} of {counted(judged, 'statement')} hold" if judged else "no statement is judged"
     if missing:
-        told += f"; simulated to the end: {len(simulated)} of {counted(len(simulated) + len(missing), 'profile')}"
-    return told
+        summary += f"; simulated to the end: {len(simulated)} of {counted(len(simulated) + len(missing), 'profile')}"
+    return summary
 
 
 _PROFILES = ("simulated", "missing")
 
 
 def save(folder: Path, reproduction: Reproduction) -> None:
-    """Writes the reproduction into its folder, whole or not at all."""
+    """Writes the reproduction into its folder, atomically."""
     atomic_write(folder / FILE, reproduction.model_dump_json(indent=1).encode(), "Give another folder with --out.")
 
 
 def load(folder: Path) -> Reproduction:
-    """Returns the reproduction in a folder. Raises ProfileError if there is none, or it is damaged."""
+    """Returns the reproduction in a folder. Raises ProfileError if it is missing or damaged."""
     path = folder / FILE
     try:
         return Reproduction.model_validate_json(read_file(path))

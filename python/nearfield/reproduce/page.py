@@ -1,4 +1,4 @@
-"""Writes all verdicts as one HTML page that needs no other files; the profiles that it links to lie beside it."""
+"""Writes all verdicts as one self-contained HTML page; the profiles that it links to are in the same folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from nearfield.base import own_command
 from nearfield.base.units import counted
 from nearfield.base.words import capitalize
-from nearfield.reproduce.behind import behind
 from nearfield.reproduce.outcome import (
     Answer,
     Chosen,
@@ -21,14 +20,15 @@ from nearfield.reproduce.outcome import (
     counts,
     standing,
 )
-from nearfield.reproduce.sketch import sketch
+from nearfield.reproduce.supporting_records import supporting_records_html
+from nearfield.reproduce.svg_chart import draw_chart
 from nearfield.ui.html import asset, fill, folded, framed, raw, table, tag, text
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
 
 
 def render(found: Reproduction, folder: Path) -> str:
-    """Returns the whole page; reads only the package's own files. The profiles lie in `folder`, beside the page."""
+    """Returns the whole page; reads only the package's own files. The profiles are in `folder`, like the page."""
     main = fill(
         asset("main.html", __package__),
         {
@@ -81,7 +81,7 @@ def _overview(found: Reproduction) -> str:
 
 
 def _strips(papers: Iterable[JudgedPaper]) -> str:
-    """Returns a row of cells for each paper: one for each claim, in the colour of its verdict."""
+    """Returns a row of cells for each paper: one per claim, coloured by its verdict."""
     return tag("div", "".join(map(_strip, papers)), class_="strips")
 
 
@@ -115,18 +115,18 @@ def _paper(paper: JudgedPaper, folder: Path) -> str:
 
 
 def _reading(paper: JudgedPaper) -> str:
-    """Returns how much held, counted, or what was simulated if not everything was; and what the authors of the claims'
-    file say about it."""
+    """Returns how many statements hold and are counted, or the simulated share if it is incomplete; and the summary in
+    the claims' file."""
     statements = [one for claim in paper.claims for one in claim.statements]
     shown = sum(1 for one in statements if one.not_counted)
     unknown = sum(1 for one in statements if one.holds is None and not one.not_counted)
-    told = capitalize(f"{standing([paper])}.")
+    summary = capitalize(f"{standing([paper])}.")
     if shown:
-        told += f" {shown} more {'is' if shown == 1 else 'are'} shown, but not counted."
+        summary += f" {shown} more {'is' if shown == 1 else 'are'} shown, but not counted."
     if unknown:
-        told += f" {unknown} {'is' if unknown == 1 else 'are'} not judged."
+        summary += f" {unknown} {'is' if unknown == 1 else 'are'} not judged."
     reading = tag("p", text(paper.reading)) if paper.reading else ""
-    return tag("div", tag("p", tag("b", text(told))) + reading, class_="reading")
+    return tag("div", tag("p", tag("b", text(summary))) + reading, class_="reading")
 
 
 def _claim(claim: JudgedClaim, folder: Path) -> str:
@@ -139,18 +139,20 @@ def _claim(claim: JudgedClaim, folder: Path) -> str:
 
 def _statement(one: Judged, folder: Path) -> str:
     mark = f"({_MARKS[one.holds]})" if one.not_counted else _MARKS[one.holds]
-    told = tag("p", tag("span", mark, class_="mark") + text(one.says), class_="says")
+    summary = tag("p", tag("span", mark, class_="mark") + text(one.says), class_="says")
     facts = tag("dt", "the paper") + tag("dd", text(one.paper)) + tag("dt", "ours") + tag("dd", text(one.ours))
     for name, answer in (("here", one.here), ("traced", one.traced)):
         if answer and (answer.answer or answer.ours):
             facts += tag("dt", name) + tag("dd", _answer(answer))
-    told += tag("dl", facts)
+    summary += tag("dl", facts)
     if one.why:
-        told += tag("p", tag("b", "Why: ") + text(one.why))
+        summary += tag("p", tag("b", "Why: ") + text(one.why))
     if one.not_counted:
-        told += tag("p", text(f"Not counted: {one.not_counted}."), class_="quiet")
+        summary += tag("p", text(f"Not counted: {one.not_counted}."), class_="quiet")
     look = {True: "holds", False: "fails", None: "open"}[one.holds]
-    return tag("li", tag("div", told + behind(one, folder)) + sketch(one), class_=f"statement {look}")
+    return tag(
+        "li", tag("div", summary + supporting_records_html(one, folder)) + draw_chart(one), class_=f"statement {look}"
+    )
 
 
 def _answer(here: Answer) -> str:

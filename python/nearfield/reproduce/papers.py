@@ -1,4 +1,4 @@
-"""Finds the papers' claims by name: papers/NAME/claims.toml, beside the package or in it."""
+"""Finds the papers' claims by name: papers/NAME/claims.toml, in the source tree or the package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def paper_files() -> dict[str, Path]:
 
 @cache
 def load_paper(name: str) -> Paper:
-    """Returns the paper. Raises ProfileError that names the file and the wrong key."""
+    """Returns the paper. Raises ProfileError with the file and the wrong key."""
     path = paper_files()[name]
     return parse_toml(Paper, read_file(path), path, _REMEDY)
 

@@ -1,5 +1,5 @@
-"""The schema of papers/NAME/claims.toml: the paper's statements, written down from it and not from our numbers; the
-simulations; and for each statement the records and the judge (judges.py) that decide it."""
+"""The schema of papers/NAME/claims.toml: the paper's statements, written from the paper and not from our numbers; the
+simulations; and, for each statement, the records and the judge (judges.py) that decide it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nearfield.machine.quantity import Claim as ClaimId
 
 Value = int | float | str
 Values = Value | list[Value]
-# A number of bytes, or one that this machine and MPI decide: eager, l1, l2, llc; 2*llc, llc/2.
+# A number of bytes, or one that depends on the machine and MPI: eager, l1, l2, llc; 2*llc, llc/2.
 Size = int | Annotated[str, Field(pattern=r"^(\d+\*)?(eager|l1|l2|llc)(/\d+)?$")]
 
 
 class Choice(Table):
-    """A value that neither the paper nor the machine's file states, so that it had to be chosen."""
+    """A value that neither the paper nor the machine's file states, and that had to be chosen."""
 
     key: str = Field(description="what was chosen")
     value: Value = Field(description="as which")
@@ -26,7 +26,7 @@ class Choice(Table):
 
 
 class Setting(Table):
-    """One number of the machine's file that this profile replaces, for a claim that compares values."""
+    """A number of the machine's file that this profile replaces, for a claim that compares values."""
 
     key: str = Field(description="as in the file: messaging.ring_bytes")
     value: Value
@@ -58,7 +58,7 @@ class ClusterRun(Table):
 
 
 class ProfileRun(Table):
-    """One simulated profile: a machine, perhaps with some numbers replaced, and the scenarios to simulate on it."""
+    """A simulated profile: a machine, possibly with replaced numbers, and the scenarios to simulate on it."""
 
     on: str = Field(description="the machine")
     without: list[Literal["prefetcher"]] = Field(default_factory=list, description="parts of it that are switched off")
@@ -79,8 +79,8 @@ class ProfileRun(Table):
         return self
 
 
-class HereProfile(Table):
-    """One profile of the reader's machine: scenarios that one launch measures, all at these sizes."""
+class LiveProfile(Table):
+    """A profile of the reader's machine: scenarios measured in one launch, all at these sizes."""
 
     scenario: list[str] = Field(min_length=1, description="as `nearfield probe` names them")
     size_bytes: list[Size] = Field(default_factory=list, description="[]: the scenarios' own")
@@ -93,7 +93,7 @@ class HereProfile(Table):
 
 
 class Curve(Table):
-    """Records as numbers over one of their parameters."""
+    """Records as a curve over one of their parameters."""
 
     profile: str
     metric: str
@@ -115,15 +115,15 @@ class Curve(Table):
 
 
 class PlacementRule(Table):
-    """One of S0's rules, as the report judges it on a profile."""
+    """One of S0's guidelines, as the report evaluates it on a profile."""
 
     profile: str
     number: Literal[1, 2, 3]
 
 
-class Here(Table):
-    """The meaning of a statement on any machine. An absent judge, curve or `than` is that of the statement. Places and
-    numbers are not taken from the statement, since the paper states them for its own machine."""
+class LiveCheck(Table):
+    """The meaning of a statement on any machine. The judge, curve or `than` default to those of the statement.
+    Positions and numbers are not taken from the statement, since the paper states them for its own machine."""
 
     profile: str = Field(default="", description="whose records judge it: a name of [here.NAME]")
     asks: str = Field(default="", description="a question to tuned rules or to the compiler (here/questions.py)")
@@ -137,14 +137,15 @@ class Here(Table):
     says: str = Field(default="", description="what is judged, if that is not the statement word for word")
 
     @model_validator(mode="after")
-    def _has_one_source(self) -> Here:
+    def _has_one_source(self) -> LiveCheck:
         if bool(self.profile) == bool(self.asks):
             raise ValueError("here is judged by a profile, or asks something else")
         return self
 
 
 class Statement(Table):
-    """One statement of the paper. `number` is the paper's number or range; judges.py has the tolerance, one for all."""
+    """One statement of the paper. `number` is the paper's number or range; the tolerance is in judges.py, one for
+    all."""
 
     says: str
     paper: str = Field(description="the paper's number or shape")
@@ -163,7 +164,7 @@ class Statement(Table):
     not_simulated: str | None = Field(default=None, description="why nothing of ours judges it")
     not_counted: str = Field(default="", description="why its verdict is shown, but counts for nothing: it cannot fail")
     why: str = Field(default="", description="a cause, which a reader can check, of what ours does otherwise")
-    here: Here | None = Field(default=None, description="how `reproduce --live` judges it on the reader's machine")
+    here: LiveCheck | None = Field(default=None, description="how `reproduce --live` judges it on the reader's machine")
     here_not: str = Field(default="", description="why it cannot be measured on a machine at hand")
 
     @model_validator(mode="after")
@@ -196,7 +197,7 @@ class Paper(Table):
     reading: str = Field(default="", description="what held, what did not and why, in a paragraph without counts")
     profile: dict[str, ProfileRun] = Field(default_factory=dict)
     chosen: list[Choice] = Field(default_factory=list)
-    here: dict[str, HereProfile] = Field(default_factory=dict, description="what `reproduce --live` measures")
+    here: dict[str, LiveProfile] = Field(default_factory=dict, description="what `reproduce --live` measures")
     here_not: str = Field(default="", description="why none of its statements can be measured on a machine at hand")
     claim: list[Claim]
 

@@ -1,5 +1,5 @@
-"""From claims to verdicts: which cases there are to simulate for the statements, what the folder does not hold yet, a
-profile of everything, and the judgements."""
+"""From claims to verdicts: determines the cases to simulate for the statements, simulates those that the folder lacks,
+saves profiles, and judges."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from nearfield.measure.sim.profile import save_profile
 from nearfield.measure.sim.store import Listener, Store, simulate
 from nearfield.reproduce import outcome
 from nearfield.reproduce.checks import profiles_of
-from nearfield.reproduce.here.answers import answered
-from nearfield.reproduce.here.measure import Measured
+from nearfield.reproduce.live.answers import answer_statement
+from nearfield.reproduce.live.measure import Measured
 from nearfield.reproduce.schema import Claim, ClusterRun, Paper, ProfileRun, ScenarioRun, Statement
-from nearfield.reproduce.verdicts import Evidence, chosen, judge_claim
+from nearfield.reproduce.verdicts import Evidence, free_parameters, judge_claim
 
-KEPT = "simulated.jsonl"
+JOURNAL = "simulated.jsonl"
 Wanted = list[tuple[Paper, list[Claim]]]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The output folder and the thoroughness of a reproduction."""
+    """The output folder and thoroughness of a reproduction."""
 
     out: Path
     quick: bool = False
@@ -46,9 +46,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Traces:
-    """Traces of real programs, and what they answer to statements."""
+    """Traces of real programs, and their answers to statements."""
 
-    told: list[outcome.TracedFrom]
+    sources: list[outcome.TracedFrom]
     answer: Callable[[Statement], outcome.Answer]
 
 
@@ -56,12 +56,12 @@ def reproduce(
     wanted: Wanted, settings: Settings, runner: Runner, listener: Listener, here: Measured | None = None,
     traced: Traces | None = None,
 ) -> outcome.Reproduction:  # fmt: skip
-    """Simulates, judges and saves; returns the result. After Ctrl-C claims with incomplete profiles are not judged.
-    `here`: what was measured on this machine. Raises the errors of errors.py."""
+    """Simulates, judges and saves; returns the result. After Ctrl-C, claims with incomplete profiles are not judged.
+    `here`: the measurements on this machine. Raises the errors of errors.py."""
     started = time.monotonic()
     needed = profiles_needed(wanted)
     cases = {name: cases_of(run, quick=settings.quick) for name, run in needed.items()}
-    store = opened(settings.out)
+    store = open_store(settings.out)
     simulate([case for some in cases.values() for case in some], store, runner, listener)
     done = {name: some for name, some in cases.items() if not any(map(store.missing, some))}
     profiles = {name: _save(settings, name, needed[name], some, store) for name, some in done.items()}
@@ -72,16 +72,16 @@ def reproduce(
         quick=settings.quick,
         complete=len(done) == len(cases),
         seconds=time.monotonic() - started,
-        papers=_judged(wanted, Evidence.of(profiles), here, traced.answer if traced else None),
-        here=_told(here, settings.out) if here else None,
-        traced=traced.told if traced else [],
+        papers=_judge_papers(wanted, Evidence.of(profiles), here, traced.answer if traced else None),
+        here=_live_summary(here, settings.out) if here else None,
+        traced=traced.sources if traced else [],
     )
     outcome.save(settings.out, found)
     return found
 
 
 def profiles_needed(wanted: Wanted) -> dict[str, ProfileRun]:
-    """Returns the simulated profiles by whose records the claims' statements are judged, by name."""
+    """Returns the simulated profiles that the claims' statements need, by name."""
     return {
         name: paper.profile[name]
         for paper, claims in wanted
@@ -91,14 +91,14 @@ def profiles_needed(wanted: Wanted) -> dict[str, ProfileRun]:
     }
 
 
-def _judged(
+def _judge_papers(
     wanted: Wanted, evidence: Evidence, here: Measured | None, traced: Callable[[Statement], outcome.Answer] | None
 ) -> list[outcome.JudgedPaper]:
-    answers = {paper.name: partial(answered, paper, live=here.live) for paper, _ in wanted} if here else {}
-    return [_of_paper(paper, claims, evidence, answers.get(paper.name), traced) for paper, claims in wanted]
+    answers = {paper.name: partial(answer_statement, paper, live=here.live) for paper, _ in wanted} if here else {}
+    return [_judge_paper(paper, claims, evidence, answers.get(paper.name), traced) for paper, claims in wanted]
 
 
-def _of_paper(
+def _judge_paper(
     paper: Paper, claims: list[Claim], evidence: Evidence,
     here: Callable[[Statement], outcome.Answer] | None, traced: Callable[[Statement], outcome.Answer] | None,
 ) -> outcome.JudgedPaper:  # fmt: skip
@@ -110,13 +110,13 @@ def _of_paper(
         title=paper.title,
         reading=paper.reading if explained else "",
         claims=[judge_claim(claim, evidence, here=here, traced=traced) for claim in claims],
-        chosen=chosen(paper, claims),
+        chosen=free_parameters(paper, claims),
         simulated=[name for name in needed if name not in missing],
         missing=missing,
     )
 
 
-def _told(here: Measured, out: Path) -> outcome.Measured:
+def _live_summary(here: Measured, out: Path) -> outcome.Measured:
     facts = here.live.sizes.profile
     return outcome.Measured(
         machine=facts.machine.cpu_model,
@@ -128,9 +128,9 @@ def _told(here: Measured, out: Path) -> outcome.Measured:
     )
 
 
-def opened(out: Path) -> Store:
-    """Makes the folder and returns its store. Raises ProfileError if it cannot be written or holds something else."""
-    journal = out / KEPT
+def open_store(out: Path) -> Store:
+    """Creates the folder and returns its store. Raises ProfileError if it cannot be written or has other contents."""
+    journal = out / JOURNAL
     if out.exists() and not journal.exists() and any(out.iterdir()):
         raise ProfileError(f"{out} is in the way: it is not of a reproduction", "Give another folder with --out.")
     with os_errors_as_profile_errors(out, "Give another folder with --out."):
@@ -151,7 +151,8 @@ def _save(settings: Settings, name: str, run: ProfileRun, cases: list[Case], sto
 
 
 def machine_of(run: ProfileRun) -> DescribedMachine:
-    """Returns the described machine with the run's settings and frequency, and without the parts that it leaves out."""
+    """Returns the described machine with the run's settings and frequency, and without the parts that the run
+    excludes."""
     machine = load_machine(run.on).model_copy(deep=True)
     for part in run.without:
         setattr(machine, part, None)
@@ -190,6 +191,6 @@ def _operations(machine: DescribedMachine, run: ClusterRun, quick: bool) -> Oper
         policies=tuple(run.policy),
         slowdowns=tuple(run.memory_slowdown),
         repetitions=run.repetitions,
-        whole=run.whole,
-        apart=run.apart,
+        total_bytes=run.whole,
+        independent_runs=run.apart,
     )

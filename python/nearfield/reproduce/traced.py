@@ -1,5 +1,5 @@
-"""Answers statements about applications by the applications themselves: traces of real programs, simulated on the
-machines of the paper's profiles, beside the imitations that the verdicts stand on."""
+"""Answers statements on applications by traces of the real programs, simulated on the machines of the paper's profiles;
+the verdicts are based on imitations of the applications."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ from nearfield.profile import schema
 from nearfield.reproduce.checks import profiles_of
 from nearfield.reproduce.outcome import Answer, TracedFrom
 from nearfield.reproduce.schema import ClusterRun, ProfileRun, Statement
-from nearfield.reproduce.session import Settings, Traces, Wanted, machine_of, opened, profiles_needed
-from nearfield.reproduce.verdicts import Evidence, asked, judged
+from nearfield.reproduce.session import Settings, Traces, Wanted, machine_of, open_store, profiles_needed
+from nearfield.reproduce.verdicts import Evidence, evaluate_statement, judge_input
 
-FOLDER = "traced"  # of the profiles, in the output folder
-_OF_SEVERAL = {"grows", "falls", "flat", "between", "steps"}  # judges of a curve, which one point is not
+FOLDER = "traced"  # for the profiles, in the output folder
+_OF_SEVERAL = {"grows", "falls", "flat", "between", "steps"}  # judges of a curve, which need more than one point
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A trace of an application that the papers' claims are about."""
+    """A trace of an application in the papers' claims."""
 
     application: str
-    size_bytes: int | None  # of the problem, as the claims have it; None: they have one
+    size_bytes: int | None  # problem size in the claims; None: they have only one
     trace: Trace
 
     def is_of(self, part: ClusterRun) -> bool:
-        """Returns whether the claims' runs of applications are of this one."""
+        """Returns whether a part of the claims' runs simulates this application."""
         return self.application in part.name and (not part.bytes or self.size_bytes in part.bytes)
 
 
 def parse_traces(texts: Iterable[str]) -> list[Traced]:
-    """Returns the traces of `amg=FOLDER` and `fft:4MiB=FOLDER`. Raises UsageError, and ProfileError for no trace."""
+    """Returns the traces of `amg=FOLDER` and `fft:4MiB=FOLDER`. Raises UsageError, and ProfileError if a folder has no
+    trace."""
     found = []
     for text in texts:
         name, equals, folder = text.partition("=")
@@ -54,46 +55,50 @@ def parse_traces(texts: Iterable[str]) -> list[Traced]:
 
 
 def answering(wanted: Wanted, traces: Sequence[Traced], settings: Settings, progress: Callable[[str], None]) -> Traces:
-    """Simulates the traces, and returns what answers by them. Raises the errors of evidence_of."""
-    opened(settings.out)
+    """Simulates the traces, and returns a function that answers statements by them. Raises the errors of
+    evidence_of."""
+    open_store(settings.out)
     evidence = evidence_of(wanted, traces, settings, progress)
-    told = [TracedFrom(name=_name(one), command=one.trace.about.command, ranks=one.trace.about.ranks) for one in traces]
-    return Traces(told, partial(answered, evidence=evidence))
+    sources = [
+        TracedFrom(name=_name(one), command=one.trace.about.command, ranks=one.trace.about.ranks) for one in traces
+    ]
+    return Traces(sources, partial(answer_from_trace, evidence=evidence))
 
 
 def evidence_of(
     wanted: Wanted, traces: Sequence[Traced], settings: Settings, progress: Callable[[str], None]
 ) -> Evidence:
-    """Simulates each trace for every profile of the wanted claims that is of its application, and saves these profiles.
-    Raises UsageError for an application of which there is no claim, ReplayError, and BrokenTraceError."""
+    """Simulates each trace for every profile of the wanted claims that has its application, and saves these profiles.
+    Raises UsageError for an application without claims, ReplayError, and BrokenTraceError."""
     needed = profiles_needed(wanted)
     for one in traces:
-        if not any(one.is_of(part) for its in needed.values() for part in its.application):
+        if not any(one.is_of(part) for profile_run in needed.values() for part in profile_run.application):
             raise UsageError(f"no claim is about '{_name(one)}'", _applications(needed.values()))
     profiles = {}
-    for name, its in needed.items():
-        rows = [row for one in traces for row in _simulated(name, its, one, progress)]
+    for name, profile_run in needed.items():
+        rows = [row for one in traces for row in _simulated(name, profile_run, one, progress)]
         if rows:
             profiles[name] = save_profile(
-                settings.out / FOLDER / name, machine_of(its), Request(command=settings.command, on=its.on), rows,
+                settings.out / FOLDER / name, machine_of(profile_run),
+                Request(command=settings.command, on=profile_run.on), rows,
                 scenarios=[_scenario(rows)], complete=True, seconds=0.0,
             )  # fmt: skip
     return Evidence.of(profiles)
 
 
-def answered(statement: Statement, evidence: Evidence) -> Answer:
-    """Returns what the traces say of the statement; no answer if they do not have what it is about."""
+def answer_from_trace(statement: Statement, evidence: Evidence) -> Answer:
+    """Returns the traces' answer to the statement; none if they lack what it is about."""
     names = profiles_of(statement)
     if not names or any(name not in evidence.profiles for name in names) or statement.rule or statement.not_simulated:
         return Answer()
-    question = asked(statement, evidence)
+    question = judge_input(statement, evidence)
     if not question.curve or question.than == {}:
         return Answer()
     if statement.judge in _OF_SEVERAL and len(question.curve) < (3 if statement.judge == "between" else 2):
         return Answer(ours="one trace is no curve")
     if statement.points and statement.judge != "steps" and len(question.curve) < len(statement.points):
         return Answer()
-    holds, ours, _ = judged(statement, evidence)
+    holds, ours, _ = evaluate_statement(statement, evidence)
     return Answer(answer="holds" if holds else "does not", ours=ours, launches=1, profile=", ".join(names))
 
 
@@ -104,19 +109,19 @@ def _name(one: Traced) -> str:
 def _applications(profiles: Iterable[ProfileRun]) -> str:
     names = dict.fromkeys(
         f"{name}:{size}" if size else name
-        for its in profiles
-        for part in its.application
+        for profile_run in profiles
+        for part in profile_run.application
         for name in part.name
         for size in part.bytes or [0]
     )
     return f"there are claims about {', '.join(names)}" if names else "name claims of S4"
 
 
-def _simulated(name: str, its: ProfileRun, one: Traced, progress: Callable[[str], None]) -> Iterator[Row]:
-    parts = [part for part in its.application if one.is_of(part)]
+def _simulated(name: str, profile_run: ProfileRun, one: Traced, progress: Callable[[str], None]) -> Iterator[Row]:
+    parts = [part for part in profile_run.application if one.is_of(part)]
     if not parts:
         return
-    streams, machine = one.trace.streams(), machine_of(its)
+    streams, machine = one.trace.streams(), machine_of(profile_run)
     policies = tuple(dict.fromkeys(("memory", *(policy for part in parts for policy in part.policy))))
     slowdowns = tuple(sorted({slowdown for part in parts for slowdown in part.memory_slowdown}))
     check_axes(machine, policies, slowdowns)
@@ -131,7 +136,7 @@ def _simulated(name: str, its: ProfileRun, one: Traced, progress: Callable[[str]
 
 
 def _rows(found: Replay, one: Traced) -> Iterator[Row]:
-    """Yields records under the names that those of the imitations have."""
+    """Yields records under the names that the imitations' records have."""
     cluster, ranks = found.cluster, len(found.found.ranks)
     size: dict[str, int | str] = {} if one.size_bytes is None else {"size_bytes": one.size_bytes}
     times, computing = found.time_ns(), found.computing_ns()

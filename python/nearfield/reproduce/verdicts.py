@@ -1,5 +1,5 @@
-"""Claims judged by the records of simulated profiles, and by nothing else; and the free parameters that touch them:
-what a machine's file and a paper's claims had to choose."""
+"""Judges claims by the records of simulated profiles only; and collects the free parameters that affect them: the
+values that a machine's file and a paper's claims had to choose."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from nearfield._native import simulation
 from nearfield.machine import load_machine
 from nearfield.machine.quantity import facts
 from nearfield.profile import Profile
-from nearfield.report.rules import rules
+from nearfield.report.rules import evaluate_guidelines
 from nearfield.reproduce.checks import other_curve, profiles_of
 from nearfield.reproduce.curves import Points, Row, alternatives, points
-from nearfield.reproduce.judges import JUDGES, Asked
+from nearfield.reproduce.evidence_data import collect_evidence, kind_of
+from nearfield.reproduce.judges import JUDGES, JudgeInput
 from nearfield.reproduce.outcome import Answer, Chosen, Judged, JudgedClaim, Shown, verdict
 from nearfield.reproduce.schema import Claim, Curve, Paper, Statement
-from nearfield.reproduce.shown import kind_of, shown
 from nearfield.reproduce.writers import WRITERS, writer_x
 
 
@@ -41,10 +41,10 @@ class Evidence:
         return {name: profile.machine.line_bytes for name, profile in self.profiles.items()}
 
 
-def judge_claim(claim: Claim, evidence: Evidence, **beside: Callable[[Statement], Answer] | None) -> JudgedClaim:
-    """Returns the claim with a verdict from those of its statements. What is beside the verdicts changes none: `here`
-    answers for the reader's machine, `traced` for real programs."""
-    answering = {name: answer for name, answer in beside.items() if answer}
+def judge_claim(claim: Claim, evidence: Evidence, **additional: Callable[[Statement], Answer] | None) -> JudgedClaim:
+    """Returns the claim with a verdict from those of its statements. Live (`here`) and trace (`traced`) answers are
+    shown beside the verdicts and never change them."""
+    answering = {name: answer for name, answer in additional.items() if answer}
     statements = [
         judge_statement(one, evidence).model_copy(update={name: answer(one) for name, answer in answering.items()})
         for one in claim.statement
@@ -56,9 +56,9 @@ def judge_claim(claim: Claim, evidence: Evidence, **beside: Callable[[Statement]
 
 
 def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
-    """Returns whether the statement holds, our numbers beside the paper's, and what they stand on; and the cause if it
-    does not."""
-    holds, ours, behind = judged(statement, evidence)
+    """Returns the statement with whether it holds, our numbers and the paper's, and the evidence; and the cause if it
+    does not hold."""
+    holds, ours, behind = evaluate_statement(statement, evidence)
     return Judged(
         says=statement.says,
         paper=statement.paper,
@@ -73,8 +73,8 @@ def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
     )
 
 
-def judged(statement: Statement, evidence: Evidence) -> tuple[bool | None, str, Shown | None]:
-    """Returns whether the statement holds (None: no record tells), our numbers in words, and what they stand on."""
+def evaluate_statement(statement: Statement, evidence: Evidence) -> tuple[bool | None, str, Shown | None]:
+    """Returns whether the statement holds (None: no record decides it), our numbers in words, and the evidence."""
     if statement.not_simulated:
         return None, statement.not_simulated, None
     missing = [name for name in profiles_of(statement) if name not in evidence.profiles]
@@ -82,19 +82,19 @@ def judged(statement: Statement, evidence: Evidence) -> tuple[bool | None, str, 
         return None, f"{', '.join(missing)}: not simulated to the end", None
     if statement.rule:
         return *_rule(evidence.profiles[statement.rule.profile], statement.rule.number), None
-    question = asked(statement, evidence)
+    question = judge_input(statement, evidence)
     if not question.curve or question.than == {}:
         return None, "no record tells", None
     found = JUDGES[statement.judge or ""].judge(question)
-    return found.holds, found.ours, shown(statement, question.curve, question.than, evidence.rows)
+    return found.holds, found.ours, collect_evidence(statement, question.curve, question.than, evidence.rows)
 
 
-def asked(statement: Statement, evidence: Evidence) -> Asked:
-    """Returns what the statement's judge is asked of these records."""
+def judge_input(statement: Statement, evidence: Evidence) -> JudgeInput:
+    """Returns the input of the statement's judge from these records."""
     curve = statement.curve
     assert curve
     other = None if statement.than is None else chosen_points(statement, evidence.points(other_curve(statement)))
-    return Asked(
+    return JudgeInput(
         curve=chosen_points(statement, evidence.points(curve)),
         than=other,
         number=_range(statement.number),
@@ -110,12 +110,12 @@ def asked(statement: Statement, evidence: Evidence) -> Asked:
 
 
 def _rule(profile: Profile, number: int) -> tuple[bool | None, str]:
-    rule = next(rule for rule in rules(profile) if rule.number == number)
+    rule = next(rule for rule in evaluate_guidelines(profile) if rule.number == number)
     return (None if rule.status == "not measured" else rule.status == "supported"), f"{rule.range}: {rule.evidence}"
 
 
 def chosen_points(statement: Statement, curve: Points) -> Points:
-    """Returns the points within `over`, and of `points` only these, in that order (unless they are its steps)."""
+    """Returns the points within `over`; with `points`, only these, in that order (unless they are its steps)."""
     if statement.over:
         low, high = statement.over
         curve = {x: y for x, y in curve.items() if low <= x <= high}
@@ -138,8 +138,8 @@ def _with_whole(row: Row) -> Row:
     return {**row, "whole_bytes": spec.whole_bytes(row["size_bytes"], row["ranks"])}
 
 
-def chosen(paper: Paper, claims: Iterable[Claim]) -> list[Chosen]:
-    """The free parameters that touch one of the claims."""
+def free_parameters(paper: Paper, claims: Iterable[Claim]) -> list[Chosen]:
+    """Returns the free parameters that affect one of the claims."""
     used = {claim.id: {name for s in claim.statement for name in profiles_of(s)} for claim in claims}
     names = list(dict.fromkeys(name for profiles in used.values() for name in profiles))
     found = []

@@ -1,4 +1,4 @@
-"""How the numbers of curves, and their parameters, are written."""
+"""Formats the numbers of curves, and their parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nearfield.base.units import UNITS, format_bytes
 
 
 def _short(value: float) -> str:
-    """Returns three digits, without an exponent for what is written without one."""
+    """Returns three digits, without an exponent where possible."""
     return f"{float(f'{value:.3g}'):g}"
 
 
@@ -23,5 +23,5 @@ WRITERS: Mapping[str, Callable[[float], str]] = {
 
 
 def writer_x(by: str) -> Callable[[float], str]:
-    """Returns what formats a curve's parameter."""
+    """Returns a formatter for a curve's parameter."""
     return format_bytes if by in IN_BYTES else lambda x: f"{by} {x:g}"

@@ -1,4 +1,4 @@
-"""Rewrites MPI programs so that they communicate when the caches want it; each rewrite is proved to keep results."""
+"""Reorders the communication of MPI programs for cache reuse and overlap; every rewrite is proved to keep results."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nearfield.rewrite.analysis import Analysis, analyse
-    from nearfield.rewrite.patch import Patch, Refusal
+    from nearfield.rewrite.patch import MissedOptimization, Patch
 
-__all__ = ["Analysis", "Patch", "Refusal", "analyse"]
+__all__ = ["Analysis", "Patch", "MissedOptimization", "analyse"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name only when it is used: help needs neither the parser nor the polyhedra."""
+    """Imports a name on first use, so that `--help` loads neither libclang nor isl."""
     if name in ("Analysis", "analyse"):
         from nearfield.rewrite import analysis
 
         return getattr(analysis, name)
-    if name in ("Patch", "Refusal"):
+    if name in ("Patch", "MissedOptimization"):
         from nearfield.rewrite import patch
 
         return getattr(patch, name)

@@ -1,21 +1,21 @@
-"""Collects what a piece of code reads and writes, with the loops and conditions inside it. What is not exactly known is
-enlarged to all elements of an array; what cannot even be enlarged is a barrier."""
+"""Collects the reads and writes of a piece of code, with its inner loops and conditions. An access that is not exactly
+known is widened to the whole array; an effect that cannot be bounded raises NotMovable."""
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field, replace
 
+from nearfield.rewrite.callee_lookup import Functions
 from nearfield.rewrite.clang import Kind, Node, TypeKind
 from nearfield.rewrite.conversions import ARRAYS, INTEGERS, NUMBERS, UNSIGNED
-from nearfield.rewrite.counting import companions, counted_loop, iterator_key, within
-from nearfield.rewrite.elsewhere import Functions
 from nearfield.rewrite.expressions import Expressions, NotAffine, Pointer, words_of
 from nearfield.rewrite.function import ASSIGNMENTS, INCREMENTS, Function
+from nearfield.rewrite.loop_bounds import canonical_loop, is_within, iterator_key, secondary_induction_variables
 from nearfield.rewrite.polynomials import ONE, Poly
-from nearfield.rewrite.program import Access, Barrier, Base, Condition, Loop
+from nearfield.rewrite.program import Access, Base, Condition, Loop, NotMovable
 
-# Functions of C's and C++'s libraries that read their arguments and nothing else.
+# Functions of the C and C++ libraries that only read their arguments.
 _MATHS = (
     "sqrt cbrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh fabs fmax fmin "
     "fmod fma floor ceil round trunc hypot copysign rint nearbyint erf erfc"
@@ -30,48 +30,48 @@ _JUMPS = {Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.GOTO_ST
 
 _PRINTS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
 _COPIES = ("memcpy", "memmove", "memset")
-_FILLS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")  # write their first argument
-_ENDS = ("__assert_fail", "abort")  # end the program, which programs without errors do not call
+_FILLS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")  # functions that write their first argument
+_ENDS = ("__assert_fail", "abort")  # functions that end the program; correct programs do not call them
 OUTPUT = Base("output", "what is printed", "scalar", "stream")
-_DEEPEST = 4  # calls in calls
+_MAX_CALL_DEPTH = 4  # maximum depth of nested calls
 
 
 @dataclass
 class Inside:
-    """Where the collector is: the loops and conditions around it within the piece of code."""
+    """The loops and conditions around the current statement, within the piece of code."""
 
     loops: tuple[Loop, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    breakable: bool = False  # in a loop of its own, which break and continue may leave
-    callees: tuple[Function, ...] = ()  # functions that are gone through, which may return
-    certain: bool = True  # it is executed whenever the piece of code is
+    breakable: bool = False  # inside a loop of the code itself, which break and continue may leave
+    callees: tuple[Function, ...] = ()  # functions that are being analysed, which may return
+    certain: bool = True  # the statement is executed whenever the piece of code is
 
 
 @dataclass
 class Collector:
-    """Goes through one piece of code in textual order and keeps its accesses."""
+    """Walks one piece of code in textual order and records its accesses."""
 
     reader: Expressions
     functions: Functions
     accesses: list[Access] = field(default_factory=list)
-    private: set[int] = field(default_factory=set)  # variables declared inside
+    private: set[int] = field(default_factory=set)  # variables that the code declares
     inside: Inside = field(default_factory=Inside)
-    counters: set[int] = field(default_factory=set)  # variables of loops that are declared before them
+    counters: set[int] = field(default_factory=set)  # loop variables that are declared outside
 
     def collect(self, node: Node) -> None:
-        """Adds a statement's or an expression's accesses. Raises Barrier where a jump or an effect is not known."""
+        """Adds the accesses of a statement or an expression. Raises NotMovable for unknown jumps or effects."""
         kind = node.kind
         allowed = (Kind.BREAK_STMT, Kind.CONTINUE_STMT) if self.inside.breakable else ()
         if self.inside.callees:
             allowed = (*allowed, Kind.RETURN_STMT)
         if kind in _JUMPS and kind not in allowed:
-            raise Barrier(f"it contains {_JUMPS[kind]}", node.line)
+            raise NotMovable(f"it contains {_JUMPS[kind]}", node.line)
         if kind == Kind.FOR_STMT:
             self._for(node)
         elif kind in (Kind.WHILE_STMT, Kind.DO_STMT):
             self._repeat(node, node.children)
         elif kind == Kind.CXX_FOR_RANGE_STMT:
-            raise Barrier("it is a loop over a range", node.line)
+            raise NotMovable("it is a loop over a range", node.line)
         elif kind == Kind.IF_STMT:
             self._if(node)
         elif kind == Kind.DECL_STMT:
@@ -94,11 +94,11 @@ class Collector:
             if node.declaration and node.declaration.kind in (Kind.VAR_DECL, Kind.PARM_DECL):
                 self._place(node, write=False)
         elif kind == Kind.LAMBDA_EXPR:
-            raise Barrier("it contains a lambda", node.line)
+            raise NotMovable("it contains a lambda", node.line)
         elif kind in (Kind.ASM_STMT, Kind.MS_ASM_STMT):
-            raise Barrier("it contains assembly", node.line)
+            raise NotMovable("it contains assembly", node.line)
         elif kind == Kind.CXX_UNARY_EXPR and node.value is not None:
-            return  # sizeof reads nothing
+            return  # sizeof does not evaluate its operand
         elif kind == Kind.UNARY_OPERATOR and node.operator == "&":
             self._indices(node.children[0].bare)
         else:
@@ -109,13 +109,13 @@ class Collector:
     # ---- declarations and assignments
 
     def declare(self, node: Node) -> None:
-        """Takes a variable that the code declares. Its value is known if it never changes."""
+        """Registers a variable that the code declares. Its value is known if it never changes."""
         if node.kind != Kind.VAR_DECL:
             return
         if node.cursor.storage_class.name == "STATIC":
-            raise Barrier(f"{node.name} is static", node.line)
+            raise NotMovable(f"{node.name} is static", node.line)
         if any(one.kind == Kind.DESTRUCTOR for one in node.type.get_declaration().get_children()):
-            raise Barrier(f"{node.name} has a destructor, whose effects are not known", node.line)
+            raise NotMovable(f"{node.name} has a destructor, whose effects are not known", node.line)
         values = [child for child in node.children if child.kind.is_expression() or child.kind == Kind.INIT_LIST_EXPR]
         for value in values:
             self.collect(value)
@@ -124,7 +124,7 @@ class Collector:
         initial = self.reader.function.fixed(node.key)
         later = self.reader.function.given_once(node) if initial is None and not values else None
         if later is not None:
-            with contextlib.suppress(Barrier, NotAffine):
+            with contextlib.suppress(NotMovable, NotAffine):
                 is_pointer = node.type.kind == TypeKind.POINTER
                 meaning = self.reader.pointer(later) if is_pointer else self.reader.integer(later)
         if initial is not None:
@@ -150,35 +150,35 @@ class Collector:
     def _place(self, node: Node, *, write: bool) -> None:
         node = node.bare
         if node.kind == Kind.UNARY_OPERATOR and node.operator in ("++", "--"):
-            raise Barrier("it uses the result of an increment", node.line)
+            raise NotMovable("it uses the result of an increment", node.line)
         if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.private:
             return
         if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.reader.bound:
             if write:
-                raise Barrier(f"it changes {node.name}", node.line)
+                raise NotMovable(f"it changes {node.name}", node.line)
             if not isinstance(self.reader.bound[node.declaration.key], Pointer):
                 return
         if node.type.is_volatile_qualified() or node.type.kind == TypeKind.ATOMIC:
-            raise Barrier(f"{words_of(node)} is volatile or atomic", node.line)
+            raise NotMovable(f"{words_of(node)} is volatile or atomic", node.line)
         if write and node.type.kind == TypeKind.POINTER:
-            raise Barrier(f"it changes the pointer {words_of(node)}", node.line)
+            raise NotMovable(f"it changes the pointer {words_of(node)}", node.line)
         pointer = self.reader.place(node)
         self._indices(node)
         if not self._is_own(pointer, node):
             self.add(pointer, write=write, line=node.line)
 
     def _is_own(self, pointer: Pointer, node: Node) -> bool:
-        """Returns whether memory is of a variable that the code itself declares. Raises Barrier if it lies behind a
-        pointer in such a variable."""
+        """Returns whether the memory belongs to a variable that the code declares. Raises NotMovable if it lies behind
+        a pointer in such a variable."""
         base = pointer.base
         if base.declaration not in self.private:
             return False
         if "->" in base.key or pointer.index and base.kind in ("pointer", "rows"):
-            raise Barrier(f"it is not known where {base.text} points", node.line)
+            raise NotMovable(f"it is not known where {base.text} points", node.line)
         return True
 
     def add(self, pointer: Pointer, *, write: bool, line: int, message: bool = False) -> None:
-        """Adds an access under the loops and conditions that are around it now."""
+        """Adds an access under the current loops and conditions."""
         self.accesses.append(
             Access(
                 pointer.base,
@@ -193,7 +193,7 @@ class Collector:
         )
 
     def _indices(self, node: Node) -> None:
-        """Adds the reads that an lvalue's indices and pointers make."""
+        """Adds the reads made by the indices and pointers of an lvalue."""
         node = node.bare
         if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
             array, index = node.children
@@ -240,12 +240,13 @@ class Collector:
             self._library(node)
         elif not known or node.name not in _ENDS:
             if not is_pure(node):
-                raise Barrier(unknown_call(node), node.line)
+                raise NotMovable(unknown_call(node), node.line)
             for argument in node.cursor.get_arguments():
                 self.collect(Node(argument, node.unit).bare)
 
     def _library(self, node: Node) -> None:
-        """Takes a function of C's library that prints or copies. Prints keep their order, also among messages."""
+        """Adds the accesses of a C library function that prints or copies. Prints keep their order, also relative to
+        messages."""
         arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
         if node.name in _PRINTS:
             for argument in arguments:
@@ -266,7 +267,7 @@ class Collector:
                 self.collect(argument.bare)
 
     def _whole(self, node: Node, *, write: bool) -> None:
-        """Adds an access to any elements of what a pointer points into."""
+        """Adds an access to all elements that a pointer may reach."""
         if node.bare.kind == Kind.DECL_REF_EXPR and node.bare.name in ("stdout", "stderr"):
             return
         self._indices(node.bare)
@@ -278,19 +279,19 @@ class Collector:
         self.add(replace(pointer, index=index, note=note), write=write, line=node.line)
 
     def special(self, node: Node) -> bool:
-        """Takes a call that has a meaning of its own, such as MPI's. Returns whether it is one."""
+        """Handles calls with special semantics, such as those of MPI. Returns whether the call is one."""
         if node.name.startswith(("MPI_", "PMPI_")):
-            raise Barrier(f"it calls {node.name}", node.line)
+            raise NotMovable(f"it calls {node.name}", node.line)
         return False
 
     def _inline(self, node: Node, callee: Function) -> None:
-        """Adds the accesses of a function that the file defines, with this call's arguments."""
-        if len(self.inside.callees) >= _DEEPEST or callee in self.inside.callees:
-            raise Barrier(f"it calls {callee.name}, whose calls are too deep", node.line)
+        """Adds the accesses of a function that the file defines, with the arguments of this call."""
+        if len(self.inside.callees) >= _MAX_CALL_DEPTH or callee in self.inside.callees:
+            raise NotMovable(f"it calls {callee.name}, whose calls are too deep", node.line)
         arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
         formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
         if len(arguments) != len(formals):
-            raise Barrier(f"it calls {callee.name} with other arguments than it has", node.line)
+            raise NotMovable(f"it calls {callee.name} with other arguments than it has", node.line)
         meanings = [self._meaning(*pair) for pair in zip(arguments, formals, strict=True)]
         reader, before, bound, private = self.reader, self.inside, dict(self.reader.bound), set(self.private)
         outer, foreign, number = reader.function, reader.foreign, len(self.accesses)
@@ -306,9 +307,9 @@ class Collector:
         try:
             assert callee.body is not None
             self.collect(callee.body)
-        except Barrier as why:
+        except NotMovable as why:
             reason = f"it calls {callee.name}, and there, at line {why.line}: {why.reason}"
-            raise Barrier(reason, node.line, why.assumption) from why
+            raise NotMovable(reason, node.line, why.assumption) from why
         finally:
             reader.function, reader.foreign, self.inside = outer, foreign, before
             reader.bound, self.private = bound, private
@@ -335,12 +336,12 @@ class Collector:
 
     def _for(self, node: Node) -> None:
         before = self.inside
-        loop = counted_loop(node, self.reader)
+        loop = canonical_loop(node, self.reader)
         body = node.children[-1]
         if isinstance(loop, str):
             self._repeat(node, node.children)
             return
-        for variable in companions(node):
+        for variable in secondary_induction_variables(node):
             self.declare(variable)
         self.bounds(node)
         key = iterator_key(node)
@@ -352,7 +353,7 @@ class Collector:
         del self.reader.bound[key]
 
     def count(self, node: Node, key: int, loop: Loop) -> None:
-        """Takes the variable of a loop as private, and remembers it if it lives on after the loop."""
+        """Makes a loop variable private; records it if it outlives the loop."""
         if not loop.declares and key not in self.private:
             declared = self.reader.function.declared.get(key)
             if (
@@ -360,13 +361,13 @@ class Collector:
                 or declared.cursor.storage_class.name == "STATIC"
                 or key in self.reader.function.address_taken
             ):
-                raise Barrier(f"its loop counts {loop.iterator.text}, which is no local variable", node.line)
+                raise NotMovable(f"its loop counts {loop.iterator.text}, which is no local variable", node.line)
             if not self.inside.callees:
                 self.counters.add(key)
         self.private.add(key)
 
     def bounds(self, node: Node) -> None:
-        """Adds what the head of a loop reads."""
+        """Adds the reads of a loop header."""
         key = iterator_key(node)
         for part in node.children[:-1]:
             for inner in part.walk():
@@ -377,16 +378,17 @@ class Collector:
                     self.collect(inner)
 
     def _repeat(self, node: Node, parts: list[Node]) -> None:
-        """Takes a loop of which only is known that it repeats: what it changes has no known value in it."""
+        """Analyses a loop of which only the repetition is known: variables that it modifies have no known value
+        inside."""
         changed = {
-            key for key, nodes in self.reader.function.changes.items() if any(within(one, node) for one in nodes)
+            key for key, nodes in self.reader.function.changes.items() if any(is_within(one, node) for one in nodes)
         }
         saved = {key: self.reader.bound[key] for key in changed if key in self.reader.bound}
         before = self.inside
         for key in changed:
             declared = self.reader.function.declared.get(key)
             if declared is None or key not in self.private and not self._own(key, node):
-                raise Barrier("its bounds are not affine", node.line)
+                raise NotMovable("its bounds are not affine", node.line)
             self.reader.bound[key] = None
             self.private.add(key)
         self.inside = replace(before, breakable=True, certain=False)
@@ -398,8 +400,8 @@ class Collector:
         self.reader.bound.update(saved)
 
     def _own(self, key: int, node: Node) -> bool:
-        """Returns whether all that names the variable is within the loop."""
-        return all(within(use, node) for use in self.reader.function.uses.get(key, []))
+        """Returns whether the loop contains every use of the variable."""
+        return all(is_within(use, node) for use in self.reader.function.uses.get(key, []))
 
     def _if(self, node: Node) -> None:
         before = self.inside
@@ -415,8 +417,8 @@ class Collector:
 
 
 def never(test: Node, holds: bool) -> bool:
-    """Returns whether a test is a constant that is not so, and computes nothing else; or asks whether a call of MPI
-    has failed, which those of programs without errors do not."""
+    """Returns whether a test is known to fail: it is constant, or it checks the error code of an MPI call, which does
+    not fail in correct programs."""
     test = test.bare
     if test.operator == ("!=" if holds else "==") and any(words_of(one) == "MPI_SUCCESS" for one in test.children):
         return True
@@ -426,7 +428,7 @@ def never(test: Node, holds: bool) -> bool:
 
 
 def is_of_library(call: Node) -> bool:
-    """Returns whether a call is of a function, but no method, that the compiler or a header of the system declares."""
+    """Returns whether the compiler or a system header declares the called function, and it is not a method."""
     callee = call.callee()
     if callee is None or callee.kind != Kind.FUNCTION_DECL:
         return False
@@ -434,14 +436,14 @@ def is_of_library(call: Node) -> bool:
 
 
 def is_pure(call: Node) -> bool:
-    """Returns whether a call is of a library's function that reads the numbers which it is given and nothing else."""
+    """Returns whether a call is of a library function that only reads its numeric arguments."""
     arguments = [Node(one, call.unit).type for one in call.cursor.get_arguments()]
     numbers = all(one.kind in (*NUMBERS, TypeKind.COMPLEX) or "complex<" in one.spelling for one in arguments)
     return call.name in PURE and numbers and is_of_library(call)
 
 
 def unknown_call(node: Node) -> str:
-    """Returns what is not known of a call."""
+    """Returns the reason why the effects of a call are unknown."""
     callee = node.callee()
     if callee is None or callee.kind not in (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR):
         called = words_of(node.children[0]) if node.children else words_of(node)
@@ -450,7 +452,8 @@ def unknown_call(node: Node) -> str:
 
 
 def conditions(test: Node, reader: Expressions, holds: bool) -> list[Condition]:
-    """Returns what is known where a test holds, or where it does not; nothing if it is not affine."""
+    """Returns the affine conditions that hold where a test succeeds, or where it fails; none if the test is not
+    affine."""
     test = test.bare
     if test.operator == ("&&" if holds else "||"):
         return [one for child in test.children for one in conditions(child, reader, holds)]
@@ -461,7 +464,7 @@ def conditions(test: Node, reader: Expressions, holds: bool) -> list[Condition]:
     except NotAffine:
         return []
     if any(child.type.kind in UNSIGNED for child in test.children) and not all(map(reader.natural, test.children)):
-        return []  # where a number would be negative, the comparison is of another one
+        return []  # if a number may be negative, the comparison is one of wrapped values
     operator = test.operator
     if not holds:
         operator = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}[operator]

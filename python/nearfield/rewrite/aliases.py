@@ -1,7 +1,7 @@
-"""Decides whether two arrays may overlap, from what a function assigns to its pointers.
+"""Decides from the pointer assignments of a function whether two arrays may overlap.
 
-Two pointers do not overlap if every value they are given comes from different allocations. Pointers that are only
-swapped after that hold the same values in another order, so they do not overlap either."""
+Two pointers do not overlap if all values assigned to them come from different allocations. Pointers that are only
+swapped afterwards hold the same values in another order, so they do not overlap either."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import combinations, product
 
+from nearfield.rewrite.callee_lookup import Functions
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.conversions import ARRAYS, INTEGERS
 from nearfield.rewrite.datatypes import bytes_of
-from nearfield.rewrite.elsewhere import Functions
 from nearfield.rewrite.function import ASSIGNMENTS, Function
-from nearfield.rewrite.program import Barrier, Base, Region
+from nearfield.rewrite.program import Base, NotMovable, Region
 from nearfield.rewrite.swaps import swaps_of
 
 ALLOCATE = frozenset(
@@ -25,12 +25,12 @@ KEEP_NOTHING = frozenset({"free", "swap", "fwrite", "fread", "size", "resize", "
                           "fscanf", "strtol", "strtod", "gettimeofday", "clock_gettime"})  # fmt: skip
 ALLOCATE_INTO = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
 UNKNOWN = "?"
-DEEPEST = 3  # calls in calls that are gone through
+MAX_CALL_DEPTH = 3  # maximum depth of nested calls that are analysed
 
 
 @dataclass(frozen=True)
 class Assumed:
-    """What is taken to be so because the user said it: sentences, and pairs of bases that do not overlap."""
+    """Assumptions from --assume-noalias: sentences, and pairs of bases that do not overlap."""
 
     rows: list[str]
     pairs: list[tuple[Base, Base]]
@@ -41,7 +41,7 @@ class Assumed:
 
 
 class Aliases:
-    """What the pointers of a function may point to."""
+    """Points-to analysis of the pointers of one function."""
 
     def __init__(self, functions: Functions, function: Function, assumed: Collection[str]) -> None:
         self._functions, self._function = functions, function
@@ -51,8 +51,8 @@ class Aliases:
         self._swapped = frozenset().union(*(swap.nodes for swap in self._swaps)) if self._swaps else frozenset()
 
     def check(self, region: Region) -> Assumed:
-        """Returns the assumptions that the region needs. Raises Barrier for two bases that may overlap, one of which is
-        written."""
+        """Returns the assumptions that the region needs. Raises NotMovable if a written base may overlap another
+        one."""
         written = {a.base.key for item in region.items for a in item.accesses if a.write}
         used = {a.base.key: a.base for item in region.items for a in item.accesses}
         bases = {key: base for key, base in used.items() if base.sizes or "->" in key}
@@ -62,7 +62,7 @@ class Aliases:
             if base.kind == "rows":
                 if base.text not in self._assumed:
                     reason = f"the rows of {base.text} may overlap, since each is a pointer of its own"
-                    raise Barrier(reason, _line(region, base), base.text)
+                    raise NotMovable(reason, _line(region, base), base.text)
                 rows[f"the rows of {base.text} do not overlap, and no message is longer than its row"] = None
         missing: dict[str, None] = {}
         first: list[tuple[Base, Base]] = []
@@ -79,20 +79,20 @@ class Aliases:
                 first.append((one, other))
         if missing:
             one, other = first[0]
-            raise Barrier(f"{one.text} and {other.text} may overlap", _line(region, other), ",".join(missing))
+            raise NotMovable(f"{one.text} and {other.text} may overlap", _line(region, other), ",".join(missing))
         return Assumed(list(rows), pairs)
 
     def _named(self, region: Region) -> Iterator[Base]:
-        """Yields the variables on which bounds, indices and lengths of messages depend."""
+        """Yields the variables in bounds, indices and message lengths."""
         for key in sorted({key for symbol in region.symbols.values() for key in symbol.variables}):
             declared = self._function.declared.get(key) or self._globals.get(key)
             if declared is not None and declared.type.kind in INTEGERS:
                 yield Base(f"{declared.name}@{key}", declared.name, "scalar", declared.type.spelling, (), key)
 
     def _may_reach(self, variable: Base, other: Base) -> bool:
-        """Returns whether what lies behind a pointer may be a variable that is no array, or a member of one."""
-        member, its = _member_of(variable), _member_of(other)
-        if other.kind not in ("pointer", "rows") and (not member or member != its):
+        """Returns whether a pointer may point to a scalar variable or to a member of one."""
+        member, other_member = _member_of(variable), _member_of(other)
+        if other.kind not in ("pointer", "rows") and (not member or member != other_member):
             return False
         if variable.element in ("request", "stream", "pointer", "type") or not _same_kind(variable, other):
             return False
@@ -103,7 +103,7 @@ class Aliases:
         return any(origin == UNKNOWN or origin.startswith("parameter") for origin in origins)
 
     def _is_pointed_to(self, key: int) -> bool:
-        """Returns whether a pointer or a reference to a local variable may be kept."""
+        """Returns whether a pointer or a reference to a local variable may be stored."""
         if key not in self._function.address_taken:
             return False
         taken = [use for use in self._function.uses.get(key, []) if self._takes_its_address(use)]
@@ -120,23 +120,23 @@ class Aliases:
     def _may_overlap(self, one: Base, other: Base) -> bool:
         if one.declaration == other.declaration and one.key != other.key:
             keys = [base.key.replace("->", ".") + "." for base in (one, other)]
-            if keys[0].startswith(keys[1]) or keys[1].startswith(keys[0]):  # a struct and its member
+            if keys[0].startswith(keys[1]) or keys[1].startswith(keys[0]):  # a structure and its member
                 return True
             if "pointer" not in (one.kind, other.kind):
                 return False
-        if not one.sizes or not other.sizes:  # a member behind a pointer
+        if not one.sizes or not other.sizes:  # a member that is reached through a pointer
             same = _member_of(one) == _member_of(other)
             return _same_kind(one, other) and (same or bool(one.sizes or other.sizes))
         if {one.kind, other.kind} <= {"array", "vector"} and not self._is_pointer(one) and not self._is_pointer(other):
             return False
-        mine, its = self._origins(one), self._origins(other)
-        if UNKNOWN in mine or UNKNOWN in its:
-            known, base = (its, other) if UNKNOWN in mine else (mine, one)
+        mine, theirs = self._origins(one), self._origins(other)
+        if UNKNOWN in mine or UNKNOWN in theirs:
+            known, base = (theirs, other) if UNKNOWN in mine else (mine, one)
             own = all(origin.startswith(("new ", "array ")) for origin in known)
             return UNKNOWN in known or not own or self._escapes(base.declaration)
         if self._permuted(one, other):
-            mine, its = self._origins(one, swaps=False), self._origins(other, swaps=False)
-        return bool(mine & its) or any(_parameters_overlap(a, b) for a in mine for b in its)
+            mine, theirs = self._origins(one, swaps=False), self._origins(other, swaps=False)
+        return bool(mine & theirs) or any(_parameters_overlap(a, b) for a in mine for b in theirs)
 
     def _is_pointer(self, base: Base) -> bool:
         declared = self._declared(base)
@@ -146,11 +146,11 @@ class Aliases:
         return self._function.declared.get(base.declaration) or self._globals.get(base.declaration)
 
     def _escapes(self, key: int) -> bool:
-        """Returns whether the address of a local variable's memory is kept anywhere else."""
+        """Returns whether the address of a local variable escapes."""
         return any(self._kept(use, self._function) for use in self._function.uses.get(key, []))
 
     def _kept(self, use: Node, function: Function, depth: int = 0) -> bool:
-        """Returns whether a function keeps an address that it uses."""
+        """Returns whether a function stores an address that it uses."""
         below, above = use, function.parent(use)
         while above is not None:
             if above.kind == Kind.CALL_EXPR and above.name != "operator[]" and above.name not in ("data", "begin"):
@@ -166,11 +166,11 @@ class Aliases:
         return True
 
     def _kept_by(self, call: Node, argument: Node, depth: int) -> bool:
-        """Returns whether a call keeps an address that it is given."""
+        """Returns whether a called function stores an address that is passed to it."""
         if call.name.startswith(("MPI_", "mem", "print", "fprint")) or call.name in KEEP_NOTHING:
             return False
         callee = self._functions.definition(call)
-        if callee is None or depth >= DEEPEST:
+        if callee is None or depth >= MAX_CALL_DEPTH:
             return True
         given = [Node(one, call.unit) for one in call.cursor.get_arguments()]
         formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
@@ -181,7 +181,7 @@ class Aliases:
     # ---- origins
 
     def _origins(self, base: Base, *, swaps: bool = True) -> frozenset[str]:
-        """Returns where the base's memory may come from: names that are equal only if it may be the same."""
+        """Returns the possible allocations of a base as names, which are equal only for memory that may be the same."""
         if base.kind == "rows" or "->" in base.key or "." in base.key.split("@")[-1]:
             return frozenset({UNKNOWN})
         declared = self._declared(base)
@@ -248,7 +248,7 @@ class Aliases:
         return frozenset({UNKNOWN})
 
     def _allocated_into(self, key: int) -> list[Node]:
-        """Returns calls that allocate into the variable, if these are all that take its address."""
+        """Returns the calls that allocate into the variable, if nothing else takes its address."""
         taken = [
             call
             for call in self._function.calls
@@ -270,7 +270,7 @@ class Aliases:
     # ---- swaps
 
     def _permuted(self, one: Base, other: Base) -> bool:
-        """Returns whether both are only swapped, after each was given one value, outside of loops."""
+        """Returns whether both pointers are only swapped after one assignment to each, outside of loops."""
         group: set[int] = {one.declaration, other.declaration}
         joined = [swap for swap in self._swaps if swap.permuted & group]
         if not joined:
@@ -291,19 +291,19 @@ class Aliases:
 
 
 def _member_of(base: Base) -> str:
-    """Returns the name of the member of a structure that memory is; '' if it is none."""
+    """Returns the name of the structure member that a base is; '' if it is none."""
     return re.split(r"->|\.", base.key.partition("@")[2])[-1] if re.search(r"@.*(->|\.)", base.key) else ""
 
 
 def _same_kind(one: Base, other: Base) -> bool:
-    """Returns whether memory may be used as of both types: of the same but for a sign, or if one is of bytes, or a
-    structure, which may have a part of the other type."""
+    """Returns whether memory may be accessed as both types: they differ at most in sign, one is a byte type, or one is
+    a structure with a member of the other type."""
     names = [base.element.replace("unsigned ", "").replace("signed ", "") for base in (one, other)]
     return names[0] == names[1] or "char" in names or not all(map(bytes_of, names))
 
 
 def _parameters_overlap(one: str, other: str) -> bool:
-    """Returns whether two origins may be the same memory: of two parameters, or of a parameter and a global array."""
+    """Returns whether two origins may be the same memory: two parameters, or a parameter and a global array."""
     kinds = {one.split()[0], other.split()[0]}
     return kinds == {"parameter"} and one != other or kinds == {"parameter", "global"}
 

@@ -1,4 +1,4 @@
-"""Analyses one C or C++ file: finds its regions of communication, and returns every legal rewrite of each."""
+"""Analyses one C or C++ file: finds its communication regions and returns every legal rewrite of each."""
 
 from __future__ import annotations
 
@@ -15,41 +15,42 @@ from nearfield.base.errors import UsageError
 from nearfield.base.files import read_file
 from nearfield.rewrite.accesses import unknown_call
 from nearfield.rewrite.aliases import Aliases, Assumed
-from nearfield.rewrite.because import joined, reason_of_order
+from nearfield.rewrite.callee_lookup import Functions, Others
 from nearfield.rewrite.callees import Callees
+from nearfield.rewrite.chunking import Chunker, assumption_text, deciding_variables
+from nearfield.rewrite.chunks import ChunkSizes
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit, parse
 from nearfield.rewrite.code import NotWritten
-from nearfield.rewrite.cutting import Cutting, deciding, sentence
-from nearfield.rewrite.elsewhere import Functions, Others
 from nearfield.rewrite.emit import Emitted, Emitter
+from nearfield.rewrite.explain_dependence import describe_shared_array, reason_of_order
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.languages import check_language
 from nearfield.rewrite.legality import guard_of
 from nearfield.rewrite.model import Model
-from nearfield.rewrite.overlap import check_of
-from nearfield.rewrite.parts import Order, Parts, Transformation
-from nearfield.rewrite.patch import Patch, Refusal
-from nearfield.rewrite.pieces import Pieces
-from nearfield.rewrite.program import Barrier, Nest, Region
-from nearfield.rewrite.ranking import Costs, expected_gain, ranked, reason_of
-from nearfield.rewrite.regions import Reader, groups
+from nearfield.rewrite.patch import MissedOptimization, Patch
+from nearfield.rewrite.program import Nest, NotMovable, Region
+from nearfield.rewrite.ranking import Costs, expected_gain, rank_patches, reason_of
+from nearfield.rewrite.regions import Reader, split_exchanges
+from nearfield.rewrite.runtime_alias_check import alias_check_of
+from nearfield.rewrite.schedule import Order, Partition, Transformation
 from nearfield.rewrite.schedules import TRANSFORMATIONS
 from nearfield.rewrite.text import line_of
 from nearfield.rewrite.validate import Invalid, Validator
 
 CPLUSPLUS = (".cc", ".cpp", ".cxx", ".C", ".hpp")
-MOST_OPERATIONS = 1_000_000  # of isl on one region, about half a second
-ILLEGAL, STANDS = "it is not legal", "it stands as"  # why an order is not kept
-DEPTHS = (1, 2, 3)  # loops of a nest that may be split
+MAX_OPERATIONS = 1_000_000  # isl operations per region, about half a second
+ILLEGAL, STANDS = "it is not legal", "it stands as"  # reasons for rejecting an order
+DEPTHS = (1, 2, 3)  # loop levels of a nest that may be split
 
 
 @dataclass
 class Analysis:
-    """What was found in a file: legal variants, ranked best first within each region, and refusals by line."""
+    """The result for one file: legal variants, ranked best first within each region, and missed optimizations by
+    line."""
 
     path: Path
     patches: list[Patch] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
+    missed: list[MissedOptimization] = field(default_factory=list)
 
 
 def analyse(
@@ -61,23 +62,24 @@ def analyse(
     assume_noalias: Sequence[str] = (),
     costs: Costs | None = None,
     others: Others = (),
-    pieces: Pieces | None = None,
-    assume_alike: Sequence[str] = (),
+    pieces: ChunkSizes | None = None,
+    assume_uniform: Sequence[str] = (),
 ) -> Analysis:
-    """Returns the legal rewrites of a file, and why the rest stays as it is. `arguments` are those of the compiler
-    (-I, -D, -std), `only` are names of transformations, `costs` those of a profile, `others` are other files of the
-    program, whose functions are gone through. Messages are cut only if `pieces` say how; `assume_alike` are names that
-    have the same value on all ranks. Raises UsageError if the file cannot be parsed."""
+    """Returns the legal rewrites of a file, and a reason for each place that stays unchanged. `arguments` are compiler
+    options (-I, -D, -std), `only` are names of transformations, `costs` come from a profile, and `others` are the other
+    files of the program, whose functions are analysed as callees. Messages are split into chunks only if `pieces` gives
+    sizes; `assume_uniform` are names with the same value on all ranks. Raises UsageError if the file cannot be
+    parsed."""
     text = read(path)
-    with _no_collection():
+    with _garbage_collection_off():
         unit = parse(path, text, arguments)
-        analyser = Analyser(path, text, unit, only, assume_noalias, costs, others, pieces, assume_alike)
+        analyser = Analyser(path, text, unit, only, assume_noalias, costs, others, pieces, assume_uniform)
         return analyser.run(function)
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """Lets Python not look for garbage among a million nodes that are all in use, which takes half of the time."""
+def _garbage_collection_off() -> Iterator[None]:
+    """Disables garbage collection: scanning a million live nodes would take half of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -88,7 +90,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def read(path: Path) -> str:
-    """Returns a file with one character for each byte. Raises UsageError if it is not UTF-8, cannot be read, or is in
+    """Returns the text of a file, one character per byte. Raises UsageError if it cannot be read, is not UTF-8, or is
     Fortran."""
     check_language(path)
     try:
@@ -107,11 +109,12 @@ def plain(text: str) -> str:
 
 
 @contextmanager
-def limited() -> Iterator[Callable[[], bool]]:
-    """Limits what isl may compute in a block. Provides a function that tells afterwards whether it was too little."""
+def limit_operations() -> Iterator[Callable[[], bool]]:
+    """Limits the isl operations in a block. Yields a function that returns, after the block, whether the limit was
+    exceeded."""
     context = isl.DEFAULT_CONTEXT
     context.reset_operations()
-    context.set_max_operations(MOST_OPERATIONS)
+    context.set_max_operations(MAX_OPERATIONS)
     exceeded = False
     try:
         yield lambda: exceeded
@@ -126,7 +129,7 @@ def limited() -> Iterator[Callable[[], bool]]:
 
 @dataclass
 class Variant:
-    """A legal order of a region, written but not yet proved again."""
+    """A legal order of a region as source text that is not yet proved."""
 
     model: Model
     order: Order
@@ -135,7 +138,7 @@ class Variant:
     emitted: Emitted
     assumed: Assumed
     by_value: bool
-    instead: Variant | None = None  # to be taken if this one's text is not proved
+    fallback: Variant | None = None  # used if the proof of this variant's text fails
 
     @property
     def region(self) -> Region:
@@ -143,7 +146,7 @@ class Variant:
 
     @property
     def unchecked(self) -> list[str]:
-        """Returns the assumptions that the code does not check."""
+        """Returns the assumptions that the emitted code does not check."""
         return self.assumed.rows if self.emitted.check else self.assumed.sentences
 
 
@@ -158,84 +161,90 @@ class Analyser:
     assumed: Sequence[str]
     costs: Costs | None
     others: Others = ()
-    pieces: Pieces | None = None
-    alike: Sequence[str] = ()
-    inlines: bool = True  # functions of the file, where that lets their loops be split
+    pieces: ChunkSizes | None = None
+    uniform: Sequence[str] = ()
+    inlines: bool = True  # inlines functions of the file where that lets their loops be split
 
     def __post_init__(self) -> None:
         self.functions = Functions(self.unit, self.others)
         self._variants: dict[tuple[int, str], Variant] = {}
-        self._seen: set[tuple[int, ...]] = set()  # regions, by where they stand and how many loops each nest may split
-        self._counts: list[str] = []  # what is taken to be the same on all ranks where messages are cut
-        self._too_long: set[tuple[int, int]] = set()  # regions on which isl would take too long
-        self._names: dict[int, int] = {}  # numbers of regions, by where they start
-        self._refusals: dict[int, Refusal] = {}  # by line of the communication
+        self._tried_splits: set[tuple[int, ...]] = (
+            set()
+        )  # regions by offsets and by the number of splittable loops of each nest
+        self._uniform_names: list[str] = []  # names assumed uniform across ranks where messages are split into chunks
+        self._over_limit: set[tuple[int, int]] = set()  # regions that exceeded the isl limit
+        self._names: dict[int, int] = {}  # region numbers by start offset
+        self._missed: dict[int, MissedOptimization] = {}  # by the line of the communication
 
     def run(self, function: str | None) -> Analysis:
-        """Returns the analysis of one function or of all. Raises UsageError if the file has no such function."""
+        """Returns the analysis of one function, or of all. Raises UsageError if the file has no such function."""
         nodes = [node for node in self.unit.functions if function in (None, node.name)]
         if function is not None and not nodes:
             raise UsageError(f"{self.path} defines no function {function}")
         for node in nodes:
             if self._communicates(self.functions.of(node), set()):
                 self._function(node)
-        bodies = self._with_bodies(nodes) if self.inlines else []
-        patches = [*self._proved(), *bodies]
+        bodies = self._inline_bodies(nodes) if self.inlines else []
+        patches = [*self._prove(), *bodies]
         changed = [patch.lines for patch in patches]
-        refusals = [
-            refusal
-            for line, refusal in sorted({one.line: one for one in reversed(list(self._refusals.values()))}.items())
+        missed = [
+            missed
+            for line, missed in sorted({one.line: one for one in reversed(list(self._missed.values()))}.items())
             if not any(first <= line <= last for first, last in changed)
         ]
-        if not patches and not refusals:
-            refusals = list(self._elsewhere(nodes)) or [self._nothing(nodes)]
-        return Analysis(self.path, ranked(patches), refusals)
+        if not patches and not missed:
+            missed = list(self._unknown_callees(nodes)) or [self._explain_nothing_found(nodes)]
+        return Analysis(self.path, rank_patches(patches), missed)
 
-    def _with_bodies(self, nodes: Sequence[Node]) -> list[Patch]:
-        """Returns patches for blocks that have none, with bodies of functions in place of their calls."""
+    def _inline_bodies(self, nodes: Sequence[Node]) -> list[Patch]:
+        """Returns patches that inline callees, for blocks that have no patch otherwise."""
         found: list[Patch] = []
         starts = {start for start, _ in self._variants}
         for node in nodes:
-            callees = Callees(self.unit, self.functions, self.functions.of(node), self._again)
+            callees = Callees(self.unit, self.functions, self.functions.of(node), self._analyse_inlined)
             for block in callees.blocks():
                 if not starts & {child.offset for child in block.children}:
                     found += callees.patches(block, plain(self.text))
-            for line, reason in callees.refusals:
-                known = next((one for one in self._refusals.values() if one.line == line), None)
-                told = f"{known.reason}; {reason}" if known is not None else reason
-                key = next((key for key, one in self._refusals.items() if one is known), line)
-                self._refusals[key] = Refusal(line, told, node.name, known.assumption if known is not None else "")
+            for line, reason in callees.missed:
+                known = next((one for one in self._missed.values() if one.line == line), None)
+                problem = f"{known.reason}; {reason}" if known is not None else reason
+                key = next((key for key, one in self._missed.items() if one is known), line)
+                self._missed[key] = MissedOptimization(
+                    line, problem, node.name, known.assumption if known is not None else ""
+                )
         return found
 
-    def _again(self, text: str, unit: Unit, function: str) -> Analysis:
-        """Returns the analysis of a function of another text, in which bodies stand in place of calls."""
+    def _analyse_inlined(self, text: str, unit: Unit, function: str) -> Analysis:
+        """Returns the analysis of a function in a text with inlined callees."""
         return replace(self, text=text, unit=unit, inlines=False).run(function)
 
-    def _nothing(self, nodes: Sequence[Node]) -> Refusal:
-        """Returns why there is nothing to move in a file in which nothing else was found."""
+    def _explain_nothing_found(self, nodes: Sequence[Node]) -> MissedOptimization:
+        """Returns the reason why a file with no other result has nothing to move."""
         calls = [(node, call) for node in nodes for call in self.functions.of(node).calls]
         sent = [(node, call) for node, call in calls if self.functions.messages(call)]
         if sent:
-            return Refusal(sent[0][1].line, "no loop stands in one block with its messages", sent[0][0].name)
+            return MissedOptimization(sent[0][1].line, "no loop stands in one block with its messages", sent[0][0].name)
         names = dict.fromkeys(call.name for _, call in calls if call.name.startswith(("MPI_", "PMPI_")))
         if not names:
-            return Refusal(1, "no function of this file calls MPI")
+            return MissedOptimization(1, "no function of this file calls MPI")
         node, call = next(one for one in calls if one[1].name in names)
         shown = ", ".join(list(names)[:4]) + (" and others" if len(names) > 4 else "")
-        return Refusal(call.line, f"of MPI it calls {shown}, but it has no messages between two ranks", node.name)
+        return MissedOptimization(
+            call.line, f"of MPI it calls {shown}, but it has no messages between two ranks", node.name
+        )
 
-    def _elsewhere(self, nodes: Sequence[Node]) -> Iterator[Refusal]:
-        """Yields a refusal for each function that is not known and may communicate."""
-        told: set[str] = set()
+    def _unknown_callees(self, nodes: Sequence[Node]) -> Iterator[MissedOptimization]:
+        """Yields a missed optimization for each unknown function that may communicate."""
+        problem: set[str] = set()
         for node in nodes:
             for call in self.functions.of(node).calls:
                 callee = call.callee()
                 library = callee is None or callee.cursor.location.is_in_system_header or "MPI_" in call.name
-                if library or call.name in told or self.functions.definition(call) is not None:
+                if library or call.name in problem or self.functions.definition(call) is not None:
                     continue
                 if not any(one.type.kind == TypeKind.POINTER for one in call.children[1:]):
                     continue
-                told.add(call.name)
+                problem.add(call.name)
                 reason = unknown_call(call)
                 made = callee.cursor.get_definition() if callee is not None else None
                 if made is not None and made.location.file and made.location.file.name == self.unit.path:
@@ -245,7 +254,7 @@ class Analyser:
                         f"{call.name} is defined in another file, so what it sends and receives is not known "
                         "(--extra-source FILE or --compile-commands FOLDER tells where it is)"
                     )
-                yield Refusal(call.line, reason, node.name)
+                yield MissedOptimization(call.line, reason, node.name)
 
     def _communicates(self, function: Function, seen: set[str]) -> bool:
         seen.add(function.name)
@@ -268,10 +277,10 @@ class Analyser:
                 for region in reader.regions():
                     constants = constants or any(symbol.value is not None for symbol in region.symbols.values())
                     has_more = has_more or any(_has_loops_inside(nest) for nest in region.nests)
-                    for one in groups(region):
+                    for one in split_exchanges(region):
                         self._region(one, by_value)
-                for refusal in reader.refusals:
-                    self._refusals.setdefault(refusal.line, refusal)
+                for missed in reader.missed:
+                    self._missed.setdefault(missed.line, missed)
                 if not has_more:
                     break
             if len(self._variants) > before or not constants:
@@ -280,75 +289,87 @@ class Analyser:
     def _region(self, region: Region, by_value: bool) -> None:
         try:
             assumed = self._aliases.check(region)
-        except Barrier as barrier:
-            self._refuse(region, barrier.reason, barrier.line, _apart(barrier.assumption))
+        except NotMovable as barrier:
+            self._record_missed(region, barrier.reason, barrier.line, _noalias_option(barrier.assumption))
             return
         seen = (region.start, region.end, by_value, *(len(nest.loops) for nest in region.nests))
-        if (region.start, region.end) in self._too_long or seen in self._seen or self._complete(region):
+        if (
+            (region.start, region.end) in self._over_limit
+            or seen in self._tried_splits
+            or self._has_all_variants(region)
+        ):
             return
-        self._seen.add(seen)
-        wanted = self._wanted()
-        cutting = [one for one in wanted if one.cuts]
-        if len(cutting) < len(wanted):
-            with limited() as spent:
-                self._reorder(region, [one for one in wanted if not one.cuts], assumed, by_value)
+        self._tried_splits.add(seen)
+        wanted = self._wanted_transformations()
+        chunking = [one for one in wanted if one.chunks_messages]
+        if len(chunking) < len(wanted):
+            with limit_operations() as spent:
+                self._reorder(region, [one for one in wanted if not one.chunks_messages], assumed, by_value)
             if spent():
-                self._too_long.add((region.start, region.end))
-                known = joined(region)
+                self._over_limit.add((region.start, region.end))
+                known = describe_shared_array(region)
                 reason = f"its loops and messages are too many to decide in time{known and '; '}{known}"
-                self._refuse(region, reason, region.line)
+                self._record_missed(region, reason, region.line)
                 return
-        if cutting and self.pieces:
-            with limited() as spent:
-                self._cut(region, cutting, self.pieces, assumed, by_value)
+        if chunking and self.pieces:
+            with limit_operations() as spent:
+                self._chunk(region, chunking, self.pieces, assumed, by_value)
             if spent():
-                self._refuse(region, "its messages are not cut: its loops are too many to decide in time", region.line)
+                self._record_missed(
+                    region, "its messages are not cut: its loops are too many to decide in time", region.line
+                )
 
-    def _wanted(self) -> list[Transformation]:
+    def _wanted_transformations(self) -> list[Transformation]:
         return [one for one in TRANSFORMATIONS if self.only is None or one.name in self.only]
 
-    def _complete(self, region: Region) -> bool:
-        """Returns whether there is a variant of every kind already, which no other split of its loops could better."""
+    def _has_all_variants(self, region: Region) -> bool:
+        """Returns whether every kind has a variant that no other loop split can improve."""
         deepest = max((len(nest.loops) for nest in region.nests), default=0)
-        made = [self._variants.get((region.start, one.name)) for one in self._wanted() if self.pieces or not one.cuts]
+        made = [
+            self._variants.get((region.start, one.name))
+            for one in self._wanted_transformations()
+            if self.pieces or not one.chunks_messages
+        ]
         return all(one is not None and (one.order.reverse == 0 or one.order.reverse >= deepest) for one in made)
 
-    def _cut(
-        self, region: Region, wanted: Sequence[Transformation], pieces: Pieces, assumed: Assumed, by_value: bool
+    def _chunk(
+        self, region: Region, wanted: Sequence[Transformation], pieces: ChunkSizes, assumed: Assumed, by_value: bool
     ) -> None:
-        """Keeps all legal orders of a region whose messages are cut."""
+        """Records all legal orders of a region with its messages split into chunks."""
         at = self._requests(region).replace("requests", "at")
         try:
-            region, self._counts = Cutting(self.unit, self.functions, pieces, self.alike).region(region, at)
-        except Barrier as why:
-            self._refuse(region, f"its messages are not cut: {why.reason}", why.line, _alike(why.assumption))
+            region, self._uniform_names = Chunker(self.unit, self.functions, pieces, self.uniform).region(region, at)
+        except NotMovable as why:
+            self._record_missed(
+                region, f"its messages are not cut: {why.reason}", why.line, _uniform_option(why.assumption)
+            )
             return
         self._reorder(region, wanted, assumed, by_value)
 
     def _reorder(self, region: Region, wanted: Sequence[Transformation], assumed: Assumed, by_value: bool) -> None:
-        """Keeps all legal orders of a region."""
+        """Records all legal orders of a region."""
         model = Model(region)
-        parts = Parts(model)
+        partition = Partition(model)
         emitter = Emitter(self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region))
         found, tried, why = False, None, ""
         for transformation in wanted:
-            for order in transformation.orders(parts):
-                told = self._order(model, emitter, transformation, order, assumed, by_value)
-                found = found or not told
-                tried = tried or (order if told == ILLEGAL else None)
-                why = told if why in ("", ILLEGAL) else why
-                if told.startswith(STANDS):  # the region's own order is the best one; lesser ones are worse
+            for order in transformation.orders(partition):
+                problem = self._try_order(model, emitter, transformation, order, assumed, by_value)
+                found = found or not problem
+                tried = tried or (order if problem == ILLEGAL else None)
+                why = problem if why in ("", ILLEGAL) else why
+                if problem.startswith(STANDS):  # the original order is the best one; the following ones are worse
                     break
         if found:
             return
         if why and why != ILLEGAL:
-            self._refuse(region, why, region.line)
-        elif model.cut:
-            self._refuse(region, "its loops cannot be taken apart by the pieces of its messages", region.line)
-        elif region.line not in self._refusals:  # with fewer loops, a reason was found before
-            self._refuse(region, *reason_of_order(model, parts, tried))
+            self._record_missed(region, why, region.line)
+        elif model.chunked_calls:
+            self._record_missed(region, "its loops cannot be taken apart by the pieces of its messages", region.line)
+        elif region.line not in self._missed:  # a smaller depth may have recorded a reason
+            self._record_missed(region, *reason_of_order(model, partition, tried))
 
-    def _order(
+    def _try_order(
         self,
         model: Model,
         emitter: Emitter,
@@ -357,24 +378,24 @@ class Analyser:
         assumed: Assumed,
         by_value: bool,
     ) -> str:
-        """Keeps the order if it is legal and new, or reverses more loops. Returns why it is not kept, or '' if it is or
-        another of its kind."""
+        """Records the order if it is legal and new, or reverses more loops. Returns the reason if it is rejected; '' if
+        this order or another one of its kind is recorded."""
         key = (model.region.start, transformation.name)
         if key in self._variants and self._variants[key].order.reverse >= order.reverse:
             return ""
         guard = guard_of(model, order)
         if guard is None:
             return ILLEGAL
-        if model.cut:
-            names = deciding(model, guard)
-            if missing := [name for name in names if name not in self.alike]:
+        if model.chunked_calls:
+            names = deciding_variables(model, guard)
+            if missing := [name for name in names if name not in self.uniform]:
                 reason = f"whether messages are cut depends on {' and '.join(missing)}, which may differ between ranks"
-                self._refuse(model.region, reason, model.region.line, _alike(",".join(missing)))
+                self._record_missed(model.region, reason, model.region.line, _uniform_option(",".join(missing)))
                 return reason
-            told = sentence(list(dict.fromkeys([*self._counts, *names])))
-            assumed = replace(assumed, rows=[*assumed.rows, *([told] if told else [])])
+            problem = assumption_text(list(dict.fromkeys([*self._uniform_names, *names])))
+            assumed = replace(assumed, rows=[*assumed.rows, *([problem] if problem else [])])
         try:
-            emitted = emitter.emit(order, guard, "" if model.cut else _check(model, assumed))
+            emitted = emitter.emit(order, guard, "" if model.chunked_calls else _alias_check(model, assumed))
         except NotWritten as why:
             return f"{transformation.name} is legal but cannot be written: {why}"
         same = [one.emitted.text for (start, _), one in self._variants.items() if start == model.region.start]
@@ -388,7 +409,7 @@ class Analyser:
         return ""
 
     def _requests(self, region: Region) -> str:
-        """Returns a name for the region's requests that no other region and nothing in the file has."""
+        """Returns a name for the region's requests that is unique in the file."""
         number = self._names.setdefault(region.start, len(self._names) + 1)
         while True:
             name = f"nearfield_requests{number if number > 1 else ''}"
@@ -396,34 +417,36 @@ class Analyser:
                 return name
             number += 100
 
-    def _refuse(self, region: Region, reason: str, line: int, assumption: str = "") -> None:
-        self._refusals.setdefault(region.line, Refusal(line, reason, region.function, assumption))
+    def _record_missed(self, region: Region, reason: str, line: int, assumption: str = "") -> None:
+        self._missed.setdefault(region.line, MissedOptimization(line, reason, region.function, assumption))
 
     # ---- the second proof
 
-    def _proved(self) -> Iterator[Patch]:
-        """Yields the patches whose text is proved again. To save time one text has a variant of each function, since
-        functions do not depend on one another's statements."""
+    def _prove(self) -> Iterator[Patch]:
+        """Yields the patches whose text is proved. Each text to be proved has one variant per function, which saves
+        time and is safe because functions are independent of each other's statements."""
         waiting = list(self._variants.values())
         while waiting:
             chosen = {one.region.function: one for one in reversed(waiting)}
             together = [one for one in waiting if chosen[one.region.function] is one]
             waiting = [one for one in waiting if chosen[one.region.function] is not one]
-            for variant, reason in self._proved_together(together):
+            for variant, reason in self._prove_together(together):
                 if not reason:
                     yield self._patch(variant)
-                elif variant.instead is not None:
-                    waiting.append(variant.instead)
+                elif variant.fallback is not None:
+                    waiting.append(variant.fallback)
                 else:
-                    self._refuse(variant.region, f"the new code could not be proved: {reason}", variant.region.line)
+                    self._record_missed(
+                        variant.region, f"the new code could not be proved: {reason}", variant.region.line
+                    )
 
-    def _proved_together(self, variants: Sequence[Variant]) -> Iterator[tuple[Variant, str]]:
-        """Yields why each of several variants, which stand in one text, is not proved; '' if it is."""
-        text, places = self._with(variants)
+    def _prove_together(self, variants: Sequence[Variant]) -> Iterator[tuple[Variant, str]]:
+        """Yields each variant of one text with the reason why its proof fails; '' if it succeeds."""
+        text, places = self._insert(variants)
         self.unit = self.unit.reread(text)
-        if self.unit.problem and len(variants) > 1:  # of one of them
+        if self.unit.problem and len(variants) > 1:  # one of the variants does not compile
             for one in variants:
-                yield from self._proved_together([one])
+                yield from self._prove_together([one])
             return
         for variant, (start, end) in zip(variants, places, strict=True):
             validator = Validator(variant.model, self.text, variant.emitted, variant.guard, by_value=variant.by_value)
@@ -434,20 +457,20 @@ class Analyser:
             else:
                 yield variant, ""
 
-    def _with(self, variants: Sequence[Variant]) -> tuple[str, list[tuple[int, int]]]:
-        """Returns the file with variants, which must not overlap, and between which offsets the code of each stands."""
+    def _insert(self, variants: Sequence[Variant]) -> tuple[str, list[tuple[int, int]]]:
+        """Returns the file with the variants, which must not overlap, and the start and end offset of each."""
         pieces, length, at, places = [], 0, 0, {}
         for one in sorted(variants, key=lambda one: one.region.start):
             start, end = span_of(one.region)
-            pieces += [self.text[at:start], text := self._written(one)]
+            pieces += [self.text[at:start], text := self._variant_text(one)]
             length, at = length + (start - at) + len(text), end
             places[id(one)] = (length - len(one.emitted.text), length)
         return "".join([*pieces, self.text[at:]]), [places[id(one)] for one in variants]
 
-    def _written(self, variant: Variant) -> str:
-        """Returns the code of a variant, with a comment that has its assumptions."""
+    def _variant_text(self, variant: Variant) -> str:
+        """Returns the code of a variant, with a comment that states its assumptions."""
         text, start = variant.emitted.text, span_of(variant.region)[0]
-        return self._assuming(variant, text, start) if variant.unchecked else text
+        return self._with_assumption_comment(variant, text, start) if variant.unchecked else text
 
     def _patch(self, variant: Variant) -> Patch:
         region = variant.region
@@ -463,47 +486,48 @@ class Analyser:
                 f"{variant.emitted.guard}, which {'the compiler' if variant.emitted.asserted else 'the code'} checks"
             )
         return Patch(
-            self.path, plain(self.text), plain(self._with([variant])[0]), region.function, variant.transformation.name,
+            self.path, plain(self.text), plain(self._insert([variant])[0]), region.function,
+            variant.transformation.name,
             reason_of(variant.transformation, variant.order, region),
             (line_of(self.text, start), line_of(self.text, end)), assumptions,
             expected_gain(variant.transformation.name, region, self.costs), variant.order.words,
         )  # fmt: skip
 
-    def _assuming(self, variant: Variant, text: str, start: int) -> str:
+    def _with_assumption_comment(self, variant: Variant, text: str, start: int) -> str:
         line = self.text.rfind("\n", 0, start) + 1
         indent = self.text[line:start] if not self.text[line:start].strip() else ""
-        told = "; ".join(variant.unchecked)
-        return f"/* This order of loops and messages needs that {told}. */\n{indent}{text}"
+        problem = "; ".join(variant.unchecked)
+        return f"/* This order of loops and messages needs that {problem}. */\n{indent}{text}"
 
 
 def _has_loops_inside(nest: Nest) -> bool:
-    """Returns whether a nest may have more loops than those that may be split."""
+    """Returns whether a nest may have further loops below the splittable ones."""
     return bool(nest.loops) and any(access.loops for access in nest.accesses)
 
 
 def _moves_nothing(emitted: Emitted, region: Region, original: str) -> bool:
-    """Returns whether the new text has the old words, and at most statements without arrays stand elsewhere."""
+    """Returns whether the new text has the same words, and at most statements without arrays moved."""
     numbers = [piece if isinstance(piece, int) else piece.call for piece in emitted.pieces]
     kept = [n for n in numbers if n in region.with_arrays]
     return sorted(emitted.text.split()) == sorted(original.split()) and kept == sorted(kept)
 
 
-def _check(model: Model, assumed: Assumed) -> str:
-    """Returns the check that assumed pairs do not overlap; '' if none is needed, or none can be written."""
+def _alias_check(model: Model, assumed: Assumed) -> str:
+    """Returns the run-time check that the assumed pairs do not overlap; '' if it is not needed or cannot be written."""
     try:
-        return check_of(model, assumed.pairs)
+        return alias_check_of(model, assumed.pairs)
     except NotWritten:
         return ""
 
 
-def _apart(names: str) -> str:
+def _noalias_option(names: str) -> str:
     return f"--assume-noalias {names}" if names else ""
 
 
-def _alike(names: str) -> str:
+def _uniform_option(names: str) -> str:
     return f"--assume-uniform {names}" if names else ""
 
 
 def span_of(region: Region) -> tuple[int, int]:
-    """Returns the offsets between which a region's text is replaced."""
+    """Returns the offsets of the text of a region that is replaced."""
     return region.items[0].start, region.end

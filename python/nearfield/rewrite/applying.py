@@ -1,4 +1,4 @@
-"""Applies patches: the best one of each region, together, to one text."""
+"""Applies the best patch of each region to one text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nearfield.rewrite.patch import Patch
 
 
 def best(patches: Sequence[Patch]) -> list[Patch]:
-    """Returns the first patch of each region; of regions that overlap, the first one. Patches are in ranked order."""
+    """Returns the first patch of each region; of overlapping regions, only the first one. Patches must be ranked."""
     chosen: list[Patch] = []
     for patch in patches:
         first, last = patch.lines
@@ -17,7 +17,7 @@ def best(patches: Sequence[Patch]) -> list[Patch]:
     return chosen
 
 
-def applied(patches: Sequence[Patch]) -> str:
+def apply_patches(patches: Sequence[Patch]) -> str:
     """Returns the file with all patches, which must not overlap."""
     text = patches[0].original
     for patch in sorted(patches, key=lambda one: one.lines, reverse=True):
@@ -29,7 +29,7 @@ def applied(patches: Sequence[Patch]) -> str:
 
 
 def _common(one: str, other: str) -> int:
-    """Returns how many characters two texts begin with alike."""
+    """Returns the length of the common prefix of two texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,5 +1,5 @@
-"""Gives each array its dimensions: flat indices such as i * n + j become rows and columns, with what has to hold so
-that no index leaves its row."""
+"""Delinearizes arrays: flat indices such as i * n + j become row and column, with the conditions under which no index
+leaves its row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Shape:
     """The dimensions of an array: `strides` of all but the innermost if it is flat, `sizes` of all but the first."""
 
     strides: tuple[Monomial, ...]  # largest first
-    sizes: tuple[Poly | None, ...]  # None: rows are apart, however long they are
+    sizes: tuple[Poly | None, ...]  # None: rows do not overlap, whatever their length
 
     @property
     def rank(self) -> int:
@@ -23,7 +23,7 @@ class Shape:
 
 
 def shape_of(accesses: Sequence[Access], symbols: dict[str, Symbol]) -> Shape | None:
-    """Returns the shape in which all accesses to one base can be written; None if there is none."""
+    """Returns the common shape of all accesses to a base; None if there is none."""
     base = accesses[0].base
     inner = base.sizes[1:]
     if inner and all(size is not None for size in inner):
@@ -49,8 +49,8 @@ def shape_of(accesses: Sequence[Access], symbols: dict[str, Symbol]) -> Shape | 
     return Shape(tuple(ordered), tuple(sizes))
 
 
-def shaped(access: Access, shape: Shape) -> Access:
-    """Returns the access with one index for each dimension of the shape."""
+def with_shape(access: Access, shape: Shape) -> Access:
+    """Returns the access with one index per dimension of the shape."""
     if shape.strides and len(access.index) == 1:
         access = _split_message(access, shape)
         return replace(access, index=_by_strides(access.index[-1], shape))
@@ -111,7 +111,7 @@ def _plus(index: Poly | None, loop: Loop) -> Poly | None:
 
 
 def _quotient(count: Poly, size: Poly) -> Poly | None:
-    """Returns count / size if it surely is whole."""
+    """Returns count / size if the division is known to be exact."""
     if size.constant:
         whole = all(factor % size.constant == 0 for factor in count.terms.values())
         return Poly({m: factor // size.constant for m, factor in count.terms.items()}) if whole else None
@@ -122,7 +122,7 @@ def _quotient(count: Poly, size: Poly) -> Poly | None:
 
 
 def _carried(index: tuple[Poly | None, ...], shape: Shape) -> tuple[Poly | None, ...]:
-    """Returns indices in which what surely counts rows is no longer counted in columns."""
+    """Returns the indices with whole rows carried from the column index into the row index."""
     made = list(index)
     for place in range(len(made) - 1, 0, -1):
         column, row, size = made[place], made[place - 1], shape.sizes[place - 1]
@@ -141,4 +141,4 @@ def _carried(index: tuple[Poly | None, ...], shape: Shape) -> tuple[Poly | None,
     return tuple(made)
 
 
-__all__ = ["ZERO", "Shape", "shape_of", "shaped"]
+__all__ = ["ZERO", "Shape", "shape_of", "with_shape"]

@@ -1,9 +1,9 @@
-"""Finds blocking calls that may be begun where they stand and completed later: an MPI_Send, MPI_Recv or MPI_Sendrecv
-that is a statement, or several of them in the branches of an `if`.
+"""Finds blocking calls that can be replaced by a nonblocking call and a later completion: an MPI_Send, MPI_Recv or
+MPI_Sendrecv that is a statement, or several of them in the branches of an `if`.
 
-What an `if` tests, and what else stands in it, is then executed while messages are under way. So nothing of it may need
-what an earlier call of the statement receives, or write what one sends: `Blocking.accesses` tells which accesses of the
-statement are a call's own, and the model compares them."""
+The test of an `if`, and the other statements in it, are then executed while messages are in flight. So they must not
+read what an earlier call of the statement receives, nor write what it sends. `Blocking.accesses` identifies the
+accesses of each call, and the model checks them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TAKE_STATUS = (*STATUSES, "MPI_Wait", "MPI_Sendrecv_replace")
 
 
 def blocking_calls(statement: Node, sends: Callable[[Node], bool]) -> list[tuple[Node, bool]] | None:
-    """Returns a statement's blocking calls, and whether each stands in a block; None if other communication is in it,
-    or if one of them is not a statement of its own, or in a loop. `sends` tells whether a call communicates."""
+    """Returns the blocking calls of a statement, each with whether it is in a block; None if the statement has other
+    communication, or if a call is part of an expression or in a loop. `sends` returns whether a call communicates."""
     if statement.bare.kind == Kind.CALL_EXPR and statement.bare.name in NONBLOCKING:
         return [(statement, True)]
     found: list[tuple[Node, bool]] = []
@@ -39,7 +39,7 @@ def blocking_calls(statement: Node, sends: Callable[[Node], bool]) -> list[tuple
 
 
 def _parts(statement: Node, *, listed: bool) -> Iterator[tuple[Node, bool]]:
-    """Yields what blocks and branches consist of, and whether it stands in a block."""
+    """Yields the statements in blocks and branches, and whether each is in a block."""
     if statement.kind == Kind.COMPOUND_STMT:
         for child in statement.children:
             yield from _parts(child, listed=True)
@@ -53,8 +53,8 @@ def _parts(statement: Node, *, listed: bool) -> Iterator[tuple[Node, bool]]:
 
 
 def is_unread(status: Node, function: Function) -> bool:
-    """Returns whether nothing reads a status that a call fills: it is ignored, or a local variable that is only given
-    to calls which fill it."""
+    """Returns whether nothing reads the status that a call fills: it is ignored, or it is a local variable that is only
+    passed to calls that fill it."""
     node = status.bare
     if "IGNORE" in words_of(status):
         return True
@@ -65,7 +65,7 @@ def is_unread(status: Node, function: Function) -> bool:
 
 
 def _is_filled(use: Node, function: Function) -> bool:
-    """Returns whether a variable is named only to give its address to a call that fills it."""
+    """Returns whether a use of a variable only passes its address to a call that fills it."""
     for above in function.ancestors(use):
         if above.kind == Kind.CALL_EXPR:
             return above.name in _TAKE_STATUS
@@ -75,7 +75,7 @@ def _is_filled(use: Node, function: Function) -> bool:
 
 
 def unsplit(call: Node, function: Function) -> str:
-    """Returns why a blocking call may not be completed later than it is begun; '' if it may."""
+    """Returns why a blocking call cannot be completed later than it begins; '' if it can."""
     arguments = [Node(argument, call.unit) for argument in call.cursor.get_arguments()]
     if call.name in STATUSES and not is_unread(arguments[STATUSES[call.name]], function):
         return "the status of a message is kept, which a split exchange would not have"
@@ -85,8 +85,8 @@ def unsplit(call: Node, function: Function) -> str:
 
 
 def _is_any(source: Node, function: Function) -> bool:
-    """Returns whether a receive may take a message of any rank: it says so, or is given a variable, and the file gives
-    MPI_ANY_SOURCE to more than calls of MPI."""
+    """Returns whether a receive may match any rank: its source is MPI_ANY_SOURCE, or a variable in a file that uses
+    MPI_ANY_SOURCE outside of MPI calls."""
     if "MPI_ANY_SOURCE" in words_of(source):
         return True
     named = [node.declaration for node in source.walk() if node.kind == Kind.DECL_REF_EXPR and node.declaration]
@@ -97,5 +97,5 @@ def _is_any(source: Node, function: Function) -> bool:
 
 @functools.lru_cache(maxsize=4)
 def _is_kept_any(text: str) -> bool:
-    """Returns whether MPI_ANY_SOURCE stands elsewhere than as an argument of a call of MPI, whose name is written."""
+    """Returns whether MPI_ANY_SOURCE is used other than as an argument of an MPI call."""
     return re.search(r"\bMPI_ANY_SOURCE\b", _TO_MPI.sub("", _COMMENT.sub(" ", text))) is not None

@@ -1,4 +1,4 @@
-"""A program with one file that may be rewritten: how it is compiled, linked and run."""
+"""Compiles, links and describes runs of a program with one file that may be rewritten."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class CompileError(MpiError):
 
 @dataclass(frozen=True)
 class Program:
-    """A program: its file `source`, the compiler's `arguments` for it, which are taken as from `directory`, and what
-    else is linked (sources, objects, libraries). Each of `runs` is the arguments of one run; a run gets a copy of
-    `folder` as its working folder, else an empty one."""
+    """A program: its file `source`, the compiler `arguments` for it, relative to `directory`, and what is `linked`
+    (other sources, objects, libraries). `runs` are the arguments of each run. A run starts in a copy of `folder`, or in
+    an empty folder."""
 
     source: Path
     arguments: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Program:
 
 
 def c_wrapper(inst: Installation) -> Path:
-    """Returns the MPI's wrapper of the C compiler, which lies beside that of the C++ compiler."""
+    """Returns the MPI's C compiler wrapper, which is in the folder of the C++ wrapper."""
     for cxx in ("mpicxx", "mpic++", "mpiCC"):
         wrapper = inst.compiler.with_name(inst.compiler.name.replace(cxx, "mpicc"))
         if wrapper != inst.compiler and wrapper.exists():
@@ -51,14 +51,14 @@ def c_wrapper(inst: Installation) -> Path:
 
 
 def include_folders(inst: Installation) -> list[str]:
-    """Returns where the MPI's headers are, for a parser that is not started by its wrapper."""
+    """Returns the MPI's include folders, for a parser that does not run the wrapper."""
     shown = [word.removeprefix("-I") for word in shlex.split(inst.show) if word.startswith("-I")]
     return shown or [str(inst.root / "include")]
 
 
 def flags_of(program: Program, *, keep_optimisation: bool) -> list[str]:
-    """Returns the compiler's flags without those that say what to write. `keep_optimisation` keeps -O and the flags
-    that allow other roundings."""
+    """Returns the compiler flags without outputs and stages. With `keep_optimisation`, -O and flags that change
+    rounding are kept."""
     kept: list[str] = []
     arguments = iter(program.arguments)
     for argument in arguments:
@@ -76,37 +76,37 @@ def flags_of(program: Program, *, keep_optimisation: bool) -> list[str]:
 def build(
     program: Program, inst: Installation, text: str, folder: Path, flags: Sequence[str], more: Sequence[str] = ()
 ) -> Path:
-    """Compiles the program with `text` in place of its file, and returns the executable, `folder`/program. Headers
-    beside the file are found, and __FILE__ is its name. `more` is linked, too. Raises CompileError."""
+    """Compiles the program with `text` in place of its file, and returns the executable, `folder`/program. Headers in
+    the file's folder are found, and __FILE__ expands to its name. `more` is linked as well. Raises CompileError."""
     folder.mkdir(parents=True, exist_ok=True)
     copy = folder / program.source.name
     copy.write_text(text, encoding="utf-8", errors="surrogateescape")
-    beside = ["-iquote", str(program.source.resolve().parent), f"-ffile-prefix-map={folder}/="]
+    source_flags = ["-iquote", str(program.source.resolve().parent), f"-ffile-prefix-map={folder}/="]
     compiler = str(c_wrapper(inst) if program.is_c else inst.compiler)
     executable = folder / "program"
-    own = [*flags, *beside, "-w", str(copy), *program.linked, *more, "-lm", "-o", str(executable)]
+    own = [*flags, *source_flags, "-w", str(copy), *program.linked, *more, "-lm", "-o", str(executable)]
     try:
-        compiled([compiler, *own], program.directory, inst)
+        run_compiler([compiler, *own], program.directory, inst)
     except CompileError as error:
         raise CompileError(error.message.replace(f"{folder}/", "")) from None
     return executable
 
 
 def objects(program: Program, inst: Installation, folder: Path, flags: Sequence[str]) -> list[str]:
-    """Returns what the program links, with an object in the folder for each source. Raises CompileError."""
+    """Returns the linker inputs; each source is compiled to an object in the folder. Raises CompileError."""
     folder.mkdir(parents=True, exist_ok=True)
     compiler = str(c_wrapper(inst) if program.is_c else inst.compiler)
     made = []
     for number, linked in enumerate(program.linked):
         if Path(linked).suffix in SOURCES:
             target = str(folder / f"{number}.o")
-            compiled([compiler, *flags, "-w", "-c", linked, "-o", target], program.directory, inst)
+            run_compiler([compiler, *flags, "-w", "-c", linked, "-o", target], program.directory, inst)
             linked = target
         made.append(linked)
     return made
 
 
-def compiled(command: list[str], directory: Path, inst: Installation) -> None:
+def run_compiler(command: list[str], directory: Path, inst: Installation) -> None:
     """Runs a compiler. Raises CompileError with its first error."""
     try:
         done = subprocess.run(

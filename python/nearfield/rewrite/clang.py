@@ -1,9 +1,9 @@
-"""Reads C and C++ by libclang. What its Python interface lacks or gets wrong is dealt with here and nowhere else:
+"""Reads C and C++ with libclang. Workarounds for its Python interface are in this file only:
 
-- kinds of operators and values of constants come through ctypes;
-- extents of what macros expand to are not reliable, so names of constants come from the macros' definitions, and ends
-  of statements from the text (`text.py`);
-- the wheel has no headers of a compiler's own, so those of the machine's gcc are used."""
+- operator kinds and constant values come through ctypes;
+- extents inside macros are not reliable, so constants are named from macro definitions, and statement ends come from
+  the text (`text.py`);
+- the wheel has no compiler headers, so those of the machine's gcc are used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nearfield.rewrite.text import statement_end
 
 __all__ = ["Kind", "Node", "TypeKind", "Unit", "parse"]
 
-_OPTIONS = 0x1 | 0x4 | 0x100  # record macros, and keep the preamble, from the first parse on
+_OPTIONS = 0x1 | 0x4 | 0x100  # record macros, and keep the preamble from the first parse
 _BINARY = (
     "", ".*", "->*", "*", "/", "%", "+", "-", "<<", ">>", "<=>", "<", ">", "<=", ">=", "==", "!=", "&", "^", "|", "&&",
     "||", "=", "*=", "/=", "%=", "+=", "-=", "<<=", ">>=", "&=", "^=", "|=", ",",
@@ -45,7 +45,7 @@ def _library() -> Any:
         function = getattr(library, name)
         function.argtypes, function.restype = [cindex.Cursor], ctypes.c_int
     library.clang_Cursor_Evaluate.argtypes = [cindex.Cursor]
-    library.clang_Cursor_Evaluate.restype = ctypes.c_void_p  # an int would lose half of the pointer
+    library.clang_Cursor_Evaluate.restype = ctypes.c_void_p  # an int would truncate the pointer
     for name, result in (
         ("clang_EvalResult_getKind", ctypes.c_int),
         ("clang_EvalResult_getAsLongLong", ctypes.c_longlong),
@@ -64,20 +64,20 @@ def _kind(number: int) -> Any:
 @cindex.callbacks["cursor_visit"]  # type: ignore[untyped-decorator]
 def _visit(child: Any, parent: Any, found: list[Any]) -> int:
     found.append(child)
-    return 1  # which goes on with the next child
+    return 1  # continue with the next child
 
 
 def _children(cursor: Any) -> list[Any]:
-    """Returns what cursor.get_children() does, in half of its time."""
+    """Returns the same as cursor.get_children() in half of the time."""
     found: list[Any] = []
     _library().clang_visitChildren(cursor, _visit, found)
     for child in found:
-        child._tu = cursor._tu  # which must not end before the child does
+        child._tu = cursor._tu  # keeps the translation unit alive as long as the child
     return found
 
 
 def _file_of(cursor: Any) -> int:
-    """Returns libclang's pointer to the file in which something stands, which is cheaper than its name; 0 without."""
+    """Returns libclang's pointer to the file of a cursor, which is cheaper than its name; 0 if it has none."""
     file = ctypes.c_void_p()
     place = ctypes.cast(ctypes.byref(file), ctypes.POINTER(cindex.c_object_p))
     _library().clang_getInstantiationLocation(cursor.location, place, None, None, None)
@@ -85,7 +85,8 @@ def _file_of(cursor: Any) -> int:
 
 
 class _Kept:
-    """A property that is computed once, as functools.cached_property, whose lock would cost more than all else here."""
+    """A property that is computed once. Unlike functools.cached_property it takes no lock, which would dominate the
+    cost here."""
 
     def __init__(self, compute: Callable[[Any], Any]) -> None:
         self._compute, self.__doc__ = compute, compute.__doc__
@@ -105,7 +106,7 @@ else:
 
 
 class Node:
-    """A cursor of libclang with what is asked for often, kept."""
+    """A cursor of libclang with frequently used properties cached."""
 
     def __init__(self, cursor: Any, unit: Unit) -> None:
         self.cursor = cursor
@@ -129,7 +130,7 @@ class Node:
 
     @kept
     def operator(self) -> str:
-        """Returns the operator as it is written; increments behind their operand are 'post++'."""
+        """Returns the operator as written; a postfix increment is 'post++'."""
         if self.kind in (Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR):
             return _BINARY[_library().clang_getCursorBinaryOperatorKind(self.cursor)]
         if self.kind == Kind.UNARY_OPERATOR:
@@ -138,7 +139,7 @@ class Node:
 
     @kept
     def value(self) -> int | None:
-        """Returns the value of an integer constant expression; None for all else."""
+        """Returns the value of an integer constant expression; None for others."""
         library = _library()
         result = library.clang_Cursor_Evaluate(self.cursor)
         if not result:
@@ -158,26 +159,25 @@ class Node:
 
     @kept
     def declaration(self) -> Node | None:
-        """Returns what a name refers to."""
+        """Returns the declaration that a name refers to."""
         found = self.cursor.referenced
         return Node(found, self.unit) if found is not None else None
 
     @kept
     def key(self) -> int:
-        """Returns a number that is the same for the same declaration; of a variable that several files share, also in
-        each of them."""
+        """Returns a number that identifies the declaration, also in other files if they share the variable."""
         if self.kind == Kind.VAR_DECL and self.cursor.linkage == cindex.LinkageKind.EXTERNAL:
             return hash(("variable", self.cursor.get_usr()))
         return int(self.cursor.hash)
 
     @kept
     def offset(self) -> int:
-        """Returns where it begins in the file, or where the macro is used from which it comes."""
+        """Returns the start offset in the file, or that of the macro use that the node comes from."""
         return int(self.cursor.extent.start.offset)
 
     @kept
     def end(self) -> int:
-        """Returns where it ends in the file; not reliable behind macros."""
+        """Returns the end offset in the file; it is not reliable after macros."""
         return int(self.cursor.extent.end.offset)
 
     @kept
@@ -194,13 +194,13 @@ class Node:
             yield from child.walk()
 
     def callee(self) -> Node | None:
-        """Returns the function that a call names."""
+        """Returns the called function."""
         return self.declaration if self.kind == Kind.CALL_EXPR else None
 
 
 class Unit:
-    """One parsed file. Offsets count bytes, so its text has one character for each. Names of a `foreign` one mean
-    nothing in the file that is rewritten."""
+    """One parsed file. Offsets count bytes, so the text has one character per byte. Names of a `foreign` unit have no
+    meaning in the rewritten file."""
 
     def __init__(
         self, unit: Any, path: str, text: str, arguments: Sequence[str], macros: dict[str, str] | None = None,
@@ -213,14 +213,14 @@ class Unit:
         self.arguments = tuple(arguments)
         self.macros = macros or dict(_command_line_macros(arguments))
         self._macros_known = macros is not None
-        self._beside: Unit | None = None  # with another text
+        self._beside: Unit | None = None  # a second unit with another text
         self.functions: list[Node] = []
         self.variables: list[Node] = []
         if whole:
             self._read()
 
     def _read(self) -> None:
-        names: dict[int, bool] = {}  # whether a file of libclang is this one
+        names: dict[int, bool] = {}  # whether a file of libclang is this file
         for cursor in _children(self._unit.cursor):
             kind = _kind(cursor._kind_id)
             if kind == Kind.MACRO_INSTANTIATION or kind == Kind.INCLUSION_DIRECTIVE:
@@ -249,8 +249,8 @@ class Unit:
             self.variables.append(node)
 
     def macro_constant(self, offset: int, value: int) -> str:
-        """Returns the name of the macro that stands for this number in the file's text at the offset, or in the macro
-        that is used there; '' if there is none, or it is not certain which."""
+        """Returns the name of the macro that expands to this number at the offset, or within the macro used there; ''
+        if there is none or it is ambiguous."""
         word = _word(self.text, offset)
         if self.foreign or word not in self.macros:
             return ""
@@ -262,18 +262,18 @@ class Unit:
         return named.pop() if len(named) == 1 and not written else ""
 
     def statement_end(self, statement: Node) -> int:
-        """Returns where a statement ends; behind the block of one that a macro begins, such as DEBUG { ... }."""
+        """Returns the end of a statement; if a macro begins it, such as DEBUG { ... }, the end of its block."""
         if self.is_macro(statement.offset) and self.text[statement.end - 1] == "}":
             return statement.end
         return statement_end(self.text, statement.offset)
 
     def is_macro(self, offset: int) -> bool:
-        """Returns whether a macro of the file, or one that is not in lower case, is used at the offset."""
+        """Returns whether a macro of the file, or one whose name is not in lower case, is used at the offset."""
         word = _word(self.text, offset)
         return word in self.macros or word.isupper()
 
     def meaning(self, word: str) -> str:
-        """Returns the word for which a macro of the file stands in the end, or the word itself."""
+        """Returns the final expansion of a word that is a macro of the file, or the word itself."""
         for _ in range(len(self.macros)):
             body = self.macros.get(word, "").strip()
             if not re.fullmatch(r"[A-Za-z_]\w*", body):
@@ -290,8 +290,8 @@ class Unit:
 
     @property
     def problem(self) -> str:
-        """Returns the first error of the compiler, or ''. Those in gcc's own headers are about attributes that clang
-        does not know, and do not matter."""
+        """Returns the first compiler error, or ''. Errors in gcc's own headers are about attributes that clang does not
+        know, and are ignored."""
         own = _own_headers()[-1:]
         for found in self._unit.diagnostics:
             if found.severity >= _SEVERE:
@@ -303,17 +303,17 @@ class Unit:
         return ""
 
     def header(self, name: str, text: str) -> Unit:
-        """Returns what a header that the file includes declares."""
+        """Returns the declarations of an included header."""
         return Unit(self._unit, name, text, self.arguments, self.macros, foreign=True)
 
     def reread(self, text: str) -> Unit:
-        """Returns the same unit with another text, which is not written. This one must not be used any more."""
+        """Returns the unit parsed again with another text, in memory only. This object must not be used any more."""
         self._unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
         return Unit(self._unit, self.path, text, self.arguments, self.macros, whole=False)
 
     def another(self, text: str) -> Unit:
-        """Returns a unit with another text, beside this one, but not beside one that was made so before. Raises
-        UsageError if it does not compile."""
+        """Returns a second unit with another text; the previous second unit becomes invalid. Raises UsageError if the
+        text does not compile."""
         if self._beside is None:
             self._beside = parse(Path(self.path), text, self.arguments)
             return self._beside
@@ -325,7 +325,7 @@ class Unit:
         return made
 
     def function_at(self, name: str, start: int, end: int) -> Node | None:
-        """Returns the function of this name that holds the text between two offsets."""
+        """Returns the function of this name that contains the text between two offsets."""
         file = cindex.File.from_name(self._unit, self.path)
         cursor = cindex.Cursor.from_location(self._unit, cindex.SourceLocation.from_offset(self._unit, file, start))
         while cursor is not None and not cursor.kind.is_invalid() and not cursor.kind.is_translation_unit():
@@ -334,7 +334,7 @@ class Unit:
                 return node
             cursor = cursor.semantic_parent
         if not self.functions:
-            self._read()  # a macro stands there
+            self._read()  # a macro
         return next(
             (one for one in self.functions if one.name == name and one.offset <= start and end <= one.end), None
         )
@@ -361,7 +361,7 @@ def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = Fa
 
 
 def _check_utf8(word: str) -> None:
-    """Returns nothing. Raises UsageError if a name or an argument is not UTF-8, which libclang requires."""
+    """Raises UsageError if a name or an argument is not UTF-8, which libclang requires."""
     try:
         word.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -372,12 +372,12 @@ def _check_utf8(word: str) -> None:
 
 @functools.cache
 def _own_headers() -> tuple[str, ...]:
-    """Returns the option for the headers of the machine's gcc, such as stddef.h, if there is one."""
+    """Returns the include option for the headers of the machine's gcc, such as stddef.h, if there is one."""
     gcc = shutil.which("gcc")
     if not gcc:
         return ()
-    told = subprocess.run([gcc, "-print-file-name=include"], capture_output=True, text=True, check=False)
-    folder = told.stdout.strip()
+    result = subprocess.run([gcc, "-print-file-name=include"], capture_output=True, text=True, check=False)
+    folder = result.stdout.strip()
     return ("-isystem", folder) if folder and Path(folder).is_dir() else ()
 
 

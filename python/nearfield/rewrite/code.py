@@ -1,4 +1,4 @@
-"""Writes isl's expressions and loops as C, in the style of the loops from which they come."""
+"""Writes isl expressions and loops as C, in the style of the original loops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import islpy as isl
 
 from nearfield.rewrite.names import Names
 from nearfield.rewrite.program import Nest
-from nearfield.rewrite.text import reindented, skip_blank, statement_end
+from nearfield.rewrite.text import reindent, skip_blank, statement_end
 
 _OPERATORS = {
     "add": "+", "sub": "-", "mul": "*", "and_": "&&", "and_then": "&&", "or_": "||", "or_else": "||", "eq": "==",
@@ -20,14 +20,14 @@ _OPERATORS = {
 
 
 class NotWritten(Exception):
-    """isl made something that is not written as C here."""
+    """isl generated something that cannot be written as C."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a file writes loops."""
+    """The loop style of a file."""
 
-    step: str  # of indentation
+    step: str  # one step of indentation
     head: str  # "for (" or "for("
     before: bool  # ++i instead of i++
     spaced: bool  # i < n instead of i<n
@@ -40,12 +40,12 @@ class Style:
         return Style(step, head, re.search(r"(\+\+|--)\s*\w+\s*\)", text) is not None, not compact)
 
     def written(self, words: str) -> str:
-        """Returns an expression with blanks around operators, or without."""
+        """Returns an expression with or without blanks around operators, as the style has it."""
         return words if self.spaced else re.sub(r" ([-+*<>=]=?) ", r"\1", words)
 
 
 class Writer:
-    """Writes the loops of one nest over a set of its instances."""
+    """Writes loops over a set of instances of one nest."""
 
     def __init__(
         self, names: Names, nest: Nest, body: str, old_indent: str, style: Style, more: Mapping[str, str]
@@ -53,14 +53,14 @@ class Writer:
         self.nest = nest
         self.style = style
         self._body, self._old_indent = body, old_indent
-        self._words = {**words_of_names(names), **more}  # `more` are parameters that only these loops have
+        self._words = {**words_of_names(names), **more}  # `more`: parameters of these loops only
         self._iterators = [names.iterator(loop.iterator.key) for loop in nest.loops]
         for name, loop in zip(self._iterators, nest.loops, strict=True):
             self._words[name] = loop.iterator.text
-        self.written = 0  # how many times the body was
+        self.written = 0  # number of copies of the body
 
     def loops(self, instances: isl.Set, context: isl.Set, indent: str, *, reverse: int = 0) -> str:
-        """Returns the text of loops over the instances, so many outer ones backwards. Raises NotWritten."""
+        """Returns loops over the instances, with the `reverse` outermost ones counting backwards. Raises NotWritten."""
         build = isl.AstBuild.from_context(context)
         ids = isl.IdList.alloc(isl.DEFAULT_CONTEXT, len(self._iterators))
         for name in self._iterators:
@@ -97,7 +97,7 @@ class Writer:
             return self._around(head, self._node(node, depth + 1, self._deeper(indent), reverse), indent, depth)
         if kind == "user":
             self.written += 1
-            return reindented(self._body, self._old_indent, indent)
+            return reindent(self._body, self._old_indent, indent)
         head = self._backward(node, own) if self._down(own, reverse) else self._forward(node, own)
         return self._around(head, self._node(node.for_get_body(), own + 1, self._deeper(indent), reverse), indent, own)
 
@@ -105,7 +105,7 @@ class Writer:
         return self.nest.loops[depth].down != (depth < reverse)
 
     def _single(self, node: isl.AstNode, depth: int, own: int) -> tuple[str, None] | None:
-        """Returns the loop over the one value of an iterator for which isl makes no loop."""
+        """Returns a loop for an iterator with a single value, for which isl generates no loop."""
         if depth >= own:
             return None
         user = node
@@ -125,7 +125,7 @@ class Writer:
         pragmas = "".join(f"{indent}{line}\n" for line in self.nest.loops[depth].pragmas)
         stripped = inner.lstrip()
         if stripped.startswith("{"):
-            return f"{pragmas}{indent}{head} {reindented(stripped, self._deeper(indent), indent).lstrip()}"
+            return f"{pragmas}{indent}{head} {reindent(stripped, self._deeper(indent), indent).lstrip()}"
         if inner.count("\n") and self._several(inner, self._deeper(indent)):
             return f"{pragmas}{indent}{head} {{\n{inner}\n{indent}}}"
         return f"{pragmas}{indent}{head}\n{inner}"
@@ -201,7 +201,7 @@ class Writer:
 
 
 def words_of_names(names: Names) -> dict[str, str]:
-    """Returns what each parameter of isl is in C."""
+    """Returns the C expression of each isl parameter."""
     words = {}
     for keys, name in names.parameters.items():
         if any(names.symbols[key].foreign for key in keys):
@@ -259,7 +259,7 @@ def sum_text(terms: Mapping[str, int], words: Mapping[str, str]) -> str:
 
 
 def _linear(expression: isl.AstExpr) -> dict[str, int] | None:
-    """Returns factors by name, '' for the constant; None if the expression is not linear."""
+    """Returns coefficients by name, '' for the constant; None if the expression is not linear."""
     if _kind(expression) == "int":
         return {"": int(expression.get_val().to_python())}
     if _kind(expression) == "id":

@@ -1,4 +1,4 @@
-"""Reads calls of MPI: which elements they send and receive, and what begins and completes."""
+"""Reads MPI calls: the elements that they send and receive, and the messages that they begin and complete."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nearfield.rewrite.conversions import ARRAYS, INTEGERS
 from nearfield.rewrite.datatypes import bytes_of, layout
 from nearfield.rewrite.expressions import NotAffine, Pointer, words_of
 from nearfield.rewrite.polynomials import ONE, ZERO, Poly, Symbol
-from nearfield.rewrite.program import Access, Barrier, Base, Loop, Message
+from nearfield.rewrite.program import Access, Base, Loop, Message, NotMovable
 from nearfield.rewrite.text import group_end
 
-# Where a call has its buffers: (send?, buffer, count, datatype), and its request.
+# Position of buffers in a call, (send?, buffer, count, datatype), and of its request.
 _SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
     "MPI_Sendrecv": [(True, 0, 1, 2), (False, 5, 6, 7)],
     **dict.fromkeys(("MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Bsend", "MPI_Isend", "MPI_Issend", "MPI_Irsend"),
@@ -24,14 +24,14 @@ _SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
     **dict.fromkeys(("MPI_Recv", "MPI_Irecv"), [(False, 0, 1, 2)]),
     "MPI_Sendrecv_replace": [(True, 0, 1, 2), (False, 0, 1, 2)],
 }  # fmt: skip
-# Calls without messages of their own, which keep their place among the others.
+# Calls without messages of their own, whose order relative to the others is kept.
 _STAYS = ("MPI_Barrier", "MPI_Type_vector", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Type_free",
           "MPI_Request_free")  # fmt: skip
 _TELLS = ("MPI_Comm_rank", "MPI_Comm_size", "MPI_Get_count")
 _BEGINS = ("MPI_Isend", "MPI_Issend", "MPI_Irsend", "MPI_Irecv")
-_MAKES = re.compile(r"P?MPI_(?:[bsr]?send|recv)_init", re.I)  # a persistent request
+_MAKES = re.compile(r"P?MPI_(?:[bsr]?send|recv)_init", re.I)  # creates a persistent request
 _STATUS = {"MPI_Recv": 6, "MPI_Sendrecv": 11, "MPI_Sendrecv_replace": 8, "MPI_Wait": 1, "MPI_Waitall": 2}
-# Why nothing is moved across other calls, by their names.
+# Reasons why nothing is moved across other calls, by name.
 _BARRIERS = (
     (r"MPI_I?(?:bcast|reduce\w*|allreduce|scan|exscan|gatherv?|allgatherv?|scatterv?|alltoall[vw]?|neighbor_\w+)",
      "a collective, across which nothing is moved"),
@@ -50,7 +50,7 @@ _SENDRECV = (
 
 @dataclass
 class Posted:
-    """A message that a call has begun, under a request."""
+    """A message in flight, with its request."""
 
     request: tuple[str, int | None]
     accesses: list[Access]
@@ -58,19 +58,21 @@ class Posted:
 
 @dataclass
 class Communication(Collector):
-    """Collects the accesses of a statement with calls of MPI. `posted` are messages begun before it in the region and
-    not completed; it is shared by the region's statements."""
+    """Collects the accesses of a statement with MPI calls. `posted` are messages in flight from earlier statements of
+    the region; the statements share it."""
 
     posted: list[Posted] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     begins: bool = False
     completes: bool = False
-    sides: dict[int, range] = field(default_factory=dict)  # accesses of the calls that send or receive, by their place
-    number: int = 0  # makes names of loops over a message unique
+    sides: dict[int, range] = field(
+        default_factory=dict
+    )  # accesses of the calls that send or receive, by offset of the call
+    number: int = 0  # makes the names of loops over messages unique
 
     def collect(self, node: Node) -> None:
-        """Takes a loop that does nothing but test whether a message is complete as one that waits for it."""
+        """Handles a loop that only tests a message for completion as a wait for it."""
         test, body = node.children if node.kind == Kind.WHILE_STMT and len(node.children) == 2 else (node, node)
         while body.kind == Kind.COMPOUND_STMT and len(body.children) == 1:
             body = body.children[0]
@@ -81,7 +83,7 @@ class Communication(Collector):
         tested = test.bare.children[0].bare.declaration
         written = flag.bare.children[0].bare.declaration if flag.bare.operator == "&" else None
         if tested is None or written is None or tested.key != written.key:
-            raise Barrier("it tests messages in a loop with another end", node.line)
+            raise NotMovable("it tests messages in a loop with another end", node.line)
         self.names.append("MPI_Test")
         self._place(flag.bare.children[0], write=True)
         self._completed(node, request, several=False)
@@ -89,7 +91,7 @@ class Communication(Collector):
         self._status(status)
 
     def special(self, node: Node) -> bool:
-        """Takes MPI's calls."""
+        """Handles MPI calls."""
         name = node.name.removeprefix("P") if node.name.startswith("PMPI_") else node.name
         if not name.startswith("MPI_"):
             return False
@@ -116,34 +118,34 @@ class Communication(Collector):
             self._started(node, arguments[-1], several)
             self._handle(node, arguments[-1], arguments[0] if several else ONE)
         elif name == "MPI_Wtime":
-            raise Barrier("it takes the time", node.line)
-        elif name != "MPI_Abort":  # which programs without errors do not call
-            raise Barrier(_stops(name, arguments), node.line)
+            raise NotMovable("it takes the time", node.line)
+        elif name != "MPI_Abort":  # correct programs do not call it
+            raise NotMovable(_stops(name, arguments), node.line)
         if name in _STATUS:
             self._status(arguments[_STATUS[name]])
         return True
 
     def _status(self, node: Node) -> None:
-        """Adds that a call writes a status."""
+        """Adds the write of a status."""
         if not is_unread(node, self.reader.function):
             self._written(node)
 
     def _written(self, node: Node) -> None:
-        """Adds a write to any of what a pointer points to."""
+        """Adds a write to any element behind a pointer."""
         self._indices(node.bare)
         pointer = self.reader.pointer(node)
         if not self._is_own(pointer, node):
             self.add(replace(pointer, index=(None,) * len(pointer.base.sizes)), write=True, line=node.line)
 
     def _asked(self, name: str, arguments: list[Node]) -> None:
-        """Takes a call that only tells something that the process knows already."""
+        """Handles a query that returns only process-local information."""
         if name == "MPI_Get_count":
             self._whole(arguments[0], write=False)
         self._written(arguments[-1])
 
     def _started(self, node: Node, request: Node, several: bool) -> None:
-        """Takes the messages that persistent requests begin. Raises Barrier if the calls that made these are not known,
-        or what they were given may have changed."""
+        """Handles the start of persistent requests. Raises NotMovable if the calls that created them are unknown, or
+        their arguments may have changed."""
         base, place = self._request(request)
         function, begun = self.reader.function, 0
         for maker in function.calls:
@@ -157,7 +159,7 @@ class Communication(Collector):
                 declared = one.declaration if one.kind == Kind.DECL_REF_EXPR else None
                 member = one.kind == Kind.MEMBER_REF_EXPR and one.type.kind in (*INTEGERS, TypeKind.POINTER)
                 if member or declared is not None and not self._lasts(declared):
-                    raise Barrier(
+                    raise NotMovable(
                         f"{one.name} may have changed since line {maker.line} gave it to {maker.name}", node.line
                     )
             before = len(self.accesses)
@@ -165,7 +167,7 @@ class Communication(Collector):
             self.posted.append(Posted(mine, self.accesses[before:]))
             begun += 1
         if not begun:
-            raise Barrier("it starts requests that were made elsewhere", node.line)
+            raise NotMovable("it starts requests that were made elsewhere", node.line)
         self.begins = True
 
     def _message(self, node: Node, name: str, arguments: list[Node]) -> None:
@@ -182,8 +184,8 @@ class Communication(Collector):
             self.begins = self.completes = True
 
     def _plain_arguments(self, arguments: list[Node], buffers: Collection[int]) -> None:
-        """Adds what all arguments read but buffers, requests and statuses: counts, ranks, tags; and what computes a
-        handle."""
+        """Adds the reads of all arguments but buffers, requests and statuses: counts, ranks, tags, and the computation
+        of handles."""
         for place, argument in enumerate(arguments):
             computes = any(one.kind == Kind.CALL_EXPR for one in argument.walk())
             if place not in buffers and (argument.type.kind in INTEGERS or computes):
@@ -192,7 +194,7 @@ class Communication(Collector):
     def _side(self, node: Node, send: bool, buffer: Node, count: Node, datatype: Node) -> None:
         words = words_of(buffer)
         if words in ("MPI_IN_PLACE", "MPI_BOTTOM"):
-            raise Barrier(f"its buffer is {words}", node.line)
+            raise NotMovable(f"its buffer is {words}", node.line)
         self._indices(buffer.bare)
         pointer = self.reader.pointer(buffer)
         if self._is_own(pointer, buffer):
@@ -255,8 +257,8 @@ class Communication(Collector):
         return pointer.base.key, places[-1] if places else None
 
     def _handle(self, node: Node, request: Node, count: Node | Poly) -> None:
-        """Adds the accesses to requests, which must not be used again before they are complete. Those behind pointers
-        count as one."""
+        """Adds the accesses to requests, which must not be reused before completion. Requests behind one pointer count
+        as one."""
         self._indices(request.bare)
         pointer = self.reader.pointer(request)
         if pointer.base.declaration in self.private:
@@ -283,7 +285,7 @@ class Communication(Collector):
         if not several and place is not None:
             mine = [one for one in mine if one.request[1] in (place, None)]
         if not mine:
-            raise Barrier("it completes messages that were begun elsewhere", node.line)
+            raise NotMovable("it completes messages that were begun elsewhere", node.line)
         for one in mine:
             self.accesses += [replace(access, line=node.line) for access in one.accesses]
         if several:
@@ -292,26 +294,26 @@ class Communication(Collector):
             self.posted.remove(mine[0])
 
     def _lasts(self, declared: Node) -> bool:
-        """Returns whether a name always stands for the same: an array, a handle, or an unchanged variable."""
+        """Returns whether a name always denotes the same object: an array, a handle, or an unchanged variable."""
         handle = declared.cursor.type.spelling.startswith(("MPI_", "struct ompi_"))
         lasts = handle or declared.type.kind in ARRAYS or self.reader.function.unchanged(declared.key)
         return declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or lasts
 
 
 def _stops(name: str, arguments: list[Node]) -> str:
-    """Returns why nothing is moved across a call of MPI that is not understood."""
+    """Returns why nothing is moved across an MPI call that is not modelled."""
     why = next((why for pattern, why in _BARRIERS if re.fullmatch(pattern, name, re.I)), "")
     anyone = " (MPI_ANY_SOURCE)" if any(words_of(one).startswith("MPI_ANY_SOURCE") for one in arguments) else ""
     return f"it calls {name}{anyone}{', ' if why else ''}{why}"
 
 
 def sendrecv_arguments(call: Node) -> dict[str, str]:
-    """Returns the arguments of an MPI_Sendrecv as they are written, by MPI's names."""
+    """Returns the arguments of an MPI_Sendrecv as written, by MPI's parameter names."""
     return dict(zip(_SENDRECV, split_arguments(call), strict=False))
 
 
 def split_arguments(call: Node) -> list[str]:
-    """Returns the texts between the commas of a call."""
+    """Returns the texts of a call's arguments."""
     text = call.unit.text
     start = text.index("(", call.offset)
     end = group_end(text, start) - 1
@@ -325,7 +327,7 @@ def split_arguments(call: Node) -> list[str]:
 
 
 def _scaled(number: Poly, length: Poly, have: int, want: int) -> tuple[Poly, Poly] | None:
-    """Returns a count of bytes as one of elements, if it surely is one."""
+    """Returns a count of bytes as a count of elements, if the division is known to be exact."""
     whole = number * length
     if have == 1 and all(factor % want == 0 for factor in whole.terms.values()):
         return Poly({monomial: factor // want for monomial, factor in whole.terms.items()}), Poly.number(1)

@@ -1,4 +1,4 @@
-"""Finds out how a file is compiled: from a compile_commands.json, else from the MPI's headers."""
+"""Finds the compiler arguments of a file: from a compile_commands.json, or else from the include folders of the MPI."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REMEDY = "Let the build write it anew (CMake: -DCMAKE_EXPORT_COMPILE_COMMANDS=O
 
 @dataclass(frozen=True)
 class Entry:
-    """How one file is compiled: `words` are the compiler and its arguments."""
+    """The compile command of one file: `words` are the compiler and its arguments."""
 
     file: Path
     directory: Path
@@ -29,9 +29,8 @@ class Entry:
 
 
 def arguments_of(source: Path, database: Path, *, parser: bool = True) -> list[str]:
-    """Returns the compiler's arguments for a file, with absolute folders; for a `parser`, only those that it needs.
-    `database` is a compile_commands.json or the folder of one. Raises UsageError if it does not have the file, or is
-    damaged."""
+    """Returns the compiler arguments of a file, with absolute folders; for a `parser`, only those that it needs.
+    `database` is a compile_commands.json or its folder. Raises UsageError if it lacks the file or is damaged."""
     wanted = source.resolve()
     for entry in _entries(database):
         if entry.file.resolve() == wanted:
@@ -42,7 +41,7 @@ def arguments_of(source: Path, database: Path, *, parser: bool = True) -> list[s
 
 
 def files_of(database: Path) -> list[Path]:
-    """Returns the files of a compile_commands.json that exist. Raises UsageError if it is damaged."""
+    """Returns the existing files of a compile_commands.json. Raises UsageError if it is damaged."""
     return [path for path in dict.fromkeys(entry.file for entry in _entries(database)) if path.is_file()]
 
 
@@ -51,7 +50,7 @@ def _named(database: Path) -> Path:
 
 
 def _entries(database: Path) -> Iterator[Entry]:
-    """Yields the entries. Raises UsageError that names the file, and the number of an entry that is wrong."""
+    """Yields the entries. Raises UsageError with the file and the number of the wrong entry."""
     path = _named(database)
     try:
         found = json.loads(read_file(path))
@@ -72,7 +71,7 @@ def _entries(database: Path) -> Iterator[Entry]:
 
 
 def _entry(one: Any) -> Entry:
-    """Returns an entry. Raises ValueError that says what is wrong with it."""
+    """Returns an entry. Raises ValueError with the reason if it is invalid."""
     if not isinstance(one, dict):
         raise ValueError("it is no object with keys")
     directory = Path(_text(one.get("directory", "."), "directory"))
@@ -97,7 +96,7 @@ def _split(command: str) -> list[str]:
 
 
 def _text(value: Any, key: str) -> str:
-    """Returns a text that can be a path or an argument. Raises ValueError if it is none."""
+    """Returns a text that can be a path or an argument. Raises ValueError for any other value."""
     if not isinstance(value, str):
         raise ValueError(f"'{key}' has {json.dumps(value)[:40]} in place of a text")
     if "\0" in value:
@@ -110,7 +109,7 @@ def _text(value: Any, key: str) -> str:
 
 
 def _kept(words: Sequence[str], directory: Path, parser: bool) -> list[str]:
-    """Returns the arguments that a compiler needs to read the file, or a parser."""
+    """Returns the arguments that a compiler, or a parser, needs to read the file."""
     made: list[str] = []
     rest = iter(words)
     for word in rest:

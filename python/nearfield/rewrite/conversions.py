@@ -1,4 +1,4 @@
-"""Types as libclang has them: which are integers, which conversions keep a value, and what a pointer counts."""
+"""Classifies libclang types: integers, conversions that keep a value, and pointee types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.VARIABLEARRAY, TypeKind.INCOMPLETEARR
 
 
 def is_cut(node: Node) -> bool:
-    """Returns whether a conversion of an integer, written or not, may lose a part of it."""
+    """Returns whether an integer conversion, explicit or implicit, may truncate the value."""
     bare = node.bare
     while node is not bare:
         inner = next(child for child in node.children if child.kind != Kind.TYPE_REF)
@@ -29,7 +29,7 @@ def is_cut(node: Node) -> bool:
 
 
 def operation_may_fail(node: Node) -> bool:
-    """Returns whether an operator divides by what may be 0, or reads what may lie outside of all memory."""
+    """Returns whether an operator may divide by 0 or read invalid memory."""
     if node.operator in ("/", "%"):
         return not node.children[1].value
     if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
@@ -39,13 +39,13 @@ def operation_may_fail(node: Node) -> bool:
 
 
 def views(node: Node) -> bool:
-    """Returns whether a cast makes a pointer count other elements than those it points to."""
-    mine, its = (_element_of(one.type) for one in (node, node.bare))
-    return mine != its
+    """Returns whether a cast changes the pointee type."""
+    mine, operand = (_element_of(one.type) for one in (node, node.bare))
+    return mine != operand
 
 
 def _element_of(type_: Any) -> str:
-    """Returns the type of what a pointer or an array counts."""
+    """Returns the element type of a pointer or an array."""
     if type_.kind in ARRAYS:
         inner = type_.element_type
     elif type_.kind in (TypeKind.POINTER, TypeKind.LVALUEREFERENCE):
@@ -56,5 +56,5 @@ def _element_of(type_: Any) -> str:
 
 
 def is_handle(type_: Any) -> bool:
-    """Returns whether a pointer is a handle of MPI, as Open MPI has them."""
+    """Returns whether a pointer is an MPI handle, as in Open MPI."""
     return bool(re.match(r"(?:struct )?ompi_", type_.get_pointee().get_canonical().spelling))

@@ -1,12 +1,12 @@
-"""Lays out MPI's datatypes: which elements of a buffer a message has."""
+"""Computes the layouts of MPI datatypes: which elements of a buffer belong to a message."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from nearfield.rewrite.callee_lookup import Functions
 from nearfield.rewrite.clang import Kind, Node
-from nearfield.rewrite.elsewhere import Functions
 from nearfield.rewrite.expressions import Expressions, NotAffine
 from nearfield.rewrite.polynomials import Poly
 
@@ -20,7 +20,7 @@ _BYTES = {
 
 
 def bytes_of(element: str) -> int:
-    """Returns the size of a type of C's own; 0 of others."""
+    """Returns the size of a built-in C type; 0 for others."""
     return {
         "double": 8, "float": 4, "int": 4, "unsigned int": 4, "long": 8, "unsigned long": 8, "char": 1, "bool": 1,
         "unsigned char": 1, "signed char": 1, "short": 2, "unsigned short": 2, "long long": 8, "_Bool": 1,
@@ -30,7 +30,8 @@ def bytes_of(element: str) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """`blocks` runs of `length` elements, `stride` elements apart; element_bytes is the size of one."""
+    """`blocks` runs of `length` elements with a stride of `stride` elements; element_bytes is the size of an
+    element."""
 
     element_bytes: int
     blocks: Poly
@@ -39,7 +40,7 @@ class Layout:
 
 
 def layout(node: Node, reader: Expressions, functions: Functions) -> Layout | None:
-    """Returns the layout of a datatype that a call names; None if it is not known."""
+    """Returns the layout of a datatype argument; None if it is unknown."""
     one = Poly.number(1)
     word = re.compile(r"[A-Za-z_]\w*").match(node.unit.text, node.offset)
     name = node.unit.meaning(word[0]) if word else ""
@@ -52,7 +53,7 @@ def layout(node: Node, reader: Expressions, functions: Functions) -> Layout | No
 
 
 def _derived(key: int, reader: Expressions, functions: Functions) -> Layout | None:
-    """Returns the layout of a datatype that one call makes; None if none or several do."""
+    """Returns the layout of a datatype that exactly one call creates; None otherwise."""
     makers = [(call, one) for one in functions.of_file for call in one.calls if _makes(call, key)]
     if len(makers) != 1:
         return None
@@ -82,7 +83,7 @@ def _several(element: Layout, length: Poly, blocks: Poly, stride: Poly) -> Layou
 
 
 def _stable(reader: Expressions, node: Node) -> Poly:
-    """Returns a number that still holds when the message is sent. Raises NotAffine if it may have changed."""
+    """Returns a number that is unchanged until the message is sent. Raises NotAffine if it may change."""
     made = reader.integer(node)
     if not all(reader.symbols[key].stable or reader.symbols[key].value is not None for key in made.keys):
         raise NotAffine("the datatype's layout depends on what may have changed", node.line)

@@ -1,4 +1,4 @@
-"""Reads indices, bounds and places in memory from expressions."""
+"""Reads indices, bounds and memory locations from expressions."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from nearfield.rewrite.conversions import (
 )
 from nearfield.rewrite.function import Function
 from nearfield.rewrite.polynomials import ONE, Poly, Symbol
-from nearfield.rewrite.program import Barrier, Base
+from nearfield.rewrite.program import Base, NotMovable
 
-# Expressions that read no memory by themselves.
+# Kinds of expressions that read no memory by themselves.
 VALUES = (
     Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR,
     Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR, Kind.CXX_BOOL_LITERAL_EXPR, Kind.CHARACTER_LITERAL,
 )  # fmt: skip
-_WRAPS = 2**31  # a constant without sign from here on may stand for a negative number
+_WRAPS = 2**31  # an unsigned constant from here on may be a wrapped negative number
 _VECTOR = re.compile(r"std::(?:__\w+::)?(?:vector|array)<")
 
 
 class NotAffine(Exception):
-    """An expression is no polynomial of loops' variables and of values that stay the same."""
+    """An expression is not a polynomial in loop variables and invariant values."""
 
     def __init__(self, reason: str, line: int) -> None:
         super().__init__(reason)
@@ -40,27 +40,27 @@ class NotAffine(Exception):
 
 @dataclass(frozen=True)
 class Pointer:
-    """An address: of a base's element; the last index counts elements of its dimension."""
+    """An address: an element of a base; the last index counts elements of its dimension."""
 
     base: Base
     index: tuple[Poly | None, ...]
     note: str = ""
-    viewed: bool = False  # a cast makes it point to other elements than its array has: it may be any of these
+    viewed: bool = False  # a cast changed the element type: it may point to any element
 
     def viewed_otherwise(self) -> Pointer:
-        """Returns the address of any element, since a cast counts them otherwise."""
+        """Returns the address of any element, since a cast changed the element type."""
         index = (None,) * max(len(self.base.sizes), 1)
         return replace(self, index=index, note=self.note or "a cast counts other elements", viewed=True)
 
     def inside(self) -> Pointer:
-        """Returns the address of the first element of what is here."""
+        """Returns the address of the first element inside this one."""
         return self if self.viewed else replace(self, index=(*self.index, Poly()))
 
     def moved(self, by: Poly | None, note: str = "") -> Pointer:
         if self.viewed:
             return self
         if not self.index:
-            raise Barrier(f"{self.base.text} is one variable, which is used as an array", 0)
+            raise NotMovable(f"{self.base.text} is one variable, which is used as an array", 0)
         last = self.index[-1]
         moved = last + by if last is not None and by is not None else None
         return replace(self, index=(*self.index[:-1], moved), note=self.note or note)
@@ -68,7 +68,7 @@ class Pointer:
 
 class Expressions:
     """Reads the expressions of one function. `bound` are variables with a known meaning: iterators, formal parameters
-    of an analysed callee, locals of a loop's body. With `by_value`, constants lose their names."""
+    of an analysed callee, locals of a loop body. With `by_value`, constants are replaced by their values."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Expressions:
     ) -> None:
         self.function = function
         self._definition = definition
-        self._within: list[Function] = []  # whose values are being read
+        self._within: list[Function] = []  # functions whose return values are being read
         self.by_value = by_value
         self.symbols: dict[str, Symbol] = symbols if symbols is not None else {}
         self.bound: dict[int, Poly | Pointer | None] = {}
@@ -89,7 +89,7 @@ class Expressions:
     # ---- numbers
 
     def integer(self, node: Node) -> Poly:
-        """Returns the polynomial. Raises NotAffine that says what it is not."""
+        """Returns the expression as a polynomial. Raises NotAffine with the reason."""
         if is_cut(node):
             if node.value is None:
                 raise NotAffine(f"{words_of(node)} is cut to a shorter number", node.line)
@@ -110,11 +110,11 @@ class Expressions:
         if node.value is not None:
             return self._number(node, node.value)
         if node.kind == Kind.CALL_EXPR:
-            return self._returned(node)
+            return self._return_value(node)
         return self._opaque(node)
 
-    def _returned(self, node: Node) -> Poly:
-        """Returns the value of a call of a function that does nothing but return an expression."""
+    def _return_value(self, node: Node) -> Poly:
+        """Returns the value of a call to a function whose body only returns an expression."""
         callee = self._definition(node)
         body = callee.body.children if callee is not None and callee.body is not None else []
         if callee is None or len(body) != 1 or body[0].kind != Kind.RETURN_STMT or callee in self._within:
@@ -196,7 +196,7 @@ class Expressions:
         )  # fmt: skip
 
     def _product(self, left: Poly, right: Poly) -> Poly:
-        """Returns the product; a sum of values that stay the same is kept as one factor, since it may be a stride."""
+        """Returns the product; an invariant sum is kept as one factor, since it may be a stride."""
         left, right = (self._factor(left), self._factor(right))
         return left * right
 
@@ -225,7 +225,7 @@ class Expressions:
         return words or "0"
 
     def _opaque(self, node: Node) -> Poly:
-        """Returns a symbol for an expression of values that stay the same."""
+        """Returns a symbol for an invariant expression."""
         variables: set[int] = set()
         for inner in node.walk():
             if inner.kind in (Kind.CALL_EXPR, Kind.LAMBDA_EXPR) or inner.operator in (
@@ -242,7 +242,7 @@ class Expressions:
                 variables.add(inner.declaration.key)
         if node.type.kind not in INTEGERS:
             raise NotAffine(f"{words_of(node)} is no integer", node.line)
-        words = rendered(node)
+        words = render_expression(node)
         key = f"{words}@{'.'.join(map(str, sorted(variables)))}"
         natural, may_fail = node.type.kind in UNSIGNED, any(map(operation_may_fail, node.walk()))
         return self._named(key, words, None, frozenset(variables), stable=False, natural=natural, may_fail=may_fail)
@@ -250,15 +250,15 @@ class Expressions:
     # ---- places
 
     def place(self, node: Node) -> Pointer:
-        """Returns which element an lvalue is. Raises Barrier if not even its array is known."""
+        """Returns the element that an lvalue denotes. Raises NotMovable if its array is unknown."""
         node = node.bare
         if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
             array, index = node.children
             if array.bare.type.kind in INTEGERS:
                 array, index = index, array
-            return self._indexed(self._counted(array), index)
+            return self._indexed(self._address_in_elements(array), index)
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "*":
-            return self._counted(node.children[0])
+            return self._address_in_elements(node.children[0])
         if node.kind == Kind.CALL_EXPR and node.name == "operator[]":
             return self._subscript_of_vector(node)
         if node.kind == Kind.MEMBER_REF_EXPR:
@@ -268,17 +268,17 @@ class Expressions:
                 meaning = self.bound.get(node.declaration.key)
                 if isinstance(meaning, Pointer):
                     return meaning
-                raise Barrier(f"it is not known what the reference {node.name} refers to", node.line)
+                raise NotMovable(f"it is not known what the reference {node.name} refers to", node.line)
             return Pointer(self._base(node), ())
-        raise Barrier(f"it is not known which memory {words_of(node)} is", node.line)
+        raise NotMovable(f"it is not known which memory {words_of(node)} is", node.line)
 
-    def _counted(self, node: Node) -> Pointer:
-        """Returns the address that an expression is, by which elements of its type are counted."""
+    def _address_in_elements(self, node: Node) -> Pointer:
+        """Returns the address denoted by an expression, counted in elements of its type."""
         pointer = self.pointer(node)
         return pointer.viewed_otherwise() if views(node) else pointer
 
     def pointer(self, node: Node) -> Pointer:
-        """Returns the address that an expression is. Raises Barrier if its array is not known."""
+        """Returns the address denoted by an expression. Raises NotMovable if its array is unknown."""
         node = node.bare
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
             return self.place(node.children[0])
@@ -286,7 +286,7 @@ class Expressions:
             left, right = node.children
             if left.bare.type.kind in INTEGERS:
                 left, right = right, left
-            pointer = self._counted(left)
+            pointer = self._address_in_elements(left)
             try:
                 by = self.integer(right)
             except NotAffine as why:
@@ -301,13 +301,13 @@ class Expressions:
             if isinstance(meaning, Pointer):
                 return meaning
             if node.declaration.key in self.bound:
-                raise Barrier(f"the pointer {node.name} changes", node.line)
+                raise NotMovable(f"the pointer {node.name} changes", node.line)
             return Pointer(self._base(node), (Poly(),))
         if node.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
             return self.place(node).inside()
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "*":
-            return self._counted(node.children[0]).inside()
-        raise Barrier(f"it is not known where {words_of(node)} points", node.line)
+            return self._address_in_elements(node.children[0]).inside()
+        raise NotMovable(f"it is not known where {words_of(node)} points", node.line)
 
     def _indexed(self, pointer: Pointer, index: Node) -> Pointer:
         try:
@@ -323,7 +323,7 @@ class Expressions:
         node = node.bare
         type_ = node.type.get_pointee() if node.type.kind == TypeKind.LVALUEREFERENCE else node.type
         if not _VECTOR.match(type_.spelling.removeprefix("const ")):
-            raise Barrier(f"it is not known what {words_of(node)} does when it is indexed", node.line)
+            raise NotMovable(f"it is not known what {words_of(node)} does when it is indexed", node.line)
         place = self.place(node)
         element = type_.get_template_argument_type(0).get_canonical().spelling
         base = place.base
@@ -331,24 +331,24 @@ class Expressions:
             reference = bool(node.declaration and node.declaration.type.kind == TypeKind.LVALUEREFERENCE)
             base = replace(base, kind="pointer" if reference else "vector", element=element, sizes=(None,))
         elif not base.key.endswith("[]"):
-            raise Barrier(f"{words_of(node)} is a vector of vectors", node.line)
+            raise NotMovable(f"{words_of(node)} is a vector of vectors", node.line)
         return Pointer(base, (*place.index, Poly()))
 
     def _member(self, node: Node) -> Pointer:
-        if not node.children:  # a member of this
+        if not node.children:  # a member of `this`
             return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
         owner = node.children[0].bare
         field = node.declaration
         if field is None or field.cursor.semantic_parent.kind == Kind.UNION_DECL:
-            raise Barrier(f"{words_of(node)} is a member of a union", node.line)
+            raise NotMovable(f"{words_of(node)} is a member of a union", node.line)
         if field.type.kind == TypeKind.LVALUEREFERENCE:
-            raise Barrier(f"it is not known what the reference {words_of(node)} refers to", node.line)
+            raise NotMovable(f"it is not known what the reference {words_of(node)} refers to", node.line)
         if owner.type.kind == TypeKind.POINTER:
             if owner.kind == Kind.CXX_THIS_EXPR:
                 return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
             outer = self.pointer(owner)
             if outer.base.kind == "rows" or views(node.children[0]):
-                raise Barrier(f"it is not known which memory {words_of(node)} is", node.line)
+                raise NotMovable(f"it is not known which memory {words_of(node)} is", node.line)
             first = all(one is not None and one.constant == 0 for one in outer.index)
             arrow = "->" if outer.index and first else "."
         else:
@@ -388,7 +388,7 @@ class Expressions:
         return Base(key, text, kind, type_.spelling.removeprefix("const "), tuple(sizes), declaration)
 
     def _sizes_as_written(self, declared: Node, known: int) -> list[Poly]:
-        """Returns the sizes of a variable's arrays as they are written; libclang lists the innermost first."""
+        """Returns the sizes of an array's dimensions as written; libclang lists the innermost first."""
         written = [child for child in declared.children if child.kind.is_expression()]
         made: list[Poly] = []
         for child in written:
@@ -397,7 +397,7 @@ class Expressions:
             except NotAffine:
                 break
             if not all(self.symbols[key].stable or self.symbols[key].value is not None for key in size.keys):
-                break  # it may have changed since
+                break  # its value may have changed since
             made.append(size)
             if len(made) == self._dimensions(declared):
                 break
@@ -416,14 +416,14 @@ class Expressions:
 
 
 def words_of(node: Node) -> str:
-    """Returns an expression as the file has it, shortened, for messages."""
+    """Returns an expression as written, shortened for messages."""
     text = node.unit.text[node.offset : node.cursor.extent.end.offset]
     text = " ".join(text.split()) or node.name
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def rendered(node: Node) -> str:
-    """Returns an expression in C. Raises NotAffine if it cannot be written again."""
+def render_expression(node: Node) -> str:
+    """Returns an expression in C. Raises NotAffine if it cannot be written."""
     node = node.bare
     if node.kind == Kind.INTEGER_LITERAL:
         return str(node.value)
@@ -434,15 +434,15 @@ def rendered(node: Node) -> str:
             return node.name
         owner = node.children[0]
         arrow = "->" if owner.bare.type.kind == TypeKind.POINTER else "."
-        return f"{rendered(owner)}{arrow}{node.name}"
+        return f"{render_expression(owner)}{arrow}{node.name}"
     if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
-        return f"{rendered(node.children[0])}[{rendered(node.children[1])}]"
+        return f"{render_expression(node.children[0])}[{render_expression(node.children[1])}]"
     if node.kind == Kind.BINARY_OPERATOR:
-        left, right = (rendered(child) for child in node.children)
+        left, right = (render_expression(child) for child in node.children)
         return f"({left} {node.operator} {right})"
     if node.kind == Kind.UNARY_OPERATOR and node.operator in ("-", "+", "!", "~", "*"):
-        return f"({node.operator}{rendered(node.children[0])})"
+        return f"({node.operator}{render_expression(node.children[0])})"
     raise NotAffine(f"{words_of(node)} is not affine", node.line)
 
 
-__all__ = ["ONE", "Expressions", "NotAffine", "Pointer", "rendered", "words_of"]
+__all__ = ["ONE", "Expressions", "NotAffine", "Pointer", "render_expression", "words_of"]

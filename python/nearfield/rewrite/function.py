@@ -1,4 +1,4 @@
-"""What a function does with its variables: which ones change, whose address is taken, where each is named."""
+"""Collects facts on the variables of a function: which ones change, whose address is taken, and where each is used."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ INCREMENTS = ("++", "--", "post++", "post--")
 
 
 class Function:
-    """Facts on one function's body. `changes` are the nodes that assign to a variable, by its declaration's key."""
+    """Facts on the body of one function. `changes` are the assignments to a variable, by the key of its declaration."""
 
     def __init__(self, node: Node, without: Node | None = None) -> None:
         self.node = node
-        self._without = without  # a part that does nothing but what another part does
+        self._without = without  # a part whose effects duplicate another part's, and which is skipped
         self.name = node.name
         self.body = next((child for child in node.children if child.kind == Kind.COMPOUND_STMT), None)
         self.parents: dict[int, Node] = {}  # by identity of the node
@@ -26,7 +26,7 @@ class Function:
         self.uses: dict[int, list[Node]] = defaultdict(list)
         self.declared: dict[int, Node] = {}
         self.calls: list[Node] = []
-        self._labels: list[int] = []  # where they are
+        self._labels: list[int] = []  # offsets of labels
         if self.body:
             self._read(self.body)
         for child in node.children:
@@ -87,14 +87,14 @@ class Function:
             above = self.parent(above)
 
     def has_label(self, node: Node) -> bool:
-        """Returns whether one may jump into a statement."""
+        """Returns whether a jump into a statement is possible."""
         return any(node.offset <= label < node.end for label in self._labels)
 
     def in_loop(self, node: Node) -> bool:
         return any(above.kind in LOOPS for above in self.ancestors(node))
 
     def unchanged(self, key: int) -> bool:
-        """Returns whether it is a local variable or parameter that keeps the value which it has first."""
+        """Returns whether the key is that of a local variable or parameter that keeps its initial value."""
         return key in self.declared and not self.changes.get(key) and key not in self.address_taken
 
     def fixed(self, key: int) -> Node | None:
@@ -106,7 +106,8 @@ class Function:
         return values[-1] if values and _has_initial_value(declared) else None
 
     def given_once(self, declared: Node) -> Node | None:
-        """Returns the value that one statement of the function's outermost block gives a variable before it is used."""
+        """Returns the value assigned to a variable by exactly one statement, in the function's outermost block and
+        before every use."""
         changes = self.changes.get(declared.key, [])
         if len(changes) != 1 or changes[0].operator != "=" or declared.key in self.address_taken or self._labels:
             return None
@@ -124,7 +125,7 @@ LOOPS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.CXX_FOR_RANGE_STMT)
 
 
 def _has_initial_value(declared: Node) -> bool:
-    """Returns whether the variable has one: sizes of arrays are children, too."""
+    """Returns whether a variable has an initializer; array sizes are children of the node, too."""
     extent = declared.cursor.extent
     words = declared.unit.text[declared.location : extent.end.offset]
     return "=" in words or ("{" in words or "(" in words)

@@ -1,4 +1,4 @@
-"""What a rewrite is expected to gain: the time of its communication before and after, or why that is not known."""
+"""The expected gain of a rewrite: the time of its communication before and after, or the reason why it is unknown."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from nearfield.profile.compare import Estimate, ratio_of
 
 @dataclass(frozen=True)
 class Gain:
-    """The time of one message and of the first reading of its data, in ns: as the original and as the patch has it.
-    Both sums are of records at one size and one distance."""
+    """The time in ns of one message and of the first read of its data, before and after the patch. Both sums are of
+    records at one size and one distance."""
 
     before: Estimate
     after: Estimate
 
     @property
     def ratio(self) -> Estimate:
-        """Returns how many times as fast the patch communicates. The interval takes both times as independent, so it
-        is rather too wide where they have a part in common."""
+        """Returns the speedup of communication. The interval treats both times as independent, so it is too wide if
+        they share a term."""
         found = ratio_of(self.after, self.before)
         assert found is not None, "times are above 0"
         return found
@@ -32,20 +32,20 @@ class Gain:
     def __str__(self) -> str:
         """Returns 'communication of this loop would take 0.9 us instead of 12 us', with the interval of the ratio."""
         ratio = self.ratio
-        told = (
+        sentence = (
             f"communication of this loop would take {format_ns(self.after.value)} instead of "
             f"{format_ns(self.before.value)}: {ratio.value:.2f}x as fast, {ratio.low:.2f}x to {ratio.high:.2f}x"
         )
-        return told if self.is_certain else f"{told}, so that no gain is certain"
+        return sentence if self.is_certain else f"{sentence}, so that no gain is certain"
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The expected gain of one variant. If `gain` is None, `unknown` says why."""
+    """The expected gain of one variant. If `gain` is None, `unknown` has the reason."""
 
     gain: Gain | None = None
     unknown: str = "no profile is named (--profile)"
 
     def __str__(self) -> str:
-        """Returns the gain, or that it is not known and why."""
+        """Returns the gain, or the reason why it is unknown."""
         return str(self.gain) if self.gain is not None else f"no gain known: {self.unknown}"

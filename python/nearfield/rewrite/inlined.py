@@ -1,8 +1,8 @@
-"""Reads a text with inlined functions again and proves that it does the same: nothing of what wrote it is trusted.
+"""Verifies a text with inlined functions independently of the code that wrote it.
 
-The function that calls is compared with what it was, node for node. Where a call stood, the body of its function must
-stand, in which each name means what it meant there: a parameter is the call's argument, a variable its counterpart, and
-all else the same declaration. That arguments keep their values is proved where they are read (`inlining.py`)."""
+The caller is compared with its original node by node. In place of a call there must be the body of the callee, in which
+each name has the same meaning: a parameter is the call's argument, a variable its counterpart, and everything else the
+same declaration. That arguments keep their values is proved where they are read (`inlining.py`)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _VARIABLES = (Kind.VAR_DECL, Kind.PARM_DECL)
 
 
 class Differs(Exception):
-    """The text is not proved to do the same; the message says what differs."""
+    """The text is not proved to be equivalent; the message has the difference."""
 
 
 class Comparison:
-    """Compares a function, in which calls stand, with one of another text, in which bodies stand."""
+    """Compares a function that has calls with its version in another text that has the callees' bodies."""
 
     def __init__(self, made: Text) -> None:
         self._made = made
         self._sites = list(made.sites)
-        self._known: dict[int, int] = {}  # variables of the old text, and their counterparts
-        self._arguments: dict[int, Node] = {}  # what parameters are
+        self._known: dict[int, int] = {}  # variables of the old text, with their counterparts
+        self._arguments: dict[int, Node] = {}  # arguments by parameter
 
     def check(self, old: Node, unit: Unit) -> None:
-        """Raises Differs unless the function in the parsed new text does what the old one does."""
+        """Raises Differs unless the function in the parsed new text is equivalent to the old one."""
         if unit.problem:
             raise Differs(f"the text with inlined functions does not compile: {unit.problem}")
         new = next((one for one in unit.functions if one.cursor.get_usr() == old.cursor.get_usr()), None)
@@ -62,14 +62,14 @@ class Comparison:
             self._same(*pair)
 
     def _means_the_same(self, old: Node, new: Node) -> None:
-        """Compares nodes without what they hold."""
+        """Compares two nodes without their children."""
         if old.kind in _LITERALS and _literal(old) != _literal(new):
             raise Differs(f"{_literal(old)} has become {_literal(new)}")
         if old.kind.is_expression() or old.kind.is_reference():
             self._refers_to_the_same(old, new)
-        if old.kind in _VARIABLES or old.kind.is_expression() and not _takes_arguments(old):
-            mine, its = type_of(old.type), type_of(new.type)
-            if mine != its and "[" not in mine:
+        if old.kind in _VARIABLES or old.kind.is_expression() and not _type_follows_argument(old):
+            mine, theirs = type_of(old.type), type_of(new.type)
+            if mine != theirs and "[" not in mine:
                 raise Differs(f"{_words(old)} has another type")
 
     def _refers_to_the_same(self, old: Node, new: Node) -> None:
@@ -86,7 +86,7 @@ class Comparison:
     # ---- blocks
 
     def _block(self, old: Node, new: Node) -> None:
-        """Compares two blocks; in the new one, bodies may stand in place of calls, and their variables come first."""
+        """Compares two blocks; the new one may have bodies in place of calls, with their variables declared first."""
         rest = list(new.children)
         inside = {id(site.statement): site for site in self._sites if site.statement in old.children}
         self._sites = [site for site in self._sites if id(site.statement) not in inside]
@@ -102,7 +102,7 @@ class Comparison:
             raise Differs("a block has more statements than it had")
 
     def _body(self, site: Site, hoisted: list[Node], rest: list[Node]) -> None:
-        """Compares the body of a call's function with what stands there, and takes its declarations away."""
+        """Compares the callee's body with the code in place of the call, and consumes its hoisted declarations."""
         self._arguments |= {
             formal.key: argument for formal, argument in zip(site.formals, site.arguments, strict=True)
         }  # fmt: skip
@@ -130,17 +130,17 @@ class Comparison:
         return self._known.get(declared.key, declared.key)
 
     def _variables(self, old: Node, new: Node, rest: list[Node]) -> None:
-        """Compares declarations; a value may be given where the declaration stood."""
+        """Compares declarations; an assignment may stand in place of a declaration."""
         if new.kind != Kind.DECL_STMT or len(old.children) != len(new.children):
             raise Differs(f"{_words(old)} is declared otherwise")
-        for mine, its in zip(old.children, new.children, strict=True):
-            if len(mine.children) == len(its.children):
-                self._same(mine, its)
+        for mine, theirs in zip(old.children, new.children, strict=True):
+            if len(mine.children) == len(theirs.children):
+                self._same(mine, theirs)
                 continue
-            if mine.kind != its.kind or type_of(mine.type) != type_of(its.type) or its.children:
+            if mine.kind != theirs.kind or type_of(mine.type) != type_of(theirs.type) or theirs.children:
                 raise Differs(f"{mine.name} is declared otherwise")
-            self._known[mine.key] = its.key
-            self._assigned(_next(rest), its.key, mine.children[-1])
+            self._known[mine.key] = theirs.key
+            self._assigned(_next(rest), theirs.key, mine.children[-1])
 
     def _assigned(self, statement: Node, key: int, value: Node) -> None:
         if statement.operator != "=" or statement.kind != Kind.BINARY_OPERATOR:
@@ -162,14 +162,14 @@ def _next(rest: list[Node]) -> Node:
 
 
 def _plain(node: Node) -> Node:
-    """Returns an expression without parentheses and conversions that the compiler adds."""
+    """Returns an expression without parentheses and implicit conversions."""
     while node.kind in _SILENT and len(node.children) == 1:
         node = node.children[0]
     return node
 
 
-def _takes_arguments(node: Node) -> bool:
-    """Returns whether the type follows from what an argument is, which is compared where it is given."""
+def _type_follows_argument(node: Node) -> bool:
+    """Returns whether the node's type follows from an argument, which is compared where it is passed."""
     return node.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR)
 
 

@@ -1,7 +1,7 @@
-"""Writes the body of a function of the same file in place of its call, so that its loops can be split.
+"""Inlines calls to functions of the same file, so that the loops of the callees can be split.
 
-Parameters become the call's arguments. Variables of the body's outermost block are declared where the block that holds
-the call begins, under another name if theirs is in use. Nothing of this is trusted: `inlined.py` reads the text again.
+Parameters become the call's arguments. Variables of the body's outermost block are declared at the beginning of the
+caller's block, and renamed if their names are in use. The result is not trusted: `inlined.py` verifies it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nearfield.rewrite.accesses import is_of_library, is_pure
+from nearfield.rewrite.callee_lookup import Functions
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.communication import split_arguments
 from nearfield.rewrite.conversions import ARRAYS, NUMBERS
-from nearfield.rewrite.elsewhere import Functions
 from nearfield.rewrite.expressions import VALUES
 from nearfield.rewrite.function import ASSIGNMENTS, INCREMENTS, Function
-from nearfield.rewrite.program import Barrier
-from nearfield.rewrite.text import indent_at, line_of, line_start, substituted, words_in
+from nearfield.rewrite.program import NotMovable
+from nearfield.rewrite.text import indent_at, line_of, line_start, replace_names, words_in
 
 _LEAVES = {Kind.GOTO_STMT: "goto", Kind.LABEL_STMT: "a label", Kind.LAMBDA_EXPR: "a lambda", Kind.ASM_STMT: "assembly",
            Kind.INDIRECT_GOTO_STMT: "goto"}  # fmt: skip
 _OF_PLACE = ("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__", "__LINE__", "alloca", "setjmp")
-_BYTES = ("char", "signedchar", "unsignedchar")  # may be a part of anything
+_BYTES = ("char", "signedchar", "unsignedchar")  # types that may alias part of any object
 _QUALIFIERS = re.compile(r"\b(?:const|restrict|__restrict|__restrict__)\b|\s+")
 
 
@@ -35,7 +35,7 @@ class Site:
     statement: Node
     call: Node
     callee: Function
-    given: Node | None = None  # the variable that gets what it returns
+    given: Node | None = None  # the variable that gets the return value
 
     @property
     def formals(self) -> list[Node]:
@@ -46,12 +46,12 @@ class Site:
         return [Node(argument, self.call.unit) for argument in self.call.cursor.get_arguments()]
 
 
-Line = tuple[str, int]  # a line of text, and the line of the file from which it comes
+Line = tuple[str, int]  # a line of text, and the line of the file that it comes from
 
 
 @dataclass(frozen=True)
 class _Edit:
-    """What is put between two offsets of a file: the body of a function, or declarations."""
+    """A replacement between two offsets of a file: the body of a function, or declarations."""
 
     start: int
     end: int
@@ -61,8 +61,8 @@ class _Edit:
 
 @dataclass
 class Text:
-    """A file with bodies in place of calls. `calls` has for each line the line of the file from which it comes, or
-    that of the call; `sources` has for lines of a body their own lines."""
+    """A file with inlined calls. `calls` maps each line to its line in the file, or to the line of the call; `sources`
+    maps lines of a body to their own lines."""
 
     text: str
     block: Node
@@ -70,11 +70,11 @@ class Text:
     spans: list[tuple[int, int]] = field(default_factory=list)  # lines of each body
     calls: list[int] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
-    declares: int = 0  # the line behind which variables of bodies are declared
+    declares: int = 0  # the line after which variables of the bodies are declared
 
 
 def site_of(statement: Node, functions: Functions) -> Site | None:
-    """Returns the call that a statement is, if its function is known."""
+    """Returns the call site that a statement is, if the callee is known."""
     node, given = statement.bare, None
     if node.operator == "=" and node.kind == Kind.BINARY_OPERATOR and node.children[0].kind == Kind.DECL_REF_EXPR:
         given, node = node.children[0], node.children[1].bare
@@ -85,13 +85,13 @@ def site_of(statement: Node, functions: Functions) -> Site | None:
 
 
 class Inliner:
-    """Inlines calls that stand in one block of a function."""
+    """Inlines calls in one block of a function."""
 
     def __init__(self, unit: Unit, functions: Functions, function: Function, block: Node) -> None:
         self._unit, self._functions, self._function, self._block = unit, functions, function, block
 
     def text(self, sites: Sequence[Site]) -> Text:
-        """Returns the file with the bodies. Raises Barrier, at the line of a call, if one cannot be inlined."""
+        """Returns the file with the bodies. Raises NotMovable, at the line of a call, if one cannot be inlined."""
         block, whole = self._block, self._unit.text
         taken = words_in(whole[block.offset : block.end])
         declarations: list[str] = []
@@ -133,18 +133,19 @@ class Inliner:
 
 
 class _Body:
-    """The body of one callee, at one call."""
+    """The body of one callee at one call."""
 
     def __init__(
         self, unit: Unit, functions: Functions, function: Function, block: Node, site: Site, taken: set[str]
     ) -> None:
         self._unit, self._functions, self._function, self._block = unit, functions, function, block
         self._site, self._callee, self._taken = site, site.callee, taken
-        self._names: dict[str, str] = {}  # what stands for names of the callee
-        self._steady: set[int] = set()  # its variables whose values are known where the block begins
+        self._names: dict[str, str] = {}  # replacements of the callee's names
+        self._invariant: set[int] = set()  # variables of the callee whose values are known where the block begins
 
     def written(self) -> tuple[list[str], list[Line]]:
-        """Returns declarations for the block, and the lines for the call. Raises Barrier, at the line of the call."""
+        """Returns declarations for the block, and the lines that replace the call. Raises NotMovable, at the line of
+        the call."""
         assert self._callee.body is not None
         if self._callee.node.unit is not self._unit:
             raise self._refused("the function is defined in another file", self._site.call.line)
@@ -154,9 +155,9 @@ class _Body:
         self._pragmas(self._callee.body)
         return found
 
-    def _refused(self, reason: str, line: int) -> Barrier:
+    def _refused(self, reason: str, line: int) -> NotMovable:
         at = f" (line {line})" if line != self._site.call.line else ""
-        return Barrier(
+        return NotMovable(
             f"the loops of {self._callee.name} could be split only if its body stood in place of this call, which is "
             f"not possible: {reason}{at}",
             self._site.call.line,
@@ -165,7 +166,7 @@ class _Body:
     # ---- what a body may have
 
     def _closed(self, body: Node) -> None:
-        """Raises Barrier if the body means something else in another function."""
+        """Raises NotMovable if the body would have another meaning in the caller."""
         last = body.children[-1] if body.children else None
         for node in body.walk():
             if node.kind == Kind.RETURN_STMT and node is not last:
@@ -210,7 +211,7 @@ class _Body:
         self._macros()
 
     def _macros(self) -> None:
-        """Raises Barrier if a macro names a parameter for which something else is to stand."""
+        """Raises NotMovable if a macro names a parameter that is replaced."""
         assert self._callee.body is not None
         words = words_in(self._unit.text[self._callee.body.offset : self._callee.body.end])
         for macro in sorted(words & self._unit.macros.keys()):
@@ -219,7 +220,7 @@ class _Body:
                 raise self._refused(f"the macro {macro} uses the name of the parameter {name}", self._callee.body.line)
 
     def _argument(self, formal: Node, argument: Node) -> None:
-        """Raises Barrier unless the argument can stand wherever the callee names its parameter."""
+        """Raises NotMovable unless the argument can replace every use of the parameter."""
         name = formal.name
         by_reference = formal.type.kind == TypeKind.LVALUEREFERENCE
         wanted = formal.type.get_pointee().get_canonical() if by_reference else formal.type
@@ -231,20 +232,20 @@ class _Body:
             raise self._refused(f"the function changes its parameter {name}", self._callee.changes[formal.key][0].line)
         if not by_reference and formal.key in self._callee.address_taken:
             raise self._refused(f"the function takes the address of its parameter {name}", formal.line)
-        if substituted(type_of(wanted), self._names) != type_of(argument.bare.type):
-            told = f"{argument.bare.type.spelling} becomes {wanted.spelling}"
-            raise self._refused(f"the argument for the parameter {name} is converted: {told}", argument.line)
+        if replace_names(type_of(wanted), self._names) != type_of(argument.bare.type):
+            conversion = f"{argument.bare.type.spelling} becomes {wanted.spelling}"
+            raise self._refused(f"the argument for the parameter {name} is converted: {conversion}", argument.line)
         self._same_rows(name, argument)
         if by_reference:
             return
         for node in argument.walk():
-            self._steady_argument(name, node)
+            self._invariant_argument(name, node)
         assert self._callee.body is not None
         for node in self._callee.body.walk():
             if node.kind == Kind.CXX_UNARY_EXPR and any(_names(child, formal.key) for child in node.children):
                 raise self._refused(f"the function takes the size of its parameter {name}", node.line)
 
-    def _steady_argument(self, name: str, node: Node) -> None:
+    def _invariant_argument(self, name: str, node: Node) -> None:
         if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None:
             if node.type.is_volatile_qualified() or not self._keeps(node.declaration):
                 raise self._refused(
@@ -257,14 +258,14 @@ class _Body:
             )
 
     def _same_rows(self, name: str, argument: Node) -> None:
-        """Raises Barrier if the length of an array's rows may be another one in the caller, though it has the name."""
+        """Raises NotMovable if the length of an array's rows may differ in the caller although it has the same name."""
         for word in words_in("".join(re.findall(r"\[.*?\]", type_of(argument.bare.type)))):
             known = [one for one in self._function.declared.values() if one.name == word]
             if len(known) != 1 or not self._function.unchanged(known[0].key):
                 raise self._refused(f"the length of the rows of the parameter {name} may change", argument.line)
 
     def _keeps(self, declared: Node) -> bool:
-        """Returns whether the callee leaves a variable of its caller as it is."""
+        """Returns whether the callee does not modify a variable of its caller."""
         if declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or declared.type.kind in ARRAYS:
             return True
         local = declared.key in self._function.declared and declared.cursor.storage_class.name != "STATIC"
@@ -279,7 +280,7 @@ class _Body:
         return not self._may_store(self._callee, declared, set())
 
     def _may_store(self, callee: Function, declared: Node, seen: set[str]) -> bool:
-        """Returns whether a function may change a variable, by its name or through a pointer to its type."""
+        """Returns whether a function may modify a variable, by name or through a pointer to its type."""
         seen.add(callee.name)
         if callee.changes.get(declared.key) or declared.key in callee.address_taken or callee.body is None:
             return True
@@ -322,10 +323,10 @@ class _Body:
                 continue
             if not left:
                 first, last = _whole_lines(text, first, last)
-            pieces.append((substituted(text[place:first], self._names), line_of(text, place)))
+            pieces.append((replace_names(text[place:first], self._names), line_of(text, place)))
             pieces.append((left, statement.line))
             place = last
-        pieces.append((substituted(text[place : body.end - 1], self._names), line_of(text, place)))
+        pieces.append((replace_names(text[place : body.end - 1], self._names), line_of(text, place)))
         return hoisted, _lines(pieces)
 
     def _result(self, statement: Node) -> str:
@@ -343,20 +344,22 @@ class _Body:
         if not type_of(value.bare.type) == type_of(given.type) == type_of(self._site.call.type):
             raise self._refused("the result is converted to another type", statement.line)
         words = self._unit.text[value.offset : self._unit.statement_end(statement)]
-        return f"{given.name} = {substituted(words, self._names)}"
+        return f"{given.name} = {replace_names(words, self._names)}"
 
     def _declaration(self, statement: Node) -> tuple[str, str]:
-        """Returns the declaration for the block, and what is left of it where it stood."""
+        """Returns the declaration for the block, and the assignment that remains in its place."""
         variables = [child for child in statement.children if child.kind == Kind.VAR_DECL]
         if len(variables) != len(statement.children):
             raise self._refused("the function declares something that is no variable", statement.line)
-        steady = all(self._is_steady(node) for one in variables for child in one.children for node in child.walk())
+        invariant = all(
+            self._is_invariant(node) for one in variables for child in one.children for node in child.walk()
+        )
         text = self._unit.text[statement.offset : self._unit.statement_end(statement)]
         for one in variables:
             self._rename(one.name)
-        if steady:
-            self._steady |= {one.key for one in variables}
-            return " ".join(substituted(text, self._names).split()), ""
+        if invariant:
+            self._invariant |= {one.key for one in variables}
+            return " ".join(replace_names(text, self._names).split()), ""
         plain = len(variables) == 1 and variables[0].type.kind in (*NUMBERS, TypeKind.POINTER)
         if not plain or "=" not in text or variables[0].cursor.type.spelling.startswith("auto"):
             name = variables[0].name
@@ -367,8 +370,8 @@ class _Body:
         if variables[0].type.is_const_qualified():
             declared = re.sub(r"\bconst\b", " ", declared)
         new = self._names.get(variables[0].name, variables[0].name)
-        hoisted = " ".join(substituted(declared, self._names).split()) + ";"
-        return hoisted, f"{new} = {' '.join(substituted(value, self._names).split())}"
+        hoisted = " ".join(replace_names(declared, self._names).split()) + ";"
+        return hoisted, f"{new} = {' '.join(replace_names(value, self._names).split())}"
 
     def _rename(self, name: str) -> None:
         new = name
@@ -377,7 +380,7 @@ class _Body:
         self._taken.add(new)
         self._names[name] = new
 
-    def _is_steady(self, node: Node) -> bool:
+    def _is_invariant(self, node: Node) -> bool:
         """Returns whether an expression has the same value where the block begins."""
         if node.kind != Kind.DECL_REF_EXPR:
             return node.kind in (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR) or node.operator in ("+", "-", "*")
@@ -389,7 +392,7 @@ class _Body:
         for formal, argument in zip(self._site.formals, self._site.arguments, strict=True):
             if formal.key == declared.key:
                 return all(self._lasts(one) for one in argument.walk())
-        return self._callee.unchanged(declared.key) and declared.key in self._steady
+        return self._callee.unchanged(declared.key) and declared.key in self._invariant
 
     def _lasts(self, node: Node) -> bool:
         if node.kind != Kind.DECL_REF_EXPR or node.declaration is None:
@@ -400,7 +403,7 @@ class _Body:
 
 
 def type_of(type_: Any) -> str:
-    """Returns a type's name; without qualifiers, and of an array that of a pointer to its first element."""
+    """Returns a type's name without qualifiers; of an array, that of a pointer to its first element."""
     if type_.kind in ARRAYS:
         name = _QUALIFIERS.sub("", type_.element_type.get_canonical().spelling)
         return re.sub(r"(?=\[)|$", "(*)", name, count=1) if "[" in name else f"{name}*"
@@ -408,8 +411,8 @@ def type_of(type_: Any) -> str:
 
 
 def _may_be_part(type_: Any, kind: str) -> bool:
-    """Returns whether what is stored as one type may be a part of a variable of another: of the same but for its sign,
-    or of any if they are bytes."""
+    """Returns whether a store of one type may modify part of a variable of another type: they differ at most in sign,
+    or one is a byte type."""
     name = type_of(type_)
     return name in _BYTES or name == "void" or name.removeprefix("unsigned") == kind.removeprefix("unsigned")
 
@@ -420,14 +423,15 @@ def _names(node: Node, key: int) -> bool:
 
 
 def _whole_lines(text: str, first: int, last: int) -> tuple[int, int]:
-    """Returns the range with the rest of its lines, if nothing but a comment stands there."""
+    """Returns the range extended to whole lines, if the rest of them is only a comment."""
     start, end = line_start(text, first), text.find("\n", last)
     alone = not text[start:first].strip() and re.fullmatch(r"[ \t]*(//[^\n]*|/\*[^\n]*\*/)?[ \t\r]*", text[last:end])
     return (start, end + 1) if alone and end >= 0 else (first, last)
 
 
 def _lines(pieces: Sequence[Line]) -> list[Line]:
-    """Returns the lines of some text without indent and empty ends, each with the line from which it comes."""
+    """Returns the lines of some text without indent and surrounding blank lines, each with the line that it comes
+    from."""
     made: list[Line] = [("", 0)]
     for text, source in pieces:
         for number, part in enumerate(text.split("\n")):

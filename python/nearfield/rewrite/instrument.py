@@ -1,7 +1,7 @@
-"""Inserts into a program's text what lets the bits of all its arrays be compared (src/rewrite/verify/verify.h).
+"""Inserts calls that let the contents of all arrays be compared bit by bit (src/rewrite/verify/verify.h).
 
-Each array on the stack is registered where it is declared, and memory is checked at the end of the innermost block that
-holds all changes, so after each execution of a rewritten region. Lines keep their numbers.
+Each array on the stack is registered at its declaration. Memory is checked at the end of the innermost block that
+contains all changes, so after each execution of a rewritten region. Lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _ARRAYS = (cindex.TypeKind.CONSTANTARRAY, cindex.TypeKind.VARIABLEARRAY, cindex.
 _LEAVES = (_KIND.RETURN_STMT, _KIND.BREAK_STMT, _KIND.CONTINUE_STMT, _KIND.GOTO_STMT)
 
 
-def instrumented(path: Path, texts: Sequence[str], arguments: Sequence[str], alike: Sequence[str] = ()) -> list[str]:
-    """Returns versions of one file with the insertions. The place to check lies in what all texts and those of `alike`
+def insert_checks(path: Path, texts: Sequence[str], arguments: Sequence[str], alike: Sequence[str] = ()) -> list[str]:
+    """Returns instrumented versions of one file. The check is placed in the part that all texts and those of `alike`
     have in common after their last difference."""
     common = _common_end([*texts, *alike])
     first = len(os.path.commonprefix([*texts, *alike]).encode("utf-8", "surrogateescape"))
@@ -55,7 +55,7 @@ def _common_end(texts: Sequence[str]) -> int:
 def _insertions(
     path: Path, data: bytes, changed: tuple[int, int], arguments: Sequence[str]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yields what to insert, and where. `changed` are the offsets between which the texts differ."""
+    """Yields insertions with their offsets. `changed` are the offsets between which the texts differ."""
     text = data.decode("utf-8", "replace")
     if text.encode("utf-8") != data:
         return  # offsets would differ
@@ -74,7 +74,7 @@ def _insertions(
 
 
 def _blocks(cursor: cindex.Cursor, path: str) -> Iterator[cindex.Cursor]:
-    """Yields the compound statements that the file itself has, inner ones after outer ones."""
+    """Yields the compound statements of the file itself, inner ones after outer ones."""
     for child in cursor.get_children():
         if child.location.file and child.location.file.name != path:
             continue
@@ -86,7 +86,7 @@ def _blocks(cursor: cindex.Cursor, path: str) -> Iterator[cindex.Cursor]:
 def _registrations(statement: cindex.Cursor, data: bytes) -> Iterator[tuple[int, bytes]]:
     end = statement.extent.end.offset
     if data[end - 1 : end] != b";":
-        return  # a macro has written it
+        return  # it comes from a macro
     for variable in statement.get_children():
         element = variable.type.get_canonical()
         is_array = element.kind in _ARRAYS
@@ -96,7 +96,7 @@ def _registrations(statement: cindex.Cursor, data: bytes) -> Iterator[tuple[int,
         if variable.kind != _KIND.VAR_DECL or not is_array or not is_plain or element.is_const_qualified():
             continue
         if variable.type.spelling.startswith("MPI_"):
-            continue  # handles, which are numbers in some MPIs
+            continue  # MPI handles, which are integers in some MPIs
         if variable.storage_class in (cindex.StorageClass.STATIC, cindex.StorageClass.EXTERN):
             continue
         name = variable.spelling
@@ -107,7 +107,7 @@ def _registrations(statement: cindex.Cursor, data: bytes) -> Iterator[tuple[int,
 
 
 def _last_place(block: cindex.Cursor, data: bytes) -> int | None:
-    """Returns the offset behind the last statement of a block that the program reaches at its end."""
+    """Returns the offset after the last statement of a block that control reaches at its end."""
     statements = list(block.get_children())
     if statements and statements[-1].kind in _LEAVES:
         start = int(statements[-1].extent.start.offset)

@@ -1,4 +1,4 @@
-"""Which languages can be rewritten, and what there is for the others."""
+"""Checks the language of a file; only C and C++ can be rewritten."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FORTRAN = frozenset({".f", ".for", ".ftn", ".fpp", ".f77", ".f90", ".f95", ".f03
 
 
 def check_language(path: Path) -> None:
-    """Returns nothing. Raises UsageError if the file is in Fortran, and names what helps Fortran programs."""
+    """Raises UsageError if the file is Fortran, with the commands that support Fortran."""
     if path.suffix.lower() in FORTRAN:
         raise UsageError(
             f"{path} is in Fortran: only C and C++ can be rewritten",

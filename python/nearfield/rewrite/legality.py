@@ -1,4 +1,4 @@
-"""Proves that an order keeps every dependence, perhaps only beyond degenerate sizes."""
+"""Proves that an order keeps every dependence, possibly only beyond degenerate sizes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from itertools import product
 import islpy as isl
 
 from nearfield.rewrite.model import Model, maps_of
-from nearfield.rewrite.parts import Order, Phase, Step, Strips
 from nearfield.rewrite.program import Nest
+from nearfield.rewrite.schedule import ChunkLoop, ComputeStep, Order, Step
 
 SMALL = 16  # a size up to this is degenerate
 
@@ -20,13 +20,13 @@ def guard_of(model: Model, order: Order) -> isl.Set | None:
     """Returns the parameters for which the order is legal: all, or all but degenerate sizes. None if it is illegal."""
     if not partitions(model, order):
         return None
-    considered = guard = model.considered()
-    for bad in violated(model, order):
+    considered = guard = model.considered_parameters()
+    for bad in violations(model, order):
         guard = guard.subtract(bad.params())
         if guard.is_empty():
             return None
     for phase in order.steps:
-        if isinstance(phase, Phase):
+        if isinstance(phase, ComputeStep):
             guard = guard.intersect(_present(model, phase))
     guard = guard.coalesce()
     if guard.is_empty() or not only_small(considered.subtract(guard), model):
@@ -35,7 +35,7 @@ def guard_of(model: Model, order: Order) -> isl.Set | None:
 
 
 def _simplest(guard: isl.Set, considered: isl.Set, model: Model) -> isl.Set:
-    """Returns a part of the guard that is one conjunction, if this leaves out degenerate sizes only."""
+    """Returns one conjunction of the guard if it excludes only degenerate sizes; otherwise the guard."""
     for part in guard.get_basic_sets():
         one = isl.Set.from_basic_set(part)
         if only_small(considered.subtract(one), model):
@@ -44,10 +44,10 @@ def _simplest(guard: isl.Set, considered: isl.Set, model: Model) -> isl.Set:
 
 
 def partitions(model: Model, order: Order) -> bool:
-    """Returns whether each instance and each event is in exactly one step."""
+    """Returns whether each instance and each call event is in exactly one step."""
     for number, item in enumerate(model.region.items):
         if not isinstance(item, Nest):
-            halves = [step for step in order.steps if not isinstance(step, Phase) and step.call == number]
+            halves = [step for step in order.steps if not isinstance(step, ComputeStep) and step.call == number]
             if sum(step.begins for step in halves) != 1 or sum(step.completes for step in halves) != 1:
                 return False
             continue
@@ -62,11 +62,11 @@ def partitions(model: Model, order: Order) -> bool:
 
 
 def _instances(order: Order, number: int) -> Iterator[isl.Set | None]:
-    """Yields the instances of a nest that each step executes; None if one is executed with several pieces."""
+    """Yields the instances of a nest that each step executes; None if a chunk loop executes one with several chunks."""
     for step in order.steps:
-        if isinstance(step, Phase) and number in step.sets:
+        if isinstance(step, ComputeStep) and number in step.sets:
             yield step.sets[number]
-        elif isinstance(step, Strips):
+        elif isinstance(step, ChunkLoop):
             for pieces in (step.before, step.after):
                 if number in pieces:
                     yield pieces[number].domain() if pieces[number].is_single_valued() else None
@@ -74,8 +74,8 @@ def _instances(order: Order, number: int) -> Iterator[isl.Set | None]:
 
 @dataclass(frozen=True)
 class Timed:
-    """Instances or events of one name that a step of an order executes. `first` are numbers that are the same for all
-    of them; what has the same ones is ordered by `times`."""
+    """Instances or call events of one name in one step. `first` is the common prefix of their execution times; `times`
+    orders those with equal prefixes."""
 
     first: tuple[int, ...]
     instances: isl.Set
@@ -83,30 +83,30 @@ class Timed:
 
 
 def timing(model: Model, order: Order) -> dict[str, list[Timed]]:
-    """Returns when the order executes instances and events, by their names."""
+    """Returns when the order executes instances and call events, by name."""
     made: dict[str, list[Timed]] = defaultdict(list)
     for place, step in enumerate(order.steps):
-        for one in _timed(model, place, step):
+        for one in _timed_instances(model, place, step):
             made[one.instances.get_tuple_name()].append(one)
     return made
 
 
-def _timed(model: Model, place: int, step: Step) -> Iterator[Timed]:
-    if isinstance(step, Strips):
-        for one in _times_of_strips(model, step):
+def _timed_instances(model: Model, place: int, step: Step) -> Iterator[Timed]:
+    if isinstance(step, ChunkLoop):
+        for one in _times_of_chunk_loop(model, step):
             yield Timed((place,), one.domain(), one)
-    elif isinstance(step, Phase):
+    elif isinstance(step, ComputeStep):
         for number, some in step.sets.items():
-            yield Timed((place, number), some, model.counted(number, model.tuple_name(number), step.reverse))
+            yield Timed((place, number), some, model.iteration_times(number, model.tuple_name(number), step.reverse))
     else:
         halves = zip(model.events(step.call), model.domains[step.call], (step.begins, step.completes), strict=True)
         for half, (name, domain, wanted) in enumerate(halves):
             if wanted:
-                yield Timed((place, half), domain, model.counted(step.call, name))
+                yield Timed((place, half), domain, model.iteration_times(step.call, name))
 
 
-def _times_of_strips(model: Model, step: Strips) -> Iterator[isl.Map]:
-    """Yields when what a loop over pieces does is executed: by the piece, and the part of the loop's body."""
+def _times_of_chunk_loop(model: Model, step: ChunkLoop) -> Iterator[isl.Map]:
+    """Yields the execution times in a chunk loop: the chunk, then the position in the loop body."""
     begins, completes = model.domains[step.call]
     at = model.region.items[step.call].loops[0].iterator
     name = model.names.iterator(at.key)
@@ -116,18 +116,18 @@ def _times_of_strips(model: Model, step: Strips) -> Iterator[isl.Map]:
             text = f"{{ {domain.get_tuple_name()}[{name}] -> [{name}, 1, {half}{zeros}] }}"
             yield isl.Map(text).intersect_domain(domain)
     for part, pieces in ((0, step.before), (2, step.after)):
-        for number, piece in pieces.items():
+        for number, chunk in pieces.items():
             loops = model.region.items[number].loops
             dims = [model.names.iterator(loop.iterator.key) for loop in loops]
             signed = [f"{'-' if loop.down else ''}{dim}" for loop, dim in zip(loops, dims, strict=True)]
             rest = [str(part), str(number), *signed]
             rest += ["0"] * (model.width - 1 - len(rest))
             last = isl.Map(f"{{ {model.tuple_name(number)}[{', '.join(dims)}] -> [{', '.join(rest)}] }}")
-            yield piece.flat_range_product(last)
+            yield chunk.flat_range_product(last)
 
 
-def violated(model: Model, order: Order) -> Iterator[isl.Map]:
-    """Yields the dependences whose second part would not come after the first, for each two steps."""
+def violations(model: Model, order: Order) -> Iterator[isl.Map]:
+    """Yields the dependences that an order violates, for each pair of steps."""
     steps = timing(model, order)
     for one in maps_of(model.dependences):
         names = (one.get_tuple_name(side) for side in (isl.dim_type.in_, isl.dim_type.out))
@@ -141,9 +141,9 @@ def violated(model: Model, order: Order) -> Iterator[isl.Map]:
                 yield bad
 
 
-def _present(model: Model, phase: Phase) -> isl.Set:
-    """Returns the parameters for which a phase has instances of all nests of which it ever has some, so that its loops
-    need no further conditions."""
+def _present(model: Model, phase: ComputeStep) -> isl.Set:
+    """Returns the parameters for which a step has instances of all its nests, so that its loops need no further
+    conditions."""
     made = model.needed
     for number, some in phase.sets.items():
         if some.is_empty():
@@ -154,7 +154,7 @@ def _present(model: Model, phase: Phase) -> isl.Set:
 
 
 def only_small(bad: isl.Set, model: Model) -> bool:
-    """Returns whether in each part of a set of parameters a size is small: a parameter, or a loop's extent."""
+    """Returns whether every part of a parameter set has a small size: a parameter or a loop extent."""
     small = _small(model)
     return bool(bad.is_subset(small))
 

@@ -1,5 +1,5 @@
-"""Measures what a rewrite gains on this machine: both versions are compiled with the program's own flags and run in
-turn, and each pair of runs gives a ratio. A patch without a gain that this supports is not worth its lines."""
+"""Measures the gain of a rewrite on this machine: both versions are compiled with the program's own flags and run
+alternately, and each pair of runs gives a ratio. A patch whose gain is not significant is not worth its lines."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pathlib import Path
 from nearfield import _native, mpi
 from nearfield.base.errors import MeasurementError
 from nearfield.mpi import Installation
-from nearfield.rewrite.build import Program, build, c_wrapper, compiled, flags_of
+from nearfield.rewrite.build import Program, build, c_wrapper, flags_of, run_compiler
 
-FEWEST, MOST = 6, 30  # pairs; fewer have no interval
+MIN_PAIRS, MAX_PAIRS = 6, 30  # pairs; fewer give no interval
 BUDGET_S = 30.0
-SAME = 0.01  # smaller differences do not count
+MIN_DIFFERENCE = 0.01  # smaller differences are ignored
 RUN_LIMIT_S = 120.0
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Gain:
-    """How many times as fast the rewritten version is, with its 95 % interval."""
+    """The speedup of the rewritten version, with its 95 % interval."""
 
     value: float
     low: float
@@ -32,11 +32,11 @@ class Gain:
 
     @property
     def is_gain(self) -> bool:
-        return self.low > 1 + SAME
+        return self.low > 1 + MIN_DIFFERENCE
 
     @property
     def is_loss(self) -> bool:
-        return self.high < 1 - SAME
+        return self.high < 1 - MIN_DIFFERENCE
 
     def __str__(self) -> str:
         return f"{self.value:.3f}x ({self.low:.3f} to {self.high:.3f})"
@@ -44,9 +44,9 @@ class Gain:
 
 @dataclass(frozen=True)
 class Measured:
-    """What the rewritten version gains: in `total`, the time of the slowest rank from MPI_Init to MPI_Finalize, and in
-    `messages`, the time that ranks spend in calls that send, receive or wait (None if there are no such calls).
-    `message_share` is their share of the original's time."""
+    """The gain of the rewritten version: in `total`, the time of the slowest rank from MPI_Init to MPI_Finalize, and in
+    `messages`, the time of ranks in calls that send, receive or wait (None if there are none). `message_share` is the
+    share of these calls in the original's time."""
 
     total: Gain
     messages: Gain | None
@@ -56,7 +56,7 @@ class Measured:
 
     @property
     def is_supported(self) -> bool:
-        """Returns whether there is a gain, of the whole or of communication, and no loss of the whole."""
+        """Returns whether there is a gain, in total or in communication, and no loss in total."""
         return self.total.is_gain or (self.messages is not None and self.messages.is_gain and not self.total.is_loss)
 
     def __str__(self) -> str:
@@ -81,25 +81,27 @@ def measure(
     budget_s: float = BUDGET_S,
     progress: Progress = lambda line: None,
 ) -> Measured:
-    """Returns what the rewritten text gains. A first run of each does not count; then they take turns to begin, for
-    `budget_s` but at least FEWEST times. Raises MeasurementError if a run fails, CompileError if a version does not
-    compile."""
+    """Returns the gain of the rewritten text. The first run of each version is discarded; then pairs run in alternating
+    order for `budget_s`, at least the minimum number. Raises MeasurementError if a run fails, CompileError if a version
+    does not compile."""
     with tempfile.TemporaryDirectory(prefix="nearfield-rewrite-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         progress("compiling both versions")
-        executables = [_built(program, inst, text, folder / str(i)) for i, text in enumerate((original, rewritten))]
+        executables = [
+            _build_version(program, inst, text, folder / str(i)) for i, text in enumerate((original, rewritten))
+        ]
         times: tuple[list[_Times], list[_Times]] = ([], [])
         for executable in executables:
             _run(program, inst, executable, ranks)
         end = time.monotonic() + budget_s
-        while len(times[0]) < FEWEST or (time.monotonic() < end and len(times[0]) < MOST):
+        while len(times[0]) < MIN_PAIRS or (time.monotonic() < end and len(times[0]) < MAX_PAIRS):
             for version in (0, 1) if len(times[0]) % 2 == 0 else (1, 0):
                 times[version].append(_run(program, inst, executables[version], ranks))
             progress(f"pair {len(times[0])}: {times[0][-1].total_s:.4g} s, rewritten {times[1][-1].total_s:.4g} s")
-    return _judged(times, ranks)
+    return _evaluate(times, ranks)
 
 
-def _judged(times: tuple[list[_Times], list[_Times]], ranks: int) -> Measured:
+def _evaluate(times: tuple[list[_Times], list[_Times]], ranks: int) -> Measured:
     before, after = times
     total = _gain([t.total_s for t in before], [t.total_s for t in after])
     in_messages = [[t.messages_s for t in version] for version in times]
@@ -113,11 +115,13 @@ def _gain(before: list[float], after: list[float]) -> Gain:
     return Gain(ratio.value, ratio.low, ratio.high)
 
 
-def _built(program: Program, inst: Installation, text: str, folder: Path) -> Path:
+def _build_version(program: Program, inst: Installation, text: str, folder: Path) -> Path:
     folder.mkdir()
     timer = folder / "times.o"
     source = mpi.native_source() / "src/rewrite/measure/times.c"
-    compiled([str(c_wrapper(inst)), "-std=gnu11", "-O2", "-fPIC", "-c", str(source), "-o", str(timer)], folder, inst)
+    run_compiler(
+        [str(c_wrapper(inst)), "-std=gnu11", "-O2", "-fPIC", "-c", str(source), "-o", str(timer)], folder, inst
+    )
     flags = flags_of(program, keep_optimisation=True)
     if not any(flag.startswith("-O") for flag in flags):
         flags.append("-O2")
@@ -125,7 +129,7 @@ def _built(program: Program, inst: Installation, text: str, folder: Path) -> Pat
 
 
 def _run(program: Program, inst: Installation, executable: Path, ranks: int) -> _Times:
-    """Runs each of the program's runs once, and returns the sum of their times."""
+    """Executes each of the program's runs once, and returns the sum of their times."""
     total_s = messages_s = 0.0
     for arguments in program.runs:
         with tempfile.TemporaryDirectory(prefix="nearfield-rewrite-", ignore_cleanup_errors=True) as name:

@@ -1,9 +1,8 @@
-"""The polyhedral model of a region: instances of its nests, its calls as events, what they access, and which must
-stay before which.
+"""The polyhedral model of a region: instances of its nests, its calls as events, their accesses and their dependences.
 
-Each call k is two events, Pk (it begins) and Wk (it completes). Both read what it sends and write what it receives:
-MPI owns the buffers between them. A dependence joins two instances or events that access the same element, if one
-writes."""
+Each call k is two events, Pk (it begins) and Wk (it completes). Both read the send buffer and write the receive buffer,
+since MPI owns the buffers in between. A dependence connects two instances or events that access the same element, if
+one of them writes."""
 
 from __future__ import annotations
 
@@ -13,37 +12,39 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from nearfield.rewrite.arrays import Shape, shape_of, shaped
+from nearfield.rewrite.arrays import Shape, shape_of, with_shape
 from nearfield.rewrite.expressions import NotAffine
 from nearfield.rewrite.names import Names
 from nearfield.rewrite.polynomials import Poly
 from nearfield.rewrite.program import Access, Call, Item, Loop, Nest, Region
 
-_ROUNDS = 4  # of following dependences exactly, before whole nests are taken
+_ROUNDS = 4  # steps of the exact transitive closure, before it is widened to whole nests
 
 
 @dataclass(frozen=True)
 class Note:
-    """Where the model had to assume more accesses than the code has."""
+    """An access that the model had to widen, and the reason."""
 
     line: int
     reason: str
 
 
 class Model:
-    """A region in terms of isl. `context` is what is known of the parameters, `needed` what else the accesses need to
-    stay within their rows."""
+    """A region in terms of isl. `context` is what is known of the parameters; `needed` adds the conditions under which
+    accesses stay within their rows."""
 
     def __init__(self, region: Region) -> None:
         self.region = region
         self.names = Names(region.symbols)
         self.notes: list[Note] = []
         self._written = {a.base.key for item in region.items for a in item.accesses if a.write}
-        self.width = 5 + max((len(nest.loops) for nest in region.nests), default=0)  # of a time
+        self.width = 5 + max((len(nest.loops) for nest in region.nests), default=0)  # of an execution time
         self._facts: list[str] = []
         self._needed: list[isl.Set] = []
-        self._known_large: tuple[int, isl.Set] | None = None  # with how many parameters there were
-        self._elements: dict[tuple[int, Access], isl.Set] = {}  # by item, and access as if it read at line 0
+        self._known_large: tuple[int, isl.Set] | None = None  # with the number of parameters at that time
+        self._elements: dict[
+            tuple[int, Access], isl.Set
+        ] = {}  # by item and access, with the access as a read at line 0
         self._known_rows: dict[tuple[str, int, str], tuple[isl.Set, list[isl.Map]]] = {}
         self.domains = [self._domain(number, item) for number, item in enumerate(region.items)]
         self._arrays: dict[str, str] = {}
@@ -54,7 +55,7 @@ class Model:
         self.reads, self.writes = empty, empty
         self.sent, self.received = isl.UnionSet("{ }"), isl.UnionSet("{ }")
         self._read_accesses(shapes)
-        self._buffers_are_apart()
+        self._assume_disjoint_buffers()
         self.needed = self.context
         for one in self._needed:
             self.needed = self.needed.intersect(one)
@@ -66,18 +67,20 @@ class Model:
         self.dependences = self._dependences()
 
     @property
-    def cut(self) -> list[tuple[int, Call]]:
-        """Returns the calls whose messages are cut, with their numbers."""
-        return [(n, item) for n, item in enumerate(self.region.items) if isinstance(item, Call) and item.piece]
+    def chunked_calls(self) -> list[tuple[int, Call]]:
+        """Returns the calls whose messages are split into chunks, with their item numbers."""
+        return [(n, item) for n, item in enumerate(self.region.items) if isinstance(item, Call) and item.chunking]
 
-    def considered(self) -> isl.Set:
-        """Returns the parameters for which a new order is looked for: those for which messages are long enough to be
-        cut, if they are to be."""
-        long = [f"{self.names.poly(c.piece.count)} > {c.piece.least}" for _, c in self.cut if c.piece]
+    def considered_parameters(self) -> isl.Set:
+        """Returns the parameters for which a new order is searched: those with messages long enough to be split into
+        chunks, if any is."""
+        long = [
+            f"{self.names.poly(c.chunking.count)} > {c.chunking.least}" for _, c in self.chunked_calls if c.chunking
+        ]
         return self.needed.intersect(self.names.facts(long)) if long else self.needed
 
-    def only_choices(self, parameters: isl.Set) -> isl.Set:
-        """Returns what a set of parameters says of those that neither loops nor lengths of messages depend on."""
+    def project_out_sizes(self, parameters: isl.Set) -> isl.Set:
+        """Projects out parameters that occur in loop bounds or message lengths."""
         sized = [loop for item in self.region.items for loop in item.loops]
         sized += [loop for item in self.region.items for access in item.accesses for loop in access.loops]
         polys = [poly for loop in sized for poly in (*loop.lower, *loop.upper)]
@@ -115,7 +118,7 @@ class Model:
                 for key, accesses in by_base.items()}  # fmt: skip
 
     def _know_sizes(self, shapes: dict[str, Shape | None]) -> None:
-        """Adds what is certain: what a factor stands for, that sizes are positive, that counts are not negative."""
+        """Adds known facts: the meaning of factors, positive sizes, and counts that are not negative."""
         for symbol in list(self.region.symbols.values()):
             if symbol.meaning is not None:
                 self._fact(Poly.of(symbol.key) - symbol.meaning, "=")
@@ -135,24 +138,24 @@ class Model:
 
     def _read_accesses(self, shapes: dict[str, Shape | None]) -> None:
         for number, item in enumerate(self.region.items):
-            known: dict[Access, isl.Map] = {}  # the same elements, whether they are read or written, and where
-            told: set[tuple[Access, bool]] = set()
+            known: dict[Access, isl.Map] = {}  # elements by access, regardless of read or write and of the line
+            recorded: set[tuple[Access, bool]] = set()
             names = self.events(number) if isinstance(item, Call) else (self.tuple_name(number),)
             for access in item.accesses:
                 if not access.base.sizes and not access.message and access.base.key not in self._written:
-                    continue  # a variable that is only read joins nothing
+                    continue  # a variable that is only read causes no dependence
                 same = replace(access, write=False, line=0)
                 if same not in known:
                     known[same] = self._map(names[0], item, access, shapes[access.base.key])
                     self._elements[number, same] = known[same].range()
-                if (same, access.write) not in told:
-                    told.add((same, access.write))
-                    self._accessed(access, names, known[same])
+                if (same, access.write) not in recorded:
+                    recorded.add((same, access.write))
+                    self._record_accesses(access, names, known[same])
         self.reads, self.writes = self.reads.coalesce(), self.writes.coalesce()
         self.sent, self.received = self.sent.coalesce(), self.received.coalesce()
 
-    def _accessed(self, access: Access, names: Sequence[str], elements: isl.Map) -> None:
-        """Keeps which elements the instances of these names access."""
+    def _record_accesses(self, access: Access, names: Sequence[str], elements: isl.Map) -> None:
+        """Records the elements that instances of these names access."""
         for name in names:
             made = isl.UnionMap.from_map(elements.set_tuple_name(isl.dim_type.in_, name))
             if access.write:
@@ -165,7 +168,7 @@ class Model:
             self.sent = self.sent.union(made.range())
 
     def _map(self, name: str, item: Item, access: Access, shape: Shape | None) -> isl.Map:
-        """Returns which elements an instance accesses, in as many dimensions as the array has."""
+        """Returns the elements that an instance accesses, in the array's dimensions."""
         if access.note and access.base.sizes and access.base.key in self._written:
             self.notes.append(Note(access.line, access.note))
         loops = item.loops
@@ -177,7 +180,7 @@ class Model:
         rank = shape.rank if access.base.sizes else 0
         if rank == 0:
             return isl.Map(f"{self.names.head()}{{ {name}[{', '.join(dims)}] -> {array}[] }}")
-        access = shaped(access, shape)
+        access = with_shape(access, shape)
         try:
             wide = self._exact(name, dims, array, loops, access)
         except NotAffine as why:
@@ -192,7 +195,7 @@ class Model:
         return self.array_name(access.base.key)
 
     def array_name(self, key: str) -> str:
-        """Returns isl's name of a base."""
+        """Returns the isl name of a base."""
         return self._arrays.setdefault(key, f"A{len(self._arrays)}")
 
     def _any(self, name: str, dims: list[str], array: str, rank: int, access: Access, reason: str) -> isl.Map:
@@ -202,7 +205,7 @@ class Model:
         return isl.Map(f"{self.names.head()}{{ {name}[{', '.join(dims)}] -> {array}[{cells}] }}")
 
     def _exact(self, name: str, dims: list[str], array: str, loops: list[Loop], access: Access) -> isl.Map:
-        """Returns the map over the instance's and the inner loops' variables. Raises NotAffine."""
+        """Returns the map from instances to elements, projected over the inner loops. Raises NotAffine."""
         inner = [self.names.iterator(loop.iterator.key) for loop in access.loops]
         constraints = self.names.loops(access.loops) + self.names.conditions(access.conditions)
         constraints += self.names.loops(loops)
@@ -217,8 +220,8 @@ class Model:
         return isl.Map(f"{self.names.head()}{{ {name}[{names}] -> {array}[{', '.join(cells)}] {where} }}")
 
     def _within_rows(self, wide: isl.Map, access: Access, shape: Shape, dims: int) -> isl.Map | None:
-        """Returns the map if all indices stay in their rows, perhaps with a row borrowed, or under a condition on
-        parameters, which is kept; None if neither can be."""
+        """Returns the map if all indices stay within their rows, possibly after carrying a row, or under a condition on
+        parameters, which is recorded; None otherwise."""
         for place in range(shape.rank - 1, 0, -1):
             length = shape.sizes[place - 1]
             if access.index[place] is None or length is None:
@@ -239,18 +242,18 @@ class Model:
         return wide
 
     def _under_condition(self, outside: Sequence[tuple[isl.Map, isl.Map]]) -> isl.Map | None:
-        """Returns the first map that stays in its rows under a simple condition, which is kept; None if there is none.
-        Each map comes with its part that does not stay there."""
+        """Returns the first map that stays within its rows under a simple condition, which is recorded; None if there
+        is none. Each map comes with its part outside of the rows."""
         for one, out in outside:
-            condition = self._usual(out.params().complement().intersect(self.context).coalesce())
+            condition = self._unbounded_parts(out.params().complement().intersect(self.context).coalesce())
             if not condition.is_empty() and condition.n_basic_set() <= 2:
                 self._needed.append(condition)
                 return one
         return None
 
-    def _usual(self, condition: isl.Set) -> isl.Set:
-        """Returns the parts of a condition that allow sizes as large as one likes, and loops that long."""
-        where = self._large()
+    def _unbounded_parts(self, condition: isl.Set) -> isl.Set:
+        """Returns the parts of a condition that allow arbitrarily large sizes and loop extents."""
+        where = self._large_parameters()
         made = isl.Set.empty(condition.get_space())
         for part in condition.get_basic_sets():
             one = isl.Set.from_basic_set(part)
@@ -258,8 +261,9 @@ class Model:
                 made = made.union(one)
         return made
 
-    def _large(self) -> isl.Set:
-        """Returns the parameters for which all sizes and loops are large, or all parameters if they cannot be."""
+    def _large_parameters(self) -> isl.Set:
+        """Returns the parameters for which all sizes and loop extents are large; all parameters if that is
+        impossible."""
         count = len(self.names.parameters)
         if self._known_large is None or self._known_large[0] != count:
             names = self.names
@@ -281,8 +285,8 @@ class Model:
         return self._known_large[1]
 
     def _rows(self, wide: isl.Map, place: int, size: str) -> tuple[isl.Set, list[isl.Map]]:
-        """Returns the elements of an array beyond the ends of a row of this size, and the maps that borrow a row and
-        give one back."""
+        """Returns the elements outside of rows of this size, and the maps that carry an index to the next or previous
+        row."""
         rank, name = wide.dim(isl.dim_type.out), wide.get_tuple_name(isl.dim_type.out)
         key = (name, place, size)
         if key not in self._known_rows:
@@ -297,8 +301,8 @@ class Model:
             self._known_rows[key] = beyond, maps
         return self._known_rows[key]
 
-    def _buffers_are_apart(self) -> None:
-        """Takes it as known that a call's two buffers do not overlap, since MPI forbids it."""
+    def _assume_disjoint_buffers(self) -> None:
+        """Assumes that the two buffers of a call do not overlap, as MPI requires."""
         for number, item in enumerate(self.region.items):
             if not isinstance(item, Call) or not item.exchange or any(a.note for a in item.accesses):
                 continue
@@ -308,23 +312,23 @@ class Model:
             if not both.is_empty() and not self.context.subtract(overlap).is_empty():
                 self.context = self.context.subtract(overlap).coalesce()
 
-    def begins_apart(self, number: int) -> bool:
-        """Returns whether all calls of a statement may be begun before the first is complete: nothing of the statement
-        needs or overwrites what one of them receives, or overwrites what one sends, after that call."""
+    def can_begin_all_first(self, number: int) -> bool:
+        """Returns whether all calls of a statement may begin before the first one completes: after a call, nothing in
+        the statement accesses what it receives or overwrites what it sends."""
         item = self.region.items[number]
         assert isinstance(item, Call)
         return not any(
-            self._meet(number, item.accesses[first], item.accesses[second])
+            self._may_conflict(number, item.accesses[first], item.accesses[second])
             for call in item.blocking for first in call.accesses
             for second in range(call.accesses.stop, len(item.accesses))
         )  # fmt: skip
 
-    def _meet(self, number: int, message: Access, other: Access) -> bool:
-        """Returns whether two accesses of one call, one of which writes, may be of the same element."""
+    def _may_conflict(self, number: int, message: Access, other: Access) -> bool:
+        """Returns whether two accesses of a call, one of which writes, may be to the same element."""
         if message.base.key != other.base.key or not (message.write or other.write):
             return False
-        mine, its = (self._elements.get((number, replace(one, write=False, line=0))) for one in (message, other))
-        return mine is None or its is None or not mine.intersect(its).intersect_params(self.needed).is_empty()
+        mine, theirs = (self._elements.get((number, replace(one, write=False, line=0))) for one in (message, other))
+        return mine is None or theirs is None or not mine.intersect(theirs).intersect_params(self.needed).is_empty()
 
     # ---- order
 
@@ -332,35 +336,35 @@ class Model:
         reads, writes = (one.intersect_domain(self.instances) for one in (self.reads, self.writes))
         met = writes.apply_range(reads.reverse())
         pairs = met.union(met.reverse()).union(writes.apply_range(writes.reverse()))
-        return self._in_order(pairs).union(self._pieces_in_order()).coalesce()
+        return self._in_order(pairs).union(self._chunks_in_order()).coalesce()
 
     def _in_order(self, pairs: isl.UnionMap) -> isl.UnionMap:
-        """Returns the pairs of which the first one is executed first: items follow one another, a call's end follows
-        its beginning, and instances of a nest follow one another as its loops count."""
+        """Returns the pairs whose first part is executed first: items are in textual order, a call begins before it
+        completes, and instances of a nest are in iteration order."""
         names = [domain.get_tuple_name() for parts in self.domains for domain in parts]
         made = isl.UnionMap("{ }")
         for one in maps_of(pairs):
             first, second = (names.index(one.get_tuple_name(side)) for side in (isl.dim_type.in_, isl.dim_type.out))
             if first == second:
-                times = self.counted(int(names[first][1:]), names[first])
+                times = self.iteration_times(int(names[first][1:]), names[first])
                 one = one.intersect(times.lex_lt_map(times))
             if first <= second:
                 made = made.union(isl.UnionMap.from_map(one))
         return made
 
-    def counted(self, number: int, name: str, reverse: int = 0) -> isl.Map:
-        """Returns when an item's loops execute an instance, if so many outermost ones are reversed."""
+    def iteration_times(self, number: int, name: str, reverse: int = 0) -> isl.Map:
+        """Returns the execution times of an item's instances, with the `reverse` outermost loops reversed."""
         loops = self.region.items[number].loops
         dims = [self.names.iterator(loop.iterator.key) for loop in loops]
         down = [loop.down != (place < reverse) for place, loop in enumerate(loops)]
         times = [f"-{dim}" if back else dim for dim, back in zip(dims, down, strict=True)]
         return isl.Map(f"{{ {name}[{', '.join(dims)}] -> [{', '.join(times)}] }}")
 
-    def _pieces_in_order(self) -> isl.UnionMap:
-        """Returns that the pieces of a message are sent, and their receives begun, in the order of the message: MPI
-        joins them by it."""
+    def _chunks_in_order(self) -> isl.UnionMap:
+        """Returns the order of a message's chunks: MPI matches sends and receives in the order in which they are
+        posted."""
         made = isl.UnionMap("{ }")
-        for number, _ in self.cut:
+        for number, _ in self.chunked_calls:
             name, domain = self.events(number)[0], isl.UnionSet.from_set(self.domains[number][0])
             later = isl.UnionMap(f"{{ {name}[a] -> {name}[b] : a < b }}")
             made = made.union(later.intersect_domain(domain).intersect_range(domain))
@@ -368,8 +372,8 @@ class Model:
 
     # ---- what follows from a dependence
 
-    def reached(self, start: isl.UnionSet, along: isl.UnionMap) -> isl.UnionSet:
-        """Returns all that follows along dependences, or more, but never less."""
+    def reachable(self, start: isl.UnionSet, along: isl.UnionMap) -> isl.UnionSet:
+        """Returns all that is reachable along dependences; the result may be too large, never too small."""
         found = start.apply(along)
         for _ in range(_ROUNDS):
             more = found.apply(along)
@@ -391,7 +395,7 @@ class Model:
             next(d for parts in self.domains for d in parts if d.get_tuple_name() == name).intersect_params(self.needed)
         )
 
-    def of_nests(self, some: isl.UnionSet) -> dict[int, isl.Set]:
+    def nest_instances(self, some: isl.UnionSet) -> dict[int, isl.Set]:
         """Returns the instances of each nest."""
         made = {}
         for number, item in enumerate(self.region.items):

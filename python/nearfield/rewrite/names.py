@@ -1,4 +1,4 @@
-"""Writes polynomials, domains and accesses as text for isl, which knows variables by short names."""
+"""Formats polynomials, domains and accesses for isl, in which variables have short names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from nearfield.rewrite.program import Condition, Loop
 
 
 class Names:
-    """Names of symbols: parameters are p0, p1, ...; iterators are i0, i1, ... A product of parameters is a parameter of
-    its own."""
+    """Names of symbols: parameters are p0, p1, ...; iterators are i0, i1, ... A product of parameters is a
+    parameter."""
 
     def __init__(self, symbols: dict[str, Symbol]) -> None:
         self.symbols = symbols
@@ -55,7 +55,7 @@ class Names:
         return [f"({one})" for one in made]
 
     def conditions(self, conditions: Iterable[Condition]) -> list[str]:
-        """Returns the constraints of conditions; those that are not affine are left out."""
+        """Returns the constraints of conditions; those that are not affine are omitted."""
         made = []
         for one in conditions:
             try:

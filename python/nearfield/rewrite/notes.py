@@ -1,4 +1,4 @@
-"""Says what was found as notes, for people, editors and scripts."""
+"""Converts patches and missed optimizations to notes, for people, editors and scripts."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ REFUSED = Rule(
 
 
 def notes_of(analysis: Analysis) -> list[Note]:
-    """Returns a note for each patch and each refusal, by lines."""
+    """Returns a note for each patch and each missed optimization, by line."""
     found = [_of_patch(patch) for patch in analysis.patches]
-    for one in analysis.refusals:
+    for one in analysis.missed:
         advice = f"If it is known to be otherwise, say so: {one.assumption}." if one.assumption else ""
         place = Place(str(analysis.path), one.line, function=one.function)
         found.append(Note(REFUSED, place, f"communication stays where it is: {one.reason}", advice))
@@ -56,5 +56,5 @@ def _of_patch(patch: Patch) -> Note:
 
 
 def folder_of(path: Path) -> Path:
-    """Returns the folder below which a file lies, for addresses in SARIF."""
+    """Returns the root folder for a file's addresses in SARIF."""
     return Path.cwd() if path.resolve().is_relative_to(Path.cwd()) else path.resolve().parent

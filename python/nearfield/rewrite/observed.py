@@ -1,4 +1,4 @@
-"""What a run of a program has shown, read from the files that src/rewrite/verify writes, and how two runs differ."""
+"""Reads what a run of a program did, from the files that src/rewrite/verify writes, and compares two runs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Key = tuple[str, ...]  # what is compared: ("prints", "stdout"), ("file", name),
 
 @dataclass
 class Rank:
-    """One rank's log. `sent` has for each peer and tag the hash of the stream after so many bytes; `places` are where
-    memory was checked, with the name, bytes and hash of each piece. `lines` has the number of the line of each."""
+    """The log of one rank. `sent` has, for each peer and tag, the hash of the stream after each number of bytes.
+    `places` are the memory checks, with the name, bytes and hash of each piece; `lines` has the line number of each."""
 
     process: str = ""
     has_ended: bool = False
     sent: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
     places: list[tuple[str, list[tuple[str, str, str]]]] = field(default_factory=list)
-    wrong: list[tuple[int, str]] = field(default_factory=list)  # how many places before, and what was wrong
+    wrong: list[tuple[int, str]] = field(default_factory=list)  # number of preceding checks, and what was wrong
     lines: dict[tuple[str, ...] | int, int] = field(default_factory=dict)
 
 
@@ -32,14 +32,14 @@ class Run:
     exit_code: int
     seconds: float
     timed_out: bool
-    said: str  # the first line of what it printed to standard error, or the launcher did
+    said: str  # the first line on standard error, of the program or the launcher
     ranks: list[Rank]
-    prints: dict[str, list[str]]  # by stream, each process's text
+    prints: dict[str, list[str]]  # by stream, the text of each process
     files: dict[str, str]  # hashes by name
 
     @property
     def is_whole(self) -> bool:
-        """Returns whether all ranks came to MPI_Finalize."""
+        """Returns whether all ranks reached MPI_Finalize."""
         return not self.timed_out and bool(self.ranks) and all(rank.has_ended for rank in self.ranks)
 
     @property
@@ -53,17 +53,19 @@ class Run:
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing in which two runs differ, and a sentence about where it begins."""
+    """One difference between two runs, and a sentence about where it begins."""
 
     key: Key
     text: str
-    line: int = sys.maxsize  # of the rank's log
+    line: int = sys.maxsize  # in the rank's log
 
 
 def read_rank(log: Path) -> Rank:
-    """Returns what a rank's log says."""
+    """Returns the contents of a rank's log."""
     rank = Rank()
-    whole_lines = log.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]  # the last may be cut
+    whole_lines = log.read_text(encoding="utf-8", errors="replace").rpartition("\n")[
+        0
+    ]  # the last line may be truncated
     for at, line in enumerate(whole_lines.splitlines()):
         word, _, rest = line.partition(" ")
         fields = rest.split(" ")
@@ -89,7 +91,7 @@ def read_rank(log: Path) -> Rank:
 
 
 def read_run(logs: Path, work: Path, exit_code: int, seconds: float, timed_out: bool, said: str) -> Run:
-    """Returns what a run has left in its two folders."""
+    """Returns the results of a run from its two folders."""
     files = sorted(logs.glob("log.*"), key=lambda file: int(file.suffix[1:]))
     ranks = [read_rank(file) for file in files]
     prints = {stream: _printed(logs, stream, [rank.process for rank in ranks]) for stream in ("stdout", "stderr")}
@@ -100,7 +102,7 @@ def read_run(logs: Path, work: Path, exit_code: int, seconds: float, timed_out: 
 
 
 def _printed(logs: Path, stream: str, processes: list[str]) -> list[str]:
-    """Returns what each rank printed, then what others did in any order."""
+    """Returns what each rank printed, then what other processes printed, in any order."""
     texts = {file.suffix[1:]: file.read_text(encoding="utf-8", errors="replace") for file in logs.glob(f"{stream}.*")}
     return [texts.pop(process, "") for process in processes] + sorted(filter(None, texts.values()))
 
@@ -112,7 +114,7 @@ def _files(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def differences(one: Run, other: Run) -> Iterator[Difference]:
-    """Yields in what the second run differs from the first, of each rank what it did first."""
+    """Yields the differences of the second run from the first; for each rank, the first ones."""
     if len(one.ranks) != len(other.ranks):
         yield Difference(("ranks",), f"{len(other.ranks)} ranks called MPI_Init, not {len(one.ranks)}")
     for number, (before, after) in enumerate(zip(one.ranks, other.ranks, strict=False)):
@@ -158,7 +160,7 @@ def _of_rank(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
 
 def _of_memory(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
     """Yields the first difference of each piece of memory."""
-    told = set()
+    reported = set()
     for at, (before, after) in enumerate(zip(one.places, other.places, strict=False)):
         where = f"on rank {number} at place {at + 1} ({after[0]})"
         if before[0] != after[0]:
@@ -166,8 +168,8 @@ def _of_memory(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
             return
         pieces = _by_name(after)
         for name, (size, digest) in _by_name(before).items():
-            if name not in told and pieces.get(name) != (size, digest):
-                told.add(name)
+            if name not in reported and pieces.get(name) != (size, digest):
+                reported.add(name)
                 text = f"{where}: {name} of {size} bytes {'differs' if name in pieces else 'is not there'}"
                 yield Difference(("memory", number, name), text, other.lines[at])
     if len(one.places) != len(other.places):
@@ -177,8 +179,8 @@ def _of_memory(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
 
 
 def _by_name(place: tuple[str, list[tuple[str, str, str]]]) -> dict[str, tuple[str, str]]:
-    """Returns size and hash of each piece of memory. Arrays of the same name are told apart by their order; a rewritten
-    program may have more of them."""
+    """Returns size and hash of each piece of memory. Arrays of the same name are distinguished by their order; a
+    rewritten program may have more of them."""
     seen: Counter[str] = Counter()
     found = {}
     for name, size, digest in place[1]:

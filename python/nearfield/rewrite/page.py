@@ -1,5 +1,5 @@
-"""What `nearfield rewrite` found in a file, as one page: each place before and after, side by side, with the reason,
-what it rests on and what checks of it said."""
+"""Renders the results of `nearfield rewrite` for a file as one page: the code of each place before and after, with the
+reason, the assumptions and the results of the checks."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from itertools import groupby, zip_longest
 from nearfield.base.units import counted
 from nearfield.rewrite.analysis import Analysis
 from nearfield.rewrite.notes import PROVED
-from nearfield.rewrite.patch import CONTEXT, LONG, Patch, Refusal
+from nearfield.rewrite.patch import CONTEXT, LONG_FACTOR, MissedOptimization, Patch
 from nearfield.rewrite.text import lines_of
 from nearfield.ui.html import asset, folded, framed, raw, tag, text
 
-Row = tuple[int | None, int | None, bool]  # lines before and after, counted from 0, and whether they differ
+Row = tuple[int | None, int | None, bool]  # line indices before and after, and whether the lines differ
 
 
 def render(found: Analysis, command: str) -> str:
-    """Returns the whole page; it needs nothing else. `command` is the one that found this."""
+    """Returns the whole page, which is self-contained. `command` is the command line that produced it."""
     places = [list(some) for _, some in groupby(found.patches, key=lambda patch: patch.lines)]
     parts = [_place(number, some) for number, some in enumerate(places, 1)]
     links = [(f"place-{number}", f"Line {some[0].lines[0]}") for number, some in enumerate(places, 1)]
-    if found.refusals:
-        parts.append(_refused(found.refusals))
+    if found.missed:
+        parts.append(_refused(found.missed))
         links.append(("refused", "Stays"))
     return framed(
         title=f"nearfield: {found.path.name}, rewritten",
@@ -41,7 +41,7 @@ def _headline(found: Analysis, places: int, command: str) -> str:
         title = f"{found.path.name}: {counted(places, 'place')} where communication can move to suit the caches"
     facts = [
         f"{counted(len(found.patches), 'legal order')}",
-        *([counted(len(found.refusals), "refusal")] if found.refusals else []),
+        *([counted(len(found.missed), "refusal")] if found.missed else []),
         tag("code", raw(command)),
     ]
     head = tag("h1", text(title)) + tag("p", " &ensp;|&ensp; ".join(facts), class_="facts-line")
@@ -64,10 +64,10 @@ def _patch(patch: Patch) -> str:
 
 
 def _facts(patch: Patch) -> str:
-    """Returns the row above a patch: what it gains, how long it is, on what it rests, and what checks of it said."""
+    """Returns the row above a patch: gain, length, assumptions and results of the checks."""
     gain, length = text(patch.expected), text(patch.size_text)
     if patch.is_long:
-        length = tag("b", text(f"more than {LONG} times as long as before: ")) + length
+        length = tag("b", text(f"more than {LONG_FACTOR} times as long as before: ")) + length
     conditions = "; ".join(map(text, patch.assumptions)) or "none"
     rows = [("gain", gain[:1].upper() + gain[1:]), ("length", length), ("conditions", conditions)]
     rows += [("checks", "; ".join(map(text, patch.checks)))] if patch.checks else []
@@ -76,7 +76,7 @@ def _facts(patch: Patch) -> str:
 
 
 def side_by_side(patch: Patch) -> str:
-    """Returns a table of the lines that change, and of some around them, before and after."""
+    """Returns a table of the changed lines with context, before and after."""
     before, after = _both(patch)
     head = tag("tr", tag("th", "before", colspan=2, scope="col") + tag("th", "after", colspan=2, scope="col"))
     rows = []
@@ -89,7 +89,7 @@ def side_by_side(patch: Patch) -> str:
 
 
 def one_column(patch: Patch) -> str:
-    """Returns the same lines as one column, for narrow screens: of lines that differ first those before."""
+    """Returns the same lines as one column, for narrow screens; removed lines come first."""
     before, after = _both(patch)
     rows: list[str] = []
     for changed, some in groupby(_rows(patch, before, after), key=lambda row: row[2]):
@@ -103,7 +103,7 @@ def one_column(patch: Patch) -> str:
 
 
 def _line(kind: str, sign: str, code: str) -> str:
-    """Returns a row of the one column."""
+    """Returns a row of the single column."""
     cells = tag("td", sign, class_=f"number {kind}".strip()) + tag("td", tag("code", raw(code)), class_=kind or None)
     return tag("tr", cells)
 
@@ -115,7 +115,7 @@ def _both(patch: Patch) -> tuple[list[str], list[str]]:
 
 
 def _cells(lines: Sequence[str], line: int | None, kind: str) -> str:
-    """Returns the cells of a line's number and its code; empty ones if there is none."""
+    """Returns the cells with a line's number and code; empty cells for None."""
     if line is None:
         return tag("td", class_="none") * 2
     return tag("td", str(line + 1), class_=f"number {kind}".strip()) + tag(
@@ -124,9 +124,9 @@ def _cells(lines: Sequence[str], line: int | None, kind: str) -> str:
 
 
 def _rows(patch: Patch, before: Sequence[str], after: Sequence[str]) -> Iterator[Row]:
-    """Yields the lines of both sides, what is equal beside each other."""
+    """Yields the lines of both sides, with equal lines aligned."""
     first = max(patch.lines[0] - 1 - CONTEXT, 0)
-    behind = min(len(before) - patch.lines[1], CONTEXT)  # lines that follow and stay
+    behind = min(len(before) - patch.lines[1], CONTEXT)  # unchanged lines of context after the change
     old = range(first, patch.lines[1] + behind)
     new = range(first, len(after) - (len(before) - patch.lines[1]) + behind)
     matcher = SequenceMatcher(None, [before[n] for n in old], [after[n] for n in new], autojunk=False)
@@ -135,15 +135,15 @@ def _rows(patch: Patch, before: Sequence[str], after: Sequence[str]) -> Iterator
             yield left, right, kind != "equal"
 
 
-def _refused(refusals: Sequence[Refusal]) -> str:
-    items = "".join(_refusal(one) for one in refusals)
+def _refused(missed: Sequence[MissedOptimization]) -> str:
+    items = "".join(_refusal(one) for one in missed)
     intro = tag("p", "No other order could be proved to keep the results here.", class_="quiet")
     return tag(
         "section", tag("h2", "What stays where it is") + intro + tag("ol", items, class_="findings"), id="refused"
     )
 
 
-def _refusal(one: Refusal) -> str:
+def _refusal(one: MissedOptimization) -> str:
     head = tag("h3", text(f"Line {one.line}") + (text(f", {one.function}") if one.function else ""))
     advice = f"If it is known to be otherwise, say so: {tag('code', raw(one.assumption))}." if one.assumption else ""
     action = tag("p", advice, class_="action") if advice else ""

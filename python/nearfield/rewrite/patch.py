@@ -1,4 +1,4 @@
-"""A patch: one function of one file with its communication moved, and everything that a person needs to judge it."""
+"""A patch: one function with its communication moved, and everything that a person needs to judge it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from nearfield.rewrite.gain import Expected
 from nearfield.rewrite.text import lines_of
 
 CONTEXT = 3  # unchanged lines around a change
-LONG = 3  # a patch that makes its place more than so many times as long says so
+LONG_FACTOR = 3  # growth factor beyond which a patch counts as long
 
 
 @dataclass(frozen=True)
 class Patch:
-    """A proved rewrite of one region of a file. `original` and `rewritten` are the whole file before and after;
-    `lines` are the first and the last line of the original that change."""
+    """A proved rewrite of one region of a file. `original` and `rewritten` are the whole file before and after; `lines`
+    are the first and the last changed line of the original."""
 
     path: Path
     original: str
@@ -28,12 +28,12 @@ class Patch:
     lines: tuple[int, int]
     assumptions: list[str] = field(default_factory=list)
     expected: Expected = field(default_factory=Expected)
-    steps: str = ""  # the new order of the region in words
-    checks: list[str] = field(default_factory=list)  # what compiling and running it said
+    steps: str = ""  # the new order in words
+    checks: list[str] = field(default_factory=list)  # results of compiling and running it
 
     @property
     def diff(self) -> str:
-        """Returns the unified diff, which `patch -p1` and `git apply` take."""
+        """Returns the unified diff for `patch -p1` and `git apply`."""
         name = self.path.as_posix().lstrip("/")
         before, after = lines_of(self.original), lines_of(self.rewritten)
         made = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", n=CONTEXT)
@@ -41,27 +41,27 @@ class Patch:
 
     @property
     def replacement(self) -> list[str]:
-        """Returns the lines that stand in place of `lines`."""
+        """Returns the lines that replace `lines`."""
         before, after = lines_of(self.original), lines_of(self.rewritten)
         return after[self.lines[0] - 1 : len(after) - (len(before) - self.lines[1])]
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """Returns how many lines of code the place has before and after; blank lines do not count."""
+        """Returns the lines of code before and after, without blank lines."""
         first, last = self.lines
         return _code(lines_of(self.original)[first - 1 : last]), _code(self.replacement)
 
     @property
     def touched(self) -> int:
-        """Returns how many lines of code are added or changed: what a person has to read."""
+        """Returns the number of added or changed lines of code, which a person has to read."""
         added = (line[1:] for line in self.diff.split("\n")[2:] if line.startswith("+"))
         return sum(1 for line in added if line.strip())
 
     @property
     def is_long(self) -> bool:
-        """Returns whether the place becomes more than LONG times as long."""
+        """Returns whether the code becomes more than LONG times as long."""
         before, after = self.lengths
-        return after > LONG * before
+        return after > LONG_FACTOR * before
 
     @property
     def size_text(self) -> str:
@@ -75,9 +75,9 @@ def _code(lines: list[str]) -> int:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """Says why the communication at a line stays as it is. `assumption` is the option that would allow more, if one
-    would. `tried` says that a patch was made and failed when it was run or measured."""
+class MissedOptimization:
+    """The reason why the communication at a line is not moved. `assumption` is the option that would allow more, if
+    there is one. `tried` means that a patch existed, but failed when it was run or measured."""
 
     line: int
     reason: str

@@ -10,7 +10,7 @@ Monomial = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Symbol:
-    """A variable, a named constant, or an expression that the region does not change. `value` is that of a constant,
+    """A variable, a named constant, or an expression that is invariant in the region. `value` is that of a constant,
     `variables` are the declarations that it reads, `meaning` is the polynomial that it stands for."""
 
     key: str
@@ -21,8 +21,8 @@ class Symbol:
     meaning: Poly | None = None
     stable: bool = True  # it never changes in its function
     foreign: bool = False  # its text means nothing in the region's function
-    natural: bool = False  # never negative, since its type has no sign
-    may_fail: bool = False  # what computes it may end the program where it is not asked for
+    natural: bool = False  # never negative, since its type is unsigned
+    may_fail: bool = False  # evaluating it where the original does not may end the program
 
 
 class Poly:
@@ -70,7 +70,7 @@ class Poly:
 
     @property
     def constant(self) -> int | None:
-        """Returns the number that it is; None if it has variables."""
+        """Returns the constant value; None if the polynomial has variables."""
         return self.terms.get((), 0) if not set(self.terms) - {()} else None
 
     @property

@@ -1,4 +1,4 @@
-"""What the front end finds in a function: arrays, accesses, loops, nests, calls of MPI, and regions made of these."""
+"""The front end's view of a function: arrays, accesses, loops, nests, MPI calls, and regions of these."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from nearfield.rewrite.polynomials import Poly, Symbol
 
-# The calls that begin what a blocking call does.
+# The nonblocking equivalents of each blocking call.
 NONBLOCKING = {
     "MPI_Send": ("MPI_Isend",), "MPI_Recv": ("MPI_Irecv",), "MPI_Sendrecv": ("MPI_Irecv", "MPI_Isend"),
 }  # fmt: skip
 
 
-class Barrier(Exception):
-    """A statement across which nothing may be moved; says why, and at which line."""
+class NotMovable(Exception):
+    """A statement across which nothing can be moved, with the reason and the line."""
 
     def __init__(self, reason: str, line: int, assumption: str = "") -> None:
         super().__init__(reason)
@@ -23,19 +23,19 @@ class Barrier(Exception):
 
 @dataclass(frozen=True)
 class Base:
-    """Memory that accesses name: a variable, an array, or what a pointer points to."""
+    """The base of memory accesses: a variable, an array, or the memory behind a pointer."""
 
     key: str
     text: str
     kind: str  # scalar, array, vector, pointer or rows (pointers to rows)
-    element: str  # type
-    sizes: tuple[Poly | None, ...] = ()  # of the dimensions; None where it is not known
+    element: str  # element type
+    sizes: tuple[Poly | None, ...] = ()  # of the dimensions; None if unknown
     declaration: int = 0
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop that counts up, or down if it says so: lower <= iterator < upper."""
+    """A canonical loop, ascending or, with `down`, descending: lower <= iterator < upper."""
 
     iterator: Symbol
     lower: tuple[Poly, ...]
@@ -58,8 +58,8 @@ class Condition:
 
 @dataclass(frozen=True)
 class Access:
-    """Elements of a base that a statement may access: all that the inner loops and conditions allow. An index that is
-    None may be any."""
+    """The elements of a base that a statement may access, over all inner loops and conditions. An index of None may
+    have any value."""
 
     base: Base
     index: tuple[Poly | None, ...]
@@ -68,37 +68,37 @@ class Access:
     loops: tuple[Loop, ...] = ()
     conditions: tuple[Condition, ...] = ()
     message: bool = False
-    note: str = ""  # why an index may be any
+    note: str = ""  # why an index may have any value
 
 
 @dataclass
 class Nest:
-    """Loops around one piece of code, which is kept as it is written."""
+    """Loops around one piece of code, which is kept verbatim."""
 
     loops: list[Loop]
     accesses: list[Access]
-    start: int  # of the statement in the file
+    start: int  # offset of the statement in the file
     end: int
-    body: tuple[int, int]  # what the loops repeat
+    body: tuple[int, int]  # offsets of the repeated code
     line: int
-    lead: int = 0  # where pragmas in front of it begin
-    counters: set[int] = field(default_factory=set)  # variables of loops that are declared before them
+    lead: int = 0  # start of the preceding pragmas
+    counters: set[int] = field(default_factory=set)  # loop variables that are declared before the loops
 
 
 @dataclass
 class Message:
-    """One side of a message: the buffer's elements, as arguments of the call."""
+    """One side of a message: the elements of the buffer, from the call's arguments."""
 
     send: bool
     count: Poly | None
     element_bytes: int
-    certain: bool = False  # it is sent or received whenever the region is executed
+    certain: bool = False  # sent or received whenever the region is executed
 
 
 @dataclass(frozen=True)
-class Piece:
-    """How the messages of an exchange are cut where they have more than `least` elements: `loop` counts the first
-    element of each piece, and its step is the length of a piece."""
+class Chunking:
+    """How the messages of an exchange are split if they have more than `least` elements: `loop` iterates over the first
+    element of each chunk, and its step is the chunk length."""
 
     loop: Loop
     count: Poly
@@ -115,8 +115,8 @@ class Piece:
 
 @dataclass(frozen=True)
 class Blocking:
-    """A blocking call of a statement: where it stands, its arguments as they are written, and the numbers of the
-    statement's accesses that are its own. `listed` says that further statements may follow it where it stands."""
+    """A blocking call in a statement: its position, its arguments as written, and the numbers of the statement's
+    accesses that belong to it. With `listed`, further statements may follow it in its block."""
 
     name: str
     arguments: tuple[str, ...]
@@ -125,8 +125,8 @@ class Blocking:
     accesses: range
     listed: bool
 
-    def begun(self) -> Iterator[tuple[str, list[str]]]:
-        """Yields the calls that begin it, with their arguments but the request."""
+    def begin_calls(self) -> Iterator[tuple[str, list[str]]]:
+        """Yields the calls that begin it, with all arguments but the request."""
         words = list(self.arguments)
         if self.name == "MPI_Sendrecv":
             yield "MPI_Irecv", [*words[5:10], words[10]]
@@ -137,8 +137,8 @@ class Blocking:
 
 @dataclass
 class Call:
-    """A statement that communicates, moved as a whole. `post` and `wait` say whether it begins and completes messages;
-    a blocking exchange does both."""
+    """A statement that communicates and is moved as a whole. `post` and `wait` tell whether it begins and completes
+    messages; a blocking exchange does both."""
 
     start: int
     end: int
@@ -151,22 +151,24 @@ class Call:
     lead: int = 0
     counters: set[int] = field(default_factory=set)
     exchange: dict[str, str] = field(default_factory=dict)  # arguments of an MPI_Sendrecv
-    blocking: list[Blocking] = field(default_factory=list)  # its calls, if they can be begun and completed apart
-    unsplit: str = ""  # why they cannot
-    piece: Piece | None = None  # its messages are cut
+    blocking: list[Blocking] = field(
+        default_factory=list
+    )  # its blocking calls, if begin and completion can be separated
+    unsplit: str = ""  # the reason if they cannot
+    chunking: Chunking | None = None  # set if its messages are split into chunks
 
     @property
     def loops(self) -> list[Loop]:
-        return [self.piece.loop] if self.piece else []
+        return [self.chunking.loop] if self.chunking else []
 
     @property
     def is_plain(self) -> bool:
-        """Returns whether the statement is one blocking call and nothing else."""
+        """Returns whether the statement is a single blocking call."""
         return len(self.blocking) == 1 and self.blocking[0].start == self.start
 
     @property
     def requests(self) -> int:
-        """Returns how many requests its blocking calls need."""
+        """Returns the number of requests for its blocking calls."""
         return sum(len(NONBLOCKING[one.name]) for one in self.blocking)
 
 
@@ -175,25 +177,25 @@ Item = Nest | Call
 
 @dataclass
 class Region:
-    """Statements that follow one another in a block: calls that communicate, and nests."""
+    """Consecutive statements of a block: calls that communicate, and nests."""
 
     function: str
     items: list[Item]
     symbols: dict[str, Symbol]
     line: int
-    declared: list[tuple[int, int]] = field(default_factory=list)  # declarations among the items, which may come first
+    declared: list[tuple[int, int]] = field(default_factory=list)  # declarations among the items, which may be hoisted
 
     def part(self, items: list[Item], line: int) -> Region:
-        """Returns some of its items, which follow one another, as a region."""
+        """Returns consecutive items of the region as a region."""
         inside = [one for one in self.declared if items[0].start < one[0] < items[-1].end]
         return Region(self.function, items, self.symbols, line, inside)
 
     def text(self, source: str) -> str:
-        """Returns its text without its declarations."""
+        """Returns the text without its declarations."""
         return self.without_declarations(source, self.items[0].lead, self.end)
 
     def without_declarations(self, source: str, start: int, end: int) -> str:
-        """Returns the text between two offsets without the declarations in it, and without lines that had no more."""
+        """Returns the text between two offsets without declarations and the lines that they leave empty."""
         made, last = "", start
         for first, behind in self.declared:
             if start <= first < end:
@@ -215,7 +217,7 @@ class Region:
 
     @property
     def with_arrays(self) -> set[int]:
-        """Returns the numbers of the calls, and of the nests that access arrays."""
+        """Returns the numbers of the calls and of the nests that access arrays."""
         return {
             number for number, item in enumerate(self.items)
             if isinstance(item, Call) or any(access.base.sizes for access in item.accesses)

@@ -1,9 +1,9 @@
-"""Ranks legal rewrites: by a profile's costs where these tell variants apart, else by the length of the patch and then
-by the rules of S0; and says why each is of use.
+"""Ranks legal rewrites, by a profile's costs where these distinguish variants, otherwise by the length of the patch and
+then by the guidelines of S0; and explains the benefit of each.
 
-With a profile the expected gain compares the time of a message with its buffers in the caches and without, and the
-time of reading it at once and later; all four at the message's size and at one distance. What overlap gains depends on
-how an MPI progresses messages while the program computes, which no record says; so it has no expected gain."""
+With a profile, the expected gain compares the time of a message with its buffers cached and not cached, and of reading
+it immediately and later, all at the message's size and at one distance. The gain of overlap depends on how an MPI
+progresses messages during computation, which no record shows, so it has no expected value."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from nearfield.profile import Profile, load
 from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import curve, pick
 from nearfield.rewrite.gain import Expected, Gain
-from nearfield.rewrite.parts import Order, Transformation
 from nearfield.rewrite.patch import Patch
 from nearfield.rewrite.program import Region
+from nearfield.rewrite.schedule import Order, Transformation
 
-# The rules of S0: send what is cached and receive late (rules 1 and 3), delay the use of received data (rule 2).
+# The guidelines of S0: send cached data, receive late (1 and 3), delay the use of received data (2).
 BY_RULE = ("warm-send", "overlap", "late-receive", "reverse", "cut", "strip-mine")
-NEAREST = 2.0  # no time is taken from records at a size that is farther away than this factor
-WIDEST = 4.0  # nor is any interpolated towards a neighbour that is farther away than this one
+MAX_RECORD_RATIO = 2.0  # maximum ratio of sizes between a message and the nearest record
+MAX_NEIGHBOUR_RATIO = 4.0  # maximum ratio of sizes for the other record of an interpolation
 
 
 @dataclass
 class Costs:
-    """What messages cost on a profile's machine, between its ranks that are farthest apart on one node, or between
-    nodes if it has no others. `size_bytes` is for messages whose size the source does not say."""
+    """The costs of messages on a profile's machine, between the most distant ranks of a node, or between nodes if there
+    are no others. `size_bytes` applies to messages whose size the source does not give."""
 
     profile: Profile
     size_bytes: int | None = None
@@ -55,7 +55,7 @@ class Costs:
         return Expected(Gain(total([cold, later]), total([*after[transformation]])))
 
     def expected_of_cutting(self, size_bytes: int, piece_bytes: int) -> Expected:
-        """Returns the expected gain of making, sending and reading a long message in pieces."""
+        """Returns the expected gain of producing, sending and reading a long message in chunks."""
         records, place = self._costs.profile.records, self._costs.place
         sizes = pick(records, place, scenario="cut", metric="time")["size_bytes"].drop_nulls()
         size = _nearest(sizes, size_bytes)
@@ -67,31 +67,31 @@ class Costs:
         return Expected(Gain(whole, cut))
 
     def _sent(self, size_bytes: int, state: str) -> Estimate | None:
-        """Returns the time in ns of a message in a buffers' state; None without stable records near the size."""
+        """Returns the time in ns of a message in a buffer state; None without stable records near the size."""
         return near(self._costs.points("pingpong", "half_round_trip", state=state), size_bytes)
 
     def _read(self, size_bytes: int, state: str) -> Estimate | None:
-        """Returns the time in ns of reading what was received; None without stable records near its size."""
+        """Returns the time in ns of reading received data; None without stable records near the size."""
         return near(self._costs.points("pollution", "traverse", side="receiver", state=state), size_bytes)
 
 
 def near(points: Points, size_bytes: int) -> Estimate | None:
-    """Returns the time at a size, interpolated as `advise` does; None if no point is nearer than the factor NEAREST, or
-    there is no second one within WIDEST."""
+    """Returns the time at a size, interpolated as in `advise`; None if no point is within the factor NEAREST, or no
+    second point within WIDEST."""
     if _nearest(points, size_bytes) is None:
         return None
-    found = at({one: time for one, time in points.items() if _far(one, size_bytes) <= WIDEST}, size_bytes)
+    found = at({one: time for one, time in points.items() if _far(one, size_bytes) <= MAX_NEIGHBOUR_RATIO}, size_bytes)
     return found if found and found.value > 0 and found.low > 0 else None
 
 
 def _nearest(sizes: Iterable[int], size_bytes: int) -> int | None:
-    """Returns the nearest size that is not farther away than the factor NEAREST."""
+    """Returns the nearest size within the factor NEAREST; None if there is none."""
     found = min(sizes, key=lambda one: _far(one, size_bytes), default=None)
-    return found if found is not None and _far(found, size_bytes) <= NEAREST else None
+    return found if found is not None and _far(found, size_bytes) <= MAX_RECORD_RATIO else None
 
 
 def _far(one: int, other: int) -> float:
-    """Returns the factor between two sizes, at least 1."""
+    """Returns the ratio of two sizes, at least 1."""
     return max(one, other, 1) / max(min(one, other), 1)
 
 
@@ -100,12 +100,12 @@ def _no_records(scenarios: Sequence[str], size_bytes: int) -> str:
 
 
 def costs_of(profile: Path | None, size: str | None) -> Costs | None:
-    """Returns the costs that the options name."""
+    """Returns the costs that the options select."""
     return Costs(load(profile), parse_bytes(size) if size else None) if profile is not None else None
 
 
 def message_bytes(region: Region) -> int | None:
-    """Returns the size of a region's longest message, if constants say it."""
+    """Returns the size of a region's longest message, if it is constant."""
     sizes = []
     for call in region.calls:
         for message in call.messages:
@@ -120,33 +120,33 @@ def message_bytes(region: Region) -> int | None:
 
 
 def expected_gain(transformation: str, region: Region, costs: Costs | None) -> Expected:
-    """Returns the expected gain in communication of a transformation of a region, or why it is not known."""
+    """Returns the expected communication gain of a transformation of a region, or the reason why it is unknown."""
     if costs is None:
         return Expected()
     size = message_bytes(region) or costs.size_bytes
     if not size:
         return Expected(unknown="the source does not say how long its messages are (--message-size does)")
     for call in region.calls:
-        if call.piece:
-            return costs.expected_of_cutting(size, call.piece.elements * call.messages[0].element_bytes)
+        if call.chunking:
+            return costs.expected_of_cutting(size, call.chunking.elements * call.messages[0].element_bytes)
     return costs.expected(transformation, size)
 
 
-def ranked(patches: Sequence[Patch]) -> list[Patch]:
-    """Returns the patches by region, the best first: a variant stands in front of another one if it gains more beyond
-    the intervals of both; else the shorter one does, and of two as long the one that the rules name first."""
+def rank_patches(patches: Sequence[Patch]) -> list[Patch]:
+    """Returns the patches by region, the best first. A variant precedes another one if it gains more beyond both
+    intervals; otherwise the shorter one comes first, and then the one that the guidelines prefer."""
     places = groupby(sorted(patches, key=lambda one: (one.lines, *_by_length(one))), key=lambda one: one.lines)
     return [patch for _, some in places for patch in _best_first(list(some))]
 
 
 def _by_length(patch: Patch) -> tuple[bool, int, int]:
-    """Returns the key by which variants are in order if their gains do not tell them apart; a sure loss is the last."""
+    """Returns the sort key for variants whose gains do not differ significantly; certain losses come last."""
     gain = patch.expected.gain
     return gain is not None and gain.ratio.high < 1, patch.touched, BY_RULE.index(patch.transformation)
 
 
 def _best_first(waiting: list[Patch]) -> list[Patch]:
-    """Returns patches so that each surely better one is in front, and otherwise in the order in which they were."""
+    """Returns the patches with each significantly better one in front, otherwise in their order."""
     found = []
     while waiting:
         best = next(one for one in waiting if not any(is_better(other, one) for other in waiting))
@@ -156,13 +156,13 @@ def _best_first(waiting: list[Patch]) -> list[Patch]:
 
 
 def is_better(one: Patch, other: Patch) -> bool:
-    """Returns whether a patch gains more than another one, beyond the intervals of both."""
-    mine, its = one.expected.gain, other.expected.gain
-    return mine is not None and its is not None and mine.ratio.low > its.ratio.high
+    """Returns whether a patch gains more than another one, beyond both intervals."""
+    mine, theirs = one.expected.gain, other.expected.gain
+    return mine is not None and theirs is not None and mine.ratio.low > theirs.ratio.high
 
 
 def reason_of(transformation: Transformation, order: Order, region: Region) -> str:
-    """Returns why the order is of use, in a sentence."""
+    """Returns the benefit of the order as a sentence."""
     size = message_bytes(region)
     of = f" (messages of {format_bytes(size)})" if size else ""
     return f"{transformation.summary}{of}: {order.words}"

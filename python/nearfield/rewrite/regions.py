@@ -1,5 +1,5 @@
-"""Finds regions: statements that follow one another in a block, of which some communicate and others are loops that may
-move. Every other statement is a barrier, and the reason is kept."""
+"""Finds regions: consecutive statements of a block, of which some communicate and others are loops that may be moved.
+Every other statement ends a region, and the reason is recorded."""
 
 from __future__ import annotations
 
@@ -10,29 +10,32 @@ from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.accesses import OUTPUT, never
 from nearfield.rewrite.blocking import blocking_calls, unsplit
+from nearfield.rewrite.callee_lookup import Functions
 from nearfield.rewrite.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.communication import Communication, Posted, sendrecv_arguments, split_arguments
 from nearfield.rewrite.conversions import ARRAYS, NUMBERS
-from nearfield.rewrite.counting import companions, counted_loop, iterator_key
-from nearfield.rewrite.elsewhere import Functions
 from nearfield.rewrite.expressions import VALUES, Expressions
 from nearfield.rewrite.function import LOOPS, Function
-from nearfield.rewrite.patch import Refusal
+from nearfield.rewrite.loop_bounds import canonical_loop, iterator_key, secondary_induction_variables
+from nearfield.rewrite.patch import MissedOptimization
 from nearfield.rewrite.polynomials import Poly
-from nearfield.rewrite.program import NONBLOCKING, Access, Barrier, Blocking, Call, Item, Loop, Nest, Region
-from nearfield.rewrite.scalars import join_members, lives_within
+from nearfield.rewrite.program import NONBLOCKING, Access, Blocking, Call, Item, Loop, Nest, NotMovable, Region
+from nearfield.rewrite.scalars import join_members, privatize_scalars
 from nearfield.rewrite.text import line_of, lines_of, skip_blank, statement_end, words_in
 
-MOST_ITEMS, BESIDE = 40, 8  # statements of a region; of a longer one, those on each side of its calls
+MAX_ITEMS, CONTEXT_ITEMS = (
+    40,
+    8,
+)  # maximum statements of a region; a longer one keeps this many on each side of its calls
 _BLOCKS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT)
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
-_PARALLEL = re.compile(r"#\s*pragma\s+omp\s+parallel\s+for\b")  # such loops may be moved as a whole
+_PARALLEL = re.compile(r"#\s*pragma\s+omp\s+parallel\s+for\b")  # such loops may only be moved as a whole
 _SPLITTABLE = re.compile(
     r"#\s*pragma\s+(?:omp\s+(?:parallel\s+for|simd)\b(?!.*\b(?:ordered|collapse|reduction|lastprivate|linear)\b)|GCC\s+(?:ivdep|unroll)|ivdep)"
 )
 
-_STEADY = (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR)
+_INVARIANT = (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR)
 _ALONE = "nothing in its block could be done before or after it"
 _NO_INTEGER = re.compile(r"float|double|long double|.*[Cc]omplex.*|stream|request|pointer|MPI_\w+")
 _READS_MEMORY = re.compile(r"\[|->|\(\*")
@@ -40,17 +43,18 @@ _READS_MEMORY = re.compile(r"\[|->|\(\*")
 
 @dataclass
 class Reader:
-    """Reads one function. `depth` is how many loops of a nest may be split; code within them is kept as it is."""
+    """Reads one function. `depth` is the number of loops of a nest that may be split; the code inside is kept
+    verbatim."""
 
     unit: Unit
     functions: Functions
     function: Function
     depth: int
     by_value: bool = False
-    refusals: list[Refusal] = field(default_factory=list)
+    missed: list[MissedOptimization] = field(default_factory=list)
 
     def regions(self) -> Iterator[Region]:
-        """Yields the function's regions."""
+        """Yields the regions of the function."""
         if self.function.body is not None:
             yield from self._block(self.function.body)
 
@@ -59,36 +63,36 @@ class Reader:
         expressions = self._expressions()
         posted: list[Posted] = []
         declared: list[tuple[int, int]] = []
-        why: Barrier | None = None
+        why: NotMovable | None = None
         near = self._near_calls(block)
         ends = [*(statement.offset for statement in block.children[1:]), block.end]
         begins = [block.offset + 1, *(statement.end for statement in block.children)]
         for number, (statement, following) in enumerate(zip(block.children, ends, strict=False)):
-            known = len(self.refusals)
+            known = len(self.missed)
             inner = list(self._inside(statement)) if statement.kind in _BLOCKS else []
             yield from inner
             try:
                 if number not in near:
-                    raise Barrier("it is far from the communication", statement.line)
+                    raise NotMovable("it is far from the communication", statement.line)
                 if inner and statement.kind in LOOPS:
-                    raise Barrier("a loop with communication of its own", statement.line)
+                    raise NotMovable("a loop with communication of its own", statement.line)
                 self._between(begins[number], statement, any_directive=bool(run))
                 if run and statement.kind == Kind.DECL_STMT and self._may_come_first(statement, block, run[0].lead):
                     declared.append((statement.offset, self.unit.statement_end(statement)))
                     continue
                 run.append(self._item(statement, following, expressions, posted))
                 if not inner and statement.kind not in LOOPS:
-                    del self.refusals[known:]  # the block is moved as a whole
-            except Barrier as barrier:
-                if not inner and len(self.refusals) == known and self._has_message(statement):
-                    self._refuse(statement.line, self._at(barrier, statement.line), barrier.assumption)
-                yield from self._made(run, declared, expressions, posted, why, barrier)
+                    del self.missed[known:]  # the block is moved as a whole
+            except NotMovable as barrier:
+                if not inner and len(self.missed) == known and self._has_message(statement):
+                    self._record_missed(statement.line, self._at(barrier, statement.line), barrier.assumption)
+                yield from self._make_regions(run, declared, expressions, posted, why, barrier)
                 run, declared, posted, expressions, why = [], [], [], self._expressions(), barrier
-        yield from self._made(run, declared, expressions, posted, why, None)
+        yield from self._make_regions(run, declared, expressions, posted, why, None)
 
     def _may_come_first(self, statement: Node, block: Node, start: int) -> bool:
-        """Returns whether variables may be declared in front of the statements from an offset on, which do not name
-        them: their values are made of what never changes."""
+        """Returns whether declarations can be hoisted above the statements from an offset on: these do not use the
+        variables, and the initial values are invariant."""
         if self.unit.is_macro(statement.offset) or self.function.has_label(block):
             return False
         before = words_in(self.unit.text[start : statement.offset])
@@ -105,13 +109,13 @@ class Reader:
         return True
 
     def _never_changes(self, value: Node) -> bool:
-        """Returns whether an expression has the same value wherever it stands in the function."""
+        """Returns whether an expression has the same value everywhere in the function."""
         for node in value.walk():
             if node.kind == Kind.DECL_REF_EXPR:
                 declared = node.declaration
                 if declared is None or node.value is None and not self.function.unchanged(declared.key):
                     return False
-            elif node.kind not in _STEADY and node.operator not in ("+", "-", "*", "/", "%"):
+            elif node.kind not in _INVARIANT and node.operator not in ("+", "-", "*", "/", "%"):
                 return False
         return True
 
@@ -122,21 +126,21 @@ class Reader:
         )
 
     @staticmethod
-    def _at(barrier: Barrier, line: int) -> str:
-        """Returns the reason, with its line if that is another."""
+    def _at(barrier: NotMovable, line: int) -> str:
+        """Returns the reason, with its line if that differs."""
         return barrier.reason if barrier.line in (0, line) else f"{barrier.reason} (line {barrier.line})"
 
     def _near_calls(self, block: Node) -> set[int]:
-        """Returns the numbers of the statements that are so near to a call that they may be in a region with it."""
+        """Returns the numbers of the statements close enough to a call to be in a region with it."""
         near: set[int] = set()
         for number, statement in enumerate(block.children):
             if any(statement.offset <= place < statement.end for place in self._calls):
-                near.update(range(number - MOST_ITEMS // 2, number + MOST_ITEMS // 2))
+                near.update(range(number - MAX_ITEMS // 2, number + MAX_ITEMS // 2))
         return near
 
     @functools.cached_property
     def _calls(self) -> list[int]:
-        """Returns where the function calls MPI, or functions of the file, which may."""
+        """Returns the offsets of calls to MPI, and to functions of the file, which may communicate."""
         calls = self.function.calls
         return [
             call.offset
@@ -158,24 +162,24 @@ class Reader:
     def _expressions(self) -> Expressions:
         return Expressions(self.function, by_value=self.by_value, definition=self.functions.definition)
 
-    def _made(
+    def _make_regions(
         self,
         run: list[Item],
         declared: list[tuple[int, int]],
         expressions: Expressions,
         posted: list[Posted],
-        before: Barrier | None,
-        after: Barrier | None,
+        before: NotMovable | None,
+        after: NotMovable | None,
     ) -> Iterator[Region]:
-        """Yields the run as a region if it has both communication and something to move."""
+        """Yields the run of statements as a region if it has both communication and loops to move."""
         calls = [item for item in run if isinstance(item, Call)]
         if not any(call.messages for call in calls):
             return
-        if len(run) > MOST_ITEMS:
+        if len(run) > MAX_ITEMS:
             numbers = [number for number, item in enumerate(run) if isinstance(item, Call)]
-            run = run[max(0, numbers[0] - BESIDE) : numbers[-1] + BESIDE + 1]
-        if len(run) > MOST_ITEMS:
-            self._refuse(
+            run = run[max(0, numbers[0] - CONTEXT_ITEMS) : numbers[-1] + CONTEXT_ITEMS + 1]
+        if len(run) > MAX_ITEMS:
+            self._record_missed(
                 calls[0].line, f"{len(run)} statements follow one another, which are too many to decide in time"
             )
             return
@@ -185,70 +189,72 @@ class Reader:
         try:
             join_members(found)
             written = [access for item in found.items for access in item.accesses if access.write]
-            lives_within(found, self.function)
-            self._steady(found, written)
-        except Barrier as barrier:
-            at = next((n for n, item in enumerate(run) if self._has_line(item, barrier.line)), None)
+            privatize_scalars(found, self.function)
+            self._make_loop_invariant(found, written)
+        except NotMovable as barrier:
+            at = next((n for n, item in enumerate(run) if self._spans_line(item, barrier.line)), None)
             if at is None or isinstance(run[at], Call):
-                self._refuse(barrier.line, barrier.reason, barrier.assumption)
+                self._record_missed(barrier.line, barrier.reason, barrier.assumption)
                 return
-            yield from self._made(run[:at], declared, expressions, posted, before, barrier)
-            yield from self._made(run[at + 1 :], declared, expressions, posted, barrier, after)
+            yield from self._make_regions(run[:at], declared, expressions, posted, before, barrier)
+            yield from self._make_regions(run[at + 1 :], declared, expressions, posted, barrier, after)
             return
         if not any(access.base.sizes for nest in found.nests for access in nest.accesses):
             stops = [(side, stop) for side, stop in (("before", before), ("after", after)) if stop is not None]
             said = "; ".join(f"{side} it, at line {stop.line}: {stop.reason}" for side, stop in stops)
             reason = f"what stands beside it may not be passed: {said}" if said else _ALONE
-            self._refuse(calls[0].line, reason, next((stop.assumption for _, stop in stops if stop.assumption), ""))
+            self._record_missed(
+                calls[0].line, reason, next((stop.assumption for _, stop in stops if stop.assumption), "")
+            )
             return
         yield found
 
-    def _has_line(self, item: Item, line: int) -> bool:
+    def _spans_line(self, item: Item, line: int) -> bool:
         return line_of(self.unit.text, item.start) <= line <= line_of(self.unit.text, item.end)
 
-    def _refuse(self, line: int, reason: str, assumption: str = "") -> None:
-        refusal = Refusal(line, reason, self.function.name, assumption)
-        if refusal not in self.refusals:
-            self.refusals.append(refusal)
+    def _record_missed(self, line: int, reason: str, assumption: str = "") -> None:
+        missed = MissedOptimization(line, reason, self.function.name, assumption)
+        if missed not in self.missed:
+            self.missed.append(missed)
 
     # ---- what changes in the region
 
-    def _steady(self, region: Region, written: Sequence[Access]) -> None:
-        """Makes the region's accesses independent of what it changes: an index that is made of such may be any, and
-        what stands under such conditions is taken to be executed. Raises Barrier for loops, messages and arrays whose
-        length is made of such."""
-        changing = self._changing(region, written)
+    def _make_loop_invariant(self, region: Region, written: Sequence[Access]) -> None:
+        """Makes the region's accesses independent of what it modifies: an index with a modified symbol may have any
+        value, and a condition with one is dropped. Raises NotMovable if loops, message lengths or array sizes depend on
+        modified symbols."""
+        modified = self._modified_symbols(region, written)
         for item in region.items:
             lengths = [poly for loop in item.loops for poly in (*loop.lower, *loop.upper)]
             lengths += [size for access in item.accesses for size in access.base.sizes if size is not None]
             lengths += [one.count for one in item.messages if one.count] if isinstance(item, Call) else []
-            for key in sorted({key for poly in lengths for key in poly.keys} & set(changing)):
-                raise changing[key]
-            item.accesses = [_independent(access, changing) for access in item.accesses]
+            for key in sorted({key for poly in lengths for key in poly.keys} & set(modified)):
+                raise modified[key]
+            item.accesses = [_independent(access, modified) for access in item.accesses]
 
-    def _changing(self, region: Region, written: Sequence[Access]) -> dict[str, Barrier]:
-        """Returns the symbols whose value changes with what is written, and how that is told."""
+    def _modified_symbols(self, region: Region, written: Sequence[Access]) -> dict[str, NotMovable]:
+        """Returns the symbols that the writes modify, each with the reason."""
         variables = {access.base.declaration: access for access in written if access.base.kind == "scalar"}
         numbers = [a for a in written if a.base.kind != "scalar" and not _NO_INTEGER.fullmatch(a.base.element)]
-        found: dict[str, Barrier] = {}
+        found: dict[str, NotMovable] = {}
         for symbol in region.symbols.values():
             for key in symbol.variables & set(variables):
                 access = variables[key]
                 reason = f"{access.base.text} changes, and bounds or indices depend on it"
-                found.setdefault(symbol.key, Barrier(reason, access.line))
+                found.setdefault(symbol.key, NotMovable(reason, access.line))
             for access in numbers if _READS_MEMORY.search(symbol.text) and symbol.meaning is None else []:
                 if access.base.declaration in symbol.variables or access.base.kind != "array":
                     reason = f"{symbol.text}, on which bounds or indices depend, may change with {access.base.text}"
-                    found.setdefault(symbol.key, Barrier(reason, access.line))
+                    found.setdefault(symbol.key, NotMovable(reason, access.line))
         return found
 
     # ---- one statement
 
     def _item(self, statement: Node, following: int, expressions: Expressions, posted: list[Posted]) -> Item:
-        """Returns what a statement is; `following` is where the next one begins. Raises Barrier if nothing may be moved
-        across it."""
+        """Returns a statement as an item; `following` is the start of the next one. Raises NotMovable if nothing can be
+        moved across it."""
         if statement.kind == Kind.DECL_STMT:
-            raise Barrier("a variable is declared", statement.line)
+            raise NotMovable("a variable is declared", statement.line)
         text = self.unit.text
         end = self._end(statement, following)
         self._directives(statement, end)
@@ -297,11 +303,12 @@ class Reader:
         if isinstance(made, Nest) and made.loops:
             made.loops[0] = replace(made.loops[0], pragmas=pragmas)
             if _PRAGMA.search(text[made.start : made.body[0]]):
-                raise Barrier("a pragma stands between its loops", made.line)
+                raise NotMovable("a pragma stands between its loops", made.line)
         return made
 
     def _blocking(self, made: Call, statement: Node, read: Communication) -> None:
-        """Keeps which calls of a statement can be begun and completed apart, and why not if they cannot."""
+        """Records the calls of a statement whose begin and completion can be separated, or the reason why they
+        cannot."""
         found = blocking_calls(statement, self.functions.messages)
         if not found or any(part.offset not in read.sides or self.unit.is_macro(part.offset) for part, _ in found):
             return
@@ -314,22 +321,22 @@ class Reader:
             made.blocking.append(Blocking(part.bare.name, words, part.offset, end, read.sides[part.offset], listed))
 
     def _end(self, statement: Node, following: int) -> int:
-        """Returns where a statement ends. Raises Barrier if a macro hides it."""
+        """Returns the end of a statement. Raises NotMovable if a macro hides it."""
         end = self.unit.statement_end(statement)
         if end > following or (self.unit.is_macro(statement.offset) and end < statement.end):
-            raise Barrier("a macro hides where it ends", statement.line)
+            raise NotMovable("a macro hides where it ends", statement.line)
         return end
 
     def _between(self, start: int, statement: Node, *, any_directive: bool) -> None:
-        """Raises Barrier for a pragma between an offset and a statement that does not stand right above it, or for any
-        directive."""
+        """Raises NotMovable for a pragma between an offset and a statement that is not directly above it; with
+        `any_directive`, for any directive."""
         text = self.unit.text[start : self._lead(statement.offset)]
         if _PRAGMA.search(text) or any_directive and _DIRECTIVE.search(text):
-            raise Barrier("a directive of the preprocessor stands in front of it", statement.line)
+            raise NotMovable("a directive of the preprocessor stands in front of it", statement.line)
 
     def _directives(self, statement: Node, end: int) -> None:
-        """Raises Barrier for directives of the preprocessor in a statement, unless they are whole and change nothing of
-        where it ends."""
+        """Raises NotMovable for preprocessor directives in a statement, unless they are complete conditionals or
+        includes and do not affect its end."""
         text = self.unit.text
         found = [match[0].strip(" \t#") for match in _DIRECTIVE.finditer(text, statement.offset, end)]
         if not found:
@@ -342,33 +349,33 @@ class Reader:
             or not all(one in ("if", "ifdef", "ifndef", "else", "elif", "endif", "include") for one in found)
         ):
             line = line_of(text, _DIRECTIVE.search(text, statement.offset, end).start())  # type: ignore[union-attr]
-            raise Barrier("a directive of the preprocessor is in it", line)
+            raise NotMovable("a directive of the preprocessor is in it", line)
 
     def _plain(self, accesses: Sequence[object], statement: Node) -> None:
         if not accesses:
-            raise Barrier("its effects are not known", statement.line)
+            raise NotMovable("its effects are not known", statement.line)
 
     def _chain(self, node: Node, expressions: Expressions) -> tuple[list[tuple[Loop, Node]], Node]:
-        """Returns the loops around a statement's innermost part, at most `depth`, and that part."""
+        """Returns the loops around the innermost part of a statement, at most `depth`, and that part."""
         loops: list[tuple[Loop, Node]] = []
         bound = dict(expressions.bound)
         while len(loops) < self.depth and node.kind == Kind.FOR_STMT:
-            loop = counted_loop(node, expressions)
-            if isinstance(loop, str) or companions(node):
+            loop = canonical_loop(node, expressions)
+            if isinstance(loop, str) or secondary_induction_variables(node):
                 break
             loops.append((loop, node))
             expressions.bound[iterator_key(node)] = Poly.of(loop.iterator.key)
             node = node.children[-1]
             if node.kind == Kind.COMPOUND_STMT and len(node.children) == 1 and len(loops) < self.depth:
                 inner = node.children[0]
-                counts = inner.kind == Kind.FOR_STMT and not isinstance(counted_loop(inner, expressions), str)
-                if counts and not companions(inner):
+                counts = inner.kind == Kind.FOR_STMT and not isinstance(canonical_loop(inner, expressions), str)
+                if counts and not secondary_induction_variables(inner):
                     node = inner
         expressions.bound = bound
         return loops, node
 
     def _lead(self, start: int) -> int:
-        """Returns where pragmas that belong to a statement begin, in front of it."""
+        """Returns the start of the pragmas in front of a statement."""
         text = self.unit.text
         place = text.rfind("\n", 0, start) + 1
         while place > 0:
@@ -379,35 +386,35 @@ class Reader:
         return place if text[place:start].lstrip().startswith("#") else start
 
     def _pragmas(self, statement: Node) -> tuple[int, tuple[str, ...]]:
-        """Returns where the pragmas in front of a statement begin, and their lines. Raises Barrier if it is not known
-        that the statement may be moved under them."""
+        """Returns the start of the pragmas in front of a statement, and their lines. Raises NotMovable if they may not
+        allow moving the statement."""
         lead = self._lead(statement.offset)
         own = self.unit.text[lead : statement.offset]
         lines = tuple(" ".join(line.split()) for line in lines_of(own) if line.strip())
         for line in lines:
             if not _SPLITTABLE.match(line) and not _PARALLEL.match(line):
-                raise Barrier(f"the pragma in front of it is not known to allow it: {line}", statement.line)
+                raise NotMovable(f"the pragma in front of it is not known to allow it: {line}", statement.line)
         return lead, lines
 
 
-def _independent(access: Access, changing: Mapping[str, Barrier]) -> Access:
-    """Returns the access without what is made of symbols that change."""
-    if not changing:
+def _independent(access: Access, modified: Mapping[str, NotMovable]) -> Access:
+    """Returns the access without the terms that depend on modified symbols."""
+    if not modified:
         return access
-    loops = [one for one in access.loops if not _made_of(changing, *one.lower, *one.upper)]
-    gone = {one.iterator.key for one in access.loops if one not in loops} | set(changing)
-    index = tuple(None if one is None or _made_of(gone, one) else one for one in access.index)
-    conditions = tuple(one for one in access.conditions if not _made_of(gone, one.poly))
+    loops = [one for one in access.loops if not _depends_on(modified, *one.lower, *one.upper)]
+    gone = {one.iterator.key for one in access.loops if one not in loops} | set(modified)
+    index = tuple(None if one is None or _depends_on(gone, one) else one for one in access.index)
+    conditions = tuple(one for one in access.conditions if not _depends_on(gone, one.poly))
     note = access.note if index == access.index else "an index changes with what stands beside it"
     return replace(access, loops=tuple(loops), index=index, conditions=conditions, note=access.note or note)
 
 
-def _made_of(keys: Container[str], *polys: Poly) -> bool:
+def _depends_on(keys: Container[str], *polys: Poly) -> bool:
     return any(key in keys for poly in polys for key in poly.keys)
 
 
-def groups(region: Region) -> Iterator[Region]:
-    """Yields the region; or, if loops separate several exchanges in it, each exchange with the loops around it."""
+def split_exchanges(region: Region) -> Iterator[Region]:
+    """Yields the region; if loops separate several exchanges in it, also each exchange with the loops around it."""
     yield region
     open_messages, group, made = 0, [], []
     for number, item in enumerate(region.items):

@@ -1,4 +1,5 @@
-"""Finds variables that live within one execution of a piece of code, so that they do not order its executions."""
+"""Privatizes scalars: variables whose lifetime is one execution of a piece of code cause no dependences between
+executions."""
 
 from __future__ import annotations
 
@@ -6,11 +7,11 @@ from dataclasses import replace
 
 from nearfield.rewrite.clang import Kind, Node
 from nearfield.rewrite.function import Function
-from nearfield.rewrite.program import Barrier, Call, Nest, Region
+from nearfield.rewrite.program import Call, Nest, NotMovable, Region
 
 
 def join_members(region: Region) -> None:
-    """Lets members of a structure that is also accessed as a whole count as the whole."""
+    """Replaces members of a structure by the whole structure, if that is accessed as well."""
     whole = {a.base.key: a.base for item in region.items for a in item.accesses if not a.base.sizes}
     for item in region.items:
         for place, access in enumerate(item.accesses):
@@ -20,23 +21,23 @@ def join_members(region: Region) -> None:
                 item.accesses[place] = replace(access, base=owner, index=(), note="")
 
 
-def lives_within(region: Region, function: Function) -> None:
-    """Removes accesses to variables that every use writes first, from the region's items. Raises Barrier for a loop's
-    variable that is read after its loop."""
+def privatize_scalars(region: Region, function: Function) -> None:
+    """Removes accesses to variables that are written before every use. Raises NotMovable for a loop variable that is
+    read after its loop."""
     span = (region.start, region.end)
     counted = {key: item for item in region.items for key in item.counters}
     for item in region.items:
         for access in item.accesses:
             if access.write and access.base.kind == "scalar" and access.base.declaration in counted:
-                raise Barrier(f"{access.base.text}, which a loop counts, is given a value", item.line)
+                raise NotMovable(f"{access.base.text}, which a loop counts, is given a value", item.line)
     for key, item in counted.items():
         uses = function.uses.get(key, [])
-        read = next((use for use in uses if not _written_first(use, key, function, region, span, True)), None)
+        read = next((use for use in uses if not _is_written_first(use, key, function, region, span, True)), None)
         if read is not None:
             within = [one for one in region.items if isinstance(one, Nest) and one.start <= read.offset < one.end]
             loop = f"which the loop at line {item.line} counts"
             reason = f"{read.name}, {loop}, is read after the loop, at line {read.line}"
-            raise Barrier(reason, within[0].line if within else item.line)
+            raise NotMovable(reason, within[0].line if within else item.line)
     written = {
         a.base.declaration for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"
     }
@@ -45,21 +46,21 @@ def lives_within(region: Region, function: Function) -> None:
         local = (
             declared is not None and declared.kind == Kind.VAR_DECL and declared.cursor.storage_class.name != "STATIC"
         )
-        if local and key not in function.address_taken and _temporary(key, function, region, span):
+        if local and key not in function.address_taken and _is_private(key, function, region, span):
             for item in region.items:
                 if isinstance(item, Nest):
                     item.accesses = [a for a in item.accesses if a.base.declaration != key or a.base.kind != "scalar"]
 
 
-def _temporary(key: int, function: Function, region: Region, span: tuple[int, int]) -> bool:
-    return all(_written_first(use, key, function, region, span, False) for use in function.uses.get(key, []))
+def _is_private(key: int, function: Function, region: Region, span: tuple[int, int]) -> bool:
+    return all(_is_written_first(use, key, function, region, span, False) for use in function.uses.get(key, []))
 
 
-def _written_first(
+def _is_written_first(
     use: Node, key: int, function: Function, region: Region, span: tuple[int, int], counter: bool
 ) -> bool:
-    """Returns whether every way to a use leads over a write of the variable, without going beyond one execution of a
-    nest's body in the region, or past the region."""
+    """Returns whether every path to a use passes a write of the variable, within one execution of a nest's body or,
+    outside of the region, without passing through the region."""
     above = function.parent(use)
     if above is not None and above.operator == "=" and above.children[0] is use:
         return True
@@ -86,8 +87,8 @@ def _limit(use: Node, region: Region, counter: bool) -> tuple[int, int] | None:
 
 
 def _write_before(outer: Node, use: Node, key: int, function: Function) -> int | None:
-    """Returns where a block or the head of a loop writes the variable on the way to a use; None if it does not. A block
-    with labels may be entered elsewhere; and of a loop's head, what it begins with comes first only if it is there."""
+    """Returns the offset of the write of the variable in a block or loop header that precedes a use; None if there is
+    none. A block with labels may be entered at a label; a loop header counts only if it has an initialisation."""
     if function.has_label(outer) or any(one.kind in (Kind.CASE_STMT, Kind.DEFAULT_STMT) for one in outer.children):
         return None
     found = None

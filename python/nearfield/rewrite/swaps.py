@@ -1,5 +1,5 @@
-"""Finds where a function swaps pointers, as programs do with the old and the new array: they then hold the same values
-in another order."""
+"""Finds pointer swaps, such as those of the old and the new array, after which the pointers hold the same values in
+another order."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from nearfield.rewrite.function import Function
 
 @dataclass(frozen=True)
 class Swap:
-    """Consecutive assignments that only permute pointers."""
+    """Consecutive assignments that permute pointers."""
 
     permuted: frozenset[int]
     nodes: frozenset[int]  # offsets of the assignments
 
 
 def swaps_of(function: Function) -> Iterable[Swap]:
-    """Yields the swaps of pointers: t = a; a = b; b = t; also in longer cycles, and std::swap(a, b)."""
+    """Yields pointer swaps: t = a; a = b; b = t; longer cycles; and std::swap(a, b)."""
     if function.body is None:
         return
     for node in function.body.walk():
@@ -40,7 +40,7 @@ def swaps_of(function: Function) -> Iterable[Swap]:
 
 
 def _copies(statement: Node) -> list[tuple[int, int, int]] | None:
-    """Returns (target, source, offset) for each copy of a pointer that the statement makes."""
+    """Returns (target, source, offset) for each pointer copy in the statement."""
     if statement.kind == Kind.DECL_STMT:
         made = []
         for variable in statement.children:
@@ -65,7 +65,7 @@ def _pointer_key(node: Node) -> int:
 
 
 def _permutation(run: list[tuple[int, int, int]]) -> Iterable[Swap]:
-    """Yields the swap if the copies of a run permute some pointers, with the help of others that get a copy only."""
+    """Yields the swap if the copies of a run permute some pointers; the others are temporaries."""
     if len(run) < 3:
         return
     held: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Finds ends of statements, indents and lines in the text of C and C++, where macros make extents useless."""
+"""Finds statement ends, indents and lines in the text of C and C++, where macros make libclang's extents unreliable."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 def skip_blank(text: str, offset: int) -> int:
-    """Returns the offset of the next character that is neither blank nor in a comment."""
+    """Returns the offset of the next character that is not blank and not in a comment."""
     while match := _SKIPPED.match(text, offset):
         offset = match.end()
     return offset
 
 
 def group_end(text: str, offset: int) -> int:
-    """Returns the offset behind the bracket that closes the one at `offset`."""
+    """Returns the offset after the bracket that matches the one at `offset`."""
     depth = 0
     for match in _TOKEN.finditer(text, offset):
         if match[0] in _CLOSING:
@@ -32,7 +32,7 @@ def group_end(text: str, offset: int) -> int:
 
 
 def statement_end(text: str, offset: int) -> int:
-    """Returns the offset behind the statement that begins at `offset`."""
+    """Returns the offset after the statement that begins at `offset`."""
     if text[offset] == "{":
         return group_end(text, offset)
     match = re.compile(r"[A-Za-z_]\w*").match(text, offset)
@@ -59,8 +59,8 @@ def statement_end(text: str, offset: int) -> int:
 
 
 def lines_of(text: str) -> list[str]:
-    """Returns the lines with their ends, as compilers, `patch` and editors count them: only a newline ends one, no form
-    feed and none of the other characters at which `str.splitlines` breaks."""
+    """Returns the lines with their ends, as compilers, `patch` and editors count them: only a newline ends a line, not
+    a form feed or the other separators of `str.splitlines`."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
@@ -82,7 +82,7 @@ def indent_at(text: str, offset: int) -> str:
 
 
 def indent_step(text: str) -> str:
-    """Returns one step of indentation, as most of the file's lines have it."""
+    """Returns one step of indentation, as most lines of the file have it."""
     found = re.findall(r"\{[ \t]*\n([ \t]+)\S", text)
     if any(one.startswith("\t") for one in found):
         return "\t"
@@ -91,7 +91,7 @@ def indent_step(text: str) -> str:
     return " " * (least if least in (2, 3, 4, 8) else 4)
 
 
-def reindented(text: str, old: str, new: str) -> str:
+def reindent(text: str, old: str, new: str) -> str:
     """Returns the lines with another indent; the first line has none yet."""
     first, *rest = text.split("\n")
     moved = [new + line[len(old) :] if line.startswith(old) and not line.startswith("#") else line for line in rest]
@@ -99,7 +99,7 @@ def reindented(text: str, old: str, new: str) -> str:
 
 
 def same_tokens(one: str, other: str) -> bool:
-    """Returns whether two pieces of code differ in blanks and comments at most."""
+    """Returns whether two pieces of code differ only in blanks and comments."""
     return _tokens(one) == _tokens(other)
 
 
@@ -113,8 +113,8 @@ def words_in(text: str) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w*", text))
 
 
-def substituted(text: str, names: dict[str, str]) -> str:
-    """Returns the code with other words for some names, but not for members of structures."""
+def replace_names(text: str, names: dict[str, str]) -> str:
+    """Returns the code with some names replaced, except for members of structures."""
     made: list[str] = []
     before = ""
     for match in _TOKEN.finditer(text):

@@ -1,4 +1,4 @@
-"""Says in the names of a region's model what polynomials, conditions and loops of its new text are."""
+"""Translates polynomials, conditions and loops of emitted text into the names of the region's model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import islpy as isl
 
 from nearfield.rewrite.clang import Node
 from nearfield.rewrite.conversions import UNSIGNED
-from nearfield.rewrite.copies import Copy, Invalid
+from nearfield.rewrite.equivalence import EmittedPiece, Invalid
 from nearfield.rewrite.expressions import Expressions, NotAffine
 from nearfield.rewrite.model import Model
 from nearfield.rewrite.polynomials import Poly
@@ -16,7 +16,7 @@ _COMPARISONS = ("<", "<=", ">", ">=", "==")
 
 
 class Translation:
-    """Translates what `reader` reads in the new text."""
+    """Translates what `reader` reads in the emitted text."""
 
     def __init__(self, model: Model, reader: Expressions) -> None:
         self._model, self._reader = model, reader
@@ -25,7 +25,7 @@ class Translation:
         return self._model.names.head()
 
     def poly(self, poly: Poly) -> str:
-        """Returns the polynomial in the model's names. Symbols of the new text are found by what they are called."""
+        """Returns the polynomial in the model's names. Symbols of the emitted text are looked up by their text."""
         words = [str(poly.terms.get((), 0))]
         old = self._by_text()
         for monomial, factor in poly.terms.items():
@@ -56,7 +56,7 @@ class Translation:
         return found
 
     def test(self, node: Node) -> str:
-        """Returns a condition of the new text as a constraint of isl."""
+        """Returns a condition of the emitted text as an isl constraint."""
         node = node.bare
         if node.operator in ("&&", "||"):
             left, right = (self.test(child) for child in node.children)
@@ -70,7 +70,7 @@ class Translation:
         raise Invalid("a condition of the new code is not understood")
 
     def counts(self, loop: Loop) -> str:
-        """Returns the constraint on what a loop counts."""
+        """Returns the constraint on the iterations of a loop."""
         name = f"c_{loop.iterator.text}"
         constraints = [f"{name} >= {self.poly(one)}" for one in loop.lower]
         constraints += [f"{name} < {self.poly(one)}" for one in loop.upper]
@@ -80,9 +80,9 @@ class Translation:
 
     # ---- numbers without sign
 
-    def no_number_wraps(self, node: Node, copy: Copy, known: isl.Set) -> None:
-        """Raises Invalid if an expression of the new text has numbers of a type without sign that would be negative,
-        under what is known of the parameters and under the loops and conditions around it."""
+    def no_number_wraps(self, node: Node, piece: EmittedPiece, known: isl.Set) -> None:
+        """Raises Invalid if an unsigned expression of the emitted text may wrap below zero, under what is known of the
+        parameters and under the surrounding loops and conditions."""
         known = known.intersect(self._natural())
         for inner in node.walk():
             if inner.type.kind not in UNSIGNED or not self._subtracts(inner):
@@ -91,23 +91,23 @@ class Translation:
                 poly = self._reader.integer(inner)
             except NotAffine:
                 continue
-            if poly.constant is None and not self._negative(poly, copy).intersect_params(known).is_empty():
+            if poly.constant is None and not self._negative(poly, piece).intersect_params(known).is_empty():
                 raise Invalid("a number without sign would be negative in the new code")
 
     @staticmethod
     def _subtracts(node: Node) -> bool:
-        """Returns whether a number may become negative though those that it is made of are not, or had a sign."""
+        """Returns whether a number may be negative although its operands are not, or were signed."""
         return node.operator == "-" or node.bare is not node and node.bare.type.kind not in UNSIGNED
 
-    def _negative(self, poly: Poly, copy: Copy) -> isl.Set:
-        loops = [*([copy.strips] if copy.strips else []), *copy.loops]
-        constraints = [*map(self.counts, loops), *(f"({test})" for test in copy.tests), f"({self.poly(poly)} < 0)"]
+    def _negative(self, poly: Poly, piece: EmittedPiece) -> isl.Set:
+        loops = [*([piece.chunk_loop] if piece.chunk_loop else []), *piece.loops]
+        constraints = [*map(self.counts, loops), *(f"({test})" for test in piece.tests), f"({self.poly(poly)} < 0)"]
         dims = ", ".join(f"c_{loop.iterator.text}" for loop in loops)
         return isl.Set(f"{self.head()}{{ [{dims}] : {' and '.join(constraints)} }}")
 
     def _natural(self) -> isl.Set:
-        """Returns what is certain of the parameters: values of constants, that those of a type without sign are not
-        negative, and that bounds of loops with such a variable are none."""
+        """Returns the known facts on parameters: values of constants, and that unsigned values and bounds of unsigned
+        loops are not negative."""
         constraints = []
         for symbol in self._model.region.symbols.values():
             name = self._model.names.parameters.get((symbol.key,))

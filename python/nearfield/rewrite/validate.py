@@ -1,7 +1,7 @@
-"""Reads emitted code again and proves it again: nothing of what wrote it is trusted.
+"""Parses emitted code and proves it again, independently of the code that wrote it.
 
-The new text is parsed; each copy of a nest's body must be word for word the old one; the loops and conditions around
-the copies must together give each instance once; and the order in which they stand must keep every dependence."""
+Each copy of a nest's body must be the original text token by token; the loops and conditions around the copies must
+together execute each instance once; and the order must keep every dependence."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from dataclasses import replace
 import islpy as isl
 
 from nearfield.rewrite.clang import Kind, Node, Unit
-from nearfield.rewrite.copies import Copy, Invalid, Proof
-from nearfield.rewrite.counting import companions, counted_loop, iterator_key
 from nearfield.rewrite.emit import Emitted
+from nearfield.rewrite.equivalence import EmittedPiece, EquivalenceProof, Invalid
 from nearfield.rewrite.expressions import Expressions
 from nearfield.rewrite.function import Function
+from nearfield.rewrite.loop_bounds import canonical_loop, iterator_key, secondary_induction_variables
+from nearfield.rewrite.match_calls import EmittedCode, UnchunkedCalls
+from nearfield.rewrite.match_chunked_calls import ChunkedCalls
 from nearfield.rewrite.model import Model
-from nearfield.rewrite.parts import Event
 from nearfield.rewrite.polynomials import Poly
 from nearfield.rewrite.program import Call, Nest
-from nearfield.rewrite.reading import Calls, Reading
-from nearfield.rewrite.reading_pieces import CutCalls
+from nearfield.rewrite.schedule import CallStep
 from nearfield.rewrite.text import group_end, same_tokens
 
 
 class Validator:
-    """Validates what was emitted for one region of a function."""
+    """Validates the code that was emitted for one region of a function."""
 
     def __init__(self, model: Model, original: str, emitted: Emitted, guard: isl.Set, *, by_value: bool) -> None:
         self._model, self._original, self._guard, self._by_value = model, original, guard, by_value
         self._emitted = emitted
 
     def check(self, unit: Unit, function_name: str, start: int, end: int) -> None:
-        """Raises Invalid unless the code between the offsets of the new text does what the region did."""
+        """Raises Invalid unless the code between the offsets of the new text is equivalent to the region."""
         if problem := unit.problem:
             raise Invalid(f"the new code does not compile: {problem}")
         node = unit.function_at(function_name, start, end)
@@ -43,39 +43,39 @@ class Validator:
         if block is None:
             raise Invalid("the block is not found in the new code")
         self._unit = unit
-        statements = self._after_declarations([one for one in block.children if start <= one.offset < end])
+        statements = self._skip_declarations([one for one in block.children if start <= one.offset < end])
         original = statements[0].children[2:] if self._emitted.condition and statements else []
         reader = Expressions(Function(node, *original), by_value=self._by_value)
-        self._read = Reading(self._model, self._guard, self._original, unit, reader, list(self._emitted.pieces))
-        self._calls, self._cut = Calls(self._read), CutCalls(self._read)
-        for number, statement in enumerate(self._executed(statements)):
-            self._statement(statement, Copy((str(number),)))
+        self._read = EmittedCode(self._model, self._guard, self._original, unit, reader, list(self._emitted.pieces))
+        self._calls, self._chunked = UnchunkedCalls(self._read), ChunkedCalls(self._read)
+        for number, statement in enumerate(self._skip_guard(statements)):
+            self._statement(statement, EmittedPiece((str(number),)))
         if self._read.expected:
             raise Invalid("a part of the region is missing in the new code")
-        Proof(self._model, self._guard, self._read.copies, self._read.names).check()
+        EquivalenceProof(self._model, self._guard, self._read.pieces, self._read.names).check()
 
     # ---- what stands around the new code
 
-    def _after_declarations(self, statements: list[Node]) -> list[Node]:
-        """Returns the statements behind the region's declarations, which must come first, as they were."""
+    def _skip_declarations(self, statements: list[Node]) -> list[Node]:
+        """Returns the statements after the region's declarations, which must come first and be unchanged."""
         declared = [self._original[start:end] for start, end in self._model.region.declared]
         found = [self._unit.text[one.offset : self._unit.statement_end(one)] for one in statements[: len(declared)]]
         if len(found) != len(declared) or not all(map(same_tokens, found, declared)):
             raise Invalid("a declaration is not found in the new code")
         return statements[len(declared) :]
 
-    def _executed(self, statements: list[Node]) -> list[Node]:
-        """Returns the statements under the guard, behind what the compiler asserts."""
+    def _skip_guard(self, statements: list[Node]) -> list[Node]:
+        """Returns the statements under the guard, after the static assertion."""
         if self._emitted.condition:
-            statements = self._guarded(statements)
+            statements = self._check_guard(statements)
         if not self._emitted.asserted:
             return statements
         if not re.match(r"(_S|s)tatic_assert\b", self._unit.text[statements[0].offset :]):
             raise Invalid("the assertion is not found in the new code")
         return statements[1:]
 
-    def _guarded(self, statements: list[Node]) -> list[Node]:
-        """Returns the statements under the guard; the others must be the original ones."""
+    def _check_guard(self, statements: list[Node]) -> list[Node]:
+        """Returns the statements under the guard; the else branch must be the original code."""
         if len(statements) != 1 or statements[0].kind != Kind.IF_STMT or len(statements[0].children) != 3:
             raise Invalid("the guard is not found in the new code")
         test, new, old = statements[0].children
@@ -89,13 +89,13 @@ class Validator:
         return new.children
 
     def _without_check(self, test: Node, offset: int) -> str:
-        """Returns the guard's constraint, behind the check that pointers do not overlap, which must be as it was
-        written. What the compiler asserts need not be in it."""
-        text, names, nowhere = self._unit.text, self._read.names, Copy(())
+        """Returns the guard as a constraint, without the alias check that precedes it. The whole condition must be as
+        written; the static assertion need not be in it."""
+        text, names, nowhere = self._unit.text, self._read.names, EmittedPiece(())
         start = text.index("(", offset)
         if not same_tokens(text[start + 1 : group_end(text, start) - 1], self._emitted.condition):
             raise Invalid("the guard in the new code is not the one that was written")
-        if self._emitted.check:  # which decides nothing where the guard does not hold
+        if self._emitted.check:  # it affects nothing where the guard does not hold
             names.no_number_wraps(test, nowhere, self._guard)
         if self._emitted.asserted:
             return self._values()
@@ -106,82 +106,82 @@ class Validator:
         return names.test(guard)
 
     def _values(self) -> str:
-        """Returns what the compiler asserts, as a constraint: the guard itself."""
+        """Returns the statically asserted guard as a constraint."""
         parameters = self._guard.gist(self._model.context)
         return str(parameters).split(":", 1)[1].rsplit("}", 1)[0].strip() or "1 = 1"
 
     # ---- the new code
 
-    def _statement(self, node: Node, copy: Copy) -> None:
-        if self._is_expected(node, copy):
+    def _statement(self, node: Node, piece: EmittedPiece) -> None:
+        if self._is_expected(node, piece):
             return
-        if node.kind == Kind.FOR_STMT and (counted := self._cut.counted_by(node)):
-            with self._cut.loop(node, *counted, copy) as inside:
+        if node.kind == Kind.FOR_STMT and (counted := self._chunked.chunked_call(node)):
+            with self._chunked.loop(node, *counted, piece) as inside:
                 self._several(node.children[-1], inside)
         elif node.kind == Kind.FOR_STMT:
-            self._loop(node, copy)
+            self._loop(node, piece)
         elif node.kind == Kind.IF_STMT:
-            self._branches(node, copy)
+            self._branches(node, piece)
         elif node.kind == Kind.COMPOUND_STMT:
-            self._several(node, copy)
-        elif node.kind != Kind.DECL_STMT or not self._is_declared(node, copy):
+            self._several(node, piece)
+        elif node.kind != Kind.DECL_STMT or not self._is_declared(node, piece):
             raise Invalid(f"a statement is not expected in the new code: {self._read.text(node)[:60]}")
 
-    def _several(self, block: Node, copy: Copy) -> None:
+    def _several(self, block: Node, piece: EmittedPiece) -> None:
         for number, child in enumerate(block.children):
-            self._statement(child, replace(copy, time=(*copy.time, str(number))))
+            self._statement(child, replace(piece, time=(*piece.time, str(number))))
 
-    def _branches(self, node: Node, copy: Copy) -> None:
+    def _branches(self, node: Node, piece: EmittedPiece) -> None:
         test, *branches = node.children
-        self._read.names.no_number_wraps(test, copy, self._guard)
+        self._read.names.no_number_wraps(test, piece, self._guard)
         for number, branch in enumerate(branches):
             words = self._read.names.test(test)
             words = words if number == 0 else f"not ({words})"
-            self._statement(branch, replace(copy, tests=[*copy.tests, words], time=(*copy.time, str(number))))
+            self._statement(branch, replace(piece, tests=[*piece.tests, words], time=(*piece.time, str(number))))
 
-    def _loop(self, node: Node, copy: Copy) -> None:
+    def _loop(self, node: Node, piece: EmittedPiece) -> None:
         reader = self._read.reader
-        loop = counted_loop(node, reader)
-        if isinstance(loop, str) or companions(node):
+        loop = canonical_loop(node, reader)
+        if isinstance(loop, str) or secondary_induction_variables(node):
             raise Invalid(f"a loop of the new code is not understood: {loop}")
         for part in node.children[:-1]:
-            self._read.names.no_number_wraps(part, copy, self._guard)
+            self._read.names.no_number_wraps(part, piece, self._guard)
         key = iterator_key(node)
         reader.bound[key] = Poly.of(loop.iterator.key)
-        time = (*copy.time, f"{'-' if loop.down else ''}c_{loop.iterator.text}")
-        self._statement(node.children[-1], replace(copy, loops=[*copy.loops, loop], time=time))
+        time = (*piece.time, f"{'-' if loop.down else ''}c_{loop.iterator.text}")
+        self._statement(node.children[-1], replace(piece, loops=[*piece.loops, loop], time=time))
         del reader.bound[key]
 
-    def _is_declared(self, node: Node, copy: Copy) -> bool:
-        """Returns whether a declaration is one that the new code needs: of requests, or of a piece's length."""
-        if not copy.is_alone:
+    def _is_declared(self, node: Node, piece: EmittedPiece) -> bool:
+        """Returns whether a declaration is one that the emitted code needs: of requests, or of a chunk's length."""
+        if not piece.is_alone:
             return False
-        return self._cut.declares(node, copy) if copy.strips else self._calls.declares(node)
+        return self._chunked.declares(node, piece) if piece.chunk_loop else self._calls.declares(node)
 
-    def _is_expected(self, node: Node, copy: Copy) -> bool:
-        """Returns whether a statement is what is expected next, and takes it."""
+    def _is_expected(self, node: Node, piece: EmittedPiece) -> bool:
+        """Returns whether a statement is the next expected step, and consumes it if so."""
         if not self._read.expected:
             return False
-        piece = self._read.expected[0]
-        item = self._model.region.items[piece.call if isinstance(piece, Event) else piece]
-        if not isinstance(piece, Event):
+        step = self._read.expected[0]
+        item = self._model.region.items[step.call if isinstance(step, CallStep) else step]
+        if not isinstance(step, CallStep):
             assert isinstance(item, Nest)
-            return self._is_copy(node, piece, item, copy)
+            return self._is_nest_copy(node, step, item, piece)
         assert isinstance(item, Call)
-        if not copy.is_alone:
+        if not piece.is_alone:
             return False
-        if item.piece or copy.strips:
-            return self._cut.is_piece(node, piece, item, copy)
-        return self._calls.is_event(node, piece, item, copy)
+        if item.chunking or piece.chunk_loop:
+            return self._chunked.is_chunk(node, step, item, piece)
+        return self._calls.is_event(node, step, item, piece)
 
-    def _is_copy(self, node: Node, number: int, nest: Nest, copy: Copy) -> bool:
+    def _is_nest_copy(self, node: Node, number: int, nest: Nest, piece: EmittedPiece) -> bool:
         text = self._read.text(node)
-        if copy.is_alone and not copy.strips and same_tokens(text, self._original[nest.start : nest.end]):
-            times = (*copy.time, *(f"{'-' if loop.down else ''}c_{loop.iterator.text}" for loop in nest.loops))
-            return self._read.take(replace(copy, piece=number, loops=nest.loops, time=times))
-        if len(copy.loops) == len(nest.loops) and same_tokens(text, self._original[nest.body[0] : nest.body[1]]):
-            names = [loop.iterator.text for loop in copy.loops]
-            return names == [loop.iterator.text for loop in nest.loops] and self._read.take(replace(copy, piece=number))
+        if piece.is_alone and not piece.chunk_loop and same_tokens(text, self._original[nest.start : nest.end]):
+            times = (*piece.time, *(f"{'-' if loop.down else ''}c_{loop.iterator.text}" for loop in nest.loops))
+            return self._read.take(replace(piece, step=number, loops=nest.loops, time=times))
+        if len(piece.loops) == len(nest.loops) and same_tokens(text, self._original[nest.body[0] : nest.body[1]]):
+            names = [loop.iterator.text for loop in piece.loops]
+            return names == [loop.iterator.text for loop in nest.loops] and self._read.take(replace(piece, step=number))
         return False
 
 
@@ -190,8 +190,8 @@ def _holds(node: Node, start: int, end: int) -> bool:
 
 
 def _block(node: Node, start: int, end: int) -> Node | None:
-    """Returns the innermost block that holds the text between two offsets. Where a node ends is not reliable, where it
-    begins is: of a node's children only those can hold it that begin last before it."""
+    """Returns the innermost block that contains the text between two offsets. Ends of nodes are not reliable, their
+    starts are: only the last children that begin before the text can contain it."""
     begun = max((child.offset for child in node.children if child.offset <= start), default=-1)
     for child in reversed(node.children):
         if child.offset == begun and (found := _block(child, start, end)):

@@ -1,13 +1,13 @@
-"""Verifies a rewrite: both versions of the program are compiled and run, and everything they do is compared bit by bit.
+"""Verifies a rewrite: compiles and runs both versions of the program, and compares everything they do bit by bit.
 
-Compared are what each rank prints, exit codes, files that are written, the bytes of all messages of each rank for each
-peer and tag, and memory (the heap, static variables, arrays on the stack) after each execution of the rewritten region,
-at collectives, when a block is freed, and in MPI_Finalize. Both are linked with src/rewrite/verify, which also makes
-early reads and late writes of message buffers visible, that would otherwise be left to chance, and lets sends wait for
-their receives if the original program can bear it, since MPI may do so.
+Compared are the output of each rank, exit codes, written files, the bytes of all messages of each rank by peer and tag,
+and memory (the heap, static variables, arrays on the stack) after each execution of the rewritten region, at
+collectives, when a block is freed, and in MPI_Finalize. Both versions are linked with src/rewrite/verify, which makes
+early reads and late writes of message buffers visible that otherwise depend on timing, and lets sends wait for their
+receives if the original program works that way, since MPI may do so.
 
-Both are compiled with FLAGS: flags that let the compiler reorder sums, such as -Ofast, round each copy of a loop in its
-own way, so that bits say nothing.
+Both versions are compiled with FLAGS: flags that allow reordering of sums, such as -Ofast, round each copy of a loop
+differently, so that a bitwise comparison has no meaning.
 """
 
 from __future__ import annotations
@@ -32,18 +32,21 @@ from nearfield.rewrite.build import (
     Program,
     build,
     c_wrapper,
-    compiled,
     flags_of,
     include_folders,
     objects,
+    run_compiler,
 )
-from nearfield.rewrite.instrument import DECLARATIONS, instrumented
+from nearfield.rewrite.instrument import DECLARATIONS, insert_checks
 from nearfield.rewrite.observed import Key, Run, differences, read_run
 
 FLAGS = ("-O2", "-ffp-contract=off")
 RANKS = (1, 2, 3, 4)
 RUN_LIMIT_S = 60.0  # of the original
-SLOWER, LEAST_LIMIT_S = 5.0, 5.0  # a version that takes so many times as long, and longer than this, hangs
+MAX_SLOWDOWN, MIN_LIMIT_S = (
+    5.0,
+    5.0,
+)  # a version slower by this factor, and by more than this time in s, counts as hanging
 _WRAPPED = (
     *("malloc", "calloc", "realloc", "free", "aligned_alloc", "memalign", "posix_memalign", "_mm_malloc", "_mm_free"),
     *("time", "clock", "gettimeofday", "clock_gettime", "omp_get_wtime"),
@@ -54,7 +57,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a rewritten program does the same. `problem` says what differs, `notes` what was not compared."""
+    """The result of a verification. `problem` describes a difference; `notes` list what was not compared."""
 
     problem: str
     runs: int = 0
@@ -76,7 +79,7 @@ class Verdict:
 
 @dataclass
 class _Case:
-    """A run of the original: what it showed, and in what a second run differed."""
+    """A run of the original, with its results and the differences of a second run."""
 
     ranks: int
     arguments: tuple[str, ...]
@@ -89,10 +92,10 @@ class _Case:
 
     @property
     def limit_s(self) -> float:
-        return max(LEAST_LIMIT_S, SLOWER * self.run.seconds)
+        return max(MIN_LIMIT_S, MAX_SLOWDOWN * self.run.seconds)
 
     def problem(self, run: Run) -> str:
-        """Returns what a run of another version does not do as the original; empty if nothing."""
+        """Returns how a run of another version differs from the original; '' if it does not."""
         if run.timed_out:
             return f"it hangs: it has not ended after {self.limit_s:.0f} s, the original takes {self.run.seconds:.1f} s"
         if self.run.is_whole and not run.is_whole:
@@ -101,8 +104,8 @@ class _Case:
 
 
 class Verifier:
-    """Compares rewritten texts of a program's file with its original text. Use it as a context: all that it writes is
-    temporary and removed at the end. The original's runs are kept for the next text."""
+    """Compares rewritten texts of a program's file with the original text. Used as a context: all files are temporary
+    and removed at the end. The original's runs are reused for the next text."""
 
     def __init__(
         self,
@@ -116,7 +119,7 @@ class Verifier:
         self._program, self._original, self._inst = program, original, inst
         self._ranks, self._progress = tuple(ranks), progress
         self._synchronous = True
-        self._known: dict[str, list[_Case]] = {}  # by the original's text with insertions
+        self._known: dict[str, list[_Case]] = {}  # by the original's instrumented text
         self._notes: list[str] = []
         self._lock = threading.Lock()
         self._linked: list[str] | None = None
@@ -131,22 +134,22 @@ class Verifier:
         self._temporary.cleanup()
 
     def verify(self, rewritten: str, alike: Sequence[str] = ()) -> Verdict:
-        """Returns whether the program does the same with this text. `alike` are other texts that change the same
-        function, for which the original then need not run again. Raises UsageError if the original program does not
-        compile or does not run."""
+        """Returns whether the program with this text is equivalent. `alike` are other texts that change the same
+        function; the original then need not run again for them. Raises UsageError if the original program does not
+        compile or run."""
         start = time.monotonic()
-        before, after = self._instrumented(rewritten, alike)
+        before, after = self._instrument_both(rewritten, alike)
         with ThreadPoolExecutor(1) as pool:
-            built = pool.submit(self._built, after)  # while the original runs
+            built = pool.submit(self._build_version, after)  # concurrently with the original's runs
             cases = self._runs_of(before)
-        verdict = self._compared(cases or self._runs_of(self._original), built if cases else None, rewritten)
+        verdict = self._compare(cases or self._runs_of(self._original), built if cases else None, rewritten)
         return replace(verdict, notes=tuple(dict.fromkeys(self._notes)), seconds=time.monotonic() - start)
 
-    def _compared(self, cases: list[_Case], built: Future[Path] | None, rewritten: str) -> Verdict:
+    def _compare(self, cases: list[_Case], built: Future[Path] | None, rewritten: str) -> Verdict:
         runs = messages = places = 0
         self._progress("compiling the rewritten program")
         try:
-            executable = built.result() if built is not None else self._built(rewritten)
+            executable = built.result() if built is not None else self._build_version(rewritten)
         except CompileError as error:
             return Verdict(f"it does not compile: {error.message}")
         for case in cases:
@@ -163,17 +166,17 @@ class Verifier:
             self._known[text] = self._original_runs(text)
         return self._known[text]
 
-    def _instrumented(self, rewritten: str, alike: Sequence[str]) -> tuple[str, str]:
+    def _instrument_both(self, rewritten: str, alike: Sequence[str]) -> tuple[str, str]:
         program = self._program
         flags = [f"-I{folder}" for folder in include_folders(self._inst)] + list(program.arguments)
-        before, after = instrumented(program.source, [self._original, rewritten], flags, alike)
+        before, after = insert_checks(program.source, [self._original, rewritten], flags, alike)
         return before, after
 
     def _original_runs(self, text: str) -> list[_Case]:
-        """Returns the runs of the original, or none if it compiles only without insertions."""
+        """Returns the runs of the original; none if it compiles only without instrumentation."""
         self._progress("compiling the original program")
         try:
-            executable = self._built(text)
+            executable = self._build_version(text)
         except CompileError as error:
             if text != self._original:
                 self._notes.append("arrays on the stack were not compared")
@@ -200,7 +203,7 @@ class Verifier:
         return cases
 
     def _original_case(self, executable: Path, ranks: int, arguments: tuple[str, ...]) -> _Case:
-        """Runs the original twice. If it needs that sends do not wait for receives, all runs get that."""
+        """Runs the original twice. If it requires buffered sends, all runs buffer them."""
         first = self._run(executable, ranks, arguments, RUN_LIMIT_S, synchronous=False)
         case = _Case(ranks, arguments, first, set())
         if not first.is_whole:
@@ -218,7 +221,7 @@ class Verifier:
         ]
         return case
 
-    def _built(self, text: str) -> Path:
+    def _build_version(self, text: str) -> Path:
         """Compiles and links a version."""
         folder = Path(tempfile.mkdtemp(prefix="version-", dir=self._folder))
         program = replace(self._program, linked=tuple(self._objects()))
@@ -231,7 +234,7 @@ class Verifier:
         return [*flags_of(self._program, keep_optimisation=False), *FLAGS, "-fPIC", "-include", str(header)]
 
     def _objects(self) -> list[str]:
-        """Returns what is linked, with the program's other sources compiled once for all versions."""
+        """Returns the linker inputs, with the program's other sources compiled once for all versions."""
         with self._lock:
             if self._linked is None:
                 self._linked = objects(self._program, self._inst, self._folder / "linked", self._flags())
@@ -250,9 +253,9 @@ class Verifier:
             env = {"NEARFIELD_VERIFY": str(logs), "OMP_NUM_THREADS": "1"}
             if synchronous and self._synchronous:
                 env["NEARFIELD_VERIFY_SYNCHRONOUS"] = "1"
-            name = self._folder / self._program.source.stem  # the same for all versions, since programs print it
+            name = self._folder / self._program.source.stem  # the same name for all versions, since programs print it
             name.unlink(missing_ok=True)
-            name.hardlink_to(executable)  # a launcher would resolve a symbolic one
+            name.hardlink_to(executable)  # a launcher would resolve a symbolic link
             argv = [str(name), *arguments]
             done = mpi.run(self._inst, argv, ranks, oversubscribe=True, timeout_s=limit_s, cwd=work, env=env)
             said = next(iter(done.words), "")
@@ -260,8 +263,8 @@ class Verifier:
 
 
 def layer(inst: Installation) -> list[str]:
-    """Returns what to give to the linker of a program: src/rewrite/verify as objects, which the first call for an MPI
-    compiles and keeps in the cache folder."""
+    """Returns the linker inputs for src/rewrite/verify as objects. The first call for an MPI compiles them into the
+    cache folder."""
     kept = layer_folder(inst)
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -269,14 +272,14 @@ def layer(inst: Installation) -> list[str]:
             files = [str(source) for source in _layer_sources() if source.suffix == ".c"]
             made = Path(folder) / "made"
             made.mkdir()
-            compiled([str(c_wrapper(inst)), "-std=gnu11", "-O2", "-fPIC", "-c", *files], made, inst)
+            run_compiler([str(c_wrapper(inst)), "-std=gnu11", "-O2", "-fPIC", "-c", *files], made, inst)
             with suppress(OSError):  # another process was first
                 made.rename(kept)
     return [*map(str, sorted(kept.glob("*.o"))), *(f"-Wl,--wrap={name}" for name in _WRAPPED)]
 
 
 def layer_folder(inst: Installation) -> Path:
-    """Returns where `layer` keeps its objects for this MPI; the folder exists once they are compiled."""
+    """Returns the folder of `layer`'s objects for this MPI; it exists once they are compiled."""
     contents = (source.read_bytes() for source in _layer_sources())
     content = b"\0".join([str(c_wrapper(inst)).encode(), inst.version.encode(), *contents])
     return mpi.cache_root() / "rewrite" / hashlib.sha256(content).hexdigest()[:20]
@@ -292,7 +295,7 @@ def _name(ranks: int, arguments: tuple[str, ...]) -> str:
 
 
 def _words(key: Key) -> str:
-    """Returns what a key stands for, on whatever rank."""
+    """Returns the description of a key, without the rank."""
     words = {
         "stdout": "what it prints",
         "stderr": "what it prints to standard error",

@@ -18,26 +18,25 @@ if TYPE_CHECKING:
     Addresses = npt.ArrayLike
     Array = npt.NDArray[Any]
 
-MOST_SPEEDS: int = simulation.most_slowdowns  # of memory, in one run
-MOST_BYTES = 1 << 20  # of one access
-PIECE = 1 << 20  # accesses between two moments at which Ctrl-C is heeded
+MAX_SPEEDS: int = simulation.most_slowdowns  # memory speeds in one run
+MAX_BYTES = 1 << 20  # of one access
+ACCESSES_PER_CHECK = 1 << 20  # accesses between two checks for Ctrl-C
 
 
 class Memory:
     """The simulated memory of one node: the caches of its cores, coherence between them, TLBs, prefetchers and DRAM.
 
     `machine` is the name of a described machine (`nearfield machine list`), the path of a machine file (.toml) or of a
-    profile, or what `nearfield.machine.load_machine` returns. `memory_slowdown` has from one to four factors: one
-    simulation tells the time for each of these speeds of DRAM. Raises UsageError for anything else, and for a machine
+    profile, or the result of `nearfield.machine.load_machine`. `memory_slowdown` has from one to four factors: one
+    simulation computes the time for each of these DRAM speeds. Raises UsageError for anything else, and for a machine
     whose file describes no caches and no DRAM.
 
-    Addresses are virtual ones of 64 bits. A node has 128 GiB, so the GiB in which addresses lie get numbers in the
-    order of their first use; below that, addresses stay as they are. On a machine whose sockets have memories of their
-    own, the first eight of these GiB are the first socket's, the next eight the second one's, and so on.
+    Addresses are virtual, of 64 bits. A node has 128 GiB, so the GiB of an address are numbered in the order of first
+    use; the lower bits stay as they are. On a machine whose sockets have memories of their own, the first eight of
+    these GiB belong to the first socket, the next eight to the second one, and so on.
 
     Any thread may call it, but only one at a time. Different memories may run in different threads at once, since `run`
-    releases Python's global lock.
-    """
+    releases Python's global interpreter lock."""
 
     def __init__(self, machine: str | Path | DescribedMachine, memory_slowdown: Sequence[float] = (1,)) -> None:
         described = machine if isinstance(machine, DescribedMachine) else load_machine(str(machine))
@@ -50,50 +49,52 @@ class Memory:
         return f"Memory('{self.machine.name}', memory_slowdown={self.memory_slowdown})"
 
     def reset(self) -> None:
-        """Empties caches and TLBs, sets counts and clocks to zero and forgets which addresses there were."""
-        filled = [*self.memory_slowdown, *[1.0] * (MOST_SPEEDS - len(self.memory_slowdown))]
+        """Empties caches and TLBs, resets counts and clocks to zero and forgets the numbering of addresses."""
+        filled = [*self.memory_slowdown, *[1.0] * (MAX_SPEEDS - len(self.memory_slowdown))]
         try:
             self.native = trace.Memory(self._native_machine, filled)
         except ValueError as error:
             raise UsageError(f"{self.machine.name} cannot be simulated: {error}") from error
 
     def reset_counts(self) -> None:
-        """Sets the counts to zero. Caches keep what they hold and clocks go on, so that what follows runs warm."""
+        """Resets the counts to zero. Caches keep their contents and clocks continue, so that the next run starts
+        warm."""
         self.native.reset_counts()
 
     def run(self, addresses: Addresses, kinds: Access | Addresses | None = None, bytes: int = 8, core: int = 0) -> None:
-        """Makes the accesses of one core, in order.
+        """Executes the accesses of one core, in order.
 
-        `addresses` has shape (n,) and holds whole numbers from 0 to 2^64 - 1: an array of NumPy, best of uint64, or a
-        list. `kinds` is None for loads, one `Access` for all, or an array of shape (n,) whose values are those of
-        `Access`: load (0) and store (1), `chase` for a load whose address came from the load before it, `index` and
-        `gather` for loads whose addresses come from an index, `load_bypass` and `store_bypass` for accesses past the
-        caches. Each access is to `bytes` bytes, 1 to 1 MiB; it may touch several lines. `core` is counted from 0.
+        `addresses` has shape (n,) and holds integers from 0 to 2^64 - 1: a NumPy array, preferably of uint64, or a
+        list. `kinds` is None for loads, one `Access` for all, or an array of shape (n,) with values of `Access`: load
+        (0) and store (1), `chase` for a load whose address depends on the previous load, `index` and `gather` for loads
+        whose addresses come from an index, `load_bypass` and `store_bypass` for accesses that bypass the caches. Each
+        access is to `bytes` bytes, 1 to 1 MiB; it may span several lines. `core` is counted from 0.
 
-        A run goes on where the one before it ended: it does not wait until that is over, so that it does not matter how
-        a stream is cut into runs. Cores have clocks of their own, and each of them begins at zero.
+        A run continues where the previous one ended, without waiting for accesses in flight, so that it does not matter
+        how a stream is divided into runs. Each core has a clock of its own, which begins at zero.
 
-        Raises UsageError for anything else, and if the addresses of all runs lie in more than 128 different GiB.
-        """
+        Raises UsageError for anything else, and if the addresses of all runs lie in more than 128 different GiB."""
         self._check(bytes, core)
         array = _addresses(addresses)
         of_each = None if kinds is None or isinstance(kinds, Access) else _kinds(kinds, len(array))
         of_all = kinds if isinstance(kinds, Access) else Access.load
         try:
-            for begin in range(0, len(array), PIECE):
-                piece = _contiguous(array[begin : begin + PIECE], "uint64")
+            for begin in range(0, len(array), ACCESSES_PER_CHECK):
+                piece = _contiguous(array[begin : begin + ACCESSES_PER_CHECK], "uint64")
                 if of_each is None:
                     self.native.run(piece, of_all, bytes, core)
                 else:
-                    self.native.run(piece, _contiguous(of_each[begin : begin + PIECE], "uint8"), bytes, core)
+                    self.native.run(
+                        piece, _contiguous(of_each[begin : begin + ACCESSES_PER_CHECK], "uint8"), bytes, core
+                    )
         except OverflowError as error:
             raise UsageError(
                 str(error), "Simulate a part of them, or subtract what the program's layout adds."
             ) from error
 
     def _check(self, bytes: int, core: int) -> None:
-        if not 1 <= bytes <= MOST_BYTES:
-            raise UsageError(f"an access cannot have {bytes} bytes", f"It has from 1 to {MOST_BYTES}.")
+        if not 1 <= bytes <= MAX_BYTES:
+            raise UsageError(f"an access cannot have {bytes} bytes", f"It has from 1 to {MAX_BYTES}.")
         if not 0 <= core < self.cores:
             raise UsageError(f"{self.machine.name} has no core {core}", f"Its cores are 0 to {self.cores - 1}.")
 
@@ -104,21 +105,19 @@ class Memory:
 
     @property
     def counts(self) -> Counts:
-        """The counts since the beginning or `reset_counts`. Later runs do not change what was returned.
+        """The counts since the beginning or `reset_counts`. Later runs do not change the returned object.
 
-        `levels` has an entry per cache level, the nearest first, of all cores together: hits, misses, evictions,
-        write_backs (of modified lines), prefetches, snoops and invalidations (for other cores), back_invalidations (by
-        an inclusive cache further out). `dram` has reads, writes and prefetches in lines, bypass_reads and
-        bypass_writes in accesses, and bytes of all. `tlbs` has hits and misses of each level of TLB. `page_faults`
-        counts pages touched for the first time, if that costs something on the machine, and `transfers` lines that
-        came from another core's cache.
-        """
+        `levels` has an entry per cache level, L1 first, summed over all cores: hits, misses, evictions, write_backs (of
+        modified lines), prefetches, snoops and invalidations (for other cores), back_invalidations (by an inclusive
+        outer cache). `dram` has reads, writes and prefetches in lines, bypass_reads and bypass_writes in accesses, and
+        bytes of all. `tlbs` has hits and misses of each TLB level. `page_faults` counts pages touched for the first
+        time, if the machine charges for that, and `transfers` lines that came from another core's cache."""
         return self.native.counts()
 
     @property
     def now_ns(self) -> list[float]:
-        """The time in ns at each memory speed: the latest of all cores. Reading it waits until no access is under way,
-        as a fence does."""
+        """The time in ns at each memory speed, of the latest core. Reading it waits for all accesses in flight, like a
+        fence."""
         return list(self.native.finished_ns()[: len(self.memory_slowdown)])
 
     @property
@@ -128,12 +127,12 @@ class Memory:
 
 
 def _factors(slowdown: Sequence[float]) -> tuple[float, ...]:
-    remedy = f"Give one to {MOST_SPEEDS} numbers from 1 to {LARGEST_SLOWDOWN:g}: (1, 7.5)."
+    remedy = f"Give one to {MAX_SPEEDS} numbers from 1 to {LARGEST_SLOWDOWN:g}: (1, 7.5)."
     try:
         factors = tuple(float(factor) for factor in slowdown)
     except (TypeError, ValueError) as error:
         raise UsageError(f"memory_slowdown={slowdown!r} is no sequence of numbers", remedy) from error
-    if not 1 <= len(factors) <= MOST_SPEEDS:
+    if not 1 <= len(factors) <= MAX_SPEEDS:
         raise UsageError(f"{len(factors)} memory speeds cannot be simulated in one run", remedy)
     if bad := [factor for factor in factors if not 1 <= factor <= LARGEST_SLOWDOWN]:
         raise UsageError(f"memory cannot be {bad[0]:g} times as slow", remedy)
@@ -147,7 +146,7 @@ def _contiguous(piece: Array, dtype: str) -> Array:
 
 
 def _addresses(given: Addresses) -> Array:
-    """Returns the addresses as integers of one dimension, none of them negative."""
+    """Returns the addresses as a one-dimensional array of integers, none of them negative."""
     array = _array(given, "addresses")
     if array.dtype.kind == "i" and len(array) and (least := int(array.argmin())) >= 0 > array[least]:
         raise UsageError(f"addresses[{least}] is {array[least]}, and an address cannot be negative",
@@ -182,7 +181,7 @@ def _array(given: Any, name: str) -> Array:
 
 
 def _from_list(np: Any, given: Any) -> Array:
-    """Returns an array; one of whole numbers if the list has no others, which may be too large for int64."""
+    """Returns an array; of integers if the list has no others, which may be too large for int64."""
     array = np.asarray(given)
     if array.size == 0:
         return array.astype("uint64")  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Where a trace comes from: a file or standard input, unpacked while it is read."""
+"""The source of a trace: a file or standard input, decompressed while it is read."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _DAMAGE = (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError)
 
 
 class Source:
-    """One trace, as a context. What is packed by gzip, xz or bzip2 is known by its first bytes and unpacked."""
+    """One trace, as a context. gzip, xz or bzip2 data are recognised by their first bytes and decompressed."""
 
     def __init__(self, name: str) -> None:
-        """`name` is a file's, or '-'. Waits for the first bytes. Raises UsageError if it cannot be read."""
+        """`name` is a file name, or '-'. Waits for the first bytes. Raises UsageError if it cannot be read."""
         self._is_file = name != STANDARD_INPUT
         self.name = name if self._is_file else "standard input"
         if not self._is_file and sys.stdin is None:
@@ -56,7 +56,8 @@ class Source:
             self._file.close()
 
     def read(self) -> bytes:
-        """Returns the next bytes as soon as there are some; none at the end. Raises UsageError if they are damaged."""
+        """Returns the next bytes as soon as some are available; none at the end. Raises UsageError if they are
+        damaged."""
         try:
             return self._content.read1(BLOCK_BYTES)  # type: ignore[no-any-return]
         except _DAMAGE as error:
@@ -68,5 +69,5 @@ class Source:
 
     @property
     def share(self) -> float | None:
-        """The share of the file that is read, from 0 to 1; None if nobody knows how long it is."""
+        """The share of the file that has been read, from 0 to 1; None if its length is unknown."""
         return min(1.0, self._file.tell() / self._size) if self._size else None

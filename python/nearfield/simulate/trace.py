@@ -1,4 +1,4 @@
-"""Reads traces of other tools into a simulated memory."""
+"""Runs traces of other tools through a simulated memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nearfield.base.words import as_sentence, suggest
 from nearfield.simulate.memory import Memory
 from nearfield.simulate.source import Source
 
-ENOUGH_BYTES = 1 << 16  # of a trace, to recognise its format
+ENOUGH_BYTES = 1 << 16  # enough of a trace to recognise its format
 Read = Callable[[Callable[[], bytes]], bytes]
 
 
@@ -22,21 +22,20 @@ def formats() -> dict[str, trace.Format]:
 
 @dataclass(frozen=True)
 class Choice:
-    """The part of the traces that is simulated, and the format in which they are read."""
+    """The part of the traces to simulate, and their format."""
 
-    format: str = ""  # that of the traces; empty: each is recognised by its content
-    skip: int = 0  # accesses at the beginning
-    limit: int | None = None  # accesses after these
-    instructions: bool = False  # are loads
+    format: str = ""  # empty: each is recognised by its content
+    skip: int = 0  # accesses to skip at the beginning
+    limit: int | None = None  # maximum accesses after these
+    instructions: bool = False  # instruction fetches count as loads
 
 
 class TraceRun:
-    """Traces that are read one after the other into one memory.
+    """Reads traces one after the other into one memory.
 
-    `run` reads a trace to its end, or to the limit. `guarded` calls what it is given and returns what that does; it may
-    end it by an exception, such as KeyboardInterrupt. Whenever `run` ends, `accesses` and the memory agree: they have
-    all accesses up to some point of the trace.
-    """
+    `run` reads a trace to its end, or to the limit. `guarded(f)` runs f() so that Ctrl-C takes effect, and returns its
+    result; it may raise an exception, such as KeyboardInterrupt. Whenever `run` ends, `accesses` and the memory agree:
+    both include all accesses up to some point of the trace."""
 
     def __init__(self, memory: Memory, choice: Choice, guarded: Read = lambda read: read()) -> None:
         self.memory, self.choice = memory, choice
@@ -49,17 +48,17 @@ class TraceRun:
 
     @property
     def threads(self) -> int:
-        """The number of threads in the traces; 1 if these do not tell threads apart."""
+        """The number of threads in the traces; 1 if the format does not distinguish threads."""
         return max(1, self.found.threads)
 
     @property
     def accesses(self) -> int:
-        """The number of accesses that were simulated."""
+        """The number of simulated accesses."""
         taken = self.found.instructions if self.choice.instructions else 0
         return self.found.loads + self.found.stores + taken
 
     def run(self, source: Source, progress: Callable[[], None] = lambda: None) -> None:
-        """Reads a trace, and calls `progress` after every piece of it. Raises UsageError for what cannot be read."""
+        """Reads a trace, and calls `progress` after every block. Raises UsageError if it cannot be read."""
         if self.found.full:
             return
         block, whole = self._beginning(source)
@@ -77,8 +76,8 @@ class TraceRun:
             raise UsageError(f"{source.name}: {error}", "Simulate a part of the trace: --skip and --limit.") from error
 
     def share(self, source: Source) -> float | None:
-        """Returns how much of the trace is read, from 0 to 1, or how much of the limit is reached, if that is more;
-        None if there is no limit and nobody knows how long the trace is."""
+        """Returns the share of the trace that has been read, from 0 to 1, or that of the limit, if it is larger; None
+        if there is no limit and the length of the trace is unknown."""
         of_limit = self.accesses / self.choice.limit if self.choice.limit else None
         return max((share for share in (source.share, of_limit) if share is not None), default=None)
 

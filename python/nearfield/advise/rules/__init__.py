@@ -1,4 +1,4 @@
-"""The rules, one file each. A file exports SPEC; nothing else has to be edited for a new rule."""
+"""The checks, one file each. A file exports SPEC; a new check needs no other change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nearfield.advise.rule import RuleSpec
 
 
 def all_rules() -> list[RuleSpec]:
-    """Returns the rules of this folder, by their ids."""
+    """Returns the checks of this folder, by id."""
     names = [module.name for module in pkgutil.iter_modules(__path__)]
     found = [importlib.import_module(f"{__name__}.{name}") for name in names]
     return sorted((module.SPEC for module in found if hasattr(module, "SPEC")), key=lambda spec: spec.rule.id)

@@ -1,4 +1,4 @@
-"""S1 and S3: a split of the grid whose faces cost more than those of another one."""
+"""S1 and S3: a decomposition of the grid whose faces cost more than those of another one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from nearfield.advise.run import Run
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
 from nearfield.notes import Evidence, Note, Rule
-from nearfield.plan import Known, measured, splits
+from nearfield.plan import CostModel, measured_model, splits
 from nearfield.plan.words import split_text
 from nearfield.profile.compare import Estimate
 
-CLEARLY = 1.2  # times as long as the best split
+CLEARLY = 1.2  # minimum ratio to the best decomposition
 
 RULE = Rule(
     "bad-split",
@@ -27,14 +27,14 @@ RULE = Rule(
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each grid that can be derived and that `plan` would split otherwise."""
-    known = measured(run.profile)
+    """Yields a note for each derived grid that `plan` would decompose otherwise."""
+    known = measured_model(run.profile)
     known.costs.in_place = None  # these ranks send messages
     for grid in grids(run):
         try:
             own, best = _plans(run, grid, known)
         except UsageError:
-            continue  # too few cells for as many ranks
+            continue  # too few cells for the number of ranks
         if own.time_ns < CLEARLY * best.time_ns:
             continue
         saved = own.time_ns - best.time_ns
@@ -57,8 +57,8 @@ def find(run: Run) -> Iterator[Note]:
         )  # fmt: skip
 
 
-def _plans(run: Run, grid: Grid, known: Known) -> tuple[Plan, Plan]:
-    """Returns the plan of the program's own split, and the best one."""
+def _plans(run: Run, grid: Grid, known: CostModel) -> tuple[Plan, Plan]:
+    """Returns the plan of the program's own decomposition, and the best one."""
 
     def best(dims: tuple[int, ...] | None) -> Plan:
         return splits(

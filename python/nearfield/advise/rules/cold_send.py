@@ -1,4 +1,4 @@
-"""S0's rules 1 and 3, for senders: send while the data are still in the cache in which they were written."""
+"""S0's guidelines 1 and 3, for senders: send while the data are still in the cache in which they were written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULE = Rule(
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends cold messages which the last-level cache could hold."""
+    """Yields a note for each line that sends uncached messages which the last-level cache could hold."""
     for site, messages in by_site([m for m in run.messages if m.found.sends and m.found.bytes <= run.llc_bytes]):
         lost, cold = lost_by(run, messages, _times)
         if not cold:

@@ -29,8 +29,8 @@ def find(run: Run) -> Iterator[Note]:
     """Yields a note for each line that calls a collective for which smaller calls would be faster."""
     found: dict[tuple[Site, str, int, int], Lost] = defaultdict(Lost)
     evidence: dict[tuple[Site, str, int, int], tuple[Estimate, Estimate]] = {}
-    for rank, its in enumerate(run.ranks):
-        for calls in its.found.collectives:
+    for rank, observed in enumerate(run.ranks):
+        for calls in observed.found.collectives:
             operation = OPERATIONS.get(calls.kind)
             times = run.inside.collective(operation, calls.ranks) if operation else {}
             better = _smaller(times, calls.bytes)
@@ -56,7 +56,7 @@ def find(run: Run) -> Iterator[Note]:
 
 
 def _smaller(times: Points, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
-    """Returns the time of one call, of smaller calls for the same data, and the size of these, if they are surely
+    """Returns the time of one call, of smaller calls for the same data, and their size, if they are significantly
     faster. Only sizes in the range of the profile count."""
     if not times or not min(times) < size_bytes <= max(times):
         return None

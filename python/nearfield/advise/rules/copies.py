@@ -1,4 +1,5 @@
-"""What same-node-copies and unseen-buffer have in common: messages inside a node, against one copy of as much."""
+"""Shared code of same-node-copies and unseen-buffer: messages inside a node, compared with a single copy of the
+data."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from nearfield.profile.compare import Estimate
 
 
 def notes(run: Run, rule: Rule, sent: list[Messages], what: str, advice: str) -> Iterator[Note]:
-    """Yields a note for each line that sends such messages. `what` stands between their sizes and their loss."""
+    """Yields a note for each line that sends such messages. `what` is the text between their sizes and their loss."""
     for site, messages in by_site(sent):
         lost, slow = Lost(), []
         for one in messages:

@@ -1,4 +1,4 @@
-"""S0's rules 1 and 3, for receivers: use what has arrived while it is in the cache."""
+"""S0's guidelines 1 and 3, for receivers: use received data while it is cached."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Collectives in which ranks wait, call after call, for one that comes late.
+"""Collectives in which ranks wait, call after call, for the same late rank.
 
-No rank leaves a barrier, an allreduce or an alltoall before the last one has come, which spends the least time in it:
-what others spend there beyond that is waiting, and nobody's clock has to be compared with another's."""
+No rank leaves a barrier, an allreduce or an alltoall before the last one has arrived, which spends the least time in
+it: the additional time of the others is waiting, and no clocks have to be compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nearfield.base.units import counted
 from nearfield.notes import Evidence, Note, Related, Rule
 from nearfield.profile.compare import Estimate
 
-LEAST = 8  # calls: of fewer, one rank may be the last by chance each time
+MIN_CALLS = 8  # calls; with fewer, one rank may be the last by chance each time
 _BATCHES = 20
 _T = (5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947, 2.921, 2.898, 2.878,
       2.861)  # fmt: skip  # Student's t at 99.5 %, for 3 to 19 degrees of freedom
@@ -38,12 +38,12 @@ _Times = tuple[int, ...]  # ns of the members in one collective
 
 @dataclass(frozen=True)
 class _Late:
-    """The rank that is late most, as another one sees it."""
+    """The rank that is late most often, as another one sees it."""
 
     rank: int
     site: Site  # where it calls the collective
-    last: int  # collectives to which it came last
-    own: float  # ns that it spends in one
+    last: int  # collectives in which it arrived last
+    own: float  # its mean time in the collective, in ns
 
 
 @dataclass
@@ -53,7 +53,7 @@ class _Waited:
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line at which ranks wait for one and the same."""
+    """Yields a note for each line at which ranks wait for the same rank."""
     for site, waited in _waits(run.timing).items():
         lost, late = waited.lost, waited.late[waited.lost.worst]
         calls = lost.calls[lost.worst]
@@ -78,14 +78,14 @@ def _waits(run: Run) -> dict[Site, _Waited]:
     found: dict[Site, _Waited] = defaultdict(_Waited)
     for members in _communicators(run):
         for calls, times in _by_calls(members).items():
-            if len(times) >= LEAST:
+            if len(times) >= MIN_CALLS:
                 world = members[0].world
                 _add(found, [(rank, run.sites[rank][call]) for rank, call in zip(world, calls, strict=True)], times)
     return found
 
 
 def _communicators(run: Run) -> Iterator[list[native.Synchronisations]]:
-    """Yields the collectives of the members of each communicator all of whose ranks are known, in its order."""
+    """Yields the collectives of each communicator whose ranks are all known, in its order."""
     found: dict[int, dict[int, native.Synchronisations]] = defaultdict(dict)
     for at, rank in enumerate(run.ranks):
         for one in rank.found.synchronisations:
@@ -97,18 +97,18 @@ def _communicators(run: Run) -> Iterator[list[native.Synchronisations]]:
 
 
 def _by_calls(members: Sequence[native.Synchronisations]) -> dict[_Calls, list[_Times]]:
-    """Returns the times in collectives that wait for all, by the calls of their members."""
+    """Returns the times in synchronising collectives, by the calls of their members."""
     found: dict[_Calls, list[_Times]] = defaultdict(list)
     calls, times = zip(*(one.calls for one in members)), zip(*(one.times_ns for one in members))  # noqa: B905
-    for its, took in zip(calls, times):  # noqa: B905  # streams that broke off are shorter
+    for of_members, took in zip(calls, times):  # noqa: B905  # streams that broke off are shorter
         if all(took):
-            found[its].append(took)
+            found[of_members].append(took)
     return found
 
 
 def _add(found: dict[Site, _Waited], members: Sequence[tuple[int, Site]], times: Sequence[_Times]) -> None:
-    """Adds what the members wait for the one that spends the least time in these collectives."""
-    spent = [fmean(its) for its in zip(*times, strict=True)]
+    """Adds the members' waiting for the one that spends the least time in these collectives."""
+    spent = [fmean(samples) for samples in zip(*times, strict=True)]
     at = min(range(len(spent)), key=spent.__getitem__)
     late = _Late(*members[at], sum(took[at] == min(took) for took in times), spent[at])
     for number, (rank, site) in enumerate(members):
@@ -123,8 +123,8 @@ def _add(found: dict[Site, _Waited], members: Sequence[tuple[int, Site]], times:
 
 
 def mean(samples: Sequence[float]) -> Estimate:
-    """Returns the mean of at least four samples with its 99 % interval, by the means of up to 20 batches in their
-    order, since neighbours may be alike: a rank that shares its core does so for a while."""
+    """Returns the mean of at least four samples with its 99 % interval, from the means of up to 20 consecutive batches,
+    since neighbours may be correlated: a rank that shares its core does so for a while."""
     batches = min(len(samples), _BATCHES)
     ends = [len(samples) * number // batches for number in range(batches + 1)]
     means = [fmean(samples[first:end]) for first, end in pairwise(ends)]

@@ -1,4 +1,4 @@
-"""S0, sections IV-C and VI: a message beyond the last-level cache, cut into pieces that it can hold."""
+"""S0, sections IV-C and VI: a message larger than the last-level cache, split into chunks that fit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULE = Rule(
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends messages beyond the part of the last level that a rank has."""
+    """Yields a note for each line that sends messages larger than a rank's part of the last-level cache."""
     for site, messages in by_site([m for m in run.messages if m.found.sends and m.found.bytes > run.llc_bytes]):
         lost, cut = Lost(), []
         for one in messages:

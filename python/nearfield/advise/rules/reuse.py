@@ -1,4 +1,4 @@
-"""What cold-send and late-read have in common: the loss of a message of which lines have left the near caches."""
+"""Shared code of cold-send and late-read: the loss of a message whose lines have left the inner caches."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from nearfield.advise.rule import Lost
 from nearfield.advise.run import Messages, Run
 from nearfield.profile.compare import Estimate
 
-# Returns a time of the profile with the message in memory, and one with it where it was written or received.
+# Returns two times of the profile: with the message in memory, and in the cache where it was written or received.
 Times = Callable[[Messages], tuple[Estimate, Estimate] | None]
 
 
 def lost_by(run: Run, messages: list[Messages], times: Times) -> tuple[Lost, list[Messages]]:
-    """Returns what these messages lose because of where their lines were, and those of them that do."""
+    """Returns the loss of these messages by the location of their lines, and those of them that lose."""
     lost, late = Lost(), []
     for one in messages:
         found = times(one) if one.found.messages and one.found.lines else None
@@ -26,8 +26,8 @@ def lost_by(run: Run, messages: list[Messages], times: Times) -> tuple[Lost, lis
 
 
 def _each(run: Run, one: Messages, cold: Estimate, warm: Estimate) -> Estimate | None:
-    """Returns the loss of one message. The loss of lines in memory is a difference of two records; of lines in a cache
-    between, a part of it by the latencies of the caches, with nothing as its lower end."""
+    """Returns the loss of one message. For lines in memory it is a difference of two records; for lines in an
+    intermediate cache, a part of it by the latencies of the caches, with a lower end of 0."""
     levels = one.costs.levels(run.ranks_on_node)
     near = next((i for i, level in enumerate(levels) if 2 * one.found.bytes <= level.size_bytes), len(levels) - 1)
     whole = difference(cold, warm)

@@ -20,7 +20,7 @@ RULE = Rule(
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends messages inside a node which one copy would bring there sooner."""
+    """Yields a note for each line that sends messages inside a node which a single copy would deliver sooner."""
     sent = [m for m in run.messages if m.found.sends and not m.costs.network and not unseen_buffer.is_unseen(m)]
     yield from copies.notes(
         run, RULE, sent, "same node: one copy would do for {} to a rank of this node; that",

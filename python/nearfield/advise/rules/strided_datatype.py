@@ -1,4 +1,4 @@
-"""S3, sections 3 and 5: datatypes whose elements lie apart."""
+"""S3, sections 3 and 5: datatypes with noncontiguous elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.notes import Note, Rule
 from nearfield.profile.compare import Estimate
 
 DOUBLE_BYTES = 8
-MOST_PIECE_BYTES = 16  # the profile's vectors are of single doubles: for longer pieces they say nothing
+MAX_BLOCK_BYTES = 16  # the profile's vectors are of single doubles, and do not represent longer blocks
 
 RULE = Rule(
     "strided-datatype",
@@ -25,7 +25,7 @@ RULE = Rule(
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends elements which lie apart."""
+    """Yields a note for each line that sends noncontiguous elements."""
     for site, messages in by_site([m for m in run.messages if m.found.sends and _is_strided(m)]):
         lost, strided = Lost(), []
         for one in messages:
@@ -55,7 +55,7 @@ def find(run: Run) -> Iterator[Note]:
 
 def _is_strided(one: Messages) -> bool:
     found = one.found
-    return found.stride_bytes > found.piece_bytes and found.piece_bytes <= MOST_PIECE_BYTES
+    return found.stride_bytes > found.piece_bytes and found.piece_bytes <= MAX_BLOCK_BYTES
 
 
 def _doubles(one: Messages) -> int:

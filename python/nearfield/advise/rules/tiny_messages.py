@@ -1,4 +1,4 @@
-"""Many small messages to one peer where one would do."""
+"""Many small messages to one peer that could be aggregated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.base.units import format_bytes
 from nearfield.notes import Evidence, Note, Rule
 from nearfield.profile.compare import Estimate
 
-LEAST = 3  # messages in a row, on average
+MIN_MESSAGES = 3  # consecutive messages, on average
 
 RULE = Rule(
     "tiny-messages",
@@ -26,22 +26,22 @@ RULE = Rule(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows of messages of one rank to one peer."""
+    """Sequences of messages of one rank to one peer."""
 
     rank: int
     costs: Costs
-    times: int  # rows
-    count: float  # messages of a row, on average
+    times: int  # number of sequences
+    count: float  # messages per sequence, on average
     each_bytes: float
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends several small messages in a row to one peer."""
+    """Yields a note for each line that sends several small consecutive messages to one peer."""
     together: dict[Site, list[_Rows]] = defaultdict(list)
-    for rank, its in enumerate(run.ranks):
-        for burst in its.found.bursts:
+    for rank, observed in enumerate(run.ranks):
+        for burst in observed.found.bursts:
             count = burst.messages / burst.bursts
-            if count >= LEAST:
+            if count >= MIN_MESSAGES:
                 costs = run.costs(rank, burst.world_peer)
                 rows = _Rows(rank, costs, burst.bursts, count, burst.bytes / burst.messages)
                 together[run.sites[rank][burst.call]].append(rows)
@@ -71,8 +71,8 @@ def find(run: Run) -> Iterator[Note]:
 
 
 def _times(site: Site, rows: _Rows) -> tuple[Estimate, Estimate] | None:
-    """Returns the time of all messages, and of one with their data. Senders that wait for no answer spend what Send
-    takes, others a message's whole time."""
+    """Returns the time of all messages, and of one with all data. Senders that wait for no reply spend the time of
+    Send, others a message's whole time."""
     answered = "recv" in site.name.lower()
     costs = rows.costs
 

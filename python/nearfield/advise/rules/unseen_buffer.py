@@ -10,7 +10,7 @@ from nearfield.advise.run import Messages, Run
 from nearfield.base import own_command
 from nearfield.notes import Note, Rule
 
-FROM_BYTES = 4096  # the shared heap has no shorter blocks (docs/explanation/shared-heap.md)
+FROM_BYTES = 4096  # the shared heap has no smaller blocks (docs/explanation/shared-heap.md)
 
 RULE = Rule(
     "unseen-buffer",
@@ -22,12 +22,12 @@ RULE = Rule(
 
 
 def is_unseen(one: Messages) -> bool:
-    """Returns whether the shared heap could have the message, if its buffer were allocated."""
+    """Returns whether the shared heap could handle the message if its buffer were allocated."""
     return one.found.bytes >= FROM_BYTES and not one.found.allocated
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends such messages which one copy would bring there sooner."""
+    """Yields a note for each line that sends such messages which a single copy would deliver sooner."""
     sent = [m for m in run.messages if m.found.sends and not m.costs.network and is_unseen(m)]
     yield from copies.notes(
         run, RULE, sent, "unseen buffer: this {} to a rank of this node is from a variable or the stack; one copy",

@@ -1,4 +1,4 @@
-"""What late-sender and late-receiver have in common: the time in calls beyond what their messages take."""
+"""Shared code of late-sender and late-receiver: the time in calls beyond that of their messages."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Waited:
     """Waiting at one line."""
 
     lost: Lost = field(default_factory=Lost)
-    # by the waiting rank: its messages by the rank at the other end
+    # by waiting rank: its messages by peer rank
     peers: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    took: list[Estimate] = field(default_factory=list)  # what the messages take, by the profile
+    took: list[Estimate] = field(default_factory=list)  # time of the messages, by the profile
 
 
 def notes(run: Run, rule: Rule, advice: str, *, sends: bool) -> Iterator[Note]:
@@ -55,13 +55,13 @@ def _most(peers: Counter[int]) -> int:
 
 
 def _waits(run: Run, sends: bool) -> Iterator[tuple[Site, Waited]]:
-    """Yields the lines whose calls waited for sends, or for receives: calls that end both count as receives."""
+    """Yields the lines whose calls waited for sends, or for receives; calls that complete both count as receives."""
     found: dict[Site, Waited] = defaultdict(Waited)
     for at, rank in enumerate(run.ranks):
-        its = [m for m in run.messages if m.rank == at]
+        own_messages = [m for m in run.messages if m.rank == at]
         ended: dict[int, list[tuple[Messages, int]]] = defaultdict(list)
         for one in rank.found.ended_in:
-            ended[one.call].append((its[one.messages], one.times))
+            ended[one.call].append((own_messages[one.messages], one.times))
         for call, messages in ended.items():
             if all(m.found.sends for m, _ in messages) == sends:
                 _add(found[run.sites[at][call]], at, rank.found.calls[call].time_ns, messages)
@@ -73,16 +73,16 @@ def _add(waited: Waited, rank: int, spent_ns: int, messages: list[tuple[Messages
     known = [Estimate(c.value * n, c.low * n, c.high * n) for c, n in costs if c]
     if len(known) < len(costs):
         return
-    its = total(known)
+    expected = total(known)
     if all(one.found.world_peer == rank for one, _ in messages):
-        return  # nobody waits for itself
-    excess = difference(Estimate(spent_ns, spent_ns, spent_ns), its)
+        return  # a rank does not wait for itself
+    excess = difference(Estimate(spent_ns, spent_ns, spent_ns), expected)
     if excess.low <= 0:
         return
     calls = sum(times for _, times in messages)
     each = Estimate(excess.value / calls, excess.low / calls, excess.high / calls)
     waited.lost.add(rank, each, spent_ns / calls, calls)
-    waited.took.append(its)
+    waited.took.append(expected)
     for one, times in messages:
         if one.found.world_peer != rank:
             waited.peers[rank][one.found.world_peer] += times

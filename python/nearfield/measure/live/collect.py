@@ -1,7 +1,7 @@
-"""Makes records from the launches' lines: pools the samples of several launches, adds verdicts and reasons.
+"""Converts the output of launches to records: pools the samples of several launches, and adds verdicts and reasons.
 
-A file that a crash has damaged counts up to its first line that is not whole; the rest is measured again on --resume.
-Samples of a scenario that an attempt did not finish count until another attempt finishes it.
+A damaged file counts up to its first invalid line; the rest is measured again on --resume. Samples of a scenario that
+an attempt did not finish count until another attempt finishes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from nearfield.profile.schema import Skipped
 
 # Metrics in these units describe a repetition and do not time the MPI.
 EXACT_UNITS = ("count", "bytes", "share")
-FEWEST = 6  # samples; fewer have no 95 % interval
+MIN_SAMPLES = 6  # samples; fewer give no 95 % interval
 
 
 Visits = list[list[float]]
@@ -41,11 +41,10 @@ Visits = list[list[float]]
 
 @dataclass
 class Series:
-    """The samples of one metric of one case at one place, by launch and by visit (those of a visit are successive).
+    """The samples of one metric of one case at one place, by launch and by visit (consecutive samples).
 
-    `disturbed` holds samples that were taken while something else used one of the cores. Only the gauge that runs
-    beside the measurement (src/probe/gauge.hpp) decides that, never the value of a sample.
-    """
+    `disturbed` holds samples taken while other work used one of the cores. Only the interference gauge of the
+    measurement (src/probe/gauge.hpp) decides this, never the value of a sample."""
 
     unit: str
     launches: list[Visits] = field(default_factory=list)
@@ -54,9 +53,9 @@ class Series:
 
     def usable(self) -> tuple[list[Visits], bool]:
         """Returns the undisturbed samples and False, or all samples and True if the undisturbed ones are too few."""
-        if len(self.undisturbed()) >= FEWEST or not any(self.disturbed):
+        if len(self.undisturbed()) >= MIN_SAMPLES or not any(self.disturbed):
             return self.launches, False
-        return [[*visits, apart] for visits, apart in zip(self.launches, self.disturbed, strict=True)], True
+        return [[*visits, disturbed] for visits, disturbed in zip(self.launches, self.disturbed, strict=True)], True
 
     def undisturbed(self) -> list[float]:
         return [sample for visits in self.launches for visit in visits for sample in visit]
@@ -103,7 +102,7 @@ def _finished(lines: Iterable[Line]) -> set[str]:
 
 
 def collect(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str]) -> Collection:
-    """Reads every line of every job. `kind_of` maps a scenario to the ranks that it runs on."""
+    """Reads every line of every job. `kind_of` maps a scenario to its kind of ranks."""
     found = Collection()
     for job in jobs:
         whole = finished_scenarios(job, folder)
@@ -145,7 +144,7 @@ def _collect_case(
 
 
 def _visits(samples: list[float | None], visits: list[float] | None) -> Visits:
-    """Returns the samples grouped by their number in `visits`, without those that were not taken (None)."""
+    """Returns the samples grouped by their number in `visits`, without missing ones (None)."""
     grouped: dict[float, list[float]] = defaultdict(list)
     for sample, visit in zip(samples, visits or [0] * len(samples), strict=True):
         if sample is not None:
@@ -165,8 +164,8 @@ def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[Row]:
     measured = {key.place for key, one in series.items() if not one.empty()}
     cases = {(key.place, key.parameters) for key, one in series.items() if not one.empty()}  # of any side
     for key, (unit, reason) in found.missing.items():
-        there = (key.place, key.parameters) in cases if key.parameters else key.place in measured
-        if not there:
+        is_measured = (key.place, key.parameters) in cases if key.parameters else key.place in measured
+        if not is_measured:
             rows.append(_frame(key, unit) | missing(reason))
     return rows
 
@@ -189,7 +188,7 @@ def _row(key: Key, series: Series, tier: Tier, resolution_ns: float) -> Row:
         stable, note = False, "something else used the cores during nearly all repetitions"
     elif not exact and not _native.is_stable(estimate, tier.stable):
         stable, note = False, _why_unstable(estimate, launches)
-    low = max(0.0, estimate.low)  # a time of a few steps of the clock may be 0, but not negative
+    low = max(0.0, estimate.low)  # a time of a few clock ticks may be 0, but not negative
     measured = value(estimate.value, low, estimate.high, estimate.n, stable=stable, note=note)
     return _frame(key, series.unit) | measured
 
@@ -205,11 +204,12 @@ def _why_unstable(estimate: _native.Estimate, launches: list[Visits]) -> str:
 
 
 def disturbed_share(found: Collection) -> float | None:
-    """Returns the share of timed repetitions that were set apart because something else used a core; None if none."""
+    """Returns the share of timed repetitions that were excluded because other work used a core; None if nothing was
+    timed."""
     timed = [one for one in found.series.values() if one.unit == "ns"]
-    apart = sum(len(samples) for one in timed for samples in one.disturbed)
-    whole = apart + sum(len(one.undisturbed()) for one in timed)
-    return apart / whole if whole else None
+    disturbed = sum(len(samples) for one in timed for samples in one.disturbed)
+    whole = disturbed + sum(len(one.undisturbed()) for one in timed)
+    return disturbed / whole if whole else None
 
 
 def _skew_merged(series: dict[Key, Series]) -> dict[Key, Series]:
@@ -227,7 +227,7 @@ def _skew_merged(series: dict[Key, Series]) -> dict[Key, Series]:
 
 
 def _verdict_rows(found: Collection) -> Iterable[Row]:
-    """Yields records of the sampled lines: how many were cached, and their latency."""
+    """Yields records of the sampled cache lines: the number that was cached, and their latency."""
     for key, lines in found.verdicts.items():
         verdict = _verdict(found, key)
         cached, latencies_ns = [line.cached for line in lines], [line.latency_ns for line in lines]
@@ -239,7 +239,7 @@ def _verdict_rows(found: Collection) -> Iterable[Row]:
 
 
 def _verdict(found: Collection, key: Key) -> str | None:
-    """Returns the worst verdict of the side, or of both sides if the record is of the whole operation."""
+    """Returns the worst verdict of the side; for a record of the whole operation, of both sides."""
     verdicts = {
         line.verdict
         for side in ([key.side] if key.side else ["sender", "receiver"])

@@ -1,4 +1,4 @@
-"""Collects what run.toml says of a measured profile."""
+"""Collects the contents of run.toml for a measured profile."""
 
 from __future__ import annotations
 
@@ -21,65 +21,67 @@ COUNTERS = ("page_faults", "context_switches", "l1d_misses", "llc_accesses", "ll
 
 
 @dataclass(frozen=True)
-class Facts:
-    """The facts of a run that do not come from its measurements."""
+class RunContext:
+    """The context of a run, from other sources than its measurements."""
 
     request: Request
     inst: Installation
-    transport: tuple[str | None, str]  # None and the reason if it is not known
+    transport: tuple[str | None, str]  # None and the reason if it is unknown
     topology: Topology
     scenarios: list[DescribedScenario]
     launches: list[schema.Launch]
 
 
-def circumstances(facts: Facts, found: Collection, rows: list[Row], skipped: dict[str, str]) -> dict[str, Any]:
-    """Returns what `run_of` is to know. `skipped`: scenarios that could not be launched, and why."""
-    header = found.headers[0]
+def run_metadata(
+    context: RunContext, collection: Collection, rows: list[Row], skipped: dict[str, str]
+) -> dict[str, Any]:
+    """Returns the keyword arguments of `run_of`. `skipped`: scenarios that could not be launched, with the reasons."""
+    header = collection.headers[0]
     return {
-        "mpi": _mpi(facts, header),
-        "host": capture_host(facts.topology),
-        "scenarios": [_part(s, schema.Scenario) for s in facts.scenarios],
-        "switch": add_steps(name_switches(found.switches, header.variables), rows, header.variables),
-        "skipped": _skipped(found, skipped),
+        "mpi": _mpi(context, header),
+        "host": capture_host(context.topology),
+        "scenarios": [_table_part(s, schema.Scenario) for s in context.scenarios],
+        "switch": add_steps(name_switches(collection.switches, header.variables), rows, header.variables),
+        "skipped": _skipped(collection, skipped),
         "counters": _counters(rows),
         "clock": schema.RunClock(
             resolution_ns=header.clock_resolution_ns,
             overhead_ns=header.clock_overhead_ns,
             ticks_per_ns=header.ticks_per_ns,
         ),
-        "calibration": _part(header, schema.Calibration),
-        "disturbed_share": disturbed_share(found),
-        "launch": facts.launches,
+        "calibration": _table_part(header, schema.Calibration),
+        "disturbed_share": disturbed_share(collection),
+        "launch": context.launches,
     }
 
 
-def _mpi(facts: Facts, header: LaunchLine) -> schema.Mpi:
-    transport, reason = facts.transport
+def _mpi(context: RunContext, header: LaunchLine) -> schema.Mpi:
+    transport, reason = context.transport
     return schema.Mpi(
-        name=facts.inst.name,
-        family=facts.inst.family,
-        version=facts.inst.version,
+        name=context.inst.name,
+        family=context.inst.family,
+        version=context.inst.version,
         library=header.library,
         transport=transport,
         transport_reason=reason or None,
-        launcher=facts.request.launcher or str(facts.inst.launcher),
+        launcher=context.request.launcher or str(context.inst.launcher),
         variables=header.variables,
     )
 
 
-def _skipped(found: Collection, not_launched: dict[str, str]) -> list[schema.Skipped]:
-    """Returns each reason once, although every launch gives it."""
+def _skipped(collection: Collection, not_launched: dict[str, str]) -> list[schema.Skipped]:
+    """Returns each reason once, although every launch reports it."""
     reasons = [schema.Skipped(scenario=name, reason=reason) for name, reason in not_launched.items()]
-    return list({(one.scenario, one.reason, one.distance): one for one in reasons + found.skipped}.values())
+    return list({(one.scenario, one.reason, one.distance): one for one in reasons + collection.skipped}.values())
 
 
 def _counters(rows: list[Row]) -> dict[str, str]:
     counted = {row["metric"]: "available" for row in rows if row["value"] is not None}
     missing = {row["metric"]: row["note"] for row in rows if row["value"] is None}
-    told = missing | counted
-    return {name: told.get(name, "not counted: no scenario came to its end") for name in COUNTERS}
+    states = missing | counted
+    return {name: states.get(name, "not counted: no scenario came to its end") for name in COUNTERS}
 
 
-def _part(line: Table, kind: type[Kind]) -> Kind:
-    """Returns what the line has of such a table."""
+def _table_part(line: Table, kind: type[Kind]) -> Kind:
+    """Returns the fields of the line that this kind of table has."""
     return kind.model_validate(line.model_dump(include=set(kind.model_fields)))

@@ -1,4 +1,4 @@
-"""Asks this machine for what a profile says of it besides the records."""
+"""Queries this machine for the parts of a profile other than the records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.profile.schema import Cache, Host, Machine, MachineClock, Memory,
 
 
 def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
-    """Returns this machine as its topology and its kernel describe it."""
+    """Returns this machine as its topology and kernel describe it."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Machine(
         schema_version=1,
@@ -30,7 +30,7 @@ def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
 
 
 def capture_host(topology: Topology) -> Host:
-    """Returns the host's name, its kernel and its state that may change timings."""
+    """Returns the host's name, kernel, and settings that may change timings."""
     return Host(
         name=socket.gethostname(),
         kernel=f"{platform.system()} {platform.release()}",

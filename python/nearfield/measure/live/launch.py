@@ -1,4 +1,4 @@
-"""One launch of the engine: its plan, its run, and the lines it left behind."""
+"""One launch of the engine: its plan, its run, and its output."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ class Job:
     """The work of one launch."""
 
     group: Group
-    number: int  # the number of this launch among those of its group
+    number: int  # number of this launch within its group
     budgets: dict[str, float]  # scenario -> seconds
 
     def file(self, folder: Path, attempt: int, suffix: str) -> Path:
         return folder / f"{self.group.name}.{self.number}.{attempt}{suffix}"
 
     def attempts(self, folder: Path) -> list[Path]:
-        """Returns the files that this and earlier sittings wrote for this launch, oldest first."""
+        """Returns the files that all sessions wrote for this launch, oldest first."""
         files = (self.file(folder, attempt, ".jsonl") for attempt in count())
         return list(takewhile(Path.exists, files))
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a launch ended."""
+    """The result of a launch."""
 
     state: LaunchState
     reason: str | None = None
     seconds: float = 0.0
-    measuring_s: float = 0.0  # without starting the ranks and ending them; 0: not known
-    missed: int = 0  # cases for which there was no time
+    measuring_s: float = 0.0  # without start-up and shutdown of the ranks; 0: unknown
+    missed: int = 0  # cases skipped because of the time limit
 
 
 def describe_scenarios(inst: Installation, engine: Path) -> list[DescribedScenario]:
-    """Returns the engine's own description of its scenarios; needs no launcher."""
+    """Returns the engine's description of its scenarios; needs no launcher."""
     environment = {**os.environ, **inst.env}
     result = subprocess.run(
         [engine, "--describe"], capture_output=True, text=True, errors="replace", env=environment, check=False
@@ -79,7 +79,7 @@ def describe_scenarios(inst: Installation, engine: Path) -> list[DescribedScenar
 def plan_text(
     job: Job, request: Request, topology: Topology, output: Path, stop_file: Path, extra: dict[str, str]
 ) -> str:
-    """Returns the text of the plan file, which src/probe/plan.hpp describes."""
+    """Returns the text of the plan file (see src/probe/plan.hpp)."""
     tier = request.thoroughness
     levels = topology.cache_bytes(job.group.places[0].cpu)
     lines = {
@@ -110,16 +110,15 @@ def run_job(
     launcher: str | None,
     on_progress: OnProgress,
 ) -> Ending:
-    """Runs the launch to its end and returns how it ended. The lines are in the folder.
+    """Runs the launch to its end and returns the result. The output is in the folder.
 
-    Raises MeasurementError if any other launch would fail alike: a failed sanity check, a wrong binding, an output that
-    cannot be written, hosts without a rank that starts. If a rank died, or the launch gave no sign of life for a long
-    time, the Ending says so.
-    """
+    Raises MeasurementError if any other launch would fail in the same way: a failed sanity check, a wrong binding, an
+    output that cannot be written, hosts on which no rank starts. If a rank died, or the launch showed no progress for a
+    long time, the returned Ending has the reason."""
     attempt = len(job.attempts(folder))
     output, plan_file = job.file(folder, attempt, ".jsonl"), job.file(folder, attempt, ".plan")
     with os_errors_as_profile_errors(plan_file, _REMEDIES["output"]):
-        plan_file.unlink(missing_ok=True)  # a start that failed early may have left it
+        plan_file.unlink(missing_ok=True)  # an earlier failed start may have left it
         for file, text in ((plan_file, plan(output)), (output, "")):
             with file.open("x", encoding="utf-8") as new:  # "x" does not follow links
                 new.write(text)
@@ -137,7 +136,7 @@ def run_job(
 
 
 def _ending(job: Job, output: Path, finished: mpi.Finished, silence: str = "") -> Ending:
-    """Returns how the launch ended; `silence` says for how long it had given no sign of life."""
+    """Returns the result of a launch; `silence` is the time without progress."""
     missed, line = 0, None
     for line in read_lines(output):
         if isinstance(line, ScenarioEndLine):
@@ -162,7 +161,7 @@ def _why_failed(finished: mpi.Finished) -> str:
 
 
 def _rank_error(finished: mpi.Finished) -> re.Match[str] | None:
-    """Returns the kind and the words of the error that a rank printed; None if no rank printed one."""
+    """Returns the kind and the text of the error that a rank printed; None if no rank printed one."""
     return re.search(r"nearfield-probe: (\w+): (.*)", finished.stderr)
 
 
@@ -179,7 +178,7 @@ def _raise_error(kind: str, message: str) -> NoReturn:
     raise error(message, _REMEDIES.get(kind, ""))
 
 
-# Pattern of the message that ssh or a launcher prints if it cannot reach a host -> the remedy.
+# Pattern of the message that ssh or a launcher prints for an unreachable host -> the remedy.
 _UNREACHED = {
     r"resolve|not known|name resolution|[Uu]nknown host": "correct the name in the hostfile; this must find it: "
     "getent hosts {host}",
@@ -190,7 +189,7 @@ _UNREACHED = {
 
 
 def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
-    """Raises the error for a launch without a rank that began: the launcher's own message and a remedy."""
+    """Raises the error of a launch in which no rank started: the launcher's own message and a remedy."""
     lines = finished.words
     remote = next((host for host in hosts if host != socket.gethostname()), hosts[0])
     said = lines[0] if lines else finished.silence
@@ -206,7 +205,7 @@ def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
 
 
 def _last_words(finished: mpi.Finished) -> str:
-    """Returns the engine's own error, else a line that tells how a rank ended, else the last line; '' without lines."""
+    """Returns the engine's own error, or a line that says how a rank ended, or the last line; '' without lines."""
     lines = finished.words
     for telling in (r"^nearfield-probe:", r"signal|[Kk]illed|[Tt]erminat|EXIT CODE|[Aa]bort"):
         found = [line for line in lines if re.search(telling, line)]

@@ -1,6 +1,6 @@
-"""Plans which ranks run where: one group per distance (or per pair), one of all cores, one for the load scenario.
+"""Plans the placement of ranks: one group per distance (or per pair), one of all cores, one for the load scenario.
 
-Nodes of a hostfile are taken to be like this one; a rank that cannot be bound as planned ends the launch.
+Nodes of a hostfile are assumed to be like this one; a rank that cannot be bound as planned ends the launch.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Group:
-    """Ranks that are launched together, and the kinds of scenarios that they run: "pair", "all" or BACKGROUND."""
+    """Ranks that are launched together, with the kinds of scenarios that they run: "pair", "all" or BACKGROUND."""
 
     kinds: tuple[str, ...]
     places: tuple[Place, ...]
     distance: str | None = None  # between the first two ranks, which are timed
-    oversubscribed: bool = False  # more ranks than cores: their timings mean nothing
+    oversubscribed: bool = False  # more ranks than cores: timings are not valid
 
     @property
     def pair(self) -> str:
@@ -47,7 +47,7 @@ class Group:
 
     @property
     def hosts(self) -> list[tuple[str, int]] | None:
-        """Returns (host, ranks) in rank order, consecutive ranks of a host together; None without a hostfile."""
+        """Returns (host, ranks) in rank order, with consecutive ranks of a host combined; None without a hostfile."""
         if not self.places[0].host:
             return None
         return [(host, len(list(run))) for host, run in groupby(place.host for place in self.places)]
@@ -55,7 +55,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Node:
-    """A host and its cores that may be used."""
+    """A host and its usable cores."""
 
     host: str  # empty: this machine
     cpus: tuple[int, ...]  # first PU of each core to use
@@ -63,7 +63,8 @@ class Node:
 
 def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
     """Returns the nodes of lines `HOST [slots=N] [cpus=0,2,4]` with # comments. `cpus` defaults to this node's cores;
-    `slots` takes the first N. `localhost` becomes this machine's name. Raises UsageError that names file and line."""
+    `slots` limits them to the first N. `localhost` becomes this machine's name. Raises UsageError with file and
+    line."""
     try:
         lines = read_file(path).decode("utf-8", "replace").splitlines()
     except OSError as error:
@@ -73,7 +74,7 @@ def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
         words = line.split("#")[0].split()
         if words:
             where = f"{path}:{number}"
-            if words[0] in LOOPBACK:  # ranks are matched by their hosts' own names
+            if words[0] in LOOPBACK:  # ranks are matched by the names that hosts have for themselves
                 words[0] = socket.gethostname()
             if words[0] in nodes:
                 raise UsageError(f"{where}: {words[0]} is there twice", "one line for each host")
@@ -112,16 +113,15 @@ def plan_groups(
     """Returns the groups to launch for these kinds of scenarios, and the reason for each kind that cannot run.
 
     Groups of the same ranks in the same places share one launch. `ranks` replaces one rank per core in `all` and load
-    scenarios; more ranks than cores are oversubscribed, which shows that they work but gives no valid timings.
-    """
-    here = nodes or [Node("", tuple(core[0] for core in topology.cores))]
+    scenarios; more ranks than cores are oversubscribed, which shows that they work but gives no valid timings."""
+    local = nodes or [Node("", tuple(core[0] for core in topology.cores))]
     missing: dict[str, str] = {}
     groups: list[Group] = []
     if "pair" in kinds:
-        groups += _pairs(topology, here[0], all_pairs) + _pairs_across(here, all_pairs)
+        groups += _pairs(topology, local[0], all_pairs) + _pairs_across(local, all_pairs)
         if not groups:
             missing["pair"] = "needs 2 free cores; there is 1"
-    places = [Place(cpu, node.host) for node in here for cpu in node.cpus]
+    places = [Place(cpu, node.host) for node in local for cpu in node.cpus]
     for kind, least in (("all", 2), (BACKGROUND, 4)):
         if kind in kinds:
             if (ranks or len(places)) >= least:
@@ -129,13 +129,13 @@ def plan_groups(
             elif ranks:
                 missing[kind] = f"needs {least} ranks; --ranks asks for {ranks}"
             else:
-                there = "is 1" if len(places) == 1 else f"are {len(places)}"
-                missing[kind] = f"needs {least} free cores; there {there}"
+                verb = "is 1" if len(places) == 1 else f"are {len(places)}"
+                missing[kind] = f"needs {least} free cores; there {verb}"
     return _merged(groups), missing
 
 
 def _pairs(topology: Topology, node: Node, all_pairs: bool) -> list[Group]:
-    """Returns a group for each pair of usable cores inside a node, or for the first pair of each distance."""
+    """Returns a group for each pair of usable cores in a node, or for the first pair of each distance."""
     usable = {pu for core in topology.cores if set(core) & set(node.cpus) for pu in core}
     groups = []
     for distance in topology.distances():
@@ -154,7 +154,8 @@ def _pairs_across(nodes: list[Node], all_pairs: bool) -> list[Group]:
 
 
 def _group_of(kind: str, topology: Topology, places: list[Place], ranks: int) -> Group:
-    """Returns a group of `ranks`, which share the places if they are more. The ranks of a host are consecutive."""
+    """Returns a group of `ranks`, which share places if there are more ranks than places. The ranks of a host are
+    consecutive."""
     dealt = [places[i % len(places)] for i in range(ranks)]
     hosts = [place.host for place in places]
     chosen = sorted(dealt, key=lambda place: hosts.index(place.host))
@@ -170,8 +171,8 @@ def _distance(topology: Topology, a: Place, b: Place) -> str | None:
 
 
 def _merged(groups: list[Group]) -> list[Group]:
-    """Returns the groups with equal places as one: all cores of a two-core machine are also its only pair. Groups with
-    background ranks stay apart, because the engine splits the ranks of their whole launch."""
+    """Returns the groups with those of equal places merged: all cores of a two-core machine are also its only pair.
+    Groups with background ranks stay separate, because the engine splits the ranks of their whole launch."""
     merged: dict[tuple[tuple[Place, ...], bool], Group] = {}
     for group in groups:
         key = (group.places, BACKGROUND in group.kinds)

@@ -1,23 +1,23 @@
-"""Shares the time that the user gave among the launches, so that a probe also keeps it on a busy machine."""
+"""Shares the time limit among the launches, so that a probe keeps it on a busy machine, too."""
 
 from __future__ import annotations
 
 from nearfield.measure.live.launch import Ending
 
-SHORTEST_S = 0.2  # a launch that could measure for less than this is not begun
+SHORTEST_S = 0.2  # minimum measuring time of a launch
 
 
 class TimeLimit:
-    """The time that is left. Starting the first launch is not counted, so that something is measured however short the
-    limit is. Starting a later launch is counted, and is expected to take as long as the last start."""
+    """The remaining time. The start-up of the first launch is not counted, so that something is measured under any
+    limit. The start-up of a later launch is counted, and is expected to take as long as the last one."""
 
     def __init__(self, seconds: float | None) -> None:
         self._left_s = seconds
         self._launching_s = 0.0
 
     def share(self, launches: int) -> float | None:
-        """Returns for how many seconds the next launch may measure if `launches` are still to come. Returns None
-        without a limit, and 0 if too little is left to start a launch."""
+        """Returns the seconds for which the next launch may measure if `launches` are still to come; None without a
+        limit, and 0 if too little is left to start a launch."""
         if self._left_s is None:
             return None
         seconds = (self._left_s - self._launching_s) / launches

@@ -1,5 +1,5 @@
-"""Reads the lines that the engine writes, and checks every one, because a damaged disk or another user may have changed
-a file before it is read again."""
+"""Parses and validates the engine's output, because a file may be damaged, or changed by another user, before it is
+read again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Samples = list[float | None]
 
 
 class DescribedScenario(Scenario):
-    """A scenario as the engine's `--describe` prints it. `weight` is its share of the time; if it is 0, the scenario is
+    """A scenario as the engine's `--describe` prints it. `weight` is its share of the time; with 0, the scenario is
     only measured on request."""
 
     ranks: Literal["pair", "all", "pair-and-background"]
@@ -49,7 +49,7 @@ class _Line(BaseModel):
 
 
 class LaunchLine(Calibration):
-    """What the launch found out before it measured."""
+    """What the launch determined before it measured."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
     type: Literal["launch"]
@@ -62,7 +62,7 @@ class LaunchLine(Calibration):
 
 
 class PhaseLine(_Line):
-    """What the launch does before it measures. Nothing is made of it: it shows that the launch is alive."""
+    """The activity of the launch before it measures. It only shows that the launch is alive."""
 
     type: Literal["phase"]
     what: str
@@ -88,14 +88,14 @@ class SkippedLine(_OfScenario):
 
 
 class ProgressLine(_OfScenario):
-    """The share of a scenario's time that is over."""
+    """The elapsed share of a scenario's time."""
 
     type: Literal["progress"]
     share: float
 
 
 class ScenarioEndLine(_OfScenario):
-    """The end of a scenario. `missed` cases were not measured because the time was over."""
+    """The end of a scenario. `missed` cases were skipped because of the time limit."""
 
     type: Literal["scenario_end"]
     cut: bool
@@ -108,7 +108,7 @@ class _OfCase(_OfScenario):
 
 
 class SamplesLine(_OfCase):
-    """The samples of a case. `visits` has a number for each; samples that were taken together have the same one."""
+    """The samples of a case. `visits` has the visit number of each sample."""
 
     type: Literal["samples"]
     unit: Unit
@@ -125,7 +125,7 @@ class SamplesLine(_OfCase):
 
 
 class StateLine(_OfCase):
-    """The state of a buffer's lines, found by timing some of them."""
+    """The state of a buffer's cache lines, found by timing some of them."""
 
     type: Literal["state"]
     side: Side
@@ -135,7 +135,7 @@ class StateLine(_OfCase):
 
 
 class MissingLine(_OfCase):
-    """A metric that this machine cannot give."""
+    """A metric that this machine cannot provide."""
 
     type: Literal["missing"]
     unit: Unit
@@ -143,7 +143,7 @@ class MissingLine(_OfCase):
 
 
 class ErrorLine(_Line):
-    """The reason why the engine gave up."""
+    """The reason why the engine aborted."""
 
     type: Literal["error"]
     kind: str
@@ -151,7 +151,7 @@ class ErrorLine(_Line):
 
 
 class EndLine(_Line):
-    """The end of a launch. `measuring_s` does not include starting and ending the ranks."""
+    """The end of a launch. `measuring_s` excludes start-up and shutdown of the ranks."""
 
     type: Literal["end", "stopped"]
     measuring_s: Annotated[float, Field(ge=0)] = 0.0
@@ -166,7 +166,7 @@ _SCENARIOS = TypeAdapter(list[DescribedScenario])
 
 
 def parse_line(text: str) -> Line | None:
-    """Returns None if the line is not whole."""
+    """Returns the line; None if it is invalid."""
     try:
         return _LINE.validate_json(text)
     except ValidationError:
@@ -174,8 +174,8 @@ def parse_line(text: str) -> Line | None:
 
 
 def read_lines(path: Path, scenarios: Collection[str] | None = None) -> Iterator[Line]:
-    """Yields the engine's lines up to the first that is not whole: a crash cuts the last one short, and nothing that
-    comes after damage is to be trusted. A scenario beyond those that the launch was to measure is damage, too."""
+    """Yields the engine's lines up to the first invalid one: a crash truncates the last line, and nothing after damage
+    is trusted. A scenario that the launch was not to measure is damage, too."""
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in map(parse_line, file):
             if line is None:
@@ -191,7 +191,7 @@ def parse_scenarios(text: str) -> list[DescribedScenario]:
 
 
 def damaged_line(path: Path, scenarios: Collection[str]) -> int | None:
-    """Returns the number, counted from 1, of the first line that is complete but wrong; None if there is none."""
+    """Returns the number, counted from 1, of the first line that is complete but invalid; None if there is none."""
     number = sum(1 for _ in read_lines(path, scenarios)) + 1
     with path.open("rb") as file:
         return number if sum(text.endswith(b"\n") for text in file) >= number else None

@@ -1,4 +1,4 @@
-"""A probe from request to profile: plans the launches, runs them one by one, and saves what there is at any end.
+"""A probe from request to profile: plans the launches, runs them one by one, and saves the results, however it ends.
 
 The engine's output stays in `<out>.launches` until the profile is complete, so that an interrupted probe can be
 resumed. Scenarios that a launch finished are not measured again.
@@ -17,8 +17,10 @@ from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.base.topology import Topology
 from nearfield.base.words import group_by_reason, suggest
+from nearfield.measure.checkpoint import CheckpointFolder, Outcome
+from nearfield.measure.interrupt import InterruptGuard
 from nearfield.measure.live.collect import collect, finished_scenarios, to_rows
-from nearfield.measure.live.describe import Facts, circumstances
+from nearfield.measure.live.describe import RunContext, run_metadata
 from nearfield.measure.live.facts import capture_machine
 from nearfield.measure.live.launch import Ending, Job, describe_scenarios, plan_text, run_job
 from nearfield.measure.live.layout import Group, plan_groups, read_hostfile
@@ -27,8 +29,6 @@ from nearfield.measure.live.lines import damaged_line
 from nearfield.measure.live.watcher import OnProgress
 from nearfield.measure.request import Request
 from nearfield.measure.row import run_of
-from nearfield.measure.stop import Stop
-from nearfield.measure.work import Outcome, Work
 from nearfield.profile import records, schema
 
 LAUNCH_OVERHEAD_S = 6.0  # starting ranks, calibration, sanity checks; measured with the Open MPI wheel
@@ -36,7 +36,7 @@ SHORTEST_BUDGET_S = 0.3
 
 
 class Listener:
-    """Is told how a probe gets on; the base class prints nothing."""
+    """Progress callbacks; the base class ignores them."""
 
     def say(self, text: str) -> None: ...
     def plan(self, jobs: list[Job]) -> None: ...
@@ -48,28 +48,30 @@ class Listener:
 def probe(
     out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool, listener: Listener
 ) -> Outcome:
-    """Measures and saves a profile at `out`, and returns how far that came. With `resume` it takes the interrupted
-    probe's request, and from `request` only the budget; without a budget there is no time limit. Raises NearfieldError;
-    if a launch failed, it first saves what the others measured."""
+    """Measures and saves a profile at `out`, and returns the outcome. With `resume`, the interrupted probe's request is
+    used, and only the budget of `request`; without a budget there is no time limit. Raises NearfieldError; if a launch
+    failed, the results of the others are saved first."""
     out = out.resolve()
-    work = Work(out)
+    checkpoint = CheckpointFolder(out)
     limit = TimeLimit(request.budget_s)
     if resume:
-        request = work.read_request()
+        request = checkpoint.read_request()
     else:
-        work.require_free(overwrite=overwrite)
+        checkpoint.require_free(overwrite=overwrite)
     profile.ensure_writable(out, overwrite=overwrite or resume)
-    session = Session(out, work, request, listener, limit)
+    session = Session(out, checkpoint, request, listener, limit)
     session.prepare()
-    with work.held(session.request, fresh=not resume):
+    with checkpoint.locked(session.request, fresh=not resume):
         return session.run(keep_samples)
 
 
 class Session:
-    """One sitting. Launches run one after the other because they would disturb each other."""
+    """One session of a probe. Launches run one after the other because they would disturb each other."""
 
-    def __init__(self, out: Path, work: Work, request: Request, listener: Listener, limit: TimeLimit) -> None:
-        self.out, self.work, self.listener, self.limit = out, work, listener, limit
+    def __init__(
+        self, out: Path, checkpoint: CheckpointFolder, request: Request, listener: Listener, limit: TimeLimit
+    ) -> None:
+        self.out, self.checkpoint, self.listener, self.limit = out, checkpoint, listener, limit
         self.tier = request.thoroughness
         self.topology = Topology.live()
         self.default = None if request.mpi else mpi.default()
@@ -101,7 +103,7 @@ class Session:
         self.transport = mpi.transport_or_reason(self.inst)
 
     def _plan_jobs(self) -> tuple[list[Job], dict[str, str]]:
-        """Returns the launches, and the wanted scenarios that cannot run with the reason for each."""
+        """Returns the launches, and the reason for each wanted scenario that cannot run."""
         first_pus = tuple(core[0] for core in self.topology.cores)
         nodes = read_hostfile(Path(self.request.hostfile), first_pus) if self.request.hostfile else None
         groups, missing = plan_groups(
@@ -117,8 +119,8 @@ class Session:
         return [job for job in jobs if job.budgets], skipped
 
     def _seconds_per_weight(self, groups: list[Group]) -> float:
-        """Returns the seconds for a weight of 1. The tier's budget is for all its scenarios, so that one alone takes no
-        longer than among the others; a budget that the user gave is for the wanted scenarios only."""
+        """Returns the seconds for a weight of 1. The tier's budget covers all its scenarios, so that a single one takes
+        no longer than among the others; a budget that the user gave covers only the wanted scenarios."""
         given = self.request.budget_s or self.request.target_s
         counted = self.wanted if given else self.kind_of
         scenarios = [s for s in self.scenarios if s.name in counted]
@@ -127,7 +129,7 @@ class Session:
         return max(left, self.tier.budget_s / 4) / self.tier.launches / max(sum(weights), 1e-9)
 
     def _job(self, group: Group, number: int, unit: float) -> Job:
-        """Returns a launch, weightiest scenario first, so that a user who stops early has the most important ones."""
+        """Returns a launch with scenarios by descending weight, so that an early stop keeps the most important ones."""
         mine = [s for s in self.scenarios if s.ranks in group.kinds and s.name in self.wanted]
         mine.sort(key=lambda s: -s.weight)
         return Job(group, number, {s.name: max(SHORTEST_BUDGET_S, unit * s.weight) for s in mine})
@@ -135,31 +137,32 @@ class Session:
     def run(self, keep_samples: bool) -> Outcome:
         """Measures what is left to measure, and saves."""
         started = time.monotonic()
-        self.spent = self.work.read_spent()
+        self.spent = self.checkpoint.read_spent()
         earlier = self.spent.get("total", 0.0)
         failure = self._measure()
         complete = all(launch.state == "complete" for launch in self.launches)
         self.spent["total"] = earlier + time.monotonic() - started
         saved = self._save(complete)
-        self.work.write_spent(self.spent)
+        self.checkpoint.write_spent(self.spent)
         if complete or not saved:
-            self.work.end(self.out / "samples" if keep_samples and saved else None)
+            self.checkpoint.end(self.out / "samples" if keep_samples and saved else None)
         if failure:
             raise failure
         self._raise_failed_launch(saved)
         return Outcome(complete, saved, self.stopped_by, self.missed, self.not_begun)
 
     def _measure(self) -> NearfieldError | None:
-        """Runs the jobs until the user stops them or one fails in a way that the others would; returns that failure."""
+        """Runs the jobs until the user stops them or one fails in a way that the others would, too; returns that
+        failure."""
         left = [self._left(job) for job in self.jobs]
         self.listener.plan([job for job in left if job.budgets])
         failure: NearfieldError | None = None
-        with Stop(self._ask_engine) as stop:
+        with InterruptGuard(self._request_engine_end) as stop:
             for index, (job, rest) in enumerate(zip(self.jobs, left, strict=True)):
                 ending = Ending("pending")
                 if not rest.budgets:
                     ending = Ending("complete")
-                elif not failure and not stop.asked:
+                elif not failure and not stop.signal_number:
                     time_s = self.limit.share(sum(bool(o.budgets) and o.number == job.number for o in left[index:]))
                     try:
                         ending = stop.run(lambda: self._run(rest, time_s))  # noqa: B023
@@ -169,30 +172,30 @@ class Session:
                         failure = error
                         ending = Ending("failed", error.message)
                 self._note(job, ending)
-            self.stopped_by = stop.asked
+            self.stopped_by = stop.signal_number
         return failure
 
-    def _ask_engine(self) -> bool:
-        """Asks the engine to end soon and to report what it has. Returns False if it cannot be asked because the disk
-        is full."""
+    def _request_engine_end(self) -> bool:
+        """Requests that the engine ends soon and reports its results. Returns False if that is impossible because the
+        disk is full."""
         with suppress(OSError):  # the reader of a pipe may be gone
             self.listener.say("stopping: saving what was measured (again to stop at once)")
         try:
-            self.work.stop_file.touch()
+            self.checkpoint.stop_file.touch()
         except OSError:
             return False
         return True
 
     def _left(self, job: Job) -> Job:
-        """Returns the job without the scenarios that earlier sittings finished."""
-        for path in job.attempts(self.work.folder):
+        """Returns the job without the scenarios that earlier sessions finished."""
+        for path in job.attempts(self.checkpoint.folder):
             if number := damaged_line(path, job.budgets):
                 self.listener.say(f"{path}: line {number} is damaged; it and the lines after it are measured again")
-        done = finished_scenarios(job, self.work.folder)
+        done = finished_scenarios(job, self.checkpoint.folder)
         return replace(job, budgets={name: budget for name, budget in job.budgets.items() if name not in done})
 
     def _run(self, job: Job, time_s: float | None) -> Ending:
-        """Runs a launch, which measures for at most `time_s` seconds, or without a limit if that is None."""
+        """Runs a launch, which measures for at most `time_s` seconds; None: without a limit."""
         if time_s == 0.0:
             self.not_begun += 1
             return Ending("pending", "the time was over")
@@ -204,8 +207,8 @@ class Session:
             job,
             self.inst,
             self.engine,
-            self.work.folder,
-            lambda output: plan_text(job, self.request, self.topology, output, self.work.stop_file, extra),
+            self.checkpoint.folder,
+            lambda output: plan_text(job, self.request, self.topology, output, self.checkpoint.stop_file, extra),
             launcher=self.request.launcher,
             on_progress=on_progress,
         )
@@ -247,14 +250,14 @@ class Session:
 
     def _save(self, complete: bool) -> bool:
         """Saves the profile. Returns False if there is nothing to save."""
-        found = collect(self.jobs, self.work.folder, self.kind_of)
+        found = collect(self.jobs, self.checkpoint.folder, self.kind_of)
         if not found.headers:
             return False
         header = found.headers[0]
         rows = to_rows(found, self.tier, header.clock_resolution_ns)
-        facts = Facts(self.request, self.inst, self.transport, self.topology, self.scenarios, self.launches)
-        told = circumstances(facts, found, rows, self.skipped)
-        run = run_of(self.request, rows, complete=complete, seconds=self.spent["total"], **told)
+        context = RunContext(self.request, self.inst, self.transport, self.topology, self.scenarios, self.launches)
+        metadata = run_metadata(context, found, rows, self.skipped)
+        run = run_of(self.request, rows, complete=complete, seconds=self.spent["total"], **metadata)
         profile.save(
             self.out,
             machine=capture_machine(self.topology, header.ticks_per_ns),
@@ -263,5 +266,5 @@ class Session:
             records=records.from_rows(rows),
             overwrite=True,
         )
-        shutil.rmtree(self.out / "samples", ignore_errors=True)  # a profile that was there before may have one
+        shutil.rmtree(self.out / "samples", ignore_errors=True)  # an overwritten profile may have one
         return True

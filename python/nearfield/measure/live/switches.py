@@ -1,5 +1,5 @@
-"""Names the sizes at which the MPI changes its behaviour: protocol switches seen by the engine, matched with the MPI's
-own thresholds (MPI_T), and steps of the time that no protocol switch explains."""
+"""Identifies the sizes at which the MPI changes its behaviour: protocol switches that the engine detected, matched with
+the MPI's own thresholds (MPI_T), and steps in the time that no protocol switch explains."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 from nearfield import _native
 from nearfield.profile.schema import Switch, SwitchKind
 
-STEP_FACTOR = 1.25  # a jump of the time by at least this much over its trend
+STEP_FACTOR = 1.25  # minimum ratio of a step to the trend
 
-# Parts of the names of the variables that set this kind of switch, best first.
+# Parts of the names of variables that set this kind of switch, best first.
 _WORDS: dict[SwitchKind, tuple[str, ...]] = {
     "eager-limit": ("eager_limit", "eager_max", "cell_size", "eager_threshold", "eager"),
     "unattended-limit": ("inline", "cell_size", "fbox", "eager"),
@@ -29,7 +29,7 @@ EVIDENCE: dict[Kind, str] = {
 
 
 class Seen(NamedTuple):
-    """A protocol switch that one launch saw between a pair."""
+    """A protocol switch that one launch detected between a pair."""
 
     pair: str
     distance: str | None
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 
 
 def name_switches(found: Iterable[Seen], variables: dict[str, int]) -> list[Switch]:
-    """Returns one Switch per pair, kind and size; launches that saw it elsewhere (noise) are outvoted."""
+    """Returns one Switch per pair, kind and size; launches that detected it at another size (noise) are outvoted."""
     votes: dict[tuple[str, str | None, Kind], list[int]] = {}
     for one in found:
         votes.setdefault((one.pair, one.distance, one.kind), []).append(one.size_bytes)
@@ -51,7 +51,7 @@ def name_switches(found: Iterable[Seen], variables: dict[str, int]) -> list[Swit
 
 
 def _agreed(kind: SwitchKind, sizes: list[int], variables: dict[str, int]) -> list[int]:
-    """Returns the sizes with most votes; if no two launches agree, one size, at a threshold of the MPI if possible."""
+    """Returns the sizes with most votes; if no two launches agree, one size, preferably at a threshold of the MPI."""
     votes = Counter(sizes)
     most = max(votes.values())
     agreed = sorted(size for size in votes if votes[size] == most)
@@ -102,7 +102,8 @@ def _explain(
 
 
 def _variable_near(kind: SwitchKind, size: int, variables: dict[str, int]) -> str | None:
-    """Returns the variable whose threshold this payload just fits; a threshold may count the message's header too."""
+    """Returns the variable with a threshold just large enough for this payload; a threshold may include the message's
+    header."""
     return _variable_at(kind, size, int(1.1 * size) + 64, variables)
 
 

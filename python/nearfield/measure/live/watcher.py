@@ -1,8 +1,8 @@
-"""Follows a launch by the output of its engine: passes its progress on, and decides whether it is still alive.
+"""Follows a launch by its engine's output: reports its progress, and decides whether it is still alive.
 
 A launch may take as long as it needs while its output grows. One that has written nothing for a long time is dead: it
-waits for something that will never come. How long that is depends on how much slower everything is here and now, since
-on a busy machine the ranks get the cores for a part of the time only, and have to wait for each other.
+waits for an event that will never come. The limit depends on the current slowdown of the machine, since on a busy
+machine the ranks get the cores for only part of the time, and have to wait for each other.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from threading import Event, Thread
 from nearfield.base.cpu_load import Crowd
 from nearfield.measure.live.lines import ProgressLine, ScenarioEndLine, parse_line
 
-OnProgress = Callable[[str, float], None]  # scenario, share of its time that is spent
+OnProgress = Callable[[str, float], None]  # scenario, elapsed share of its time
 
-QUIET_S = 60.0  # without a sign of life a launch is dead after this time, if nothing slows this machine down
-# Lines of progress begin like this. Others can be long and are not parsed while the engine measures.
+QUIET_S = 60.0  # maximum silence of a launch on a machine that is not slowed down
+# Progress lines begin like this. Other lines can be long and are not parsed while the engine measures.
 _OF_PROGRESS = ('{"type":"progress"', '{"type":"scenario_end"')
 
 
 class Signs:
-    """The signs of life of one launch. `budgets` are the planned seconds of its scenarios, in their order."""
+    """The progress of one launch. `budgets` are the planned seconds of its scenarios, in their order."""
 
     def __init__(
         self, budgets: Mapping[str, float], crowd: Crowd | None = None, clock: Callable[[], float] = time.monotonic
@@ -32,15 +32,15 @@ class Signs:
         self._budgets, self._crowd, self._clock = budgets, crowd or Crowd(), clock
         self._latest = clock()
         self._measures: float | None = None  # when the first line of progress came
-        self._pace = 1.0  # how many times as long as planned took what is done
+        self._pace = 1.0  # ratio of the time taken to the planned time
 
     def see(self) -> None:
-        """Notes that the launch has written something."""
+        """Records that the launch has written something."""
         self._latest = self._clock()
         self._crowd.forget()
 
     def progress(self, scenario: str, share: float) -> None:
-        """Notes how far the launch has come."""
+        """Records the progress of the launch."""
         names, now = list(self._budgets), self._clock()
         if scenario not in names:
             return
@@ -50,20 +50,20 @@ class Signs:
             self._pace = (now - self._measures) / done_s
 
     def slowdown(self) -> float:
-        """Returns how many times as long everything takes as on a quiet machine; at least 1."""
+        """Returns the slowdown relative to a quiet machine; at least 1."""
         return max(1.0, self._pace, self._crowd.slowdown())
 
     def silent_s(self) -> float:
-        """Returns the seconds since the latest sign of life."""
+        """Returns the seconds since the last output."""
         return self._clock() - self._latest
 
     def is_dead(self) -> bool:
-        """Returns whether it has been silent for too long. Call it about once a second."""
+        """Returns whether it has been silent for too long. To be called about once per second."""
         self._crowd.look()
         return self.silent_s() > QUIET_S * self.slowdown()
 
     def silence(self) -> str:
-        """Returns in words for how long it has been silent, and for how long it could have been."""
+        """Returns the duration of the silence and its limit in words."""
         silent_s = self.silent_s()
         return (
             f"no sign of life for {silent_s:.0f} s, {silent_s / QUIET_S:.1f} times as long as a launch on a quiet "
@@ -72,7 +72,7 @@ class Signs:
 
 
 class Watcher:
-    """Follows the growing output on a thread of its own. Use it as a context."""
+    """Follows the growing output in a thread. Used as a context."""
 
     def __init__(self, path: Path, budgets: Mapping[str, float], on_progress: OnProgress) -> None:
         self._path, self._on_progress = path, on_progress
@@ -99,7 +99,7 @@ class Watcher:
                 for text in whole:
                     if text.startswith(_OF_PROGRESS):
                         self._pass_on(text)
-                time.sleep(0.1)  # seldom: the measuring cores are this machine's only ones
+                time.sleep(0.1)  # seldom, since the measuring cores may be the only ones
 
     def _pass_on(self, text: str) -> None:
         line = parse_line(text)

@@ -1,5 +1,5 @@
-"""Policies and memory speeds of a request, and how they are dealt out to runs of the simulator, each of which carries
-some of them."""
+"""Distributes the policies and memory speeds of a request over runs of the simulator, each of which supports several of
+them."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ ALL = ("all",)  # policies
 
 
 def policy_order(policy: str) -> tuple[bool, int, str]:
-    """Returns a key for sorting: the base comes first, then the policies in the order of their list, each before its
-    versions with other parameters."""
+    """Returns a sort key: the base comes first, then the policies in the order of their list, each before its variants
+    with other parameters."""
     names = [known.name for known in simulation.policies()]
     name = policy.partition(":")[0]
     return policy != BASE, names.index(name) if name in names else len(names), policy
 
 
-def every_policy(machine: DescribedMachine) -> tuple[str, ...]:
+def policies_of(machine: DescribedMachine) -> tuple[str, ...]:
     """Returns the policies that the machine has caches for."""
     return tuple(policy.name for policy in simulation.policies() if policy.levels <= len(machine.cache))
 
 
-def chosen_policies(machine: DescribedMachine, asked: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the policies asked for, or every one if ALL are."""
-    return every_policy(machine) if asked == ALL else asked
+def select_policies(machine: DescribedMachine, requested: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the requested policies, or all if ALL are requested."""
+    return policies_of(machine) if requested == ALL else requested
 
 
 def check_axes(machine: DescribedMachine, policies: Iterable[str], slowdowns: Iterable[float]) -> None:
-    """Raises UsageError for a policy that does not exist or for which the machine has no cache, and for a memory
-    speed that cannot be."""
+    """Raises UsageError for a policy that does not exist or for which the machine has no cache, and for an impossible
+    memory slowdown."""
     known = {policy.name: policy for policy in simulation.policies()}
     struct = native(machine)
     for text in policies:
@@ -49,20 +49,20 @@ def check_axes(machine: DescribedMachine, policies: Iterable[str], slowdowns: It
         try:
             simulation.check_policy(text, struct)
         except ValueError as error:
-            raise refused(error) from error
+            raise usage_error_from(error) from error
     for factor in slowdowns:
         if not 1 <= factor <= LARGEST_SLOWDOWN:
             raise UsageError(f"memory_slowdown: from 1 to {LARGEST_SLOWDOWN:g}, not {factor:g}")
 
 
 def with_axes(cases: Iterable[Case], axes: Axes) -> Iterator[Case]:
-    """Yields every case by all policies and at all memory speeds of `axes`, as many at once as a run carries, in which
-    case the base is always among them. A case inside a node has no NIC, and so no policies."""
+    """Yields every case with all policies and memory speeds of `axes`, as many per run as the simulator supports; then
+    the base is always among them. A case inside a node has no NIC, and so no policies."""
     for case in cases:
         at_once = scenarios()[case.scenario].policies
         policies = axes.policies if crosses_the_network(case) else ()
-        slowdowns = groups(sorted(set(axes.slowdowns)), simulation.most_slowdowns) or [()]
-        for some, speeds in product(_policies_of_runs(policies, at_once), slowdowns):
+        slowdowns = chunked(sorted(set(axes.slowdowns)), simulation.most_slowdowns) or [()]
+        for some, speeds in product(_split_policies(policies, at_once), slowdowns):
             yield replace(case, axes=Axes(some, speeds, axes.repetitions))
 
 
@@ -75,19 +75,19 @@ def crosses_the_network(case: Case) -> bool:
     return int(case.given.get("nodes", 1)) > 1
 
 
-def _policies_of_runs(policies: tuple[str, ...], at_once: int) -> list[tuple[str, ...]]:
+def _split_policies(policies: tuple[str, ...], at_once: int) -> list[tuple[str, ...]]:
     if not policies or at_once == 1:
         return [(policy,) for policy in policies] or [()]
     others = [policy for policy in policies if policy != BASE]
-    return [(BASE, *some) for some in groups(others, at_once - 1) or [()]]
+    return [(BASE, *some) for some in chunked(others, at_once - 1) or [()]]
 
 
-def groups(items: list[Item], most: int) -> list[tuple[Item, ...]]:
-    """Returns the items in groups of at most so many."""
+def chunked(items: list[Item], most: int) -> list[tuple[Item, ...]]:
+    """Returns the items in groups of at most `most`."""
     return [tuple(items[first : first + most]) for first in range(0, len(items), most)]
 
 
-def refused(error: ValueError) -> UsageError:
-    """Returns the simulator's message as an error; the words after its semicolon are the remedy."""
+def usage_error_from(error: ValueError) -> UsageError:
+    """Returns the simulator's message as an error; the text after its semicolon is the remedy."""
     cause, _, remedy = str(error).partition("; ")
     return UsageError(cause, as_sentence(remedy) if remedy else "")

@@ -1,5 +1,5 @@
-"""Cases: one set of parameters of a scenario at one place of a described machine, by several policies of its NICs and
-at several memory speeds. A case is what a process of a pool is sent; rows of records are what it sends back."""
+"""Cases: one set of parameters of a scenario at one place of a described machine, with several NIC policies and memory
+speeds. Workers receive cases and return rows of records."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.words import suggest
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
-from nearfield.machine.sweep import Setting, changed, column_of
+from nearfield.machine.sweep import Setting, column_of, with_settings
 from nearfield.measure.row import Row, frame, missing, parameters_of, value
 from nearfield.measure.sim.places import NOWHERE, Place
 
-BASE = "memory"  # the policy that others are compared with
-OPERATIONS = ("collective", "application")  # scenarios of all ranks of a cluster, one operation each
+BASE = "memory"  # the baseline policy
+OPERATIONS = ("collective", "application")  # scenarios on all ranks of a cluster, one operation each
 SLOWDOWN, POLICY = "memory_slowdown", "policy"
-# Setting up a case takes as long as simulating so many bytes that ranks read and write: on one node, and per node.
-_SETTING_UP, _A_NODE = 64e3, 500e3
-_MOST_LOADED_NODES = 48  # src/sim/scenarios/load.cpp
-_BYTES_OF_A_LINE = 8  # that take as long to simulate in a scenario of a pair as a line's way in a collective
-_LINES_OF_APPLICATION = 150  # per line of a rank's data, as it is gone through again and again
+# Scheduling estimate: set-up cost of a case, in bytes of simulated traffic; for one node, and per node.
+_SETUP_BYTES, _SETUP_BYTES_PER_NODE = 64e3, 500e3
+_MAX_LOADED_NODES = 48  # src/sim/scenarios/load.cpp
+_BYTES_OF_A_LINE = 8  # the cost of a cache line in a collective, in bytes of a pair scenario
+_LINES_OF_APPLICATION = 150  # per line of a rank's data, which is traversed repeatedly
 
-# The common values of a case's records at one memory speed by one policy: scenario, distance and parameters.
-Point = tuple[str, str | None, frozenset[tuple[str, int | float | str]]]
+# The configuration of records: scenario, distance and parameters, including policy and memory speed.
+ConfigKey = tuple[str, str | None, frozenset[tuple[str, int | float | str]]]
 
 
 @cache
@@ -50,18 +50,18 @@ def applications() -> dict[str, simulation.Application]:
 
 @dataclass(frozen=True)
 class Axes:
-    """Settings of a simulation besides a case's parameters. An empty one is as the machine's file says, and then no
-    column of the records shows it."""
+    """Settings of a simulation besides a case's parameters. An empty axis has the machine's value, and no column in the
+    records."""
 
-    policies: tuple[str, ...] = ()  # the first one's events set the order in which things happen
-    slowdowns: tuple[float, ...] = ()  # how many times as slow memory is as the machine describes
-    repetitions: int | None = None  # None: those usual for the scenario
+    policies: tuple[str, ...] = ()  # the first one determines the order of events
+    slowdowns: tuple[float, ...] = ()  # memory slowdown factors
+    repetitions: int | None = None  # None: the scenario's default
 
 
 @dataclass(frozen=True)
 class Case:
     """One simulation: a scenario with its parameters at a place of a machine, over some axes. `swept` are values that
-    stand for those of the machine's file; the records have a column for each."""
+    replace those of the machine's file; the records have a column for each."""
 
     machine: DescribedMachine
     scenario: str
@@ -81,7 +81,7 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """Returns the name of the cases whose `work` takes equally long for each unit: the operation or scenario."""
+        """Returns the name of the cases that take equally long per unit of `work`: the operation or scenario."""
         return str(self.given["operation"]) if self.scenario in OPERATIONS else self.scenario
 
     def __str__(self) -> str:
@@ -95,24 +95,26 @@ class Case:
     def _columns(self) -> dict[str, int | float | str]:
         return {column_of(key): value for key, value in self.swept}
 
-    def points(self) -> list[Point]:
-        """Returns the points of this case: for every policy one at each memory speed, and then one for the numbers that
-        do not depend on memory speed."""
+    def config_keys(self) -> list[ConfigKey]:
+        """Returns the configuration keys of this case: for every policy one per memory speed, and one for the values
+        that do not depend on memory speed."""
         made = []
         for policy in self.axes.policies or (None,):
             for slowdown in (*self.axes.slowdowns, None):
                 more = {POLICY: policy, SLOWDOWN: slowdown}
-                made.append(_point(self.scenario, self.place.distance or None, {**self.given, **self._columns, **more}))
+                made.append(
+                    _config_key(self.scenario, self.place.distance or None, {**self.given, **self._columns, **more})
+                )
         return made
 
     def run(self) -> list[Row]:
-        """Simulates the case. Raises MeasurementError if the simulator refuses it."""
+        """Simulates the case. Raises MeasurementError if the simulator rejects it."""
         axes = self.axes
         repetitions = self.repetitions if scenarios()[self.scenario].of_nodes else None
         try:
             results = simulation.run(
                 self.scenario,
-                native(changed(self.machine, self.swept)),
+                native(with_settings(self.machine, self.swept)),
                 self.place.native(),
                 list(self.parameters),
                 list(axes.policies),
@@ -145,7 +147,7 @@ class Case:
 
     @property
     def work(self) -> float:
-        """Returns roughly how long it takes, in units of a line's way through one cache system."""
+        """Returns an estimate of the simulation time, in units of a cache line's path through one cache hierarchy."""
         policies = max(1, len(self.axes.policies))
         if self.scenario in OPERATIONS:
             return self._work_of_operation() * policies
@@ -160,7 +162,7 @@ class Case:
         return self.repetitions * ranks * (20 + lines)
 
     def _bytes_moved(self) -> float:
-        """Returns an estimate of the bytes that all ranks read and write in all repetitions."""
+        """Returns the estimated bytes that all ranks read and write in all repetitions."""
         size, nodes = float(self.given.get("size_bytes", 0)), 2 if self.place.between_nodes else 1
         cores = self.machine.cores.value if self.machine.cores else 1
         again = min(max((1 << 20) / max(size, 1), 2), 20)  # as in src/sim/scenarios/pair.cpp
@@ -170,29 +172,29 @@ class Case:
             moved = cores * size / 2
         elif self.scenario == "load":
             most = self.machine.network.max_nodes.value if self.machine.network else 1
-            ranks = min(most, int(self.given.get("nodes", _MOST_LOADED_NODES))) if nodes > 1 else cores
+            ranks = min(most, int(self.given.get("nodes", _MAX_LOADED_NODES))) if nodes > 1 else cores
             nodes = ranks if nodes > 1 else 1
             moved = again * size + 4 * ranks * float(self.given.get("load_bytes", 0))
         else:
             strided = 4 if int(self.given.get("stride", 1)) > 1 else 1
             moved = again * size * strided + 3 * float(self.given.get("cells", 0)) ** 3
-        return _SETTING_UP + (nodes > 1) * nodes * _A_NODE + moved
+        return _SETUP_BYTES + (nodes > 1) * nodes * _SETUP_BYTES_PER_NODE + moved
 
 
-def point_of(row: Row) -> Point:
-    """Returns the point that a record is of."""
-    return _point(row["scenario"], row.get("distance"), parameters_of(row))
+def config_key_of(row: Row) -> ConfigKey:
+    """Returns the configuration key of a record."""
+    return _config_key(row["scenario"], row.get("distance"), parameters_of(row))
 
 
-def _point(scenario: str, distance: str | None, parameters: Mapping[str, int | float | str | None]) -> Point:
+def _config_key(scenario: str, distance: str | None, parameters: Mapping[str, int | float | str | None]) -> ConfigKey:
     return scenario, distance, frozenset((name, one) for name, one in parameters.items() if one is not None)
 
 
 # ---- choosing cases
 
 
-def chosen_scenarios(wanted: Iterable[str]) -> list[simulation.Scenario]:
-    """Returns the wanted scenarios, or all that are usual. Raises UsageError for an unknown one."""
+def select_scenarios(wanted: Iterable[str]) -> list[simulation.Scenario]:
+    """Returns the wanted scenarios, or all default ones. Raises UsageError for an unknown one."""
     names = tuple(wanted)
     for name in names:
         if name not in scenarios():
@@ -208,8 +210,8 @@ def cases_of_tier(
     sizes: tuple[int, ...] = (),
     nodes: tuple[int, ...] = (),
 ) -> tuple[list[Case], list[tuple[str, str | None, str]]]:
-    """Returns the cases of a tier, smallest first within a scenario and place, and for everything that this machine
-    cannot do the scenario, the distance and the reason."""
+    """Returns the cases of a tier, smallest first within a scenario and place; and the scenario, distance and reason
+    for everything that this machine cannot do."""
     found: list[Case] = []
     skipped: list[tuple[str, str | None, str]] = []
     struct = native(machine)
@@ -236,7 +238,7 @@ def cases_of_values(
 
 
 def _has_mode(case: Case) -> bool:
-    """Returns whether the machine's description has the case's way to send; it always has the standard one."""
+    """Returns whether the machine's description has the case's send mode; it always has the standard one."""
     communication = case.machine.communication
     modes = {mode.name for mode in communication.mode} if communication else set()
     return case.given.get("mode", "standard") in {"standard", *modes}

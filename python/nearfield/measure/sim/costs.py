@@ -1,5 +1,5 @@
-"""Simulates the costs of messages on a described machine whose file does not state them. Only the few cases that a plan
-needs are simulated, and the cache folder keeps their records."""
+"""Simulates message costs on a described machine whose file does not state them. Only the few cases that a plan needs
+are simulated, and their records are cached on disk."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from nearfield.base import disk_cache
 from nearfield.base.frames import pl
 from nearfield.machine import DescribedMachine
 from nearfield.measure.sim import pool
-from nearfield.measure.sim.cases import Case, cases_of_tier, chosen_scenarios
+from nearfield.measure.sim.cases import Case, cases_of_tier, select_scenarios
 from nearfield.measure.sim.describe import SIMULATOR
 from nearfield.measure.sim.places import Place, choose_places
-from nearfield.measure.sim.store import Listener, rows_now
+from nearfield.measure.sim.store import Listener, simulate_rows
 from nearfield.profile import records
 
-SIZES = (8, 64 << 10)  # nearly an empty message, and the face of a grid
+SIZES = (8, 64 << 10)  # an almost empty message, and the face of a grid
 STRIDES = (1, 2, 8, 64)  # in doubles
 
 
 def message_records(machine: DescribedMachine, jobs: int, listener: Listener) -> pl.DataFrame:
-    """Returns records of ping-pongs and strides between the farthest cores of a node, and between nodes. A machine that
-    was simulated before is taken from the cache folder. Raises UsageError if the machine cannot be simulated."""
+    """Returns records of ping-pongs and strides between the most distant cores of a node, and between nodes, from the
+    disk cache if they are there. Raises UsageError if the machine cannot be simulated."""
     question = [machine.model_dump(mode="json", exclude={"name"}), SIMULATOR, nearfield.__version__, SIZES, STRIDES]
     found = disk_cache.get_or_compute(
-        "message-costs", question, lambda: rows_now(_cases(machine), pool.on_cores(jobs), listener), ()
+        "message-costs", question, lambda: simulate_rows(_cases(machine), pool.runner_on_cores(jobs), listener), ()
     )
     return records.from_rows(found)
 
 
 def _cases(machine: DescribedMachine) -> list[Case]:
     places = _farthest(choose_places(machine, "quick", ()))
-    cases, _ = cases_of_tier(machine, chosen_scenarios(("pingpong", "stride")), places, "quick", SIZES)
+    cases, _ = cases_of_tier(machine, select_scenarios(("pingpong", "stride")), places, "quick", SIZES)
     return [case for case in cases if _is_needed(case)]
 
 
@@ -40,7 +40,7 @@ def _farthest(places: list[Place]) -> list[Place]:
 
 
 def _is_needed(case: Case) -> bool:
-    """Returns whether a plan needs this case. Its buffers are modified, since a program writes its cells just before it
+    """Returns whether a plan needs this case. Buffers are modified, since a program writes its cells just before it
     sends them."""
     given = case.given
     if case.scenario == "pingpong":

@@ -1,4 +1,4 @@
-"""Makes machine.toml and run.toml of a simulated profile. A value that the description lacks is absent."""
+"""Creates machine.toml and run.toml of a simulated profile. A value that the description lacks is absent."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from nearfield.measure.sim.places import Place, all_places
 from nearfield.profile import schema
 from nearfield.profile.records import SWEPT
 
-SIMULATOR = "2"  # changes whenever the same input gives other numbers
+SIMULATOR = "2"  # changes whenever the same input gives other results
 Skipped = tuple[str, str | None, str]  # scenario, distance, reason
-# Parameters that every scenario may have in a simulation.
+# Parameters that every simulated scenario may have.
 AXES = {
     "nodes": "on how many nodes",
     POLICY: "where the NIC puts incoming bytes; absent: as the machine's file says",
     SLOWDOWN: "how many times as slow memory is as the machine describes; absent: the number does not depend on it",
 }
 OF_FILE = "a key of the machine's file, over which a sweep went; absent: as the file says"
-# Protocols between nodes that have an eager limit: beyond it a send waits for its receive.
+# Protocols between nodes with an eager limit, beyond which a send waits for its receive.
 _WITH_LIMIT = ("eager-rendezvous", "buffered-synchronous")
 
 
 def describe_machine(machine: DescribedMachine) -> schema.Machine:
-    """Returns the machine as machine.toml of a simulated profile has it."""
+    """Returns the machine in the form of a simulated profile's machine.toml."""
     assert machine.cores and machine.memory
     cores, memory = machine.cores.value, machine.memory
     pages = machine.pages
@@ -57,8 +57,8 @@ def describe_machine(machine: DescribedMachine) -> schema.Machine:
     )
 
 
-def circumstances(machine: DescribedMachine, rows: list[Row], skipped: Iterable[Skipped]) -> dict[str, Any]:
-    """Returns what `run_of` is to know."""
+def run_metadata(machine: DescribedMachine, rows: list[Row], skipped: Iterable[Skipped]) -> dict[str, Any]:
+    """Returns the keyword arguments of `run_of`."""
     distances = {row.get("distance") for row in rows}
     places = [place for place in all_places(machine) if place.distance in distances]
     return {
@@ -88,7 +88,7 @@ def _mpi(machine: DescribedMachine) -> schema.Mpi:
 
 
 def _switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
-    """Returns the eager limit of the machine's description as protocol switches of this place."""
+    """Returns the eager limit in the machine's description as protocol switches of this place."""
     messaging = machine.messaging
     if messaging is None:
         return []
@@ -103,18 +103,18 @@ def _switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
 
 
 def _counters(rows: list[Row]) -> dict[str, str]:
-    """Returns the state of the counters that a measured profile has, too."""
+    """Returns the state of the counters that measured profiles have, too."""
     found = {row["metric"]: row.get("note") or "available" for row in rows if row["unit"] == "count"}
     names = ("page_faults", "l1d_misses", "llc_accesses", "llc_misses", "dtlb_misses")
     return {name: found[name] for name in names if name in found}
 
 
 def described(spec: simulation.Scenario, rows: Iterable[Row] = ()) -> schema.Scenario:
-    """Returns the scenario with the axes and the further metrics that the rows have."""
+    """Returns the scenario with the axes and the additional metrics of the rows."""
     rows = list(rows)
-    there = {name: None for row in rows for name in parameters_of(row)}
-    axes = [name for name in AXES if name in there]
-    swept = [name for name in there if name.startswith(SWEPT)]
+    present = {name: None for row in rows for name in parameters_of(row)}
+    axes = [name for name in AXES if name in present]
+    swept = [name for name in present if name.startswith(SWEPT)]
     metrics = {row["metric"] for row in rows}
     return schema.Scenario(
         name=spec.name,

@@ -1,5 +1,5 @@
-"""The processes that simulate one cluster together, each a shard with a part of its nodes (src/sim/shards.hpp): those
-of an MPI job, which talk through mpi4py, or this process alone."""
+"""The processes that simulate one cluster, each a shard with part of its nodes (src/sim/shards.hpp): those of an MPI
+job, which communicate through mpi4py, or this process alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from nearfield._native import replay
 from nearfield.base.errors import NearfieldError, UsageError
-from nearfield.measure.sim.pool import cores, without_mpi
+from nearfield.measure.sim.pool import cores, missing_mpi_error
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -23,21 +23,23 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_HEAD = struct.Struct("<QQ")  # the length of what a shard gives, and how many accesses it has read
-_BLOCK = 2048  # bytes of a shard's first message: the head and what fits behind it
+_HEAD = struct.Struct("<QQ")  # bytes of a shard's data, and the number of accesses that it has read
+_BLOCK = 2048  # bytes of a shard's first message: the head and the data that fits
 _ROOM = _BLOCK - _HEAD.size
-_TESTS = {True: 500, False: 50}  # of whether a message has come, before a shard sleeps that has, or has no, core alone
-_SHORTEST_S, _LONGEST_S = 1e-6, 100e-6  # between two later ones
+_TESTS = {True: 500, False: 50}  # calls of MPI_Test before a shard sleeps, by whether it has a core of its own
+_SHORTEST_S, _LONGEST_S = 1e-6, 100e-6  # pauses between later tests
 _ENDED = "another shard failed"
-_HERE = struct.pack("<d", -math.inf) + b"here"  # to Shards::exchange of src/sim/shards.cpp, a failure before all others
-_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")  # by which launchers tell how many processes they started
+_AT_BARRIER = (
+    struct.pack("<d", -math.inf) + b"here"
+)  # Shards::exchange in src/sim/shards.cpp reads it as a failure before all others
+_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")  # variables with the number of processes that the launcher started
 
 
-class Alone:
-    """This process, which simulates all nodes. It is also the interface of Shards."""
+class SingleProcess:
+    """This process, which simulates all nodes. It also defines the interface of Shards."""
 
     number, count = 0, 1
-    passed_by_all = 0  # the accesses that all shards have read
+    total_accesses = 0  # accesses that all shards have read
 
     def __enter__(self) -> Self:
         return self
@@ -47,40 +49,41 @@ class Alone:
 
     @property
     def cores(self) -> int:
-        """The cores for this shard's threads."""
+        """Returns the cores for this shard's threads."""
         return cores()
 
     def native(self) -> replay.Shards | None:
-        """Returns what the simulator talks through; None: nobody is there to talk to."""
+        """Returns the simulator's communicator; None for a single process."""
         return None
 
-    def pass_on(self, accesses: int) -> None:
-        """Notes how many accesses this shard has read."""
-        self.passed_by_all = accesses
+    def report_progress(self, accesses: int) -> None:
+        """Records the number of accesses that this shard has read."""
+        self.total_accesses = accesses
 
-    def together(self, work: Callable[[], Result]) -> Result:
-        """Returns what the work returns on this shard. All shards must call it equally. If the work fails on one, all
-        end: the first shard raises that error, so that it is told once, and the others SystemExit."""
+    def run_on_all(self, work: Callable[[], Result]) -> Result:
+        """Returns the result of the work on this shard. All shards must call it in the same order. If the work fails on
+        one, all end: the first shard raises that error, so that it is reported once, and the others raise
+        SystemExit."""
         return work()
 
 
-class Shards(Alone):
-    """The processes of the MPI job that this one belongs to. Use as a context: if it is left by an error that the
-    others have not learned, the job is aborted, since they would wait for this shard for ever."""
+class Shards(SingleProcess):
+    """The processes of this process's MPI job. Used as a context: if an error that the others do not know leaves it,
+    the job is aborted, since the others would wait for this shard forever."""
 
     def __init__(self) -> None:
         """Raises UsageError without mpi4py, without an MPI that it can load, or if that MPI is not the launcher's."""
         try:
             from mpi4py import MPI
         except (ImportError, RuntimeError) as error:
-            raise without_mpi(error, "mpiexec -n 4 {python} -m nearfield simulate run ... --mpi") from error
+            raise missing_mpi_error(error, "mpiexec -n 4 {python} -m nearfield simulate run ... --mpi") from error
         self._comm = MPI.COMM_WORLD
         self.number, self.count = self._comm.Get_rank(), self._comm.Get_size()
         _check_launcher(self.count, MPI.Get_library_version())
         self._mine, self._all = bytearray(_BLOCK), bytearray(_BLOCK * self.count)
-        self._passed, self._agreed = 0, False
+        self._accesses, self._agreed = 0, False
         try:
-            self._look_at_host(MPI.COMM_TYPE_SHARED)
+            self._count_host_cores(MPI.COMM_TYPE_SHARED)
         except BaseException as error:
             self._abort(error)
 
@@ -88,57 +91,63 @@ class Shards(Alone):
         if error and not self._agreed:
             self._abort(error)
 
-    def _look_at_host(self, shared: int) -> None:
-        """Finds out how many cores there are for this shard and those of its host."""
+    def _count_host_cores(self, shared: int) -> None:
+        """Determines the number of cores for this shard and for those of its host."""
         mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(cores()))
-        here = self._comm.Split_type(shared)
-        sharing = sum(1 for its in here.allgather(mine) if its & mine)  # shards of this host, on these cores
-        here.Free()
+        host = self._comm.Split_type(shared)
+        sharing = sum(
+            1 for item in host.allgather(mine) if item & mine
+        )  # shards of this host that share cores with this one
+        host.Free()
         self._cores = max(1, len(mine) // sharing)
         self._tests = _TESTS[sharing <= len(mine)]
 
     @property
     def cores(self) -> int:
-        """The cores for this shard's threads: those that it may use, shared evenly with the other shards there."""
+        """Returns the cores for this shard's threads: its usable cores, shared evenly with the other shards of the
+        host."""
         return self._cores
 
     def native(self) -> replay.Shards:
-        """Returns what the simulator talks through."""
+        """Returns the simulator's communicator."""
         return replay.Shards(self.number, self.count, self.exchange)
 
-    def pass_on(self, accesses: int) -> None:
-        """Notes how many accesses this shard has read; the others learn it in the next exchange."""
-        self._passed = accesses
+    def report_progress(self, accesses: int) -> None:
+        """Records the number of accesses that this shard has read; the others learn it in the next exchange."""
+        self._accesses = accesses
 
-    def together(self, work: Callable[[], Result]) -> Result:
-        """Runs the work and agrees with all shards on whether it failed, as Alone.together says."""
+    def run_on_all(self, work: Callable[[], Result]) -> Result:
+        """Runs the work and agrees with all shards on whether it failed; see SingleProcess.run_on_all."""
         problem: BaseException | str | None = None
         try:
             result = work()
         except replay.EndedElsewhere:
             problem = _ENDED
         except BaseException as error:
-            problem = self._tellable(error)
-        problems = [pickle.loads(its) for its in self._meet(pickle.dumps(problem))]
-        failed = [its for its in problems if its is not None]
+            problem = self._picklable(error)
+        problems = [pickle.loads(item) for item in self._gather_at_barrier(pickle.dumps(problem))]
+        failed = [item for item in problems if item is not None]
         if not failed:
             return result
-        first = next((its for its in failed if its != _ENDED), RuntimeError(_ENDED))
+        first = next((item for item in failed if item != _ENDED), RuntimeError(_ENDED))
         self._agreed = True
         if self.number == 0:
             raise first
-        raise SystemExit(0)  # launchers kill a job in which one fails, and the first shard has to tell why
+        raise SystemExit(
+            0
+        )  # launchers kill a job in which a process fails, and the first shard has to report the error
 
-    def _meet(self, mine: bytes) -> list[bytes]:
-        """Returns what all gave when all are here. Those that still simulate take it for the failure of this shard, and
-        come here next."""
+    def _gather_at_barrier(self, mine: bytes) -> list[bytes]:
+        """Returns the data of all shards when all have arrived. Shards that still simulate see this as a failure of
+        this shard, and come here next."""
         while True:
-            told = self.exchange(_HERE + mine)
-            if all(its.startswith(_HERE) for its in told):
-                return [its[len(_HERE) :] for its in told]
+            gathered = self.exchange(_AT_BARRIER + mine)
+            if all(item.startswith(_AT_BARRIER) for item in gathered):
+                return [item[len(_AT_BARRIER) :] for item in gathered]
 
-    def _tellable(self, error: BaseException) -> BaseException:
-        """Returns the error as the others can be told it. What is no user's error is printed where it came."""
+    def _picklable(self, error: BaseException) -> BaseException:
+        """Returns the error in a form that can be sent to the other shards. Unexpected exceptions are printed with
+        their traceback on the shard that raised them."""
         if not isinstance(error, (NearfieldError, KeyboardInterrupt)):
             traceback.print_exception(error)
         try:
@@ -148,8 +157,8 @@ class Shards(Alone):
         return error
 
     def exchange(self, mine: bytes) -> list[bytes]:
-        """Gives bytes to all shards, and returns what each of them gave, in their order. Ends the job if MPI fails, or
-        if a second signal comes while it waits: the others could not learn of it in any other way."""
+        """Sends bytes to all shards, and returns the bytes of each, in their order. Aborts the job if MPI fails, or on
+        a second signal during the wait: the others could not learn of it otherwise."""
         try:
             return self._exchange(mine)
         except BaseException as error:
@@ -167,39 +176,39 @@ class Shards(Alone):
 
     def _exchange(self, mine: bytes) -> list[bytes]:
         begin = mine[:_ROOM]
-        self._mine[: _HEAD.size + len(begin)] = _HEAD.pack(len(mine), self._passed) + begin
+        self._mine[: _HEAD.size + len(begin)] = _HEAD.pack(len(mine), self._accesses) + begin
         self._wait(self._comm.Iallgather(self._mine, self._all))
         heads = [_HEAD.unpack_from(self._all, shard * _BLOCK) for shard in range(self.count)]
-        self.passed_by_all = sum(passed for _, passed in heads)
+        self.total_accesses = sum(passed for _, passed in heads)
         begins = [shard * _BLOCK + _HEAD.size for shard in range(self.count)]
         given = [bytes(self._all[at : at + min(n, _ROOM)]) for at, (n, _) in zip(begins, heads, strict=True)]
         lengths = [max(0, length - _ROOM) for length, _ in heads]
         if any(lengths):
-            rests = self._exchange_rests(mine[_ROOM:], lengths)
-            given = [its + rest for its, rest in zip(given, rests, strict=True)]
+            rests = self._exchange_remainders(mine[_ROOM:], lengths)
+            given = [item + rest for item, rest in zip(given, rests, strict=True)]
         return given
 
-    def _exchange_rests(self, mine: bytes, lengths: list[int]) -> list[bytes]:
-        """Returns what the first messages had no room for."""
+    def _exchange_remainders(self, mine: bytes, lengths: list[int]) -> list[bytes]:
+        """Returns the data that did not fit into the first messages."""
         begins = [sum(lengths[:shard]) for shard in range(self.count)]
         rests = bytearray(sum(lengths))
         self._wait(self._comm.Iallgatherv(mine, [rests, lengths, begins, _byte()]))
         return [bytes(rests[at : at + length]) for at, length in zip(begins, lengths, strict=True)]
 
     def _wait(self, request: MPI.Request) -> None:
-        """Waits for a message. MPIs wait busily, and so would keep the shards that are late from the cores that they
-        share; this gives its core away, and sleeps before long."""
+        """Waits for a message. A busy wait in MPI would occupy a core that late shards may need; this yields the core,
+        and soon sleeps."""
         for _ in range(self._tests):
             if request.Test():
                 return
-            _let_others_go_on()
+            _yield_core()
         pause = _SHORTEST_S
         while not request.Test():
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_S)
 
 
-def _let_others_go_on() -> None:
+def _yield_core() -> None:
     if hasattr(os, "sched_yield"):
         os.sched_yield()
 
@@ -211,7 +220,7 @@ def _byte() -> MPI.Datatype:
 
 
 def _check_launcher(count: int, library: str) -> None:
-    """Raises UsageError if the launcher started several processes that do not know of one another."""
+    """Raises UsageError if the launcher started several processes that are unaware of one another."""
     started = max((int(os.environ[name]) for name in _SIZES if os.environ.get(name, "").isdigit()), default=1)
     if count == 1 and started > 1:
         raise UsageError(

@@ -1,5 +1,5 @@
-"""Collectives and applications that the user names, as cases: every operation at every size on every number of nodes,
-by several policies at several memory speeds; and what every policy saves against the base, from records."""
+"""Expands collectives and applications to cases: every operation at every size on every number of nodes, with several
+policies at several memory speeds; and computes from records what each policy saves against the base."""
 
 from __future__ import annotations
 
@@ -13,51 +13,63 @@ from nearfield.base.errors import UsageError
 from nearfield.base.words import as_sentence, suggest
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
-from nearfield.machine.sweep import Sweep, Value, changed, settings
+from nearfield.machine.sweep import Sweep, Value, settings, with_settings
 from nearfield.measure.request import LARGEST_SIZE
 from nearfield.measure.row import Row
-from nearfield.measure.sim.axes import ALL, check_axes, chosen_policies, groups, policy_order, refused, with_axes
+from nearfield.measure.sim.axes import (
+    ALL,
+    check_axes,
+    chunked,
+    policy_order,
+    select_policies,
+    usage_error_from,
+    with_axes,
+)
 from nearfield.measure.sim.cases import BASE, Axes, Case, applications, collectives
 from nearfield.measure.sim.places import NOWHERE
 
 COLLECTIVE_SIZES = tuple(1 << exponent for exponent in range(10, 21))
-MOST_REPETITIONS = 10_000
+MAX_REPETITIONS = 10_000
 
 
 @dataclass(frozen=True)
 class Operations:
-    """Collectives and applications that are asked for. Raises UsageError if one of them cannot be simulated."""
+    """The requested collectives and applications. Raises UsageError if one of them cannot be simulated."""
 
     machine: DescribedMachine
     names: tuple[str, ...]  # collectives and applications
-    sizes: tuple[int, ...]  # of what `bytes_are` says, or of a collective's whole buffer; empty: those usual for each
+    sizes: tuple[
+        int, ...
+    ]  # bytes per rank, or of a collective's whole buffer (total_bytes); empty: the usual ones of each
     nodes: tuple[int, ...]
     policies: tuple[str, ...]  # empty: all that the machine has caches for; the base is added
     slowdowns: tuple[float, ...] = (1.0,)
     ranks_per_node: int = 1
-    repetitions: int | None = None  # None: those usual for each
-    whole: bool = False  # sizes of collectives are of the whole buffer, of which a rank's block is a part
-    apart: bool = False  # each policy in a run of its own, so that none sets the order of another's messages
+    repetitions: int | None = None  # None: the usual number of each
+    total_bytes: bool = False  # sizes of collectives are those of the whole buffer, of which a rank's block is a part
+    independent_runs: bool = (
+        False  # simulates each policy in a run of its own, so that none determines the message order of another
+    )
 
     def __post_init__(self) -> None:
         self._check_names()
         self._check_numbers()
-        policies = chosen_policies(self.machine, self.policies or ALL)
+        policies = select_policies(self.machine, self.policies or ALL)
         object.__setattr__(self, "policies", tuple(dict.fromkeys((BASE, *policies))))
         check_axes(self.machine, self.policies, self.slowdowns)
         for name, nodes in product(self.names, self.nodes):
             self._check_by_simulator(name, nodes)
 
     def cases(self) -> list[Case]:
-        """Returns every combination; policies and memory speeds stand together, as many as one run carries, or policies
-        apart."""
+        """Returns every combination. A case has as many policies and memory speeds as one run supports, or a single
+        policy with `independent_runs`."""
         cases = list(with_axes(self._plain(), Axes(self.policies, self.slowdowns, self.repetitions)))
-        if not self.apart:
+        if not self.independent_runs:
             return cases
         return [
             replace(case, axes=replace(case.axes, policies=some))
             for case in cases
-            for some in groups(list(case.axes.policies), 1) or [()]
+            for some in chunked(list(case.axes.policies), 1) or [()]
         ]
 
     def _plain(self) -> Iterator[Case]:
@@ -72,14 +84,14 @@ class Operations:
         return Case(self.machine, scenario, NOWHERE, parameters)
 
     def _sizes_of(self, name: str, nodes: int) -> list[int]:
-        """Returns the sizes that one call is given; a barrier has none."""
+        """Returns the sizes to pass to a call; a barrier has none."""
         if name in applications():
             return sorted(set(self.sizes or applications()[name].usual_bytes))
         ranks = nodes * self.ranks_per_node
         unit = collectives()[name].whole_bytes(1, ranks)  # bytes of the buffer for a size of 1
         if unit == 0:
             return [0]
-        return sorted({max(1, size // unit) if self.whole else size for size in self.sizes or COLLECTIVE_SIZES})
+        return sorted({max(1, size // unit) if self.total_bytes else size for size in self.sizes or COLLECTIVE_SIZES})
 
     def _check_names(self) -> None:
         specs = {**collectives(), **applications()}
@@ -93,8 +105,8 @@ class Operations:
         for size in self.sizes:
             if not 0 <= size <= LARGEST_SIZE:
                 raise UsageError(f"{size} B is not a size of 0 B to {LARGEST_SIZE} B", "An MPI count is an int.")
-        if self.repetitions is not None and not 1 <= self.repetitions <= MOST_REPETITIONS:
-            raise UsageError(f"{self.repetitions} repetitions: from 1 to {MOST_REPETITIONS}")
+        if self.repetitions is not None and not 1 <= self.repetitions <= MAX_REPETITIONS:
+            raise UsageError(f"{self.repetitions} repetitions: from 1 to {MAX_REPETITIONS}")
         some_collective = any(name in collectives() for name in self.names)
         if some_collective and min(self.nodes, default=2) * self.ranks_per_node < 2:
             raise UsageError(
@@ -105,23 +117,23 @@ class Operations:
             raise UsageError("nodes and memory slowdowns: at least one of each")
 
     def _check_by_simulator(self, name: str, nodes: int) -> None:
-        """Raises UsageError if the simulator refuses the number of nodes or an application's split. It only sets up the
-        cluster, without caches."""
+        """Raises UsageError if the simulator rejects the number of nodes or an application's decomposition. Only sets
+        up the cluster, without caches."""
         for size in self._sizes_of(name, nodes) if name in applications() else [0]:
             case = self._case(name, size, nodes)
             try:
                 simulation.run(case.scenario, native(self.machine), NOWHERE.native(), list(case.parameters),
                                repetitions=0, memory_effects=False)  # fmt: skip
             except ValueError as error:
-                raise refused(error) from error
+                raise usage_error_from(error) from error
 
 
-def swept_cases(asked: Operations, sweeps: Iterable[Sweep]) -> list[Case]:
-    """Returns the cases of every combination of the sweeps' values. Raises UsageError if one of them cannot be."""
+def swept_cases(operations: Operations, sweeps: Iterable[Sweep]) -> list[Case]:
+    """Returns the cases of every combination of the sweeps' values. Raises UsageError for an impossible one."""
     return [
-        replace(case, machine=asked.machine, swept=setting)
+        replace(case, machine=operations.machine, swept=setting)
         for setting in settings(sweeps)
-        for case in replace(asked, machine=changed(asked.machine, setting)).cases()
+        for case in replace(operations, machine=with_settings(operations.machine, setting)).cases()
     ]
 
 
@@ -140,12 +152,12 @@ class Savings:
     slowdown: float
     base_ns: float
     swept: dict[str, Value] = field(default_factory=dict)  # values of the machine's keys
-    by_policy: dict[str, float] = field(default_factory=dict)  # share of the base's time that is saved
+    by_policy: dict[str, float] = field(default_factory=dict)  # saved share of the base's time
 
 
 def savings_of(rows: list[Row], sweeps: Iterable[Sweep] = ()) -> list[Savings]:
-    """Returns the savings of each collective, number of nodes, size, memory speed and value of the sweeps. Leaves out
-    cases without the base."""
+    """Returns the savings for each collective, number of nodes, size, memory speed and sweep value. Omits cases without
+    the base."""
     columns = {sweep.column: sweep.key for sweep in sweeps}
     times: dict[tuple[_Key, str], float] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Finds the places of pairs of ranks on a described machine: its distances, nearest first, as on a live machine."""
+"""Finds pairs of ranks on a described machine, one per distance, nearest first, as on a live machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nearfield.base.words import suggest
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 
-MOST_NODES = 256  # at most, in the run of a pair
+MAX_NODES = 256  # in the simulation of a pair
 
 
 @dataclass(frozen=True)
 class Place:
-    """A pair of ranks. `own` and `peer` are cores of one node, or between nodes core 0 of node 0 and of node `peer`."""
+    """A pair of ranks. `own` and `peer` are cores of one node; between nodes, core 0 of node 0 and of node `peer`."""
 
     distance: str
     own: int
@@ -35,12 +35,12 @@ class Place:
         return simulation.Place(self.between_nodes, self.own, self.peer)
 
 
-NOWHERE = Place("", 0, 1)  # for scenarios in which all cores take part
+NOWHERE = Place("", 0, 1)  # for scenarios on all cores
 
 
 def topology_of(machine: DescribedMachine) -> Topology:
     """Returns the topology of one node, so that distances follow the same rules as on a live one. Cores with a memory
-    of their own count as a package, since a description says nothing else about packages."""
+    of their own count as a package, since a description has no other information on packages."""
     assert machine.cores and machine.memory
     objects = [(1, "core:{}"), (1, "pu:{}")]
     for level, cache in enumerate(machine.cache, 1):
@@ -55,7 +55,7 @@ def topology_of(machine: DescribedMachine) -> Topology:
 
 
 def topology_xml(machine: DescribedMachine) -> str:
-    """Returns hwloc's XML of a node without the size of memory, which no description states and hwloc makes up."""
+    """Returns hwloc's XML of a node without the memory size, which no description states and hwloc invents."""
     return re.sub(r'local_memory="\d+"', 'local_memory="0"', topology_of(machine).xml())
 
 
@@ -69,12 +69,12 @@ def all_places(machine: DescribedMachine) -> list[Place]:
     """Returns one pair per distance, nearest first."""
     inside = topology_of(machine).representatives()
     if linked := _between_hubs(machine):
-        inside.pop("same-node", None)  # which they divide
+        inside.pop("same-node", None)  # the routers-* distances subdivide it
     return [Place(distance, *cores) for distance, cores in inside.items()] + linked + _across(machine)
 
 
 def _between_hubs(machine: DescribedMachine) -> list[Place]:
-    """Returns the pairs of core 0 with the first core so many routers away, if hubs are linked."""
+    """Returns the pairs of core 0 with the first core at each number of routers, if hubs are linked."""
     if not (machine.links and machine.memory and machine.memory.shared_by):
         return []
     first: dict[int, int] = {}
@@ -87,7 +87,7 @@ def _across(machine: DescribedMachine) -> list[Place]:
     """Returns the pairs of node 0 with the first node at each number of hops."""
     if not machine.network or not machine.nic or machine.network.max_nodes.value < 2:
         return []
-    hops = simulation.hops(native(machine), min(machine.network.max_nodes.value, MOST_NODES))
+    hops = simulation.hops(native(machine), min(machine.network.max_nodes.value, MAX_NODES))
     first: dict[int, int] = {}
     for node, count in list(enumerate(hops))[1:]:
         first.setdefault(count, node)

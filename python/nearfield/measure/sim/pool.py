@@ -1,4 +1,4 @@
-"""Runs cases on local cores or, through mpi4py, on those of a cluster; results come as they are ready."""
+"""Runs cases on local cores or, through mpi4py, on those of a cluster; results arrive in order of completion."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from threading import Thread
 
 from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.measure.interrupt import InterruptGuard
 from nearfield.measure.row import Row
 from nearfield.measure.sim.cases import Case
-from nearfield.measure.stop import Stop
 
-Finished = tuple[Case, list[Row], float]  # a case, its records, and the seconds that simulating it took
+Finished = tuple[Case, list[Row], float]  # a case, its records, and the seconds that the simulation took
 Runner = Callable[[list[Case]], Iterator[Finished]]
-LOOK_UP_S = 0.2  # seconds until Ctrl-C is noticed, at most
+POLL_INTERVAL_S = 0.2  # maximum delay until Ctrl-C takes effect
 
 
 def cores() -> int:
@@ -28,38 +28,38 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def one_after_the_other(cases: list[Case], stop: Stop | None = None) -> Iterator[Finished]:
-    """Yields each case with its records, simulated in this process; Ctrl-C ends a case soon."""
+def run_sequentially(cases: list[Case], guard: InterruptGuard | None = None) -> Iterator[Finished]:
+    """Yields each case with its records, simulated in this process; Ctrl-C interrupts a case soon."""
     for case in cases:
-        yield case, *(stop or Stop()).run(lambda case=case: _timed(case))  # type: ignore[misc]
+        yield case, *(guard or InterruptGuard()).run(lambda case=case: _run_timed(case))  # type: ignore[misc]
 
 
-def _timed(case: Case) -> tuple[list[Row], float]:
+def _run_timed(case: Case) -> tuple[list[Row], float]:
     """Returns the records of a case and the seconds that simulating it took."""
-    begun = time.monotonic()
-    return case.run(), time.monotonic() - begun
+    started = time.monotonic()
+    return case.run(), time.monotonic() - started
 
 
-def on_cores(jobs: int, stop: Stop | None = None) -> Runner:
-    """Returns a runner that simulates on this many processes, or in this one if it is a single one."""
+def runner_on_cores(jobs: int, guard: InterruptGuard | None = None) -> Runner:
+    """Returns a runner that simulates on `jobs` processes; with one, in this process."""
 
     def run(cases: list[Case]) -> Iterator[Finished]:
         if min(jobs, len(cases)) <= 1:
-            yield from one_after_the_other(cases, stop)
+            yield from run_sequentially(cases, guard)
             return
-        with _processes(min(jobs, len(cases))) as executor:
-            yield from _through(executor, cases, stop or Stop())
+        with _worker_processes(min(jobs, len(cases))) as executor:
+            yield from _run_on_executor(executor, cases, guard or InterruptGuard())
 
     return run
 
 
-def on_mpi(stop: Stop) -> Runner:
+def runner_on_mpi(guard: InterruptGuard) -> Runner:
     """Returns a runner that simulates on the other ranks of this MPI run."""
     executor_type = mpi_executor()
 
     def run(cases: list[Case]) -> Iterator[Finished]:
         with executor_type() as executor:
-            yield from _through(executor, cases, stop)
+            yield from _run_on_executor(executor, cases, guard)
 
     return run
 
@@ -70,40 +70,39 @@ def mpi_executor() -> type[Executor]:
         from mpi4py.futures import MPIPoolExecutor
     except (ImportError, RuntimeError) as error:
         command = "mpiexec -n 16 {python} -m mpi4py.futures -m nearfield simulate ... --mpi"
-        raise without_mpi(error, command) from error
+        raise missing_mpi_error(error, command) from error
     return MPIPoolExecutor
 
 
-def without_mpi(error: Exception, command: str) -> UsageError:
-    """Returns the error for a user whose mpi4py cannot be imported; the command is what to type when it can."""
+def missing_mpi_error(error: Exception, command: str) -> UsageError:
+    """Returns the error for a user whose mpi4py cannot be imported; `command` is what to run once it can."""
     python = shlex.quote(sys.executable)
     remedy = f"{python} -m pip install mpi4py; then: {command.format(python=python)}"
     return UsageError(f"--mpi needs mpi4py with an MPI: {error}", remedy)
 
 
-def in_order(cases: list[Case]) -> list[Case]:
-    """Returns the cases in the order in which they should run. Very short ones come first, so that there are soon
-    results, and a speed to estimate the end by. The others follow, the longest first, so that none is left alone at the
-    end."""
+def in_schedule_order(cases: list[Case]) -> list[Case]:
+    """Returns the cases in scheduling order. Very short ones come first, so that results and an estimate of the
+    remaining time are available soon. The others follow, longest first, for load balance."""
     little = sum(case.work for case in cases) / 1000
     return sorted(cases, key=lambda case: (case.work > little, -case.work if case.work > little else 0.0))
 
 
-def _through(executor: Executor, cases: list[Case], stop: Stop) -> Iterator[Finished]:
+def _run_on_executor(executor: Executor, cases: list[Case], guard: InterruptGuard) -> Iterator[Finished]:
     futures: dict[Future[tuple[list[Row], float]], Case] = {}
     try:
-        with _interrupts_kept_off():
-            for case in in_order(cases):
-                futures[executor.submit(_timed, case)] = case
+        with _block_interrupts():
+            for case in in_schedule_order(cases):
+                futures[executor.submit(_run_timed, case)] = case
         left = set(futures)
         while left:
-            done, left = wait(left, timeout=LOOK_UP_S, return_when=FIRST_COMPLETED)
+            done, left = wait(left, timeout=POLL_INTERVAL_S, return_when=FIRST_COMPLETED)
             for future in done:
                 yield futures[future], *future.result()
-            stop.check()
+            guard.check()
     except BrokenExecutor as error:
-        time.sleep(LOOK_UP_S)  # a signal to the whole group may reach the workers before this process
-        stop.check()
+        time.sleep(POLL_INTERVAL_S)  # a signal to the process group may reach the workers before this process
+        guard.check()
         raise MeasurementError(
             "a process of the simulation died: there was probably too little memory",
             "take fewer --jobs: each needs memory of its own",
@@ -114,8 +113,8 @@ def _through(executor: Executor, cases: list[Case], stop: Stop) -> Iterator[Fini
 
 
 @contextmanager
-def _processes(jobs: int) -> Iterator[Executor]:
-    """Provides worker processes, which end at once when an exception such as Ctrl-C leaves the block."""
+def _worker_processes(jobs: int) -> Iterator[Executor]:
+    """Yields an executor whose worker processes end immediately if an exception such as Ctrl-C leaves the block."""
     before = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
     try:
@@ -129,20 +128,20 @@ def _processes(jobs: int) -> Iterator[Executor]:
 
 
 def _end_with_parent() -> None:
-    """Makes a worker process end when its parent is killed. It would otherwise go on with its simulation."""
+    """Makes a worker process end when its parent is killed; otherwise it would continue its simulation."""
     parent = multiprocessing.parent_process()
     assert parent
 
-    def wait_for_its_end() -> None:
+    def exit_with_parent() -> None:
         parent.join()
         os._exit(1)
 
-    Thread(target=wait_for_its_end, daemon=True).start()
+    Thread(target=exit_with_parent, daemon=True).start()
 
 
 @contextmanager
-def _interrupts_kept_off() -> Iterator[None]:
-    """Provides a context whose new processes never see Ctrl-C, not even while they start, because their parent handles
+def _block_interrupts() -> Iterator[None]:
+    """Blocks Ctrl-C in processes that start in this block, even during their start-up, because their parent handles
     it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

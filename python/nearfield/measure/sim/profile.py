@@ -1,4 +1,4 @@
-"""Saves simulated records as a profile, with the machine's description and how the records came to be."""
+"""Saves simulated records as a profile, with the machine's description and the provenance of the records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfield.machine import DescribedMachine
 from nearfield.machine.files import DESCRIBED, as_toml
 from nearfield.measure.request import Request
 from nearfield.measure.row import Row, run_of
-from nearfield.measure.sim.describe import Skipped, circumstances, describe_machine
+from nearfield.measure.sim.describe import Skipped, describe_machine, run_metadata
 from nearfield.measure.sim.places import topology_xml
 from nearfield.profile import records, schema
 from nearfield.profile.store import RECORDS
@@ -29,15 +29,15 @@ def save_profile(
     complete: bool,
     seconds: float,
 ) -> profile.Profile:
-    """Saves the records in the order given. `scenarios`: those beside the simulator's own. Raises ProfileError if `out`
-    cannot be written."""
-    told = circumstances(machine, rows, skipped)
-    told["scenarios"] += scenarios
+    """Saves the records in the given order. `scenarios`: those in addition to the simulator's own. Raises ProfileError
+    if `out` cannot be written."""
+    metadata = run_metadata(machine, rows, skipped)
+    metadata["scenarios"] += scenarios
     saved = profile.save(
         out,
         machine=describe_machine(machine),
         topology_xml=topology_xml(machine),
-        run=run_of(request, rows, complete=complete, seconds=seconds, **told),
+        run=run_of(request, rows, complete=complete, seconds=seconds, **metadata),
         records=records.from_rows(rows),
         overwrite=True,
     )
@@ -46,8 +46,8 @@ def save_profile(
 
 
 def earlier_profile(out: Path, machine: DescribedMachine) -> profile.Profile | None:
-    """Returns the profile at `out` if there is one, to which more of the same machine can be added. Raises ProfileError
-    if it is of another machine, or was measured."""
+    """Returns the profile at `out`, if it exists, to which results for the same machine can be added. Raises
+    ProfileError if it is of another machine, or was measured."""
     if not (out / RECORDS).exists():
         profile.ensure_writable(out, overwrite=False)
         return None
@@ -63,6 +63,6 @@ def earlier_profile(out: Path, machine: DescribedMachine) -> profile.Profile | N
     return profile.load(out)
 
 
-def rows_of(there: profile.Profile) -> list[Row]:
-    """Returns the records as rows, without columns that are null."""
-    return [{name: one for name, one in row.items() if one is not None} for row in there.records.to_dicts()]
+def rows_of(existing: profile.Profile) -> list[Row]:
+    """Returns the records as rows, without null columns."""
+    return [{name: one for name, one in row.items() if one is not None} for row in existing.records.to_dicts()]

@@ -1,5 +1,5 @@
-"""Requests to the sim backend from beginning to end: `probe --on`, which makes a profile, and `simulate`, which may add
-to one. Cases run in processes of their own, as many at a time as there are cores to use."""
+"""Requests to the sim backend: `probe --on`, which creates a profile, and `simulate`, which may add to one. Cases run
+in worker processes, one per usable core."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.words import group_by_reason
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.native import native
+from nearfield.measure.checkpoint import CheckpointFolder, Outcome
+from nearfield.measure.interrupt import InterruptGuard
 from nearfield.measure.request import Request
 from nearfield.measure.sim import pool
-from nearfield.measure.sim.axes import check_axes, chosen_policies, with_axes
-from nearfield.measure.sim.cases import Axes, Case, cases_of_tier, chosen_scenarios
+from nearfield.measure.sim.axes import check_axes, select_policies, with_axes
+from nearfield.measure.sim.cases import Axes, Case, cases_of_tier, select_scenarios
 from nearfield.measure.sim.places import choose_places
 from nearfield.measure.sim.profile import earlier_profile, rows_of, save_profile
 from nearfield.measure.sim.store import Listener, Store, simulate
-from nearfield.measure.stop import Stop
-from nearfield.measure.work import Outcome, Work
 
 
 def probe_on(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int, listener: Listener) -> Outcome:
     """Simulates the scenarios of a tier on `request.on` and saves a profile at `out`. Raises NearfieldError."""
     out = out.resolve()
-    work = Work(out)
+    checkpoint = CheckpointFolder(out)
     if resume:
-        request = work.read_request()
+        request = checkpoint.read_request()
     else:
-        work.require_free(overwrite=overwrite)
-    session = _Session(out, work, request)
+        checkpoint.require_free(overwrite=overwrite)
+    session = _Session(out, checkpoint, request)
     profile.ensure_writable(out, overwrite=overwrite or resume)
-    with work.held(request, fresh=not resume):
+    with checkpoint.locked(request, fresh=not resume):
         return session.run(jobs, listener)
 
 
 class _Session:
-    """One sitting of a probe."""
+    """One session of a probe."""
 
-    def __init__(self, out: Path, work: Work, request: Request) -> None:
-        self.out, self.work, self.request = out, work, request
+    def __init__(self, out: Path, checkpoint: CheckpointFolder, request: Request) -> None:
+        self.out, self.checkpoint, self.request = out, checkpoint, request
         assert request.on is not None
         self.machine = load_machine(request.on)
         native(self.machine)  # raises UsageError if it cannot be simulated
-        policies = chosen_policies(self.machine, request.policies)
+        policies = select_policies(self.machine, request.policies)
         check_axes(self.machine, policies, request.slowdowns)
         self.places = choose_places(self.machine, request.tier, request.distances)
-        specs = chosen_scenarios(request.scenarios)
+        specs = select_scenarios(request.scenarios)
         _check_nodes(self.machine, request)
         plain, self.skipped = cases_of_tier(
             self.machine, specs, self.places, request.tier, request.sizes, request.nodes
@@ -60,10 +60,10 @@ class _Session:
 
     def run(self, jobs: int, listener: Listener) -> Outcome:
         started = time.monotonic()
-        earlier = self.work.read_spent().get("total", 0.0)
-        store = Store(self.work.folder / "simulated.jsonl")
-        with Stop() as stop:
-            complete = simulate(self.cases, store, pool.on_cores(jobs, stop), listener)
+        earlier = self.checkpoint.read_spent().get("total", 0.0)
+        store = Store(self.checkpoint.folder / "simulated.jsonl")
+        with InterruptGuard() as stop:
+            complete = simulate(self.cases, store, pool.runner_on_cores(jobs, stop), listener)
         seconds = earlier + time.monotonic() - started
         rows = store.rows(self.cases)
         if rows:
@@ -71,10 +71,10 @@ class _Session:
                 self.out, self.machine, self.request, rows,
                 skipped=self.skipped, complete=complete, seconds=seconds,
             )  # fmt: skip
-        self.work.write_spent({"total": seconds})
+        self.checkpoint.write_spent({"total": seconds})
         if complete or not rows:
-            self.work.end(None)
-        return Outcome(complete, bool(rows), stop.asked, rows=rows)
+            self.checkpoint.end(None)
+        return Outcome(complete, bool(rows), stop.signal_number, rows=rows)
 
 
 def _check_nodes(machine: DescribedMachine, request: Request) -> None:
@@ -85,9 +85,9 @@ def _check_nodes(machine: DescribedMachine, request: Request) -> None:
     for nodes in request.nodes:
         if not 1 <= nodes <= most:
             raise UsageError(f"nodes: from 1 to {most} on machine '{machine.name}', not {nodes}")
-    wanted = chosen_scenarios(request.scenarios)
+    wanted = select_scenarios(request.scenarios)
     if not any(spec.of_nodes for spec in wanted):
-        takes = ", ".join(spec.name for spec in chosen_scenarios(()) if spec.of_nodes)
+        takes = ", ".join(spec.name for spec in select_scenarios(()) if spec.of_nodes)
         raise UsageError(
             f"--nodes is for scenarios of whole clusters: {takes}, application",
             "Pairs of ranks are at a --distance.",
@@ -102,20 +102,20 @@ def add_to_profile(
     out: Path | None = None,
     command: str = "",
 ) -> Outcome:
-    """Simulates the cases that the profile at `out` lacks and adds them there; without `out` it only simulates. Ctrl-C
-    keeps the finished cases. Raises ProfileError if `out` is no profile of this machine, or cannot be written."""
-    there = earlier_profile(out, machine) if out else None
+    """Simulates the cases that the profile at `out` lacks and adds them; without `out`, only simulates. After Ctrl-C
+    the finished cases are kept. Raises ProfileError if `out` is not a profile of this machine, or cannot be written."""
+    existing = earlier_profile(out, machine) if out else None
     store, request = Store(), Request(on=machine.name, command=command)
-    skipped = [(one.scenario, one.distance, one.reason) for one in there.run.skipped] if there else []
-    if there:
-        store.seed(machine, rows_of(there))
-        request = replace(request, created=there.run.created, tier=there.run.tier)
-    started, earlier = time.monotonic(), there.run.seconds if there else 0.0
+    skipped = [(one.scenario, one.distance, one.reason) for one in existing.run.skipped] if existing else []
+    if existing:
+        store.seed(machine, rows_of(existing))
+        request = replace(request, created=existing.run.created, tier=existing.run.tier)
+    started, earlier = time.monotonic(), existing.run.seconds if existing else 0.0
 
     def keep(*, complete: bool = False) -> None:
         if out:
             seconds = earlier + time.monotonic() - started
-            rows = store.rows(cases) + store.others(cases)
+            rows = store.rows(cases) + store.records_outside(cases)
             save_profile(out, machine, request, rows, skipped=skipped, complete=complete, seconds=seconds)
 
     complete = False
@@ -124,4 +124,4 @@ def add_to_profile(
     finally:
         if store.grown:
             keep(complete=complete)
-    return Outcome(complete, bool(out) and bool(store.grown or there), rows=store.rows(cases))
+    return Outcome(complete, bool(out) and bool(store.grown or existing), rows=store.rows(cases))

@@ -1,5 +1,5 @@
-"""The store of simulated records, which are not simulated again. It can keep a journal, a file to which every
-case is appended when it is done, so that not even `kill -9` loses one. `simulate` simulates what a store lacks."""
+"""The store of simulated records, which are not simulated again. It can keep a journal, to which every finished case is
+appended, so that even `kill -9` loses none. `simulate` simulates the cases that a store lacks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from nearfield.base.files import read_file
 from nearfield.machine import DescribedMachine
 from nearfield.machine.quantity import facts
 from nearfield.measure.row import Row
-from nearfield.measure.sim.cases import Case, Point, point_of
+from nearfield.measure.sim.cases import Case, ConfigKey, config_key_of
 from nearfield.measure.sim.pool import Runner
 
 
-class _Kept(TypedDict):
-    """A row as the journal has it; parameters are further keys."""
+class _JournalRow(TypedDict):
+    """A row in the journal; parameters are additional keys."""
 
     __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
     scenario: str
@@ -39,55 +39,57 @@ class _Kept(TypedDict):
     stable: bool
 
 
-_LINE: TypeAdapter[tuple[str, list[_Kept]]] = TypeAdapter(tuple[str, list[_Kept]])  # the machine's mark, rows
-_Key = tuple[str, Point]
+_LINE: TypeAdapter[tuple[str, list[_JournalRow]]] = TypeAdapter(
+    tuple[str, list[_JournalRow]]
+)  # the fingerprint of the machine, and rows
+_Key = tuple[str, ConfigKey]
 
 
 class Store:
-    """Holds records by their machine and point."""
+    """Holds records by fingerprint and configuration."""
 
     def __init__(self, journal: Path | None = None) -> None:
         self._journal = journal
         self._rows: dict[_Key, dict[tuple[Any, ...], Row]] = {}
-        self.grown = False  # by a case
+        self.grown = False  # whether cases were added
         if journal and journal.exists():
-            for mark, rows in _whole_lines(journal):
-                self._put(mark, rows)
+            for digest, rows in _whole_lines(journal):
+                self._insert(digest, rows)
 
     def seed(self, machine: DescribedMachine, rows: Iterable[Row]) -> None:
-        """Takes rows of an earlier profile of this machine."""
-        self._put(fingerprint(machine), rows)
+        """Adds the rows of an earlier profile of this machine."""
+        self._insert(fingerprint(machine), rows)
 
     def add(self, case: Case, rows: list[Row]) -> None:
         """Stores the records of a case. Raises OSError if the journal cannot be written."""
-        mark = fingerprint(case.machine)
-        self._put(mark, rows)
+        digest = fingerprint(case.machine)
+        self._insert(digest, rows)
         self.grown = True
         if self._journal:
             with self._journal.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([mark, rows]) + "\n")
+                file.write(json.dumps([digest, rows]) + "\n")
 
-    def _put(self, mark: str, rows: Iterable[Row]) -> None:
+    def _insert(self, digest: str, rows: Iterable[Row]) -> None:
         for row in rows:
-            there = self._rows.setdefault((mark, point_of(row)), {})
+            stored = self._rows.setdefault((digest, config_key_of(row)), {})
             name = (row["metric"], row.get("side"))
-            if name not in there or there[name]["n"] != row["n"]:  # what several cases have in common stays as it was
-                there[name] = row
+            if name not in stored or stored[name]["n"] != row["n"]:  # keep the existing row: several cases share it
+                stored[name] = row
 
     @staticmethod
     def key(case: Case) -> tuple[Any, ...]:
-        """Returns a key that is equal for two equal cases."""
-        return fingerprint(case.machine), tuple(case.points()), case.repetitions
+        """Returns a key that is equal for equal cases."""
+        return fingerprint(case.machine), tuple(case.config_keys()), case.repetitions
 
     def missing(self, case: Case) -> Case | None:
-        """Returns the case with those policies and memory speeds that are not there; the first policy stays. Returns
-        None if all is there."""
-        mark, axes = fingerprint(case.machine), case.axes
+        """Returns the case with only the policies and memory speeds that are missing, and always the first policy; None
+        if nothing is missing."""
+        digest, axes = fingerprint(case.machine), case.axes
         lacking = [
             (policy, slowdown)
             for policy in axes.policies or (None,)
             for slowdown in axes.slowdowns or (None,)
-            if not self._has(mark, replace(case, axes=replace(axes, policies=(policy,) if policy else (),
+            if not self._has(digest, replace(case, axes=replace(axes, policies=(policy,) if policy else (),
                                                               slowdowns=(slowdown,) if slowdown else ())))
         ]  # fmt: skip
         if not lacking:
@@ -98,50 +100,53 @@ class Store:
             case, axes=replace(axes, policies=kept, slowdowns=tuple(s for s in axes.slowdowns if s in slowdowns))
         )
 
-    def _has(self, mark: str, case: Case) -> bool:
-        rows = self._rows.get((mark, case.points()[0]), {}).values()
+    def _has(self, digest: str, case: Case) -> bool:
+        rows = self._rows.get((digest, case.config_keys()[0]), {}).values()
         return any(row["n"] in (case.repetitions, 0) for row in rows)
 
     def rows(self, cases: Iterable[Case]) -> list[Row]:
-        """Returns the records of these cases that are there, in the order of the cases."""
-        keys = {(fingerprint(case.machine), point): None for case in cases for point in case.points()}
+        """Returns the stored records of these cases, in the order of the cases."""
+        keys = {(fingerprint(case.machine), point): None for case in cases for point in case.config_keys()}
         return [row for key in keys for row in self._rows.get(key, {}).values()]
 
-    def others(self, cases: Iterable[Case]) -> list[Row]:
-        """Returns the records that are of none of these cases."""
-        keys = {(fingerprint(case.machine), point) for case in cases for point in case.points()}
+    def records_outside(self, cases: Iterable[Case]) -> list[Row]:
+        """Returns the records that belong to none of these cases."""
+        keys = {(fingerprint(case.machine), point) for case in cases for point in case.config_keys()}
         return [row for key, rows in self._rows.items() if key not in keys for row in rows.values()]
 
 
 def _whole_lines(path: Path) -> Iterator[tuple[str, list[Row]]]:
-    """Yields the lines up to the first that is not whole, which a crash has cut short; the rest is removed, so that
-    what is appended later can be read."""
+    """Yields the lines up to the first invalid one, which a crash has truncated. The rest is removed, so that lines
+    appended later can be read."""
     text = read_file(path).decode("utf-8", "replace")
     whole = ""
     for line in text.splitlines(keepends=True):
         try:
-            mark, rows = _LINE.validate_json(line)
+            digest, rows = _LINE.validate_json(line)
         except ValueError:
             break
         if not line.endswith("\n"):
             break
         whole += line
-        yield mark, [dict(row) for row in rows]
+        yield digest, [dict(row) for row in rows]
     if whole != text:
         path.write_text(whole, encoding="utf-8")
 
 
-_MARKS: dict[int, tuple[DescribedMachine, str]] = {}  # by identity; machines are kept so that none takes its place
+_FINGERPRINTS: dict[
+    int, tuple[DescribedMachine, str]
+] = {}  # by identity; keeps the machines alive, so that no id is reused
 
 
 def fingerprint(machine: DescribedMachine) -> str:
-    """Returns a mark of the machine's numbers and of the simulator: another build of it may give others."""
-    known = _MARKS.get(id(machine))
+    """Returns a hash of the machine's numbers and of the simulator, since another build of it may give other
+    results."""
+    known = _FINGERPRINTS.get(id(machine))
     if known is None:
         words = {"kind", "source", "reason", "claims"}
         numbers = [machine.name, *((key, fact.model_dump(exclude=words)) for key, fact in facts(machine))]
-        mark = hashlib.sha256((simulator_digest() + repr(numbers)).encode()).hexdigest()[:16]
-        known = _MARKS[id(machine)] = (machine, mark)
+        digest = hashlib.sha256((simulator_digest() + repr(numbers)).encode()).hexdigest()[:16]
+        known = _FINGERPRINTS[id(machine)] = (machine, digest)
     return known[1]
 
 
@@ -151,24 +156,24 @@ def simulator_digest() -> str:
     return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()
 
 
-KEEP_EVERY_S = 20.0
+SAVE_INTERVAL_S = 20.0
 
 
 class Listener:
-    """Is told how a simulation gets on; the base class prints nothing."""
+    """Progress callbacks; the base class ignores them."""
 
     def plan(self, cases: list[Case], kept: int) -> None:
-        """Says which cases will be simulated. `kept` more are there from an interrupted run."""
+        """Receives the cases that will be simulated. `kept` more exist from an interrupted run."""
 
     def done(self, case: Case, seconds: float) -> None:
-        """Says that a case is done, and how long simulating it took."""
+        """Receives a finished case, and the seconds that its simulation took."""
 
 
 def simulate(
     cases: list[Case], store: Store, runner: Runner, listener: Listener, keep: Callable[[], None] | None = None
 ) -> bool:
-    """Simulates the cases that the store lacks. Returns False if Ctrl-C ended it: then cases under way are lost. `keep`
-    is called now and then to save the records so far. Raises MeasurementError."""
+    """Simulates the cases that the store lacks. Returns False if Ctrl-C ended it; unfinished cases are then lost.
+    `keep` is called periodically to save the records so far. Raises MeasurementError."""
     different = list({store.key(case): case for case in cases}.values())
     left = [case for case in map(store.missing, different) if case]
     listener.plan(left, len(different) - len(left))
@@ -177,7 +182,7 @@ def simulate(
         for case, rows, seconds in runner(left):
             store.add(case, rows)
             listener.done(case, seconds)
-            if keep and time.monotonic() - saved > KEEP_EVERY_S:
+            if keep and time.monotonic() - saved > SAVE_INTERVAL_S:
                 keep()
                 saved = time.monotonic()
     except KeyboardInterrupt:
@@ -185,8 +190,8 @@ def simulate(
     return True
 
 
-def rows_now(cases: list[Case], runner: Runner, listener: Listener) -> list[Row]:
-    """Simulates all cases and returns their records. Raises MeasurementError if it was stopped."""
+def simulate_rows(cases: list[Case], runner: Runner, listener: Listener) -> list[Row]:
+    """Simulates all cases and returns their records. Raises MeasurementError if it was interrupted."""
     store = Store()
     if not simulate(cases, store, runner, listener):
         raise MeasurementError("the simulation was stopped")

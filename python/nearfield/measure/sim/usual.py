@@ -1,5 +1,5 @@
-"""What a simulation takes where the user says nothing: a rank on each core of the machine, and of nodes as many as the
-ranks of a program need, or as make a cluster of collectives and applications without making it slow."""
+"""Defaults of a simulation: one rank per core, and as many nodes as the ranks of a program need; for collectives and
+applications, a cluster size that is still fast to simulate."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nearfield.machine import DescribedMachine
 
-RANKS = 64  # at least, in all
+RANKS = 64  # minimum number of ranks
 
 
 def usual_ranks_per_node(machine: DescribedMachine, names: Iterable[str]) -> int:
-    """Returns the cores of a node; for applications, which split their problem by powers of two, the largest power of
-    two that these cores make."""
+    """Returns the cores of a node; for applications, which decompose their problem by powers of two, the largest power
+    of two within the number of cores."""
     from nearfield.measure.sim.cases import applications
 
     cores = machine.cores.value if machine.cores else 1
@@ -22,14 +22,15 @@ def usual_ranks_per_node(machine: DescribedMachine, names: Iterable[str]) -> int
 
 
 def usual_nodes_of(machine: DescribedMachine, ranks: int) -> int:
-    """Returns the fewest nodes that so many ranks can be dealt out to evenly, with at most one rank per core."""
+    """Returns the minimum number of nodes over which the ranks can be distributed evenly, with at most one rank per
+    core."""
     cores = machine.cores.value if machine.cores else 1
     return next(nodes for nodes in range(1, ranks + 1) if ranks % nodes == 0 and ranks <= nodes * cores)
 
 
 def usual_nodes(machine: DescribedMachine, ranks_per_node: int) -> int:
-    """Returns the fewest nodes, at least two and a power of two, that have RANKS ranks together; fewer if the machine
-    has fewer."""
+    """Returns the minimum number of nodes, at least two and a power of two, that have RANKS ranks in total; fewer if
+    the machine is smaller."""
     most = machine.network.max_nodes.value if machine.network else 1
     nodes = 2
     while nodes * ranks_per_node < RANKS:

@@ -1,4 +1,4 @@
-"""Findings tell in plain words and numbers what a profile shows, each from stable records only.
+"""Findings describe in words and numbers what a profile shows, from stable records only.
 
 A new finding is one function (Profile -> findings; pure) in a file of this folder, and its name in FINDERS.
 """
@@ -46,10 +46,10 @@ FINDERS: tuple[Finder, ...] = (
     copy_routines.copy_routines,
     distances.distances,
 )
-# This one sees the records by all policies and memory speeds of a simulated NIC, those above only
-# the records by one.
+# This one sees the records of all policies and memory speeds of a simulated NIC; the ones above only
+# those of one.
 OF_MACHINES: tuple[Finder, ...] = (policies.policies,)
-# These are about the measurement and see the records of all pairs, those above only of the pairs that are drawn.
+# These are about the measurement and see the records of all pairs; the ones above only of the pairs that are drawn.
 NOTES: tuple[Finder, ...] = (
     quality.disturbed,
     quality.unstable,
@@ -59,9 +59,9 @@ NOTES: tuple[Finder, ...] = (
 
 
 def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> list[Finding]:
-    """Returns all findings, most important first: by level, then by weight; the first one of every topic comes before
-    the second one of any, since a machine with five distances has five of most. `rules` are those that `tune` found
-    for this MPI; `apply` is the command that runs programs under them."""
+    """Returns all findings, most important first: by level, then by weight. The first finding of every topic precedes
+    the second one of any, since a machine with five distances has five of most. `rules` are those that `tune` found for
+    this MPI; `apply` is the command that runs programs with them."""
     profile = as_described(profile)
     small = one_machine(narrowed(profile))
     found = tuned.tuned(rules, apply) if rules else []

@@ -1,4 +1,4 @@
-"""Finds the gain of message buffers that are cached when they are sent and received (S0.2, S0.6)."""
+"""Finds the gain of cached message buffers in send and receive (S0.2, S0.6)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Place, prefix
+from nearfield.report.derived_metrics import state_gains
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.measures import state_gains
-from nearfield.report.words import percent
+from nearfield.report.formatting import percent
 
-LEAST = 0.05
+MIN_GAIN = 0.05
 CALLS = (("send", "sender", "MPI_Send"), ("receive", "receiver", "MPI_Recv"))
 
 
 def significant(gains: dict[int, Estimate]) -> dict[int, Estimate]:
     """Returns the significant gains: at least 5 %, with an interval above 0."""
-    return {size: gain for size, gain in gains.items() if gain.low > 0 and gain.value >= LEAST}
+    return {size: gain for size, gain in gains.items() if gain.low > 0 and gain.value >= MIN_GAIN}
 
 
 def best_gains(profile: Profile, place: Place, metric: str, side: str | None) -> dict[int, Estimate]:
@@ -34,7 +34,7 @@ def best_gains(profile: Profile, place: Place, metric: str, side: str | None) ->
 
 @at_each_distance("pingpong")
 def buffer_state(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Says how much sooner calls return if their buffers are cached (S0, section II.A)."""
+    """Returns how much sooner calls return if their buffers are cached (S0, section II.A)."""
     parts: list[str] = []
     numbers: dict[str, float | int | str] = {}
     measured, last = 0, 0
@@ -70,7 +70,7 @@ def _no_gain(where: str, measured: int) -> Finding:
         topic="buffer-state",
         title="No gain from cached buffers",
         statement=capitalize(
-            f"{where}in none of {measured} comparisons was a message faster by {percent(LEAST)} or more because its "
+            f"{where}in none of {measured} comparisons was a message faster by {percent(MIN_GAIN)} or more because its "
             "buffers were in the cache."
         ),
         level="fact",

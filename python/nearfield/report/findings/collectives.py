@@ -10,9 +10,9 @@ from nearfield.base.units import format_bytes
 from nearfield.base.words import join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, curve, levels, one_per_distance, pick, ratios
+from nearfield.report.derived_metrics import half_round_trip
 from nearfield.report.findings.finding import Finding
-from nearfield.report.measures import half_round_trip
-from nearfield.report.words import times
+from nearfield.report.formatting import times
 
 NAMES = {
     "bcast": "MPI_Bcast",
@@ -74,7 +74,7 @@ def rank_counts(records: pl.DataFrame) -> list[int]:
 
 
 def times_of(records: pl.DataFrame, operation: str, ranks: int, deciding: bool = True) -> Curve:
-    """Returns size -> time; in a simulated profile by the base policy with memory as described."""
+    """Returns size -> time; in a simulated profile for the base policy and the described memory."""
     usual = {"policy": ["memory", None], "memory_slowdown": [1.0, None]}
     fixed: dict[str, Any] = {name: values for name, values in usual.items() if name in records.columns}
     return curve(records, "collective", "time", operation=operation, ranks=ranks, deciding=deciding, **fixed)

@@ -1,4 +1,4 @@
-"""Compares the nearest with the farthest pair of cores."""
+"""Compares the nearest with the most distant pair of cores."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
 from nearfield.profile.curves import one_per_distance, ratios
+from nearfield.report.derived_metrics import flag, half_round_trip
 from nearfield.report.findings.finding import Finding
-from nearfield.report.measures import flag, half_round_trip
-from nearfield.report.words import times
+from nearfield.report.formatting import times
 
 
 def distances(profile: Profile) -> Iterator[Finding]:
@@ -24,14 +24,14 @@ def distances(profile: Profile) -> Iterator[Finding]:
     small = min(ratio)
     worst = max(ratio, key=lambda size: ratio[size].value)
     flags = [(p, f.value) for p in places if (f := flag(profile.records, p))]
-    told = ", ".join(f"{p.distance} {format_ns(value)}" for p, value in flags)
+    values = ", ".join(f"{p.distance} {format_ns(value)}" for p, value in flags)
     yield Finding(
         topic="distances",
         title=f"Distance costs up to {times(ratio[worst].value)}",
         statement=(
             f"A {format_bytes(small)} message takes {times(ratio[small].value)} as long {far.words} as "
             f"{near.words}; most is lost at {format_bytes(worst)} ({times(ratio[worst].value)})."
-            + (f" A flag crosses in: {told}." if told else "")
+            + (f" A flag crosses in: {values}." if values else "")
         ),
         action="Place ranks that exchange much near each other." if ratio[worst].value >= 1.2 else "",
         numbers={"small_factor": ratio[small].value, "factor": ratio[worst].value, "bytes": worst},

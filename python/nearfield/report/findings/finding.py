@@ -12,20 +12,19 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import Place, one_per_distance
 
 Level = Literal["warning", "loss", "fact", "good", "note"]
-# The advice after a change that is worth trying.
+# Advice to try a change.
 AND_COMPARE = f"Then measure again: `{own_command.line('diff', 'A', 'B')}` compares the two profiles."
 LEVELS: tuple[Level, ...] = ("warning", "loss", "fact", "good", "note")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that the records show, in words.
+    """A statement that the records support.
 
-    `level` is warning (why the rest is to be read with care), loss (time that could be saved), fact (how this machine
-    or MPI behaves), good (nothing to do) or note (about the measurement itself). `weight`, the factor at stake, orders
-    findings of one level. `numbers` has the numbers of the words for scripts and tests; times in ns, sizes in bytes,
-    shares and factors plain.
-    """
+    `level` is warning (read the rest with care), loss (time that could be saved), fact (how this machine or MPI
+    behaves), good (nothing to do) or note (about the measurement itself). `weight`, the factor at stake, orders
+    findings of one level. `numbers` has the numbers in the text for scripts and tests; times in ns, sizes in bytes,
+    shares and factors plain."""
 
     topic: str
     title: str
@@ -41,8 +40,8 @@ class Finding:
 
 
 def headlined(found: Sequence[Finding]) -> list[Finding]:
-    """Returns the findings that a reader sees first: all but notes on the measurement; or only the warnings, if there
-    are any, since what follows a warning is not to be relied on."""
+    """Returns the findings to show first: all but notes on the measurement; if there are warnings, only these, since
+    what follows a warning is not reliable."""
     warnings = [finding for finding in found if finding.level == "warning"]
     return warnings or [finding for finding in found if finding.level != "note"]
 
@@ -51,8 +50,8 @@ Finder = Callable[[Profile], Iterable[Finding]]
 
 
 def at_each_distance(scenario: str) -> Callable[[Callable[[Profile, Place], Iterable[Finding]]], Finder]:
-    """Returns a decorator, which makes a finder of a function that looks at one place: the finder looks at one pair of
-    each distance at which the scenario was measured."""
+    """Returns a decorator that turns a function of one place into a finder, which calls it for one pair of each
+    distance at which the scenario was measured."""
 
     def made(look: Callable[[Profile, Place], Iterable[Finding]]) -> Finder:
         @wraps(look)

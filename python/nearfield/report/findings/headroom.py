@@ -1,4 +1,4 @@
-"""Finds the share of the caches' speed that this MPI reaches: a flag and one copy between two cores are its floor."""
+"""Finds the share of the caches' speed that this MPI reaches: the floor is the core-to-core latency and one copy."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Place, prefix, shared
+from nearfield.report.derived_metrics import floor_failure, floor_shares, half_round_trip, message_floor
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.measures import floor_failure, floor_shares, half_round_trip, message_floor
-from nearfield.report.words import percent
+from nearfield.report.formatting import percent
 
-ALIKE = 2.0  # sizes belong to the worst range while their share is within this factor of the worst one
+ALIKE = 2.0  # sizes belong to the worst range while their share is within this factor of the minimum
 GOOD = 0.8
-TYPICAL = 64 << 10  # the finding names the loss at the size of the range that is nearest to this
+TYPICAL = 64 << 10  # the finding states the loss at the size of the range nearest to this one
 BOUNDS = (1 << 10, 16 << 10, 256 << 10, 4 << 20)
 
 
 @at_each_distance("pingpong")
 def worst_range(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the range of sizes with the smallest share, and the loss of one typical message there."""
+    """Returns the range of sizes with the minimum share, and the loss of one typical message there."""
     if floor_failure(profile.records, place):
         return
     shares = _cacheable(profile, floor_shares(profile.records, place))
@@ -59,8 +59,8 @@ def _lost_at(profile: Profile, place: Place, shares: dict[int, Estimate]) -> Fin
 
 
 def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns a finding if times are too unsteady for a share: the shares by the ends of the intervals, between which
-    it lies, if even the larger one is a loss."""
+    """Returns a finding if times are too noisy for a share: the bounds of the share by the ends of the intervals, if
+    even the upper one is a loss."""
     floors = message_floor(profile.records, place, deciding=False)
     times = half_round_trip(profile.records, place, deciding=False)
     bounds = _cacheable(

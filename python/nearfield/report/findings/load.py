@@ -1,4 +1,4 @@
-"""Finds how other ranks' communication slows a message (S3.3)."""
+"""Finds the slowdown of a message by other ranks' communication (S3.3)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, curve, levels, pick, prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.words import times
+from nearfield.report.formatting import times
 
 _SLOWER = 1.1
 
 
 @at_each_distance("load")
 def load(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns for each distance the message size and load with the largest slow-down."""
+    """Returns, for each distance, the message size and load with the largest slowdown."""
     slowdowns = {
         (size, load_bytes): ratio
         for load_bytes in _loads(profile.records)

@@ -11,7 +11,7 @@ from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Point, curve, pick, ratios, shared
 from nearfield.report.findings.finding import Finding
-from nearfield.report.words import times
+from nearfield.report.formatting import times
 
 NAMES = {
     "private": "private memory",
@@ -51,7 +51,7 @@ def first_touch(profile: Profile) -> Iterator[Finding]:
 
 
 def reading(profile: Profile) -> Iterator[Finding]:
-    """Returns whether reading a window again costs more than private memory, and whether huge pages help."""
+    """Returns whether repeated reading of a window costs more than private memory, and whether huge pages help."""
     time = _by_memory(profile.records, "traverse")
     parts: list[str] = []
     numbers: dict[str, float] = {}
@@ -91,7 +91,7 @@ def _cost(faults: Point, time: Point | None, size: int) -> str:
 def _huge_gain(
     profile: Profile, time: dict[str, dict[int, Point]], faults: dict[str, dict[int, Point]], size: int
 ) -> tuple[str, str]:
-    """Returns what huge pages under a window change and an action; or why they could not be measured, and ''."""
+    """Returns the effect of huge pages under a window and an action; or why they could not be measured, and ''."""
     missing = _why_missing(profile.records)
     if missing:
         return f"Huge pages under a window could not be had: {missing}.", ""
@@ -111,7 +111,7 @@ def _huge_gain(
 
 
 def _how(profile: Profile) -> str:
-    """Returns how to get huge pages: by the kernel's setting for shared memory, or without root by MADV_COLLAPSE."""
+    """Returns how to enable huge pages: by the kernel's setting for shared memory, or without root by MADV_COLLAPSE."""
     shmem = profile.machine.pages.shmem
     setting = f" (now '{shmem}')" if shmem else ""
     return (

@@ -1,5 +1,5 @@
-"""Finds the time saved if a NIC puts incoming bytes into a cache, by simulated collective, application (S4) and
-scenario of two ranks."""
+"""Finds the time saved if a NIC delivers incoming bytes to a cache, by simulated collective, application (S4) and
+two-rank scenario."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from nearfield.base.units import format_bytes
 from nearfield.base.words import join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import OF_CLUSTERS, cases, levels, pick
+from nearfield.report.derived_metrics import BASE_POLICY, mean_times, saved, savings
 from nearfield.report.findings.finding import Finding
-from nearfield.report.measures import BASE_POLICY, mean_times, saved, savings
-from nearfield.report.words import memory_speed, percent
+from nearfield.report.formatting import memory_speed, percent
 
-LEAST = 0.01  # smaller savings are not reported
+MIN_SAVING = 0.01  # smaller savings are not reported
 
 
 @dataclass(frozen=True)
 class _Best:
-    """The case in which an operation gains most."""
+    """The case with the largest gain of an operation."""
 
     share: float
     operation: str
@@ -38,9 +38,9 @@ def policies(profile: Profile) -> Iterator[Finding]:
     if not found:
         return
     top = max(best.share for best in found)
-    gains = [best for best in sorted(found, key=lambda best: -best.share) if best.share >= LEAST]
+    gains = [best for best in sorted(found, key=lambda best: -best.share) if best.share >= MIN_SAVING]
     if not gains:
-        title, statement = "No policy saves time", f"No policy saves {percent(LEAST)} of the time anywhere."
+        title, statement = "No policy saves time", f"No policy saves {percent(MIN_SAVING)} of the time anywhere."
     else:
         title = f"Bytes put into a cache save up to {percent(top)}"
         statement = f"The most time saved against policy {BASE_POLICY}: {join_and([str(best) for best in gains])}."

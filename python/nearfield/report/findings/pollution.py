@@ -1,4 +1,4 @@
-"""Finds what a call leaves in the cache: whether it holds the message afterwards, and what was pushed out (S0.7)."""
+"""Finds the effect of a call on the cache: whether it holds the message afterwards, and what was evicted (S0.7)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from nearfield.base.units import format_bytes
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, prefix
+from nearfield.report.derived_metrics import Reach, cached_after, pushed_out, reach
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.measures import Reach, cached_after, pushed_out, reach
-from nearfield.report.words import times
+from nearfield.report.formatting import times
 
 CALLS = {"sender": "MPI_Send", "receiver": "MPI_Recv"}
 _SLOWER = 1.25
@@ -18,7 +18,7 @@ _SLOWER = 1.25
 
 @at_each_distance("pollution")
 def after_the_call(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the size up to which a buffer that was not cached is cached after the call."""
+    """Returns the size up to which an uncached buffer is cached after the call."""
     reaches = {side: reach(cached_after(profile.records, place, side)) for side in CALLS}
     parts = [text for side, r in reaches.items() if (text := _words(CALLS[side], r))]
     if not parts:
@@ -60,7 +60,7 @@ def _action(reaches: dict[str, Reach]) -> str:
 
 @at_each_distance("pollution")
 def evicted(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the sizes at which the call slows reading of a buffer that was cached before."""
+    """Returns the sizes at which the call slows reads of a buffer that was cached before."""
     parts: list[str] = []
     numbers: dict[str, float] = {}
     for side, call in CALLS.items():

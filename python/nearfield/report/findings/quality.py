@@ -9,11 +9,11 @@ from nearfield.base.words import join_and
 from nearfield.profile import Profile
 from nearfield.profile.stability import MAX_UNSTABLE, declared_records, measured_times
 from nearfield.report.findings.finding import Finding
-from nearfield.report.words import percent
+from nearfield.report.formatting import percent
 
 MANY = 0.1
 NEARLY_ALL = 0.99
-DISTURBED = 0.05  # share of repetitions; every system disturbs so few
+DISTURBED = 0.05  # share of repetitions; lower ones occur on every system
 
 
 def unstable(profile: Profile) -> Iterator[Finding]:
@@ -48,15 +48,15 @@ def unstable(profile: Profile) -> Iterator[Finding]:
 
 
 def _useless(profile: Profile, unstable: int, times: int) -> tuple[str, str]:
-    """Returns the sentence for a profile of which most times are unstable, and the command that measures it again. The
-    sentence names no cause: the load of the host counts the ranks that measured, too."""
+    """Returns the sentence for a profile with mostly unstable times, and the command that measures it again. The
+    sentence names no cause: the load of the host includes the ranks that measured."""
     share = percent(unstable / times)
     useless = "nothing here can be used" if unstable >= NEARLY_ALL * times else f"{share} of the times cannot be used"
     return f"The times varied too much: {useless}.", f"Run again when it is quiet: {profile.measured_by}"
 
 
 def disturbed(profile: Profile) -> Iterator[Finding]:
-    """Returns how often something else used the cores during the measurement."""
+    """Returns how often other work used the cores during the measurement."""
     share = profile.run.disturbed_share
     if share is None or share < DISTURBED:
         return
@@ -76,26 +76,26 @@ def disturbed(profile: Profile) -> Iterator[Finding]:
 
 def refuted(profile: Profile) -> Iterator[Finding]:
     """Returns the number of buffers that were not in the intended state."""
-    asked = declared_records(profile).filter(pl.col("verdict").is_not_null() & (pl.col("unit") == "ns"))
-    wrong = asked.filter(pl.col("verdict") == "refuted")
+    judged = declared_records(profile).filter(pl.col("verdict").is_not_null() & (pl.col("unit") == "ns"))
+    wrong = judged.filter(pl.col("verdict") == "refuted")
     if not wrong.height:
         return
     yield Finding(
         topic="quality",
         title="Buffers not in the state asked for",
         statement=(
-            f"For {wrong.height} of {asked.height} times the buffers were checked and were not in the state they "
+            f"For {wrong.height} of {judged.height} times the buffers were checked and were not in the state they "
             "were put into (a buffer larger than the caches cannot be in them, and neighbours push data out); no "
             "finding about buffer states uses these."
         ),
         level="note",
-        numbers={"refuted": wrong.height, "asked": asked.height},
+        numbers={"refuted": wrong.height, "asked": judged.height},
         weight=2,
     )
 
 
 def counters(profile: Profile) -> Iterator[Finding]:
-    """Returns the counters that this machine cannot give, by reason."""
+    """Returns the counters that this machine does not provide, by reason."""
     by_reason: dict[str, list[str]] = {}
     for name, state in profile.run.counters.items():
         if state != "available":

@@ -1,7 +1,7 @@
-"""Finds whether the kernel's single copy is slower than two cores copying in and out of shared memory.
+"""Finds whether the kernel's single copy is slower than copy-in-copy-out through shared memory.
 
-Copying in and out costs at least the slower of the two copies (if they overlap perfectly) and at most both, one
-after the other. Between these bounds the records decide nothing, and there is no finding.
+Copy-in-copy-out costs at least the slower of the two copies (perfect overlap) and at most their sum (no overlap).
+Between these bounds the records are not conclusive, and there is no finding.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from nearfield.base.units import format_bytes, format_ns, format_rate
 from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Place, prefix, shared
+from nearfield.report.derived_metrics import copies, flag, half_round_trip, switch_bytes
 from nearfield.report.findings.finding import AND_COMPARE, Finding, at_each_distance
-from nearfield.report.measures import copies, flag, half_round_trip, switch_bytes
-from nearfield.report.words import no_single_copy, span, times
+from nearfield.report.formatting import no_single_copy, span, times
 
 
 @at_each_distance("pingpong")
 def single_copy(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the cost of the kernel's copying of messages, where it copies them."""
+    """Returns the cost of the kernel's copies of messages, where it copies them."""
     begin = switch_bytes(profile.run.switch, "single-copy", place)
     if begin is None:
         return
@@ -35,7 +35,8 @@ def single_copy(profile: Profile, place: Place) -> Iterator[Finding]:
 
 
 def copying_bounds(records: pl.DataFrame, place: Place) -> dict[int, tuple[float, float]]:
-    """Returns size -> the least and the most ns of copying in and out: with copies that overlap perfectly, or not."""
+    """Returns size -> lower and upper bound in ns of copy-in-copy-out: with perfectly overlapping copies, or without
+    overlap."""
     signal = flag(records, place)
     into = copies(records, place, "copy-local")
     out_of = copies(records, place, "copy-remote")

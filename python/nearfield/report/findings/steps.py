@@ -1,4 +1,4 @@
-"""Finds the sizes at which the MPI changes its behaviour, names the change and the jump of the time."""
+"""Finds the sizes at which the MPI changes its behaviour, with the change and the jump of the time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate, ratio_of
 from nearfield.profile.curves import Place, one_per_distance, prefix
 from nearfield.profile.schema import Switch
+from nearfield.report.derived_metrics import half_round_trip
 from nearfield.report.findings.finding import AND_COMPARE, Finding
-from nearfield.report.measures import half_round_trip
-from nearfield.report.words import setting, times
+from nearfield.report.formatting import setting, times
 
 NAMES = {
     "eager-limit": "its eager limit",
@@ -34,7 +34,7 @@ _WORTH_A_WORD = 1.3
 
 @dataclass(frozen=True)
 class Jump:
-    """The ratio of the times of the first message size after a switch and the last one before it."""
+    """The times of the first message size after a switch and of the last one before it, and their ratio."""
 
     before: int
     after: int
@@ -61,7 +61,7 @@ def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
 
 
 def _telling(switches: list[Switch]) -> list[Switch]:
-    """Returns the switches in order, without an unattended limit where an eager limit implies it."""
+    """Returns the switches in order, without an unattended limit that an eager limit implies."""
     kinds = {s.kind for s in switches}
     implied = "unattended-limit" if "eager-limit" in kinds else ""
     return sorted((s for s in switches if s.kind != implied), key=lambda s: list(NAMES).index(s.kind))
@@ -90,7 +90,7 @@ def _step(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
 
 
 def _names(switches: list[Switch]) -> str:
-    """Returns the names of the switches, each with its control variable, or all with one if they share it."""
+    """Returns the names of the switches with their control variables; if they share one, it is named once."""
     causes = [f" ({s.name} = {s.value})" if s.name else "" for s in switches]
     if len(set(causes)) == 1:
         return join_and([NAMES[s.kind] for s in switches]) + causes[0]

@@ -1,4 +1,5 @@
-"""Finds the cost of a message whose elements lie apart, and who packs them better (S3.1)."""
+"""Finds the cost of a message with noncontiguous elements, and whether the MPI or the program packs them faster
+(S3.1)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Curve, Place, curve, levels, pick, prefix, ratios, shared
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.words import times
+from nearfield.report.formatting import times
 
 TOLD = (8, 16, 64)
 _CLEAR = 1.15
@@ -18,7 +19,7 @@ _CLEAR = 1.15
 
 @at_each_distance("stride")
 def vectors(profile: Profile, place: Place) -> list[Finding]:
-    """Returns for each distance the message size with the weightiest loss of MPI's datatype."""
+    """Returns, for each distance, the message size with the largest loss by MPI's datatype."""
     return _of_most_weight(profile, place, _vector)
 
 

@@ -1,5 +1,5 @@
-"""Reports the result of `tune`: how much faster the same programs can be over all sizes, or that the MPI's defaults are
-best and how sure that is, or that nothing is decided."""
+"""Reports the result of `tune`: the speedup of unmodified programs over all sizes; or that the MPI's defaults are best,
+with the confidence; or that nothing is decided."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FIRST = 100  # a gain for unmodified programs comes before all other losses
 
 
 def tuned(rules: Rules, apply: str) -> list[Finding]:
-    """Returns a finding for each rule. `apply` is the command that runs programs under these rules."""
+    """Returns a finding for each rule. `apply` is the command that runs programs with these rules."""
     found = [_gain(rules, rule, rule.gain, apply) if rule.gain else _stock(rules, rule) for rule in rules.rule]
     return found + [_undecided(one) for one in rules.undecided]
 
 
 def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding:
-    """Returns the gain over all sizes as the title, and the sizes of the largest gain after it."""
+    """Returns a finding with the gain over all sizes as the title, and the sizes of the largest gain."""
     best = rule.gaining()
     most = ""
     numbers = {"gain": gain.value, "low": gain.low, "high": gain.high}
@@ -45,8 +45,8 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
 
 
 def _stock(rules: Rules, rule: RuleTable) -> Finding:
-    """Returns a finding that the defaults are best. Its level is `good` only if the cores stayed in one place and the
-    machine was quiet; otherwise another run may find more."""
+    """Returns a finding that the defaults are best. Its level is `good` only if the cores stayed in one latency class
+    and the machine was quiet; otherwise another run may find more."""
     tried = rules.tried
     action = "Tune again when the machine is quiet." if rule.apart or rules.busy() or not tried.measured else ""
     return Finding(
@@ -57,7 +57,7 @@ def _stock(rules: Rules, rule: RuleTable) -> Finding:
             f"{rules.seconds:.0f} s and measured {counted(tried.measured, 'setting')} to the end; it left {tried.left} "
             f"half-way, and {len(tried.unfit)} did not work."
         )
-        + "".join(f" {capitalize(told)}." for told in (rule.moved(), rules.busy()) if told)
+        + "".join(f" {capitalize(sentence)}." for sentence in (rule.moved(), rules.busy()) if sentence)
         + _beyond(rule),
         level="fact" if action or rule.beyond else "good",
         action=action,

@@ -10,7 +10,7 @@ from types import ModuleType
 
 from nearfield.profile import Profile
 from nearfield.profile.curves import as_described, one_machine
-from nearfield.report.measures import has_values
+from nearfield.report.derived_metrics import has_values
 from nearfield.report.plots import (
     application,
     collective,
@@ -45,8 +45,8 @@ SCENARIOS: dict[str, ModuleType] = {
 
 @dataclass(frozen=True)
 class Section:
-    """A scenario on the page. `summary` is the engine's text if no chart has its own; `remarks` are sentences that say
-    what has no plot, and why."""
+    """A scenario on the page. `summary` is the engine's text if no chart has its own; `remarks` are sentences on what
+    has no plot, and why."""
 
     scenario: str
     title: str

@@ -1,15 +1,15 @@
-"""Plots the times of simulated applications by policy of the NIC and speed of memory, and what the policies save."""
+"""Plots the times of simulated applications by NIC policy and memory speed, and the savings of the policies."""
 
 from __future__ import annotations
 
 from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, cases, pick
-from nearfield.report.measures import BASE_POLICY, mean_times, saved
+from nearfield.report.derived_metrics import BASE_POLICY, mean_times, saved
+from nearfield.report.formatting import memory_speed
 from nearfield.report.plots.axes import layout, linear_axis, share_axis
 from nearfield.report.plots.chart import Chart, Variant
 from nearfield.report.plots.series import Trace, bars, style
-from nearfield.report.words import memory_speed
 
 TITLE = "Applications"
 SHORT = "Applications"
@@ -17,7 +17,8 @@ _PATTERNS = ("", "/", "x", ".", "-", "+", "\\")
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns one figure per application, ranks and size, with a group of bars per memory speed, a bar per policy."""
+    """Returns one figure per application, ranks and size, with a group of bars per memory speed and a bar per
+    policy."""
     rows = pick(profile.records, scenario="application", metric="mean_time", source="sim")
     variants = []
     found = cases(rows, "operation", "ranks", "size_bytes")

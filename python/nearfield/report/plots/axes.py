@@ -16,8 +16,8 @@ Axis = dict[str, Any]
 Layout = dict[str, Any]
 Mark = tuple[float, str]
 
-ROOM = 0.12  # beyond the outermost medians: as a share of a linear axis, or in decades
-MOST_LOST = -1.0
+ROOM = 0.12  # margin beyond the outermost medians, as a share of a linear axis, or in decades
+MAX_LOSS = -1.0
 
 SWITCH_NAMES = {
     "eager-limit": "eager limit",
@@ -49,7 +49,8 @@ def layout(x: Axis, y: Axis, switches: Sequence[Mark] = (), caches: Sequence[Mar
 def by_size(
     traces: list[Trace], y: Axis, title: str, profile: Profile | None = None, place: Place | None = None
 ) -> Figure:
-    """A plot over sizes. Marks say where the profile's caches end, and where its MPI changes over at the place."""
+    """Returns a plot over sizes, with marks at the profile's cache sizes and at the protocol switches of its MPI at the
+    place."""
     sizes = [x for trace in traces for x in trace["x"]]
     switches = switch_marks(profile, place, sizes) if profile and place else ()
     caches = cache_marks(profile, sizes) if profile else ()
@@ -57,12 +58,12 @@ def by_size(
 
 
 def time_or_rate(show: str, traces: Sequence[Trace], time: str = "time") -> Axis:
-    """The axis for what `shown` gives."""
+    """Returns the axis for the values of `shown`."""
     return log_axis(traces, time) if show == "time" else linear_axis(traces, f"{show} (GB/s)")
 
 
 def bytes_axis(sizes: Iterable[float], title: str) -> Axis:
-    """Returns a logarithmic axis with ticks at powers of two that are whole B, KiB or MiB."""
+    """Returns a logarithmic axis with ticks at powers of two in whole B, KiB or MiB."""
     known = [size for size in sizes if size > 0] or [1]
     low, high = math.floor(math.log2(min(known))), math.ceil(math.log2(max(known)))
     step = next(s for s in (1, 2, 4, 8) if (high - low) / s <= 8 or s == 8)
@@ -77,14 +78,14 @@ def bytes_axis(sizes: Iterable[float], title: str) -> Axis:
 
 
 def number_axis(values: Iterable[float], title: str) -> Axis:
-    """Returns an axis that is logarithmic to base two, as for strides."""
+    """Returns a logarithmic axis to base two, as for strides."""
     ticks = sorted({1 << max(0, math.floor(math.log2(v))) for v in values if v > 0})
     return {"title": title, "type": "log", "tickvals": ticks, "ticktext": [str(t) for t in ticks]}
 
 
 def log_axis(traces: Sequence[Trace], title: str, unit: str = "ns") -> Axis:
-    """Returns a logarithmic axis as far as the medians reach, with ticks at 1, 10, 100 (and 2 and 5 of each in narrow
-    ranges) in readable units."""
+    """Returns a logarithmic axis over the medians, with ticks at 1, 10, 100 (and 2 and 5 of each in narrow ranges) in
+    readable units."""
     values = [v for v in _medians(traces) if v > 0]
     if not values:
         return {"title": title}
@@ -101,8 +102,8 @@ def log_axis(traces: Sequence[Trace], title: str, unit: str = "ns") -> Axis:
 
 
 def linear_axis(traces: Sequence[Trace], title: str, least: float = -math.inf, **more: Any) -> Axis:
-    """Returns an axis from 0 as far as the medians reach, but not below `least`; intervals, which may be a hundred
-    times as long, then leave the plot."""
+    """Returns an axis from 0 to the largest median, but at least to `least`; intervals, which may be a hundred times as
+    long, are clipped."""
     values = [0.0, *(max(value, least) for value in _medians(traces))]
     low, high = min(values), max(values)
     room = ROOM * (high - low)
@@ -111,29 +112,29 @@ def linear_axis(traces: Sequence[Trace], title: str, least: float = -math.inf, *
 
 
 def share_axis(traces: Sequence[Trace], title: str) -> Axis:
-    """Returns an axis of time saved; a loss of more than the time itself leaves the plot to keep gains visible."""
+    """Returns an axis of saved time; a loss of more than the time itself is clipped to keep gains visible."""
     decimals = ((0.0001, 3), (0.001, 2), (0.01, 1), (None, 0))  # up to this distance between two ticks
     least: float | None = None
     stops = []
     for most, digits in decimals:
         stops.append({"dtickrange": [least, most and most * 0.999], "value": f".{digits}%"})
         least = most
-    return linear_axis(traces, title, MOST_LOST, tickformatstops=stops)
+    return linear_axis(traces, title, MAX_LOSS, tickformatstops=stops)
 
 
 def switch_marks(profile: Profile, place: Place, sizes: Iterable[float]) -> list[Mark]:
-    """Returns one mark for each size with protocol switches, with the names of all of them."""
+    """Returns one mark for each size with protocol switches, with all their names."""
     known = list(sizes)
     names: dict[int, list[str]] = {}
     for switch in profile.run.switch:
-        here = switch.pair in (place.pair, None) and switch.distance in (place.distance, None)
-        if here and known and min(known) <= switch.bytes <= max(known):
+        matches = switch.pair in (place.pair, None) and switch.distance in (place.distance, None)
+        if matches and known and min(known) <= switch.bytes <= max(known):
             names.setdefault(switch.bytes, []).append(SWITCH_NAMES[switch.kind])
     return [(size, f"{', '.join(own)} {format_bytes(size)}") for size, own in sorted(names.items())]
 
 
 def cache_marks(profile: Profile, sizes: Iterable[float]) -> list[Mark]:
-    """Returns where the caches end among these sizes, for a size axis."""
+    """Returns marks at the cache sizes among these sizes."""
     known = list(sizes)
     return [
         (cache.size_bytes, f"L{cache.level} {format_bytes(cache.size_bytes, digits=3)}")
@@ -143,7 +144,7 @@ def cache_marks(profile: Profile, sizes: Iterable[float]) -> list[Mark]:
 
 
 def _medians(traces: Sequence[Trace]) -> list[float]:
-    """Returns the values of the table beneath a plot; bands have no cells there."""
+    """Returns the values of the table below a plot; bands have no cells there."""
     return [value for trace in traces if "meta" in trace for value in trace["y"]]
 
 
@@ -164,7 +165,7 @@ def _rule(at: float, colour: str, dash: str) -> dict[str, Any]:
 
 
 def _note(at: float, text: str, end: str) -> dict[str, Any]:
-    """Returns a note along its line; annotations on logarithmic axes are placed by exponent."""
+    """Returns a note along its line; annotations on logarithmic axes are positioned by exponent."""
     return {
         "x": math.log10(at), "xref": "x", "y": 1 if end == "top" else 0, "yref": "paper", "text": text,
         "textangle": -90, "showarrow": False, "xanchor": "right", "yanchor": end, "font": {"size": 11, "color": "@dim"},

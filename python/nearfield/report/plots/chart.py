@@ -1,7 +1,7 @@
 """Defines a chart: it has options (buttons above it), and one plotly figure for each choice among them.
 
-Colours are names of style.css (`@s1`, `@ink`, with opacity `@s1:0.15`); report.js puts in the values of the theme, so
-that one figure serves light, dark and print.
+Colours are names of style.css (`@s1`, `@ink`, with opacity `@s1:0.15`); report.js substitutes the values of the theme,
+so that one figure serves light, dark and print.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Chart:
     variants: list[Variant] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns what the page needs of the chart; the points of its curves are for other tables (table.py)."""
+        """Returns the chart's data for the page; the points of its curves are for other tables (table.py)."""
         return {
             "id": self.id,
             "title": self.title,
@@ -46,7 +46,7 @@ def _plain(traces: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def options(choices: Iterable[dict[str, str]]) -> dict[str, list[str]]:
-    """Returns option -> its values, in the order in which they first appear."""
+    """Returns option -> its values, in the order of their first appearance."""
     found: dict[str, list[str]] = {}
     for choice in choices:
         for name, value in choice.items():

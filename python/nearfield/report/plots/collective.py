@@ -1,5 +1,5 @@
-"""Plots collectives by size, beside one message of the same size; for a simulated profile also what each policy of the
-NIC saves."""
+"""Plots collectives by size, with one message of the same size; for a simulated profile also the savings of each NIC
+policy."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 from nearfield.base.frames import pl
 from nearfield.profile import Profile
 from nearfield.profile.curves import cases, levels, one_per_distance, pick
+from nearfield.report.derived_metrics import BASE_POLICY, half_round_trip, mean_times, saved
 from nearfield.report.findings.collectives import NAMES, rank_counts, times_of
-from nearfield.report.measures import BASE_POLICY, half_round_trip, mean_times, saved
+from nearfield.report.formatting import memory_speed
 from nearfield.report.plots.axes import by_size, log_axis, share_axis
 from nearfield.report.plots.chart import Chart, Variant
 from nearfield.report.plots.series import Style, line, style
-from nearfield.report.words import memory_speed
 
 TITLE = "Collectives"
 SHORT = "Collectives"
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the time by size, and what policies save."""
+    """Returns the time by size, and the savings of policies."""
     variants = []
     for ranks in reversed(rank_counts(profile.records)):
         traces = []
@@ -50,12 +50,12 @@ def charts(profile: Profile) -> list[Chart]:
 
 def named(records: pl.DataFrame) -> dict[str, str]:
     """Returns operation -> its name; those that only a simulation has come last."""
-    there = sorted(levels(pick(records, scenario="collective"), "operation"))
-    return NAMES | {name: f"MPI_{name.capitalize()}" for name in there if name not in NAMES}
+    present = sorted(levels(pick(records, scenario="collective"), "operation"))
+    return NAMES | {name: f"MPI_{name.capitalize()}" for name in present if name not in NAMES}
 
 
 def _policies(profile: Profile) -> list[Chart]:
-    """Returns one figure per operation, ranks and speed of memory, with one line per policy."""
+    """Returns one figure per operation, ranks and memory speed, with one line per policy."""
     rows = pick(profile.records, scenario="collective", metric="mean_time", source="sim")
     variants = []
     names = named(profile.records)

@@ -1,11 +1,11 @@
-"""Plots what the hardware allows between two cores, without MPI."""
+"""Plots the hardware limit of communication between two cores, without MPI."""
 
 from __future__ import annotations
 
 from nearfield.base.units import format_ns
 from nearfield.profile import Profile
 from nearfield.profile.curves import curve, drawn_places
-from nearfield.report.measures import flag
+from nearfield.report.derived_metrics import flag
 from nearfield.report.plots.axes import by_size, time_or_rate
 from nearfield.report.plots.chart import PLACE, Chart, Variant
 from nearfield.report.plots.series import line, shown, style
@@ -24,7 +24,7 @@ KINDS = (
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns what the hardware allows between two cores."""
+    """Returns the chart of the hardware limit between two cores."""
     variants = []
     signals = []
     for place in drawn_places(profile.records, "floor"):

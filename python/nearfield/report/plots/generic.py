@@ -1,4 +1,4 @@
-"""Plots any scenario that has no plot of its own: the metric against the parameter with most values."""
+"""Plots a scenario without a plot of its own: the metric against the parameter with most values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.report.plots.axes import bytes_axis, layout, linear_axis, log_axi
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
 from nearfield.report.plots.series import FORMATS, bars, line, style
 
-MOST_LINES = 14
+MAX_LINES = 14
 
 
 def charts(profile: Profile, scenario: str) -> list[Chart]:
@@ -34,8 +34,8 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
 
 
 def figure(rows: pl.DataFrame, metric: str, among: Iterable[str] | None = None) -> Figure:
-    """Returns a plot of the metric against the parameter, `among` these or all, that has most values; bars if none of
-    them is a number. Every combination of the other parameters is a line."""
+    """Returns a plot of the metric against the parameter (of `among`, or of all) with most values; bars if none of them
+    is a number. Every combination of the other parameters is a line."""
     names = parameters(rows)
     those = names if among is None else among
     numbers = [name for name in those if rows[name].dtype.is_numeric() and not rows[name].null_count()]
@@ -46,7 +46,7 @@ def figure(rows: pl.DataFrame, metric: str, among: Iterable[str] | None = None) 
     for row in rows.sort(x).iter_rows(named=True) if x else rows.iter_rows(named=True):
         label = ", ".join(_word(name, row[name]) for name in rest if row[name] is not None) or metric
         lines.setdefault(label if x else metric, {})[row[x] if x else label] = point_of(row)
-    shown = list(lines.items())[:MOST_LINES]
+    shown = list(lines.items())[:MAX_LINES]
     title = metric.replace("_", " ") + ("" if unit == "ns" else f" ({unit})")
     if x is None:
         traces = [t for i, (name, points) in enumerate(shown) for t in bars(name, points, style(i))]

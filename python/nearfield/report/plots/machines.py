@@ -1,5 +1,5 @@
-"""Plots a scenario of two ranks under several policies of a simulated NIC, or with slower memory: the share of time
-that each saves or costs against the first one."""
+"""Plots a two-rank scenario with several policies of a simulated NIC, or with slower memory: the share of time that
+each saves or costs against the first one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from nearfield.base.frames import pl
 from nearfield.profile import Profile, parameters
 from nearfield.profile.curves import AXES, OF_CLUSTERS, Curve, Place
-from nearfield.report.measures import savings
+from nearfield.report.derived_metrics import savings
+from nearfield.report.formatting import memory_speed
 from nearfield.report.plots.axes import by_size, share_axis
 from nearfield.report.plots.chart import PLACE, Chart, Variant
 from nearfield.report.plots.series import line, style
-from nearfield.report.words import memory_speed
 
 X = "size_bytes"
 _CAPTIONS = {

@@ -1,11 +1,11 @@
-"""Plots time and bandwidth by size and buffer state with the floor, Send and Recv apart, and each state's gain."""
+"""Plots time and bandwidth by size and buffer state with the floor, Send and Recv separately, and each state's gain."""
 
 from __future__ import annotations
 
 from nearfield.profile import Profile
 from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Curve, Place, Point, curve, drawn_places, one_per_distance, ratios
-from nearfield.report.measures import STATES, floor_failure, half_round_trip, message_floor
+from nearfield.report.derived_metrics import STATES, floor_failure, half_round_trip, message_floor
 from nearfield.report.plots.axes import (
     by_size,
     bytes_axis,
@@ -33,7 +33,7 @@ _FLOOR = (
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the times by buffer state, Send and Recv apart, the gain by state, and all distances."""
+    """Returns the times by buffer state, Send and Recv separately, the gain by state, and all distances."""
     return [c for c in (_by_state(profile), _apart(profile), _gain(profile), _by_distance(profile)) if c.variants]
 
 
@@ -59,7 +59,7 @@ def _by_state(profile: Profile) -> Chart:
 
 
 def _apart(profile: Profile) -> Chart:
-    """Returns the chart of Send and Recv without the state reused, whose round trips are timed back to back."""
+    """Returns the chart of Send and Recv without the state `reused`, whose round trips are timed back to back."""
     variants = []
     for place in drawn_places(profile.records, "pingpong"):
         for call, (metric, side) in list(CALLS.items())[:2]:

@@ -20,7 +20,7 @@ CALLS = {"after MPI_Recv": "receiver", "after MPI_Send": "sender"}
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns what reading a buffer costs after each call."""
+    """Returns the cost of reading a buffer after each call."""
     variants = []
     for place in drawn_places(profile.records, "pollution"):
         for call, side in CALLS.items():

@@ -1,5 +1,5 @@
-"""Plots an observed program on a simulated cluster: its time by policy of the NIC and speed of memory, where it goes,
-and when which rank was in MPI."""
+"""Plots an observed program on a simulated cluster: its time by NIC policy and memory speed, its breakdown by call, and
+a timeline of the ranks' MPI calls."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_ns
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Point, levels, pick, point_of
-from nearfield.report.measures import mean_times, saved
+from nearfield.report.derived_metrics import mean_times, saved
+from nearfield.report.formatting import memory_speed, percent
 from nearfield.report.plots.application import by_speed
 from nearfield.report.plots.axes import layout, linear_axis, share_axis
 from nearfield.report.plots.chart import Chart, Figure, Variant
 from nearfield.report.plots.series import Trace, bars, style
-from nearfield.report.words import memory_speed, percent
 
 TITLE = "Program"
 SHORT = "Program"
-TIMELINE = "timeline.parquet"  # nearfield.observe.replay_profile writes it
-_MOST_CALLS = 6  # that have a colour of their own
+TIMELINE = "timeline.parquet"  # written by nearfield.observe.replay_profile
+_MAX_CALLS = 6  # number of calls with a colour of their own
 _NONE = "-"
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the times, where they go, and the timeline."""
+    """Returns the times, their breakdown, and the timeline."""
     rows = pick(profile.records, scenario="program", source="sim")
     return [*_times(rows), *_calls(rows), *_timeline(profile)]
 
@@ -54,19 +54,19 @@ def _calls(rows: pl.DataFrame) -> list[Chart]:
 
 
 def _stacked(found: pl.DataFrame) -> list[Trace]:
-    """Returns a piece of the bars for each of the calls that take most time, and one for all others."""
+    """Returns a segment of the bars for each of the most expensive calls, and one for all others."""
     pieces: dict[str, Curve] = {}
     for row in found.iter_rows(named=True):
         name = f"{row['call']}, {row['line']}" if row.get("line") else row["call"]
         pieces.setdefault(name, {})[row["policy"]] = point_of(row).scaled(1e-6, "ms")
     order = sorted(pieces, key=lambda name: -max(point.value for point in pieces[name].values()))
     rest: Curve = {}
-    for name in order[_MOST_CALLS:]:
+    for name in order[_MAX_CALLS:]:
         for policy, point in pieces[name].items():
             both = point.value + (rest[policy].value if policy in rest else 0.0)
             rest[policy] = Point(both, both, both, 1, True, unit="ms")
-    traces = [t for i, name in enumerate(order[:_MOST_CALLS]) for t in bars(name, pieces[name], style(i))]
-    return traces + bars("other calls", rest, style(_MOST_CALLS))
+    traces = [t for i, name in enumerate(order[:_MAX_CALLS]) for t in bars(name, pieces[name], style(i))]
+    return traces + bars("other calls", rest, style(_MAX_CALLS))
 
 
 def _sum_axis(traces: list[Trace]) -> dict[str, object]:

@@ -1,5 +1,5 @@
-"""Makes plotly traces of curves: a line with markers, and bands for the intervals of stable points. No decision uses
-hollow markers."""
+"""Builds plotly traces of curves: a line with markers, and bands for the intervals of stable points. Hollow markers are
+not used by any decision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from nearfield.base.units import format_bytes, format_count, format_ns, format_rate
 from nearfield.profile.curves import Curve, Point
-from nearfield.report.words import percent
+from nearfield.report.formatting import percent
 
 Trace = dict[str, Any]
 
@@ -30,7 +30,7 @@ FORMATS: dict[str, Callable[[float], str]] = {
 
 @dataclass(frozen=True)
 class Style:
-    """The look of a curve; its colour, its dash and its marker each suffice to tell it from others."""
+    """The look of a curve; colour, dash and marker each distinguish it from the others."""
 
     colour: str
     dash: str = "solid"
@@ -51,7 +51,7 @@ FLOOR = Style("@ink", "4px 3px", "line-ew", 1.5)
 
 
 def style(index: int) -> Style:
-    """Returns the style of the curve of that number."""
+    """Returns the style of the curve with that number."""
     return STYLES[index % len(STYLES)]
 
 
@@ -65,7 +65,7 @@ def rate(points: Curve) -> Curve:
 
 
 def shown(points: Curve, show: str) -> Curve:
-    """The times themselves where `show` is "time", else the rate."""
+    """Returns the times themselves if `show` is "time", otherwise the rate."""
     return points if show == "time" else rate(points)
 
 
@@ -104,7 +104,7 @@ def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace
 
 
 def floor_line(points: Curve) -> list[Trace]:
-    """Returns the line of what the caches allow, with the room below it shaded, for all plots of bandwidth."""
+    """Returns the line of the cache limit with the area below it shaded, for all plots of bandwidth."""
     if not points:
         return []
     trace = _line("floor: a flag and one copy", points, FLOOR, format_bytes)
@@ -147,7 +147,8 @@ def _symbol(symbol: str, point: Point) -> str:
 
 
 def _hover(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
-    """Returns the hover texts, in `cells` the texts of the table beneath the plot, and the points for other tables."""
+    """Returns the hover texts, with the texts of the table below the plot in `cells`, and the points for other
+    tables."""
     cells = [cell(p) for p in points.values()]
     return {
         "text": [

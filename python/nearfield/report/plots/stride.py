@@ -19,7 +19,7 @@ METHODS = {
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns what strides and faces cost, by method."""
+    """Returns the cost of strides and faces, by method."""
     return [c for c in (_vectors(profile), _faces(profile)) if c.variants]
 
 

@@ -1,4 +1,4 @@
-"""Plots what a sweep over keys of a simulated machine's file did to the time of an operation."""
+"""Plots the time of an operation over swept keys of a simulated machine's file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _CASE = ("operation", "ranks", "size_bytes")
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns a chart for each combination of keys that was swept, with a figure per operation, ranks and size, and
-    a line per policy, speed of memory and value of the other keys. The key with most values is on the axis."""
+    """Returns a chart for each combination of swept keys, with a figure per operation, ranks and size, and a line per
+    policy, memory speed and value of the other keys. The key with most values is on the axis."""
     rows = profile.records.filter(pl.col("metric") == METRIC)
     keys = swept(rows)
     if not keys:
@@ -25,9 +25,9 @@ def charts(profile: Profile) -> list[Chart]:
     given = rows.select(pl.col(name).is_not_null() for name in keys)
     found = []
     for number, which in enumerate(row for row in given.unique(maintain_order=True).iter_rows() if any(row)):
-        here = [name for name, is_given in zip(keys, which, strict=True) if is_given]
-        same = rows.filter(*(pl.col(name).is_not_null() == (name in here) for name in keys))
-        found.append(Chart(f"sweep-{number}", _title(here), _CAPTION, _variants(same, here)))
+        swept_keys = [name for name, is_given in zip(keys, which, strict=True) if is_given]
+        same = rows.filter(*(pl.col(name).is_not_null() == (name in swept_keys) for name in keys))
+        found.append(Chart(f"sweep-{number}", _title(swept_keys), _CAPTION, _variants(same, swept_keys)))
     return found
 
 
@@ -54,6 +54,6 @@ def _variants(rows: pl.DataFrame, keys: list[str]) -> list[Variant]:
 
 
 def _renamed(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Returns the rows with only those parameters that differ, and with the words of keys, which stand in the plot."""
+    """Returns the rows with only those parameters that differ, and with the display names of keys."""
     same = [name for name in parameters(rows) if name not in keys and rows[name].n_unique() == 1]
     return rows.drop(same).rename({key: words(key) for key in keys})

@@ -1,5 +1,5 @@
-"""The numbers behind a chart as a table of text (CSV): a row for each point of each curve, for each choice of the
-chart's options."""
+"""The numbers behind a chart as a CSV table: a row for each point of each curve, for each choice of the chart's
+options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUMBERS = ("value", "low", "high", "unit", "n", "stable", "state")
 
 def as_csv(chart: Chart) -> str:
     """Returns the table with a column for each option. `low` and `high` are the ends of the 95 % interval; `state` says
-    whether the buffers were in the state asked for. Plots of answers have only a value, which is a word."""
+    whether the buffers were in the requested state. Plots of answers only have a value, which is a word."""
     names = list(options(variant.choice for variant in chart.variants))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -40,7 +40,7 @@ def _rows(trace: Trace) -> Iterator[list[Any]]:
 
 
 def _padded(name: str, cells: Iterable[tuple[Any, Any]]) -> Iterator[list[Any]]:
-    """Yields rows of cells without an interval, and leaves out those that were not measured."""
+    """Yields rows of cells without an interval, and omits those that were not measured."""
     for x, value in cells:
         if value is not None:
             yield [name, x, value, *[""] * (len(NUMBERS) - 1)]

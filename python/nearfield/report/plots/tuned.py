@@ -1,4 +1,4 @@
-"""Plots stock and tuned by size: the bandwidth of both and the gain, as `tune` measured them in turn."""
+"""Plots baseline and tuned MPI by size: the bandwidth of both and the gain, as `tune` measured them alternately."""
 
 from __future__ import annotations
 

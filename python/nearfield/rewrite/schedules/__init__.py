@@ -1,6 +1,6 @@
-"""The transformations, one file each."""
+"""The transformations, one per file."""
 
-from nearfield.rewrite.parts import Transformation
+from nearfield.rewrite.schedule import Transformation
 from nearfield.rewrite.schedules import cut, late_receive, overlap, reverse, strip_mine, warm_send
 
 TRANSFORMATIONS: tuple[Transformation, ...] = (

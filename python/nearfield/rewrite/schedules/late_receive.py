@@ -1,18 +1,25 @@
-"""Late receive: all that does not need the received data is done before the exchange, and what needs them at once
-after it."""
+"""Late receive: everything independent of the received data is executed before the exchange, and the consumers of the
+data directly after it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.rewrite.parts import Order, Parts, Phase, Transformation, empty, united
+from nearfield.rewrite.schedule import ComputeStep, Order, Partition, Transformation, is_empty, union_of
 
 
-def orders(parts: Parts) -> Iterator[Order]:
-    """Yields: all that may come first, the exchange, what needs it."""
-    if not empty(parts.free) and not empty(parts.after):
+def orders(partition: Partition) -> Iterator[Order]:
+    """Yields: everything that may precede the exchange, the exchange, its consumers."""
+    if not is_empty(partition.free) and not is_empty(partition.after):
         words = "all that does not need the received data, then the exchange, then what needs them, at once"
-        yield Order((Phase(united(parts.before, parts.free)), *parts.exchange(), Phase(parts.after)), words)
+        yield Order(
+            (
+                ComputeStep(union_of(partition.before, partition.free)),
+                *partition.original_calls(),
+                ComputeStep(partition.after),
+            ),
+            words,
+        )
 
 
 SPEC = Transformation("late-receive", "receives just before the received data are used", orders)

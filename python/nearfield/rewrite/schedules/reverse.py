@@ -1,23 +1,23 @@
-"""Reverse (S0, listing 3, OPT2): as late receive, but rows and columns are gone through backwards, so that what is sent
+"""Reverse (S0, listing 3, OPT2): late receive with reversed loops over rows and columns, so that the data to be sent
 has just been read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.rewrite.parts import Order, Parts, Phase, Transformation, empty
+from nearfield.rewrite.schedule import ComputeStep, Order, Partition, Transformation, is_empty
 
 
-def orders(parts: Parts) -> Iterator[Order]:
-    """Yields: all that may come first, backwards, the exchange, what needs it. All loops are reversed, or if that is
-    not legal, only the outermost ones."""
-    if empty(parts.free) or empty(parts.after):
+def orders(partition: Partition) -> Iterator[Order]:
+    """Yields: everything that may precede the exchange, reversed; the exchange; its consumers. All loops are reversed,
+    or only the outermost ones if that is not legal."""
+    if is_empty(partition.free) or is_empty(partition.after):
         return
     words = "all that does not need the received data, backwards, then the exchange, then what needs them"
-    deepest = max(len(nest.loops) for nest in parts.model.region.nests)
+    deepest = max(len(nest.loops) for nest in partition.model.region.nests)
     for loops in dict.fromkeys((deepest, 1)):
-        first, backward = Phase(parts.before), Phase(parts.free, reverse=loops)
-        yield Order((first, backward, *parts.exchange(), Phase(parts.after)), words)
+        first, backward = ComputeStep(partition.before), ComputeStep(partition.free, reverse=loops)
+        yield Order((first, backward, *partition.original_calls(), ComputeStep(partition.after)), words)
 
 
 SPEC = Transformation(

@@ -1,5 +1,5 @@
-"""Reads loops that count: up from a lower to an upper bound, or down in the forms `i = b; i >= a; --i` and
-`i = b; i-- > a;`."""
+"""Recognises canonical loops: ascending from a lower to an upper bound, or descending in the forms `i = b; i >= a; --i`
+and `i = b; i-- > a;`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from nearfield.rewrite.polynomials import ONE, Poly, Symbol
 from nearfield.rewrite.program import Loop
 
 
-def counted_loop(node: Node, reader: Expressions) -> Loop | str:
-    """Returns the loop if it counts between affine bounds, else what is wrong with it."""
+def canonical_loop(node: Node, reader: Expressions) -> Loop | str:
+    """Returns the loop if its bounds are affine; otherwise the reason why it is not canonical."""
     up = _ascending_loop(node, reader)
     if not isinstance(up, str):
         return up
@@ -23,7 +23,7 @@ def counted_loop(node: Node, reader: Expressions) -> Loop | str:
 
 
 def iterator_key(node: Node) -> int:
-    """Returns the declaration's key of the variable that a loop counts; 0 if there is none."""
+    """Returns the key of the induction variable's declaration; 0 if there is none."""
     first = node.children[0]
     if first.kind == Kind.DECL_STMT:
         variable = _counter(node)
@@ -36,7 +36,7 @@ def iterator_key(node: Node) -> int:
 
 
 def _counter(node: Node) -> Node | None:
-    """Returns which of the variables that a loop declares it counts: the only one, or the one that its step changes."""
+    """Returns the induction variable among the declared ones: the only one, or the one that the loop's step changes."""
     declared = node.children[0].children
     if len(declared) == 1:
         return declared[0]
@@ -45,8 +45,8 @@ def _counter(node: Node) -> Node | None:
     return stepped[0] if len(stepped) == 1 else None
 
 
-def companions(node: Node) -> list[Node]:
-    """Returns the other variables that a loop declares beside the one that it counts."""
+def secondary_induction_variables(node: Node) -> list[Node]:
+    """Returns the other variables that a loop header declares."""
     if node.children[0].kind != Kind.DECL_STMT:
         return []
     return [one for one in node.children[0].children if one.key != iterator_key(node)]
@@ -54,7 +54,7 @@ def companions(node: Node) -> list[Node]:
 
 @dataclass(frozen=True)
 class _Start:
-    """How a loop begins."""
+    """The initialisation of a loop."""
 
     key: int
     name: str
@@ -80,7 +80,7 @@ def _start(node: Node, reader: Expressions) -> _Start | str:
         start, name, type_ = first.bare.children[1], target.name, target.type
     if type_.kind not in INTEGERS:
         return "the loop's variable is no integer"
-    if any(within(change, body) for change in reader.function.changes.get(key, [])):
+    if any(is_within(change, body) for change in reader.function.changes.get(key, [])):
         return "the loop's body changes the loop's variable"
     if key in reader.function.address_taken:
         return "what has the address of the loop's variable may change it"
@@ -88,7 +88,7 @@ def _start(node: Node, reader: Expressions) -> _Start | str:
 
 
 def _ascending_loop(node: Node, reader: Expressions) -> Loop | str:
-    """Returns the loop, or what is wrong with it."""
+    """Returns the loop, or the reason why it is not canonical."""
     begin = _start(node, reader)
     if isinstance(begin, str):
         return begin
@@ -118,7 +118,7 @@ def _iterator(node: Node, begin: _Start, reader: Expressions) -> Symbol:
 
 
 def _declared_type(variable: Node) -> str:
-    """Returns the type as the file writes it."""
+    """Returns the type as written in the file."""
     words = variable.unit.text[variable.offset : variable.location].strip()
     if "auto" in words.split():
         return str(variable.type.spelling).removeprefix("const ")
@@ -157,8 +157,8 @@ def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
 
 
 def bounds_of(node: Node, reader: Expressions, least: str) -> list[Poly]:
-    """Returns a bound; several if it is the least (`least` is "<") or the largest (">") of several, as macros write it:
-    a < b ? a : b."""
+    """Returns a bound; several if it is a minimum (`least` is "<") or a maximum (">"), written as a function or as a <
+    b ? a : b."""
     bare = node.bare
     if bare.kind == Kind.CONDITIONAL_OPERATOR:
         test, first, second = bare.children
@@ -177,7 +177,7 @@ def bounds_of(node: Node, reader: Expressions, least: str) -> list[Poly]:
 
 
 def _without_sign(test: Node) -> bool:
-    """Returns whether a test compares numbers of a type without sign."""
+    """Returns whether a test compares unsigned numbers."""
     return any(
         child.type.kind in UNSIGNED
         for one in test.walk() if one.operator in ("<", "<=", ">", ">=") for child in one.children
@@ -192,7 +192,7 @@ def _names(node: Node, key: int) -> bool:
 
 
 def _descending_loop(node: Node, reader: Expressions) -> Loop | str:
-    """Returns the loop, or what is wrong with it."""
+    """Returns the loop, or the reason why it is not canonical."""
     begin = _start(node, reader)
     if isinstance(begin, str):
         return begin
@@ -220,11 +220,11 @@ def _descending_loop(node: Node, reader: Expressions) -> Loop | str:
 
 
 def is_variable(node: Node, key: int) -> bool:
-    """Returns whether the expression is this variable and nothing else."""
+    """Returns whether the expression is only this variable."""
     node = node.bare
     return node.kind == Kind.DECL_REF_EXPR and node.declaration is not None and node.declaration.key == key
 
 
-def within(node: Node, outer: Node) -> bool:
+def is_within(node: Node, outer: Node) -> bool:
     """Returns whether a node begins within another."""
     return outer.offset <= node.offset <= outer.end

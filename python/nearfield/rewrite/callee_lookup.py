@@ -1,6 +1,7 @@
-"""The functions that a file calls: its own, those of headers that it includes, and those of other files of the program.
+"""Looks up the functions that a file calls: in the file, in headers that it includes, and in other files of the
+program.
 
-A function that several files define is none, since it is not known which one is linked."""
+A function with definitions in several files counts as unknown, since it is not known which one is linked."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from nearfield.base.errors import UsageError
 from nearfield.rewrite.clang import Kind, Node, Unit, parse
 from nearfield.rewrite.function import Function
 
-Others = Sequence[tuple[Path, Sequence[str]]]  # other files of the program, and the compiler's arguments for each
+Others = Sequence[tuple[Path, Sequence[str]]]  # other files of the program, with the compiler arguments of each
 _MESSAGE = re.compile(
     r"P?MPI_(?:I?[bsr]?send(?:recv|_init)?\w*|I?m?recv\w*|Start(?:all)?|(?:Wait|Test)(?:all|any|some)?|I?m?probe)", re.I
 )
@@ -39,11 +40,11 @@ class Functions:
 
     @functools.cached_property
     def of_file(self) -> list[Function]:
-        """Returns all functions of the file itself, which are many to be read."""
+        """Returns all functions of the file itself; this reads all of them."""
         return [self.of(node) for node in self.unit.functions]
 
     def definition(self, call: Node) -> Function | None:
-        """Returns the function that a call runs, if it is known and no other can take its place."""
+        """Returns the function that a call runs, if it is known and cannot be overridden."""
         callee = call.callee()
         if callee is None or callee.kind != Kind.FUNCTION_DECL or callee.name.startswith(("MPI_", "PMPI_")):
             return None
@@ -54,7 +55,7 @@ class Functions:
         return self.of(node) if node is not None else None
 
     def messages(self, call: Node, seen: frozenset[str] = frozenset()) -> bool:
-        """Returns whether a call sends, receives, or completes a message."""
+        """Returns whether a call sends, receives or completes a message."""
         if _MESSAGE.fullmatch(call.name):
             return True
         inner = self.definition(call)
@@ -63,7 +64,7 @@ class Functions:
         return any(self.messages(one, seen | {inner.name}) for one in inner.calls)
 
     def _included(self, callee: Node, usr: str) -> Node | None:
-        """Returns the definition that a header of the file has."""
+        """Returns the definition in an included header."""
         found = callee.cursor.get_definition()
         if found is None or found.location.file is None or found.location.is_in_system_header:
             return None
@@ -75,7 +76,7 @@ class Functions:
         return next((one for one in header.functions if one.cursor.get_usr() == usr), None) if header else None
 
     def _linked(self, callee: Node, usr: str) -> Node | None:
-        """Returns the definition that one other file has."""
+        """Returns the definition in another file, if exactly one has it."""
         if callee.cursor.location.is_in_system_header:
             return None
         defines = re.compile(rf"\b{re.escape(callee.name)}\s*\([^;{{}}]*\)\s*\{{")
@@ -93,12 +94,12 @@ class Functions:
             try:
                 self._units[path] = parse(path, _text(path) or "", arguments, foreign=True)
             except UsageError:
-                self._units[path] = None  # then its functions stay unknown
+                self._units[path] = None  # its functions stay unknown
         return self._units[path]
 
 
 def _text(path: Path) -> str | None:
-    """Returns a file with one character for each byte; None if it is not to be read as UTF-8."""
+    """Returns the text of a file, one character per byte; None if it cannot be read or is not UTF-8."""
     try:
         data = path.read_bytes()
         data.decode("utf-8")

@@ -1,5 +1,5 @@
-"""Measures the live profiles of claims: which launches there are to make, what the folder holds of them, and the rest
-one by one. Each launch is a profile of its own, OUT/here/MPI/NAME-LAUNCH, as `nearfield probe` makes it."""
+"""Measures the live profiles of claims: determines the launches, finds those that are already in the folder, and runs
+the others one by one. Each launch is a profile of its own, OUT/here/MPI/NAME-LAUNCH, made as by `nearfield probe`."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from nearfield import profile
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, NearfieldError, ProfileError
 from nearfield.base.files import os_errors_as_profile_errors
+from nearfield.measure.checkpoint import CheckpointFolder
 from nearfield.measure.live.session import Listener, probe
 from nearfield.measure.request import Request, as_filter
-from nearfield.measure.work import Work
 from nearfield.profile import Profile
-from nearfield.reproduce.here.answers import Live
-from nearfield.reproduce.here.quiet import disturbance
-from nearfield.reproduce.here.sizes import FACTS, Sizes
-from nearfield.reproduce.schema import Claim, HereProfile, Paper
+from nearfield.reproduce.live.answers import LiveData
+from nearfield.reproduce.live.quiet import disturbance
+from nearfield.reproduce.live.sizes import FACTS, Sizes
+from nearfield.reproduce.schema import Claim, LiveProfile, Paper
 
-LAUNCHES = {False: 5, True: 4}  # with --quick
-FACTS_S = 6.0  # seconds that finding the switches takes
+LAUNCHES = {False: 5, True: 4}  # by --quick
+FACTS_S = 6.0  # to find the protocol switches
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Where and how to measure."""
+    """The settings of the measurement."""
 
     folder: Path  # OUT/here/MPI
     mpi: str
@@ -44,16 +44,16 @@ class Setup:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a profile: its folder and what it measures."""
+    """One launch of a profile."""
 
     folder: Path
     request: Request
     name: str
-    seconds: float  # as expected
+    seconds: float  # expected duration
 
 
 class Watcher(Listener):
-    """Is told of the launches, too; this base class prints nothing."""
+    """Progress callbacks that include launches; this base class ignores them."""
 
     def launches(self, launches: list[Launch], kept: int) -> None: ...
     def start_launch(self, launch: Launch) -> None: ...
@@ -62,16 +62,17 @@ class Watcher(Listener):
 
 @dataclass
 class Measured:
-    """What there is now."""
+    """The measurements, including earlier ones."""
 
-    live: Live
+    live: LiveData
     folder: Path
     stopped_by: int | None = None
 
 
 def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, watcher: Watcher) -> Measured:
-    """Measures what the claims need and the folder lacks, or has of a busy machine only. Ctrl-C ends it; the same call
-    goes on. A launch that fails is a reason, not an error. Raises NearfieldError if this MPI does not work at all."""
+    """Measures the profiles that the claims need and that the folder lacks, or has only from a busy machine. Ctrl-C
+    interrupts; the same call resumes. The failure of a launch becomes a reason, not an error. Raises NearfieldError if
+    this MPI does not work at all."""
     with os_errors_as_profile_errors(setup.folder, "Give another folder with --out."):
         setup.folder.mkdir(parents=True, exist_ok=True)
     base = Request(tier="quick", launches=1, mpi=setup.mpi, hostfile=setup.hostfile)
@@ -82,17 +83,19 @@ def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, watcher: Watc
             raise KeyboardInterrupt
         raise MeasurementError(runner.reasons[FACTS], f"see whether this MPI works: {own_command.line('mpi')}")
     sizes = Sizes(facts)
-    launches = list(_launches(needed(wanted), base, sizes, setup))
+    launches = list(_launches(needed_profiles(wanted), base, sizes, setup))
     left = [one for one in launches if not _usable(one)]
     watcher.launches(left, len(launches) - len(left))
     found: dict[str, list[Profile]] = defaultdict(list)
     for one in launches:
         if made := runner.profile(one):
             found[one.name].append(made)
-    return Measured(Live(sizes, found, runner.reasons, runner.stopped_by is not None), setup.folder, runner.stopped_by)
+    return Measured(
+        LiveData(sizes, found, runner.reasons, runner.stopped_by is not None), setup.folder, runner.stopped_by
+    )
 
 
-def needed(wanted: list[tuple[Paper, list[Claim]]]) -> dict[str, HereProfile]:
+def needed_profiles(wanted: list[tuple[Paper, list[Claim]]]) -> dict[str, LiveProfile]:
     """Returns the live profiles that the claims' statements need."""
     return {
         statement.here.profile: paper.here[statement.here.profile]
@@ -103,19 +106,19 @@ def needed(wanted: list[tuple[Paper, list[Claim]]]) -> dict[str, HereProfile]:
     }
 
 
-def _launches(wanted: dict[str, HereProfile], base: Request, sizes: Sizes, setup: Setup) -> Iterator[Launch]:
-    """Yields the launches, one of each profile before the second of any: what lasts as long as a launch of all is not
-    mistaken for a property of one."""
+def _launches(wanted: dict[str, LiveProfile], base: Request, sizes: Sizes, setup: Setup) -> Iterator[Launch]:
+    """Yields the launches in rounds of one per profile, so that a disturbance during one round is not mistaken for a
+    property of one profile."""
     for number in range(1, setup.launches + 1):
         for name, one in wanted.items():
-            its_sizes = sizes.all_bytes(one.quick if setup.quick and one.quick else one.size_bytes)
-            share = len(its_sizes) / max(len(sizes.all_bytes(one.size_bytes)), 1) if its_sizes else 1.0
-            yield _launch(setup.folder / f"{name}-{number}", name, base, scenarios=tuple(one.scenario), sizes=its_sizes,
-                          only=tuple(one.only), seconds=one.seconds * share)  # fmt: skip
+            own_sizes = sizes.all_bytes(one.quick if setup.quick and one.quick else one.size_bytes)
+            share = len(own_sizes) / max(len(sizes.all_bytes(one.size_bytes)), 1) if own_sizes else 1.0
+            yield _launch(setup.folder / f"{name}-{number}", name, base, scenarios=tuple(one.scenario),
+                          sizes=own_sizes, only=tuple(one.only), seconds=one.seconds * share)  # fmt: skip
 
 
-def _launch(folder: Path, name: str, base: Request, *, seconds: float, **asked: Any) -> Launch:
-    request = replace(base, target_s=seconds, **asked)
+def _launch(folder: Path, name: str, base: Request, *, seconds: float, **options: Any) -> Launch:
+    request = replace(base, target_s=seconds, **options)
     words = [
         "probe",
         "--quick",
@@ -132,8 +135,8 @@ def _launch(folder: Path, name: str, base: Request, *, seconds: float, **asked: 
     return Launch(folder, replace(request, command=shlex.join(["nearfield", *words])), name, seconds)
 
 
-def _kept(launch: Launch) -> Profile | None:
-    """Returns the profile of the launch if the folder holds it whole, as it is to be measured now."""
+def _saved_profile(launch: Launch) -> Profile | None:
+    """Returns the launch's profile if the folder has it complete, for the current request."""
     try:
         found = profile.load(launch.folder)
     except ProfileError:
@@ -142,28 +145,28 @@ def _kept(launch: Launch) -> Profile | None:
 
 
 def _usable(launch: Launch) -> Profile | None:
-    """Returns the profile of the launch if the folder holds it whole and statements may be judged by it."""
-    found = _kept(launch)
+    """Returns the launch's profile if the folder has it complete and it can judge statements."""
+    found = _saved_profile(launch)
     return found if found and not disturbance(found) else None
 
 
 def _is_begun(launch: Launch) -> bool:
     """Returns whether an interrupted attempt at this launch can be resumed."""
-    with suppress(NearfieldError):  # there is none, or it is damaged
-        return Work(launch.folder.resolve()).read_request().command == launch.request.command
+    with suppress(NearfieldError):  # it does not exist, or is damaged
+        return CheckpointFolder(launch.folder.resolve()).read_request().command == launch.request.command
     return False
 
 
 @dataclass
 class _Runner:
-    """Makes profiles until Ctrl-C, and remembers why some could not be made."""
+    """Makes profiles until Ctrl-C, and records why some could not be made."""
 
     watcher: Watcher
     reasons: dict[str, str] = field(default_factory=dict)
     stopped_by: int | None = None
 
     def profile(self, launch: Launch) -> Profile | None:
-        """Returns the launch's profile, measured now if it is not there; None if it could not be measured whole."""
+        """Returns the launch's profile, measured now if it is missing; None if it could not be measured completely."""
         if kept := _usable(launch):
             return kept
         if self.stopped_by:
@@ -175,7 +178,7 @@ class _Runner:
         except NearfieldError as error:
             self.reasons[launch.name] = error.message
         self.watcher.launch_done(launch)
-        return _kept(launch)
+        return _saved_profile(launch)
 
     def _measure(self, launch: Launch) -> int | None:
         outcome = probe(launch.folder, launch.request, resume=_is_begun(launch), overwrite=True, keep_samples=False,

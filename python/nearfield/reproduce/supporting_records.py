@@ -1,4 +1,4 @@
-"""The records behind a statement: a table that unfolds, with links to their profiles and commands that show them."""
+"""The records behind a statement: a folding table, with links to their profiles and commands that show them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from nearfield.reproduce.writers import writer_x
 from nearfield.ui.html import folded, raw, table, tag, text
 
 
-def behind(judged: Judged, folder: Path) -> str:
-    """Returns every record that judged the statement; nothing if none did. The profiles lie in `folder`."""
+def supporting_records_html(judged: Judged, folder: Path) -> str:
+    """Returns every record that judged the statement; '' if there are none. The profiles are in `folder`."""
     if judged.shown is None:
         return ""
     records = judged.shown.records

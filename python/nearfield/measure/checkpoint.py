@@ -1,7 +1,8 @@
-"""The folder beside an unfinished profile, `<out>.launches`: the request, the engine's output and the time it took.
+"""The checkpoint folder of an unfinished profile, `<out>.launches`: the request, the engine's output and the time
+spent.
 
-It exists from the first launch until the profile is complete; `--resume` goes on from it. One probe at a time may hold
-it.
+It exists from the first launch until the profile is complete; `--resume` continues from it. Only one probe at a time
+may lock it.
 """
 
 from __future__ import annotations
@@ -24,29 +25,29 @@ from nearfield.measure.row import Row
 
 _REQUEST, _SPENT, _LOCK = "request.json", "spent.json", "lock"
 _REQUESTS = TypeAdapter(Request)
-_ELSEWHERE = "choose another folder with --out"
+_OTHER_FOLDER = "choose another folder with --out"
 _SECONDS = TypeAdapter(dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]])
 
 
 @dataclass
 class Outcome:
-    """How far a request came."""
+    """The progress of a request."""
 
-    complete: bool  # False: the user stopped it, or the time was over
+    complete: bool  # False: the user stopped it, or the time limit was reached
     saved: bool = False  # a profile was saved
-    stopped_by: int | None = None  # the signal
-    missed: int = 0  # cases for which there was no time
-    not_begun: int = 0  # launches for which there was none
-    rows: list[Row] = field(default_factory=list)  # that were simulated for it, earlier ones included
+    stopped_by: int | None = None  # a signal number
+    missed: int = 0  # cases skipped because of the time limit
+    not_begun: int = 0  # launches skipped because of the time limit
+    rows: list[Row] = field(default_factory=list)  # all simulated rows, including earlier ones
 
     @property
     def exit_code(self) -> int:
-        """By which shells tell that a signal ended a command; 0 if none did."""
+        """Returns the exit code of a command that a signal ended; 0 if none did."""
         return 128 + self.stopped_by if self.stopped_by and not self.complete else 0
 
 
-class Work:
-    """The folder of one profile that is being made."""
+class CheckpointFolder:
+    """The checkpoint folder of a profile."""
 
     def __init__(self, out: Path) -> None:
         self.folder = out.parent / f"{out.name}.launches"
@@ -69,24 +70,25 @@ class Work:
             ) from error
 
     def require_free(self, *, overwrite: bool) -> None:
-        """Raises an error if a new probe would destroy an interrupted one, or a folder that is no probe's."""
-        there = {entry.name for entry in self.folder.iterdir()} - {_LOCK} if self.folder.exists() else set()
-        if there and _REQUEST not in there:
-            raise ProfileError(f"{self.folder} is in the way: it is not of a probe", _ELSEWHERE)
-        if there and not overwrite:
+        """Raises an error if a new probe would overwrite an interrupted one, or if the folder does not belong to a
+        probe."""
+        entries = {entry.name for entry in self.folder.iterdir()} - {_LOCK} if self.folder.exists() else set()
+        if entries and _REQUEST not in entries:
+            raise ProfileError(f"{self.folder} is in the way: it is not of a probe", _OTHER_FOLDER)
+        if entries and not overwrite:
             raise ProfileError(
                 f"there is an interrupted probe at {self._out}",
                 "complete it with --resume, or give it up with --overwrite",
             )
 
     @contextmanager
-    def held(self, request: Request, *, fresh: bool) -> Iterator[None]:
-        """Holds the folder, with this request in it, against other probes; if `fresh`, it first empties it."""
-        from filelock import FileLock, Timeout  # takes a while, and few verbs hold a folder
+    def locked(self, request: Request, *, fresh: bool) -> Iterator[None]:
+        """Locks the folder against other probes and writes the request into it; with `fresh`, empties it first."""
+        from filelock import FileLock, Timeout  # slow to import, and few commands need it
 
-        with os_errors_as_profile_errors(self.folder, _ELSEWHERE):
+        with os_errors_as_profile_errors(self.folder, _OTHER_FOLDER):
             self._make_folder()
-            lock = FileLock(self.folder / _LOCK, timeout=0, mode=0o600, fallback_to_soft=False)  # follows no link
+            lock = FileLock(self.folder / _LOCK, timeout=0, mode=0o600, fallback_to_soft=False)  # does not follow links
             try:
                 lock.acquire()
             except Timeout as error:
@@ -94,7 +96,7 @@ class Work:
                     f"another probe is measuring into {self._out}", "wait for it, or use another --out"
                 ) from error
         try:
-            with os_errors_as_profile_errors(self.folder, _ELSEWHERE):
+            with os_errors_as_profile_errors(self.folder, _OTHER_FOLDER):
                 self._set_up(request, fresh)
             yield
         except FileNotFoundError as error:
@@ -108,8 +110,8 @@ class Work:
             lock.release()
 
     def _require_ours(self) -> None:
-        """Raises an error if others may write there: a link of theirs would redirect our output, and a request of
-        theirs could start their program."""
+        """Raises an error if other users may write there: their link would redirect our output, and their request could
+        start their program."""
         with suppress(FileNotFoundError):
             status = self.folder.lstat()
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
@@ -132,25 +134,25 @@ class Work:
         (self.folder / _REQUEST).write_bytes(_REQUESTS.dump_json(request))
 
     def read_spent(self) -> dict[str, float]:
-        """Returns the seconds of earlier sittings, of each launch by its name and of all as "total"."""
+        """Returns the seconds spent so far: of each launch by its name, and in all as "total"."""
         try:
             return _SECONDS.validate_json(read_file(self.folder / _SPENT), strict=True)
         except (OSError, ValueError):
             return {}
 
     def write_spent(self, seconds: dict[str, float]) -> None:
-        with suppress(OSError):  # nothing depends on it
+        with suppress(OSError):  # the file is optional
             (self.folder / _SPENT).write_bytes(_SECONDS.dump_json(seconds))
 
     def end(self, samples: Path | None) -> None:
-        """Ends a complete probe: removes the folder, or moves it to `samples` to keep the raw samples."""
+        """Removes the folder of a complete probe, or moves it to `samples` to keep the raw samples."""
         if samples is None:
             shutil.rmtree(self.folder, ignore_errors=True)
             return
-        with os_errors_as_profile_errors(samples, _ELSEWHERE):
+        with os_errors_as_profile_errors(samples, _OTHER_FOLDER):
             for name in (_LOCK, _SPENT, _REQUEST):
                 (self.folder / name).unlink(missing_ok=True)
-            samples.mkdir()  # whoever may read the profile may read the samples
+            samples.mkdir()  # the samples have the access rights of the profile
             for entry in self.folder.iterdir():
                 shutil.move(entry, samples)
             self.folder.rmdir()

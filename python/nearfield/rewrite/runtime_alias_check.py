@@ -1,4 +1,4 @@
-"""Writes the check, at run time, that what a region accesses through two pointers does not overlap."""
+"""Writes a run-time check that the region's accesses through two pointers do not overlap."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from nearfield.rewrite.code import NotWritten, text_of, words_of_names
 from nearfield.rewrite.model import Model
 from nearfield.rewrite.program import Base
 
-MOST_PARTS = 3  # of an array, each compared with each of the other's
+MAX_PARTS = 3  # per array; each part is compared with each part of the other array
 
 
-def check_of(model: Model, pairs: list[tuple[Base, Base]]) -> str:
-    """Returns a condition in C under which none of the pairs overlaps. Raises NotWritten if it cannot be told from the
-    bounds of loops and messages."""
+def alias_check_of(model: Model, pairs: list[tuple[Base, Base]]) -> str:
+    """Returns a C condition under which none of the pairs overlaps. Raises NotWritten if the bounds of loops and
+    messages do not determine it."""
     tests = [
-        _apart(mine, its) for one, other in pairs for mine in _ends(model, one) for its in _ends(model, other)
+        _disjoint(mine, theirs) for one, other in pairs for mine in _ends(model, one) for theirs in _ends(model, other)
     ]  # fmt: skip
     return " && ".join(dict.fromkeys(tests))
 
 
-def _apart(one: tuple[str, str], other: tuple[str, str]) -> str:
-    """Returns that one part of memory ends before the other begins."""
+def _disjoint(one: tuple[str, str], other: tuple[str, str]) -> str:
+    """Returns the condition that one part of memory ends before the other begins, or the reverse."""
     (first, after), (other_first, other_after) = one, other
     left = f"(const char *)({after}) <= (const char *)({other_first})"
     return f"({left} || (const char *)({other_after}) <= (const char *)({first}))"
 
 
 def _ends(model: Model, base: Base) -> list[tuple[str, str]]:
-    """Returns where the rows begin and end that the region may access, as pointers in C, for each part of them."""
+    """Returns the begin and end, as pointers in C, of the rows that the region may access, for each part of them."""
     shape = model.shapes.get(base.key)
     if base.kind != "pointer" or shape is None:
         raise NotWritten("only what lies behind one pointer is checked")
@@ -39,7 +39,7 @@ def _ends(model: Model, base: Base) -> list[tuple[str, str]]:
             raise NotWritten("a stride is a variable of another function")
         stride += f" * {symbol.text}"
     parts = _elements(model, base).get_basic_sets()
-    if len(parts) > MOST_PARTS:
+    if len(parts) > MAX_PARTS:
         raise NotWritten("the array has too many parts")
     rows = [_rows(model, part) for part in parts]
     return [
@@ -52,7 +52,7 @@ def _times(count: str, stride: str) -> str:
 
 
 def _rows(model: Model, part: isl.BasicSet) -> tuple[str, str]:
-    """Returns the first row of a part of an array, and the one behind the last, whether or not there are any."""
+    """Returns the first row of a part of an array, and one past the last, whether or not the part is empty."""
     words = words_of_names(model.names)
     rows = isl.Set.from_basic_set(part)
     rows = rows.project_out(isl.dim_type.set, 1, rows.dim(isl.dim_type.set) - 1)

@@ -1,12 +1,11 @@
-"""How much a program computes beside its accesses: the floating-point instructions in its machine code.
+"""Counts the floating-point operations of a program, from its machine code.
 
-Loads and stores are recorded, arithmetic is not. But each access comes from one place in the machine code, and the
-instructions around that place run as often as the access. So the instructions of each basic block are counted once, and
-given to a place in it.
+Recorders see loads and stores, but not arithmetic. Each access comes from one location in the machine code, and the
+instructions of its basic block run as often as the access. So the instructions of each basic block are counted once,
+and attributed to a location in it.
 
-Accesses that hooks record come from where the hooks are called, which the machine code shows as well. So the answer is
-known before the program has run, and is the same however much of it ran. Of a program under Valgrind the places must be
-given."""
+Hooks record accesses at locations that the machine code shows as well. So the result is known before the program runs,
+and does not depend on how much of it runs. For a program under Valgrind the locations must be given."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _INSTRUCTION = re.compile(r"\s+([0-9a-f]+):\s+(\S+)\s*(.*)")
-# Of x86 (SSE, AVX; x87's names are also those of ARM's) and ARM.
+# For x86 (SSE, AVX; x87's names are also ARM's) and ARM.
 _X86 = re.compile(r"v?(add|sub|mul|div|sqrt|min|max|hadd|hsub|addsub|fn?m(?:add|sub|addsub|subadd)\d+)([sp])([sdh])$")
 _ARM = re.compile(r"f(n?madd|n?msub|n?mul|mla|mls|add|sub|div|sqrt|min(?:nm)?|max(?:nm)?|addp|abd|prem|scale|yl2x)p?$")
 _LANES = re.compile(r"v\d+\.(\d+)[hsd]")
@@ -32,30 +31,30 @@ _ELEMENT_BYTES = {"h": 2, "s": 4, "d": 8}
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line of a disassembly."""
+    """One instruction of a disassembly."""
 
     address: int
-    products: float = 0  # of floating-point numbers
+    products: float = 0  # floating-point multiplications
     sums: float = 0
     others: float = 0  # divisions, fused multiply-adds and so on
     jumps: bool = False  # ends a basic block
-    target: int | None = None  # where a jump goes
-    hook: bool = False  # records an access, whose place is the next instruction
+    target: int | None = None  # target of a jump
+    hook: bool = False  # records an access; its location is the next instruction
 
 
 def flops_of_hooks(path: str) -> dict[int, float]:
-    """Returns how many floating-point operations each access comes with that hooks in an object record, by the offset
-    of its place; places without any are left out. Empty if the object cannot be disassembled.
+    """Returns the number of floating-point operations for each access that hooks in an object record, by the offset of
+    its location; locations without any are omitted. Empty if the object cannot be disassembled.
 
-    A product and a sum that go with the same place in one basic block are one operation, as a fused multiply-add is.
-    Operations on several numbers at once count as one for each number."""
+    A multiplication and an addition at the same location of a basic block are one operation, like a fused multiply-add.
+    A SIMD operation counts once per element."""
     code = list(_disassembled(path))
     after = [second.address for first, second in itertools.pairwise(code) if first.hook]
     return dict(shares(code, after))
 
 
 def flops_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
-    """Returns the same for places that are given, each a path and an offset, without hooks."""
+    """Returns the same for given locations, each a path and an offset, without hooks."""
     by_object: dict[str, list[int]] = defaultdict(list)
     for path, offset in set(places):
         by_object[path].append(offset)
@@ -67,10 +66,10 @@ def flops_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
 
 
 def shares(code: list[Instruction], offsets: list[int]) -> Mapping[int, float]:
-    """Returns how much of the code's arithmetic goes with each offset, a return address; all are sorted.
+    """Returns the arithmetic that belongs to each offset, a return address; both inputs are sorted.
 
-    What a basic block computes goes with the last place in it before, or with its first place. A block without a place
-    counts nothing: whether it ran is not known."""
+    The arithmetic of a basic block belongs to the last location before it in the block, or to the block's first
+    location. A block without a location is not counted, since it is unknown whether it ran."""
     leaders = {instruction.target for instruction in code if instruction.target is not None}
     found: dict[int, float] = {}
     block: list[Instruction] = []
@@ -84,9 +83,9 @@ def shares(code: list[Instruction], offsets: list[int]) -> Mapping[int, float]:
         for instruction in block:
             before = bisect_right(inside, instruction.address)
             pieces[inside[max(0, before - 1)]].append(instruction)
-        for at, its in pieces.items():
-            fused = max(sum(one.products for one in its), sum(one.sums for one in its))
-            if flops := fused + sum(one.others for one in its):
+        for at, parts in pieces.items():
+            fused = max(sum(one.products for one in parts), sum(one.sums for one in parts))
+            if flops := fused + sum(one.others for one in parts):
                 found[at] = found.get(at, 0) + flops
 
     for instruction in code:
@@ -100,7 +99,8 @@ def shares(code: list[Instruction], offsets: list[int]) -> Mapping[int, float]:
 
 
 def _disassembled(path: str, offsets: Sequence[int] = ()) -> Iterator[Instruction]:
-    """Yields the instructions of an object, or of the functions that the offsets are in and of those between."""
+    """Yields the instructions of an object; with offsets, only of the functions that contain them and of those in
+    between."""
     between = []
     if offsets:
         margin = 4096  # before the first access of a function
@@ -117,7 +117,7 @@ def _disassembled(path: str, offsets: Sequence[int] = ()) -> Iterator[Instructio
 
 
 def instruction(address: int, name: str, operands: str) -> Instruction:
-    """Returns what an instruction, as objdump writes it, does."""
+    """Returns the meaning of an instruction in objdump's syntax."""
     if _HOOK.search(operands) and not _JUMP.match(name):
         return Instruction(address, hook=True)
     if _JUMP.match(name):

@@ -1,5 +1,4 @@
-"""Resolves sizes and distances that a claim names by what they are (eager, llc/2, between nodes) into those of this
-machine and this MPI."""
+"""Resolves symbolic sizes and distances of a claim (eager, llc/2, between nodes) for this machine and MPI."""
 
 from __future__ import annotations
 
@@ -9,26 +8,26 @@ from dataclasses import dataclass
 
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, is_network, one_per_distance
-from nearfield.report.measures import switch_bytes
+from nearfield.report.derived_metrics import switch_bytes
 from nearfield.reproduce.schema import Size
 
-FACTS = "protocol"  # the scenario of the first launch, which finds the switches
+FACTS = "protocol"  # the scenario of the first launch, which finds the protocol switches
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What this machine has, by a profile that was measured before all others."""
+    """The symbolic sizes of this machine, from a profile that is measured first."""
 
     profile: Profile
 
     def place(self, distance: str) -> Place | None:
-        """Returns the pair of cores for a paper's distance: across nodes, or the nearest pair inside a node; None if
+        """Returns the pair of cores for a paper's distance: between nodes, or the nearest pair inside a node; None if
         this machine has none."""
         between = is_network(distance)
         return next((p for p in self._places() if is_network(p.distance) == between), None)
 
     def bytes(self, size: Size, place: Place | None) -> int | None:
-        """Returns the size in bytes; None if it is not known here."""
+        """Returns the size in bytes; None if it is unknown on this machine."""
         if isinstance(size, int | float):
             return int(size)
         found = re.fullmatch(r"(?:(\d+)\*)?(\w+?)(?:/(\d+))?", size)
@@ -37,7 +36,7 @@ class Sizes:
         return None if one is None else one * int(found[1] or 1) // int(found[3] or 1)
 
     def all_bytes(self, sizes: Iterable[Size]) -> tuple[int, ...]:
-        """Returns the sizes that are known, at any place, ascending."""
+        """Returns the known sizes, at any place, ascending."""
         places: list[Place | None] = [*self._places()] or [None]
         found = {self.bytes(size, place) for size in sizes for place in places}
         return tuple(sorted(size for size in found if size))

@@ -1,5 +1,5 @@
-"""What stands behind a verdict, for people to look at: the judged curve with what it was compared with, and every
-record that went into it."""
+"""Collects the evidence of a verdict for display: the judged curve with its comparison, and every record that
+contributed to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearfield.reproduce.writers import IN_BYTES
 
 
 def kind_of(curve: Curve, records: Records) -> str:
-    """Returns what a curve's numbers are, as a name in WRITERS."""
+    """Returns the kind of a curve's numbers, as a name in WRITERS."""
     if curve.how == "gain":
         return "gain"
     if curve.how == "ratio":
@@ -31,8 +31,8 @@ def _unit_of(rows: list[Row], metric: str) -> str:
     return next((str(row["unit"]) for row in rows if row["metric"] == metric), "count")
 
 
-def shown(statement: Statement, curve: Points, than: Points | None, records: Records) -> Shown:
-    """Returns the judged points that are finite, and the records that made them."""
+def collect_evidence(statement: Statement, curve: Points, than: Points | None, records: Records) -> Shown:
+    """Returns the finite judged points, and the records behind them."""
     assert statement.curve
     own, other = _names(statement)
     lines = [Line(name=own, points=_finite(curve))]
@@ -51,7 +51,7 @@ def _finite(points: Points) -> list[tuple[float, float]]:
 
 
 def _names(statement: Statement) -> tuple[str, str]:
-    """Returns names of the two curves, made of what differs."""
+    """Returns names of the two curves, from their differences."""
     if statement.than is None or statement.curve is None:
         return "ours", ""
     one, other = statement.curve, other_curve(statement)
@@ -79,7 +79,7 @@ def _word(key: str, value: Any) -> str:
 
 
 def _series(curve: Curve, statement: Statement, records: Records) -> Iterator[Series]:
-    """Yields the records of a curve, those of its base included, each set of fixed columns once."""
+    """Yields the records of a curve and of its base, each set of fixed columns once."""
     seen = []
     for where in single(curve.where):
         for profile, columns in ((curve.profile, where), (curve.base or curve.profile, where | (curve.versus or {}))):
@@ -98,14 +98,15 @@ def _one_series(
     for row in rows:
         if row["metric"] == metric and all(row.get(name) == value for name, value in columns.items()):
             x = x_of(curve, row)
-            if x is not None and row["value"] is not None and _asked(statement, x, fixed=curve.by in columns):
+            if x is not None and row["value"] is not None and _is_relevant(statement, x, fixed=curve.by in columns):
                 points.append((x, float(row["value"])))
     return Series(profile=profile, metric=metric, unit=_unit_of(rows, metric), where=columns, by=curve.by,
                   points=sorted(points))  # fmt: skip
 
 
-def _asked(statement: Statement, x: float, *, fixed: bool) -> bool:
-    """Returns whether the statement is about the parameter; a base that is the same everywhere is."""
+def _is_relevant(statement: Statement, x: float, *, fixed: bool) -> bool:
+    """Returns whether the statement covers the parameter; with `fixed`, the base has the same parameter everywhere and
+    counts."""
     if fixed:
         return True
     if statement.over and not statement.over[0] <= x <= statement.over[1]:

@@ -1,4 +1,4 @@
-"""Whether a launch may judge anything: it must be complete, and the machine quiet enough meanwhile."""
+"""Decides whether a launch can judge statements: it must be complete, and measured on a quiet machine."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
 
 
 def disturbance(launch: Profile) -> str:
-    """Returns why no statement may be judged by a launch; '' if it may. It may not if a part of it was stopped or
-    failed, if something else used its cores during more than BUSY_SHARE of the repetitions, or if more than half of its
-    times are unstable."""
+    """Returns why a launch cannot judge statements; '' if it can. It cannot if a part of it was stopped or failed, if
+    other work used its cores during more than BUSY_SHARE of the repetitions, or if more than half of its times are
+    unstable."""
     states = [one for one in launch.run.launch if one.state != "complete"]
     if not launch.run.complete or states:
         reason = next((one.reason for one in states if one.reason), None)

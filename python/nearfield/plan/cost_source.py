@@ -1,4 +1,4 @@
-"""Collects the known costs of messages from a described machine or a profile, or else the defaults."""
+"""Cost models of messages, from a described machine or a profile, or the defaults."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from nearfield.profile.store import DEFAULT_NAME
 
 
 @dataclass(frozen=True)
-class Known:
-    """Costs, a phrase that names their origin, and sentences on costs that are missing."""
+class CostModel:
+    """Costs, a phrase that names their origin, and sentences on missing costs."""
 
     costs: Costs
     origin: str
-    ranks_per_node: int | None = None  # None: not known
+    ranks_per_node: int | None = None  # None: unknown
     notes: list[str] = field(default_factory=list)
 
 
-def default() -> Known:
-    """Returns the costs that are assumed where nothing is known."""
+def default_model() -> CostModel:
+    """Returns the default costs."""
     if Path(DEFAULT_NAME).is_dir():
         remedy = f"There is a profile here: --profile {DEFAULT_NAME}."
     else:
         remedy = f"Measure this machine with: {own_command.line('probe')}; --profile uses what it finds."
     note = "No profile is named: times are of a two-core EPYC VM, and of a guess at a 100 Gb/s network."
-    return Known(default_costs(), "nearfield's defaults", notes=[f"{note} {remedy}"])
+    return CostModel(default_costs(), "nearfield's defaults", notes=[f"{note} {remedy}"])
 
 
-def described(machine: DescribedMachine, mode: str | None = None) -> Known:
+def described_model(machine: DescribedMachine, mode: str | None = None) -> CostModel:
     """Returns the costs of a machine's [communication]. Raises UsageError if it has none, or not that mode."""
     chosen = mode_of(machine, mode)
     notes = [f"Latency counts as 0: {chosen.latency_reason}."] if chosen.latency_us is None else []
@@ -45,12 +45,12 @@ def described(machine: DescribedMachine, mode: str | None = None) -> Known:
         if kinds := sorted({number.kind for number in one} - {"stated"}):
             notes.append(f"Its {what}: {', '.join(kinds)}; the file says how.")
     origin = f"the described machine {machine.name}, {chosen.name}: {chosen.summary}"
-    return Known(costs_on(machine, mode), origin, int(communication_of(machine).ranks_per_node.value), notes)
+    return CostModel(costs_on(machine, mode), origin, int(communication_of(machine).ranks_per_node.value), notes)
 
 
-def simulated(machine: DescribedMachine, records: pl.DataFrame) -> Known:
-    """Returns costs from simulated ping-pongs and strides, for a machine whose file states no costs of messages. All
-    ranks send messages, since no scenario simulates reading in place."""
+def simulated_model(machine: DescribedMachine, records: pl.DataFrame) -> CostModel:
+    """Returns costs from simulated ping-pongs and strides, for a machine whose file states no message costs. All ranks
+    send messages, since no scenario simulates reading in place."""
     costs, lacks = costs_of(records, machine.cache[-1].line_bytes.value)
     costs.in_place = None
     inside = any(not d.startswith("network") for d in records["distance"].drop_nulls())
@@ -63,28 +63,30 @@ def simulated(machine: DescribedMachine, records: pl.DataFrame) -> Known:
     ]
     notes += [note for note in lacks if "in place" not in note and "flag" not in note and "copying" not in note]
     ranks_per_node = machine.cores.value if machine.cores and machine.network else None
-    return Known(costs, f"the described machine {machine.name}, simulated", ranks_per_node, notes)
+    return CostModel(costs, f"the described machine {machine.name}, simulated", ranks_per_node, notes)
 
 
-def measured(profile: Profile) -> Known:
-    """Returns the costs of a profile. Costs without stable records are defaults, and the notes list these; if all are,
+def measured_model(profile: Profile) -> CostModel:
+    """Returns the costs of a profile. Costs without stable records are defaults, and the notes list them; if all are,
     the origin says so."""
     costs, notes = costs_of(profile.records, profile.machine.line_bytes)
     if costs_text(costs, "") == costs_text(default_costs(), ""):
         why = f"the profile {profile.path} has no stable record of what messages cost"
-        return Known(costs, f"nearfield's defaults, since {why}", notes=notes)
-    return Known(costs, f"the profile {profile.path} ({profile.run.mpi.name} on {profile.machine.name})", notes=notes)
+        return CostModel(costs, f"nearfield's defaults, since {why}", notes=notes)
+    return CostModel(
+        costs, f"the profile {profile.path} ({profile.run.mpi.name} on {profile.machine.name})", notes=notes
+    )
 
 
-def text_of(known: Known) -> str:
-    """Returns the text of the file from which the halo library reads costs; NEARFIELD_HALO_COSTS names that file."""
+def costs_file_text(known: CostModel) -> str:
+    """Returns the text of the costs file of the halo library, which NEARFIELD_HALO_COSTS names."""
     return costs_text(known.costs, known.origin)
 
 
-def written(text: str, name: str) -> Known:
-    """Returns the costs of such a file. Raises UsageError that names the file and the wrong line."""
+def parse_model(text: str, name: str) -> CostModel:
+    """Returns the costs of such a file. Raises UsageError with the file and the wrong line."""
     try:
-        return Known(*parse_costs(text, name))
+        return CostModel(*parse_costs(text, name))
     except ValueError as error:
         raise UsageError(str(error)) from error
 
@@ -103,7 +105,7 @@ def communication_of(machine: DescribedMachine) -> Communication:
 
 
 def mode_of(machine: DescribedMachine, name: str | None = None) -> Mode:
-    """Returns the mode of this name, or the first one. Raises UsageError that names the most similar mode."""
+    """Returns the mode of this name, or the first one. Raises UsageError with the most similar mode."""
     communication = communication_of(machine)
     modes = {mode.name: mode for mode in communication.mode}
     if name is None:
@@ -121,12 +123,12 @@ def costs_on(machine: DescribedMachine, mode: str | None = None) -> Costs:
 
 
 def link_of(mode: Mode) -> Link:
-    """Returns the costs of messages that are sent in this way."""
+    """Returns the message costs of a mode."""
     link = Link()
     link.latency_ns = mode.latency_us.value * 1e3 if mode.latency_us else 0.0
     link.ns_per_byte = _ns_per_byte(mode.contiguous_mb_per_s.value)
-    apart = {rate.doubles * DOUBLE_BYTES: _ns_per_byte(rate.mb_per_s) for rate in mode.stride}
-    link.strided = {DOUBLE_BYTES: link.ns_per_byte, **apart}
+    strided = {rate.doubles * DOUBLE_BYTES: _ns_per_byte(rate.mb_per_s) for rate in mode.stride}
+    link.strided = {DOUBLE_BYTES: link.ns_per_byte, **strided}
     link.banked = {rate.doubles * DOUBLE_BYTES: _ns_per_byte(rate.mb_per_s) for rate in mode.bank}
     if mode.load:
         link.load_factor, link.load_from_bytes = mode.load.factor, mode.load.beyond_bytes + 1

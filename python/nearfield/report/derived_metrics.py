@@ -1,5 +1,5 @@
-"""Derives curves from records for findings, rules and plots, in pure functions: the floor of a message, the share of it
-that MPI reaches, the gain by buffer state, how much of a buffer is still cached after a call."""
+"""Derives curves from records for findings, guidelines and plots, in pure functions: the floor of a message, the share
+of it that MPI reaches, the gain by buffer state, the share of a buffer that is cached after a call."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from nearfield.profile.schema import Switch
 
 STATES = ("invalid", "exclusive", "modified", "reused")
 CACHED, GONE = 0.75, 0.5  # shares between 'as from memory' (0) and 'as if preloaded' (1)
-BASE_POLICY = "memory"  # the policy of a simulated NIC that puts incoming bytes only there
-SURELY_LESS = 0.9  # of the floor: what is above may be noise
-TELLS_APART = 1.3  # cached and uncached reading must differ by this factor to be told apart
+BASE_POLICY = "memory"  # the policy of a simulated NIC that delivers incoming bytes to memory only
+SURELY_LESS = 0.9  # share of the floor; above may be noise
+TELLS_APART = 1.3  # minimum ratio of uncached to cached reading at which they can be distinguished
 
 
 def half_round_trip(records: pl.DataFrame, place: Place, state: str = "reused", deciding: bool = True) -> Curve:
@@ -29,7 +29,7 @@ def half_round_trip(records: pl.DataFrame, place: Place, state: str = "reused", 
 
 
 def flag(records: pl.DataFrame, place: Place, deciding: bool = True) -> Point | None:
-    """Returns how long one core's store takes until the other sees it; None if it was not measured."""
+    """Returns the core-to-core latency: the time until another core sees a store; None if it was not measured."""
     found = curve(records, "floor", "time", place=place, x="kind", kind="flag", deciding=deciding)
     return found.get("flag")
 
@@ -45,7 +45,8 @@ def copies(records: pl.DataFrame, place: Place, *kinds: str, deciding: bool = Tr
 
 
 def message_floor(records: pl.DataFrame, place: Place, deciding: bool = True) -> Curve:
-    """Returns size -> the least time of a message between these cores: a flag and one copy of what the other wrote."""
+    """Returns size -> the lower bound of a message's time between these cores: the core-to-core latency and one copy of
+    data that the other core wrote."""
     signal = flag(records, place, deciding)
     if signal is None:
         return {}
@@ -56,9 +57,10 @@ def message_floor(records: pl.DataFrame, place: Place, deciding: bool = True) ->
 
 
 def floor_failure(records: pl.DataFrame, place: Place) -> str:
-    """Returns a sentence that says why the floor of these cores is none; '' if it may be one. No message is faster than
-    a flag alone, and no message from buffers that were just written is faster than a flag and one copy. Where one seems
-    to be, a virtual machine had moved the cores between the two measurements, or something else used them."""
+    """Returns a sentence that says why the floor of these cores is invalid; '' if it may be valid. No message is faster
+    than the core-to-core latency, and no message from buffers that were just written is faster than that and one copy.
+    Where one seems to be, a virtual machine had migrated the cores between the two measurements, or other work used
+    them."""
     signal = flag(records, place, deciding=False)
     floor = message_floor(records, place, deciding=False)
     for state in STATES if signal else ():
@@ -88,8 +90,8 @@ def state_gains(records: pl.DataFrame, place: Place, metric: str, side: str | No
 
 
 def cached_after(records: pl.DataFrame, place: Place, side: str) -> dict[int, float]:
-    """Returns size -> how fast the buffer is read right after the call, from 0 (as from memory) to 1 (as from the
-    cache), if it was not cached before. Sizes at which the two do not differ are left out. Records of preloaded buffers
+    """Returns size -> the speed of reading the buffer right after the call, from 0 (as from memory) to 1 (as from the
+    cache), if it was not cached before. Sizes at which the two do not differ are omitted. Records of preloaded buffers
     whose state was refuted count, too."""
     after, memory = (
         curve(records, "pollution", "traverse", place=place, side=side, state=state)
@@ -105,13 +107,14 @@ def cached_after(records: pl.DataFrame, place: Place, side: str) -> dict[int, fl
 
 
 def pushed_out(records: pl.DataFrame, place: Place, side: str) -> dict[int, Estimate]:
-    """Returns size -> the time to read a buffer that was cached before the call, over the time without a call."""
+    """Returns size -> the ratio of the time to read a buffer that was cached before the call, with and without the
+    call."""
     return ratios(_preloaded(records, place, side, "preloaded"), _preloaded(records, place, side, "base-preloaded"))
 
 
 @dataclass(frozen=True)
 class Reach:
-    """The largest size of a buffer that is still cached after the call, and the smallest one that is not."""
+    """The largest buffer size that is still cached after the call, and the smallest one that is not."""
 
     cached_to: int | None
     gone_from: int | None
@@ -133,12 +136,12 @@ def mean_times(
 
 
 def saved(times: dict[str, Curve]) -> dict[str, Curve]:
-    """Returns policy -> x -> the share of time that it saves against the base policy, from `mean_times`."""
+    """Returns policy -> x -> the share of time saved against the base policy, from `mean_times`."""
     return saved_against(BASE_POLICY, times)
 
 
 def saved_against(first: str, times: dict[str, Curve]) -> dict[str, Curve]:
-    """Returns name -> x -> the share of the first one's time that it saves, for all names but the first."""
+    """Returns name -> x -> the share of the first one's time that is saved, for all names but the first."""
     base = times.get(first, {})
     return {
         name: {x: _saved(points[x], base[x]) for x in shared(points, base)}
@@ -148,7 +151,7 @@ def saved_against(first: str, times: dict[str, Curve]) -> dict[str, Curve]:
 
 
 def savings(profile: Profile, scenario: str, axis: str) -> Iterator[tuple[dict[str, Any], dict[str, Curve]]]:
-    """Yields for every case of a scenario of two ranks, other than its size, what the values of `axis` save against the
+    """Yields, for every case of a two-rank scenario regardless of size, the savings of the values of `axis` against the
     first one: value -> size -> share of the time. A case is metric, side, place and the other parameters."""
     of = (pl.col("scenario") == scenario) & (pl.col("unit") == "ns")
     rows = profile.records.filter(of & pl.col(axis).is_not_null())

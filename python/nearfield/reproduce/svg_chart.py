@@ -1,5 +1,5 @@
-"""Draws a judged curve beside the paper's number as a small picture (SVG) in the colours of the page, light or dark. A
-page has some hundred of them, and so they need no script."""
+"""Draws a judged curve with the paper's number as a small picture (SVG) in the page's colours, light or dark. A page
+has hundreds of them, so they use no script."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from nearfield.reproduce.writers import WRITERS, writer_x
 from nearfield.ui.html import tag, text
 
 WIDTH, HEIGHT = 300, 112
-LEFT, RIGHT, TOP, BOTTOM = 6, 6, 16, 18  # room for texts around the curves
+LEFT, RIGHT, TOP, BOTTOM = 6, 6, 16, 18  # margins for texts around the curves
 LOOKS = ("ours", "than")  # classes of style.css
-WIDE_X, WIDE_Y = 4.0, 20.0  # times as much: axes that reach so far are logarithmic
-BASES = {"gain": 0.0, "factor": 1.0}  # no difference: what is the same lies within SAME around it, and looks so
+WIDE_X, WIDE_Y = 4.0, 20.0  # ratios of values from which an axis is logarithmic
+BASES = {"gain": 0.0, "factor": 1.0}  # values that mean no difference; equal values lie within SAME around them
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Maps numbers onto pixels, logarithmically if they reach far."""
+    """Maps numbers to pixels, logarithmically over a wide range."""
 
     low: float
     high: float
@@ -36,14 +36,14 @@ class Axis:
 
 
 def axis(values: Sequence[float], begin: float, end: float, wide: float, also: Sequence[float] = ()) -> Axis:
-    """Returns an axis for the values, and for those of `also` unless it is logarithmic and they are not above 0."""
+    """Returns an axis for the values, and for those of `also`, except values up to 0 on a logarithmic axis."""
     is_log = min(values) > 0 and max(values) / min(values) >= wide
     known = [*values, *(v for v in also if v > 0 or not is_log)]
     return Axis(min(known), max(known), begin, end, is_log)
 
 
-def sketch(judged: Judged) -> str:
-    """Returns the picture with a line that says what is drawn; nothing if there is no curve."""
+def draw_chart(judged: Judged) -> str:
+    """Returns the picture with a caption; '' if there is no curve."""
     if judged.shown is None or not judged.shown.lines[0].points:
         return ""
     parts = _Parts(judged, judged.shown)
@@ -52,7 +52,7 @@ def sketch(judged: Judged) -> str:
 
 
 def _legend(judged: Judged) -> str:
-    """Returns what the lines are."""
+    """Returns the legend of the lines."""
     assert judged.shown
     keys = [tag("span", text(line.name), class_=look) for look, line in zip(LOOKS, judged.shown.lines, strict=False)]
     if judged.number:
@@ -61,7 +61,7 @@ def _legend(judged: Judged) -> str:
 
 
 class _Parts:
-    """The pieces of one picture."""
+    """The parts of one picture."""
 
     def __init__(self, judged: Judged, shown: Shown) -> None:
         self.judged, self.shown = judged, shown
@@ -70,14 +70,14 @@ class _Parts:
         xs = [x for line in shown.lines for x, _ in line.points]
         ys = [y for line in shown.lines for _, y in line.points]
         self.low, self.high = min(ys), max(ys)
-        # Values that are compared in an order of their own, not by size, stand side by side.
+        # Categorical values are placed side by side, in their own order.
         first = [x for x, _ in shown.lines[0].points]
         self.places = dict.fromkeys(first) if first != sorted(first) else None
         columns = [float(i) for i in range(len(first))]
         self.x = axis(columns if self.places else xs, LEFT + 4, WIDTH - RIGHT - 4, WIDE_X)
         base = BASES.get(shown.kind)
         also = [*(judged.number or ()), *(() if base is None else (base - SAME, base + SAME))]
-        # Gains are compared in points, and so one point is as high everywhere.
+        # Gains are compared in points, so their axis is linear.
         wide = math.inf if shown.kind == "gain" else WIDE_Y
         self.y = axis(ys, HEIGHT - BOTTOM - 4, TOP + 4, wide, also)
 
@@ -92,14 +92,14 @@ class _Parts:
         return self.x(float(list(self.places).index(x))) if self.places else self.x(x)
 
     def _base(self) -> str:
-        """Returns a rule where two things are alike."""
+        """Returns a rule at the value that means no difference."""
         base = BASES.get(self.shown.kind)
         if base is None or (self.y.is_log and base <= 0):
             return ""
         return self._rule(base, "base")
 
     def _paper(self) -> str:
-        """Returns the paper's number as a line, and around it what counts as agreeing, where the paper has it."""
+        """Returns the paper's number as a line, with its tolerance, at the paper's position."""
         if not self.judged.number or (self.y.is_log and min(self.judged.number) <= 0):
             return ""
         low, high = self.judged.number

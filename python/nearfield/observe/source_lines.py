@@ -1,4 +1,4 @@
-"""Places in programs: their lines of source by the debugging information, or else what is known without."""
+"""Finds the source lines of code locations by the debugging information, or by symbols without it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ UNKNOWN = "?"
 
 @dataclass(frozen=True)
 class Line:
-    """A line of source. Without debugging information (-g) the number is 0, and `object` and `offset` say where it is:
-    the file of the program or the library, and the return address in it, 0 for any."""
+    """A line of source. Without debugging information (-g) the number is 0, and `object` and `offset` locate it: the
+    file of the program or library, and the return address in it, 0 for any."""
 
     file: str
     number: int
@@ -42,48 +42,53 @@ class Line:
         return bool(self.number) or self.function != UNKNOWN
 
     def of_function(self) -> Line:
-        """Returns what all places without a line have in common that are in one function, or in a file's functions
-        without names; a line of source stays as it is."""
+        """Returns the common key of all locations in a function if the line is unknown; a known source line is
+        unchanged."""
         return self if self.number else replace(self, offset=0)
 
 
 NOWHERE = Line(UNKNOWN, 0, UNKNOWN)
-Place = tuple[str, int]
+CodeLocation = tuple[str, int]
 
 
-def line_of(lines: Mapping[Place, Line], place: Place) -> Line:
-    """Returns the line of a place; its object and its offset are known in any case."""
+def line_of(lines: Mapping[CodeLocation, Line], place: CodeLocation) -> Line:
+    """Returns the line of a code location; object and offset are always known."""
     return lines.get(place) or Line(UNKNOWN, 0, UNKNOWN, *place)
 
 
-def line_of_call(lines: Mapping[Place, Line], called: str, frames: Iterable[Place]) -> Line:
-    """Returns the line that calls an MPI function. If that is in a wrapper, a function with the called one's name in
-    its own (hypre_MPI_Wait), it is the line that calls the wrapper. `frames`: the place of the call, and those where
-    the functions around it were called."""
+def line_of_call(lines: Mapping[CodeLocation, Line], called: str, frames: Iterable[CodeLocation]) -> Line:
+    """Returns the line that calls an MPI function. If that is in a wrapper, a function whose name contains the called
+    one's (hypre_MPI_Wait), it is the line that calls the wrapper. `frames`: the location of the call, and those of the
+    calls around it."""
     found = [line_of(lines, place) for place in frames]
     return next((line for line in found if called.lower() not in line.function.lower()), found[0])
 
 
 def lines_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Line]:
-    """Returns the line of each place, a path and an offset. Offsets are return addresses: the call is before them."""
+    """Returns the line of each location, a path and an offset. Offsets are return addresses: the call is before
+    them."""
     by_object: dict[str, list[int]] = defaultdict(list)
     for path, offset in set(places):
         by_object[path].append(offset)
-    return {(path, offset): line for path, all_of in by_object.items() for offset, line in _ask(path, all_of).items()}
+    return {
+        (path, offset): line
+        for path, all_of in by_object.items()
+        for offset, line in _run_addr2line(path, all_of).items()
+    }
 
 
 def in_utf8(text: str) -> str:
-    """Returns the text with bytes of names that are no UTF-8 written as \\xff."""
+    """Returns the text with bytes that are not UTF-8 as \\xff."""
     return os.fsencode(text).decode(errors="backslashreplace")
 
 
-def _ask(path: str, offsets: list[int]) -> Mapping[int, Line]:
-    """Asks addr2line for lines. Where it knows none, its function is the nearest symbol before, which is not to be
-    trusted."""
+def _run_addr2line(path: str, offsets: list[int]) -> Mapping[int, Line]:
+    """Returns lines from addr2line. Where it has none, its function is the nearest preceding symbol, which is not
+    reliable."""
     words = ["addr2line", "--functions", "--demangle", "--exe", path]
-    asked = "\n".join(hex(offset - 1) for offset in offsets)
+    addresses = "\n".join(hex(offset - 1) for offset in offsets)
     try:
-        done = subprocess.run(words, input=asked, capture_output=True, text=True, errors="replace", check=True)
+        done = subprocess.run(words, input=addresses, capture_output=True, text=True, errors="replace", check=True)
     except (OSError, subprocess.CalledProcessError):
         return {offset: Line(UNKNOWN, 0, UNKNOWN, path, offset) for offset in offsets}
     said = done.stdout.splitlines()

@@ -1,4 +1,5 @@
-"""Asks this machine's C compiler which of S1's loops it vectorises: the compiler's own report (section IV-A)."""
+"""Determines which of S1's loops this machine's C compiler vectorises, from the compiler's own report (section
+IV-A)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from pathlib import Path
 from nearfield.reproduce.outcome import Answer
 from nearfield.reproduce.papers import paper_files
 
-# The words of a report that a loop was vectorised, and the options that ask for it.
+# Patterns of a report that a loop was vectorised, and the options that enable it.
 REPORTS = {
     "gcc": (("-fopt-info-vec-optimized",), r":(\d+):\d+: optimized: loop vectorized"),
     "clang": (("-Rpass=loop-vectorize",), r":(\d+):\d+: remark: vectorized loop"),
@@ -21,7 +22,7 @@ REPORTS = {
 
 
 def by_compiler(question: str) -> Answer:
-    """Returns what the compiler's report says; "cannot tell" without a compiler that gives one."""
+    """Returns the answer of the compiler's report; "cannot tell" without a compiler that has one."""
     words = shlex.split(os.environ.get("CC", "")) or [name for name in ("cc", "gcc", "clang") if shutil.which(name)][:1]
     if not words or not shutil.which(words[0]):
         return Answer(answer="cannot tell", ours="there is no C compiler here; $CC may name one")
@@ -29,9 +30,9 @@ def by_compiler(question: str) -> Answer:
     loops = vectorised(words, "clang" if "clang" in version else "gcc")
     if loops is None:
         return Answer(answer="cannot tell", ours=f"{words[0]} gives no report of vectorised loops")
-    told = ", ".join(f"{name} {'vectorised' if yes else 'not vectorised'}" for name, yes in loops.items())
+    results = ", ".join(f"{name} {'vectorised' if yes else 'not vectorised'}" for name, yes in loops.items())
     return Answer(
-        answer="holds" if COMPILED[question](loops) else "does not", ours=f"{version.splitlines()[0]} -O3: {told}"
+        answer="holds" if COMPILED[question](loops) else "does not", ours=f"{version.splitlines()[0]} -O3: {results}"
     )
 
 

@@ -34,7 +34,7 @@ def setting(family: str, variable: str, value: object) -> str:
 
 
 def no_single_copy(family: str, variables: dict[str, int]) -> str | None:
-    """Returns the setting that makes an MPI copy through shared memory instead; None if it is not known."""
+    """Returns the setting that makes an MPI copy through shared memory instead; None if it is unknown."""
     if family == "openmpi":
         new = any(name.startswith("btl_sm_") for name in variables)
         return "OMPI_MCA_smsc=^cma" if new else "OMPI_MCA_btl_vader_single_copy_mechanism=none"

@@ -1,4 +1,4 @@
-"""Questions that no record answers: to the rules that `nearfield tune` found, and to the compiler."""
+"""Questions that no record answers: to the rules found by `nearfield tune`, and to the compiler."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from nearfield.profile.schema import Mpi
-from nearfield.reproduce.here.compiler import COMPILED, by_compiler
-from nearfield.reproduce.here.tuned import TUNED, by_rules
+from nearfield.reproduce.live.compiler import COMPILED, by_compiler
+from nearfield.reproduce.live.tuned import TUNED, by_rules
 from nearfield.reproduce.outcome import Answer
 
 

@@ -1,4 +1,4 @@
-"""Says which dependence keeps communication where it is: which access at which line needs which other."""
+"""Explains which dependence prevents a new order: which access at which line depends on which other."""
 
 from __future__ import annotations
 
@@ -7,54 +7,59 @@ from collections.abc import Iterator
 
 import islpy as isl
 
-from nearfield.rewrite.legality import violated
+from nearfield.rewrite.legality import violations
 from nearfield.rewrite.model import Model
-from nearfield.rewrite.parts import Order, Parts, empty
 from nearfield.rewrite.program import Access, Call, Item, Nest, Region
+from nearfield.rewrite.schedule import Order, Partition, is_empty
 
-_LONGEST = 3  # dependences that follow one another, which are told
+_MAX_PATH = 3  # maximum number of consecutive dependences in an explanation
 
 
-def reason_of_order(model: Model, parts: Parts, tried: Order | None) -> tuple[str, int]:
-    """Returns why no order of a region but its own is legal, and at which line. `tried` is one that is not."""
-    told = _bound(model) if tried is None or empty(parts.free) else _broken(model, tried) or _bound(model)
-    note = next((one for one in model.notes if told is None or one.reason not in told[0]), None)
-    if told is not None:
-        return (f"{told[0]}; {note.reason} (line {note.line})" if note is not None else told[0]), told[1]
+def reason_of_order(model: Model, partition: Partition, tried: Order | None) -> tuple[str, int]:
+    """Returns why no order but the original one is legal, and at which line. `tried` is an illegal order."""
+    found = (
+        _message_dependences(model)
+        if tried is None or is_empty(partition.free)
+        else _violated_dependence(model, tried) or _message_dependences(model)
+    )
+    note = next((one for one in model.notes if found is None or one.reason not in found[0]), None)
+    if found is not None:
+        return (f"{found[0]}; {note.reason} (line {note.line})" if note is not None else found[0]), found[1]
     if note is not None:
         return note.reason, note.line
     nest = model.region.nests[0]
     return "no order of its loops and messages but this one is known to be legal for more than a few sizes", nest.line
 
 
-def joined(region: Region) -> str:
-    """Returns which loop and message of a region use the same array, without having looked at its elements."""
+def describe_shared_array(region: Region) -> str:
+    """Returns which loop and message of a region use the same array; it does not compare elements."""
     calls = [item for item in region.items if isinstance(item, Call)]
     for nest in sorted(region.nests, key=lambda one: not one.loops):
         for call in sorted(calls, key=lambda one: abs(one.start - nest.start)):
             for mine in call.accesses:
-                its = next((a for a in nest.accesses if a.base.key == mine.base.key and a.write != mine.write), None)
-                if its is not None and mine.base.sizes:
-                    return f"{_who(nest)} {_does(nest, its)} {mine.base.text}, which {_who(call)} {_does(call, mine)}"
+                theirs = next((a for a in nest.accesses if a.base.key == mine.base.key and a.write != mine.write), None)
+                if theirs is not None and mine.base.sizes:
+                    done = f"{_name_of(nest)} {_verb_of(nest, theirs)} {mine.base.text}"
+                    return f"{done}, which {_name_of(call)} {_verb_of(call, mine)}"
     return ""
 
 
-def _bound(model: Model) -> tuple[str, int] | None:
-    """Returns the dependences that join a message and the first loops that touch arrays."""
+def _message_dependences(model: Model) -> tuple[str, int] | None:
+    """Returns the dependences between a message and the first loops that access arrays."""
     items = model.region.items
     moved = [n for n, item in enumerate(items) if isinstance(item, Nest) and any(a.base.sizes for a in item.accesses)]
     calls = [n for n, item in enumerate(items) if isinstance(item, Call) and item.messages]
     for nest in sorted(moved, key=lambda n: (not _nest(items[n]).loops, n)):
         for call in sorted(calls, key=lambda n: abs(n - nest)):
-            path = _path(model, min(nest, call), max(nest, call))
+            path = _dependence_path(model, min(nest, call), max(nest, call))
             if path:
-                said = "; ".join(_said(model, *pair) for pair in zip(path, path[1:], strict=False))
-                return f"{said}{_why_whole(_nest(items[nest]))}", items[nest].line
+                said = "; ".join(_describe_dependence(model, *pair) for pair in zip(path, path[1:], strict=False))
+                return f"{said}{_whole_nest_note(_nest(items[nest]))}", items[nest].line
     return None
 
 
-def _why_whole(nest: Nest) -> str:
-    """Returns why a nest is not split, if it has no loops of its own."""
+def _whole_nest_note(nest: Nest) -> str:
+    """Returns why a nest without loops of its own is not split."""
     return "" if nest.loops else "; it is moved as a whole, since only loops that stand in this block are split"
 
 
@@ -63,24 +68,24 @@ def _nest(item: Item) -> Nest:
     return item
 
 
-def _broken(model: Model, tried: Order) -> tuple[str, int] | None:
-    """Returns a dependence that an order would turn round."""
-    for one in violated(model, tried):
+def _violated_dependence(model: Model, tried: Order) -> tuple[str, int] | None:
+    """Returns a dependence that an order would violate."""
+    for one in violations(model, tried):
         first, second = (int(one.get_tuple_name(side)[1:]) for side in (isl.dim_type.in_, isl.dim_type.out))
-        if _shared(model, first, second) is not None:
+        if _conflict(model, first, second) is not None:
             between = "their own order must stay" if first == second else "this order must stay"
-            return f"{_said(model, first, second)}, and {between}", model.region.items[second].line
+            return f"{_describe_dependence(model, first, second)}, and {between}", model.region.items[second].line
     return None
 
 
-def _path(model: Model, first: int, last: int) -> list[int]:
-    """Returns the shortest way from one item to a later one over dependences; empty if there is none."""
+def _dependence_path(model: Model, first: int, last: int) -> list[int]:
+    """Returns the shortest path of dependences from one item to a later one; empty if there is none."""
     came: dict[int, int] = {first: first}
     waiting = deque([first])
     while waiting and last not in came:
         at = waiting.popleft()
         for following in range(at + 1, last + 1):
-            if following not in came and _shared(model, at, following) is not None:
+            if following not in came and _conflict(model, at, following) is not None:
                 came[following] = at
                 waiting.append(following)
     if last not in came:
@@ -88,31 +93,32 @@ def _path(model: Model, first: int, last: int) -> list[int]:
     path = [last]
     while path[0] != first:
         path.insert(0, came[path[0]])
-    return path if len(path) <= _LONGEST + 1 else []
+    return path if len(path) <= _MAX_PATH + 1 else []
 
 
-def _shared(model: Model, first: int, second: int) -> tuple[Access, Access] | None:
-    """Returns accesses of two items to the same elements of an array, one of which writes; arrays come first."""
+def _conflict(model: Model, first: int, second: int) -> tuple[Access, Access] | None:
+    """Returns two accesses of two items to the same elements, one of which is a write; accesses to arrays come
+    first."""
     found = sorted(_conflicts(model, first, second), key=lambda pair: (not pair[0].base.sizes, not pair[0].write))
     return found[0] if found else None
 
 
 def _conflicts(model: Model, first: int, second: int) -> Iterator[tuple[Access, Access]]:
-    for one in _names(model, first):
-        for other in _names(model, second):
+    for one in _instance_sets(model, first):
+        for other in _instance_sets(model, second):
             between = model.dependences.intersect_domain(one).intersect_range(other)
             if between.is_empty():
                 continue
             for mine in model.region.items[first].accesses:
-                for its in model.region.items[second].accesses:
-                    if mine.base.key == its.base.key and (mine.write or its.write):
-                        yield from _touching(model, (one, mine), (other, its))
+                for theirs in model.region.items[second].accesses:
+                    if mine.base.key == theirs.base.key and (mine.write or theirs.write):
+                        yield from _overlapping(model, (one, mine), (other, theirs))
 
 
-def _touching(
+def _overlapping(
     model: Model, first: tuple[isl.UnionSet, Access], second: tuple[isl.UnionSet, Access]
 ) -> Iterator[tuple[Access, Access]]:
-    """Yields the accesses if all that their items access so has something in common."""
+    """Yields the two accesses if the elements that they reach overlap."""
     sets = [
         domain.apply(model.writes if access.write else model.reads) for domain, access in (first, second)
     ]  # fmt: skip
@@ -131,35 +137,35 @@ def _dims(some: isl.UnionSet, array: str) -> str:
     return ""
 
 
-def _names(model: Model, number: int) -> Iterator[isl.UnionSet]:
+def _instance_sets(model: Model, number: int) -> Iterator[isl.UnionSet]:
     for one in model.domains[number]:
         yield isl.UnionSet.from_set(one.intersect_params(model.needed))
 
 
-def _said(model: Model, first: int, second: int) -> str:
-    """Returns the dependence of two items as a sentence: what the later one does with what the earlier one does."""
-    pair = _shared(model, first, second)
+def _describe_dependence(model: Model, first: int, second: int) -> str:
+    """Returns the dependence of two items as a sentence: what the later one does, then what the earlier one does."""
+    pair = _conflict(model, first, second)
     assert pair is not None
     one, other = model.region.items[first], model.region.items[second]
     what = pair[1].base.text
     note = f" ({pair[1].note or pair[0].note})" if pair[1].note or pair[0].note else ""
     if what == "what is printed":
-        return f"{_who(other)} and {_who(one)} print, or stand among what is printed"
-    return f"{_who(other)} {_does(other, pair[1])} {what}{note}, which {_who(one)} {_does(one, pair[0])}"
+        return f"{_name_of(other)} and {_name_of(one)} print, or stand among what is printed"
+    return f"{_name_of(other)} {_verb_of(other, pair[1])} {what}{note}, which {_name_of(one)} {_verb_of(one, pair[0])}"
 
 
-def _who(item: Item) -> str:
+def _name_of(item: Item) -> str:
     if isinstance(item, Call):
         return f"the {item.name} at line {item.line}"
     kind = "loop" if item.loops else "statement"
     return f"the {kind} at line {item.line}"
 
 
-def _does(item: Item, access: Access) -> str:
+def _verb_of(item: Item, access: Access) -> str:
     if isinstance(item, Call) and access.message:
         return "receives into" if access.write else "sends"
     where = f" (line {access.line})" if access.line != item.line else ""
     return f"{'writes' if access.write else 'reads'}{where}"
 
 
-__all__ = ["joined", "reason_of_order"]
+__all__ = ["describe_shared_array", "reason_of_order"]

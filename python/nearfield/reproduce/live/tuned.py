@@ -1,5 +1,5 @@
-"""Answers from the rules that `nearfield tune` has found for this machine and this MPI: a duel of stock's
-parameters and others at each distance, with an interval for each gain. Tuning takes long, so it is not begun."""
+"""Answers from the rules that `nearfield tune` has found for this machine and MPI: paired comparisons with the baseline
+at each distance, with an interval for each gain. Tuning takes long, so it is not started here."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from nearfield.reproduce.outcome import Answer
 from nearfield.rules.criterion import COLLECTIVES
 from nearfield.rules.schema import PointTable, Rules, differences, find_rules, machine_table, rules_of_mpi
 
-SAME = 0.05  # as for every statement that two things are the same (judges.py)
+SAME = 0.05  # the common tolerance for equality (judges.py)
 
 Word = Literal["holds", "does not", "cannot tell"]
 
 
 def by_rules(question: str, family: str, version: str) -> Answer:
-    """Returns the answer of this machine's rules; "cannot tell" if there are none for it."""
+    """Returns the answer of this machine's rules; "cannot tell" if there are none."""
     try:
         _, rules = rules_of_mpi(find_rules(None), family, version)
     except NearfieldError as error:
@@ -45,7 +45,7 @@ def _text(distance: str, point: PointTable) -> str:
 
 
 def _some_faster(found: Sequence[tuple[str, PointTable]]) -> tuple[Word, str]:
-    """Returns whether some point is surely faster than stock; "does not" if none can be."""
+    """Returns whether some point is significantly faster than the baseline; "does not" if none can be."""
     if not found:
         return "cannot tell", "stock's parameters are in use, or these were not measured"
     best = max(found, key=lambda one: one[1].gain.value)
@@ -60,7 +60,7 @@ def _faster(rules: Rules) -> tuple[Word, str]:
 
 
 def _never_slower(rules: Rules) -> tuple[Word, str]:
-    """Returns whether no message is slower by more than counts as the same."""
+    """Returns whether no message is slower by more than the tolerance for equality."""
     found = _points(rules, lambda pattern: pattern not in COLLECTIVES)
     if not found:
         return "cannot tell", "stock's parameters are in use: nothing can be slower"
@@ -79,7 +79,7 @@ def _collective(name: str) -> Callable[[Rules], tuple[Word, str]]:
 
 
 def _loses_elsewhere(rules: Rules) -> tuple[Word, str]:
-    """Returns whether the parameters that gain at one distance lose at another. Such gains have no interval."""
+    """Returns whether parameters that gain at one distance lose at another. Such gains have no interval."""
     if len(rules.machine.distances) < 2:
         return "cannot tell", "this machine has one distance"
     elsewhere = [(rule.distance, *one) for rule in rules.rule for one in rule.elsewhere.items()]
