@@ -11,7 +11,7 @@ import typer
 from nearfield.base import errors
 from nearfield.base.cpu_load import Busyness, advice
 from nearfield.cli import demo, demo_steps
-from nearfield.cli.demo_steps import Standing, probe_standing, run_step, said_of_profile, said_of_rules, tune_standing
+from nearfield.cli.demo_steps import Standing, describe_profile, describe_rules, probe_standing, run_step, tune_standing
 
 
 def test_standing_follows_the_files(tmp_path: Path) -> None:
@@ -77,9 +77,9 @@ def test_a_signal_ends_the_step_and_then_the_demo(
 
 def test_the_end_tells_what_is_not_known(tmp_path: Path) -> None:
     """Without a profile, without rules, and without a decision: does nothing sound like a result?"""
-    assert said_of_profile(tmp_path).startswith("nothing: ")
-    assert said_of_rules(tmp_path / "rules.toml", 0).startswith("nothing: ")
-    assert said_of_rules(tmp_path / "rules.toml", errors.NOT_DECIDED).startswith("not decided")
+    assert describe_profile(tmp_path).startswith("nothing: ")
+    assert describe_rules(tmp_path / "rules.toml", 0).startswith("nothing: ")
+    assert describe_rules(tmp_path / "rules.toml", errors.NOT_DECIDED).startswith("not decided")
 
 
 def test_a_busy_machine_is_told_with_what_it_means() -> None:

@@ -18,7 +18,7 @@ from doc_consoles import fences
 
 from nearfield.base import own_command
 from nearfield.cli import VERBS
-from nearfield.cli.help import tell
+from nearfield.cli.help import print_help
 from nearfield.cli.verbs import app
 from nearfield.ui.terminal import Terminal
 
@@ -49,7 +49,7 @@ def told(ctx: Any, width: int | None) -> list[str]:
     """The lines of its help, in a terminal of that width or in a pipe."""
     out = io.StringIO()
     console = Terminal(file=out, width=width, force_terminal=True, color_system=None) if width else Terminal(file=out)
-    tell(ctx.command, ctx, console)
+    print_help(ctx.command, ctx, console)
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from nearfield._native import stream
 from nearfield.base.errors import UsageError
 from nearfield.cli import app
-from nearfield.cli.trace_argument import trace_here
+from nearfield.cli.trace_argument import find_trace
 from nearfield.observe import observing
 from nearfield.observe import trace as traces
 from nearfield.observe.trace import TraceFile
@@ -182,13 +182,13 @@ def test_traces_are_named_after_their_programs_and_found(tmp_path, monkeypatch, 
     assert observing.folder_for(["./cg.W.2"]) == Path("cg.W.2.trace")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no trace in this folder"):
-        trace_here()
+        find_trace()
     traces.new_folder(Path("old.trace"), about("old", day=1), force=False)
-    assert trace_here().folder == Path("old.trace") and not capsys.readouterr().err
+    assert find_trace().folder == Path("old.trace") and not capsys.readouterr().err
     traces.new_folder(Path("a.trace"), about("new", day=2), force=False)
-    assert trace_here().about.command == "new"
+    assert find_trace().about.command == "new"
     assert "a.trace, the newest trace here; there is also old.trace" in capsys.readouterr().err
-    assert trace_here(Path("old.trace")).about.command == "old"
+    assert find_trace(Path("old.trace")).about.command == "old"
 
 
 def test_names_need_not_be_utf8(tmp_path, accesses):

@@ -21,11 +21,11 @@ from nearfield.cli import (
     doctor,
     machine_tables,
     plan_tables,
+    print_error,
     probe_on,
     reproduce_tables,
     show_tables,
     simulate_tables,
-    tell,
     tune,
     tune_all,
 )
@@ -68,7 +68,7 @@ def of_diff() -> list[Table]:
 def of_machine() -> list[Table]:
     xeon, old = load_machine("xeon-8470"), load_machine("power5-redstorm")
     rows = [machine_tables.row_of(load_machine(name)) for name in machine_files()]
-    return [machine_tables.listed(rows), machine_tables._caches(xeon), machine_tables._sources(facts(old))]
+    return [machine_tables.machines_table(rows), machine_tables._caches(xeon), machine_tables._sources(facts(old))]
 
 
 def of_mpi() -> list[Table]:
@@ -82,14 +82,14 @@ def of_simulate() -> list[Table]:
     by_policy = {one.name: 0.123 for one in simulation.policies()} | {"ddio:ways=4,replacement=lru": -0.4567}
     some = [Savings("bcast", 64, 64, size, 2.5, 12345.0, by_policy) for size in (1024, 12288)]
     kinds = {"collective": collectives().values(), "application": applications().values()}
-    return [simulate_tables._table(some), *simulate_tables._listed(kinds, simulation.policies())]
+    return [simulate_tables._table(some), *simulate_tables._list_tables(kinds, simulation.policies())]
 
 
 def of_reproduce() -> list[Table]:
     statement = Judged(says="payload-l3 saves time", paper="40 % at 64 KiB", ours="38.5 %", holds=True, is_number=True)
     claim = JudgedClaim(id="S4.1", says="", where="", verdict="shape only", statements=[statement] * 2, note="a note")
     paper = JudgedPaper(name="S4", title="", claims=[claim], chosen=[])
-    return [reproduce_tables._judged(paper), *(reproduce_tables._listed(claims) for _, claims in choose([]))]
+    return [reproduce_tables._claims_table(paper), *(reproduce_tables._list_table(claims) for _, claims in choose([]))]
 
 
 def of_explain() -> list[Table]:
@@ -172,7 +172,7 @@ def test_the_number_of_a_line_is_no_picture(capsys: pytest.CaptureFixture[str]) 
     """Is a place in a file printed as it is, in results, remarks and errors? To rich, :100: is an emoji."""
     Terminal().print("a.c:100: it waits")
     err.print("a.c:100: it waits")
-    tell(MeasurementError("a.c:100: it waits"))
+    print_error(MeasurementError("a.c:100: it waits"))
     out, told = capsys.readouterr()
     assert (out + told).count("a.c:100: it waits") == 3
 

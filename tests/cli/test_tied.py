@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfield.mpi.build import News
+from nearfield.mpi.build import BuildProgress
 from nearfield.mpi.process import is_dead_process
 
 # A build tool whose "compiler" goes into a session of its own and ignores SIGTERM, beside one that obeys.
@@ -54,9 +54,9 @@ def test_progress_is_told_when_it_changes() -> None:
     """Is a change told after some seconds, and what has not changed only every quarter of a minute?"""
     said: list[str] = []
     now = [0.0]
-    news = News(said.append, clock=lambda: now[0])
+    news = BuildProgress(said.append, clock=lambda: now[0])
     for second in range(60):
         now[0] = float(second)
-        news.tell("compiling 1 of 9" if second < 30 else f"compiling {second // 2} of 99")
+        news.report("compiling 1 of 9" if second < 30 else f"compiling {second // 2} of 99")
     assert said[:2] == ["compiling 1 of 9"] * 2
     assert said.count("compiling 1 of 9") == 2 and len(said) == 2 + 6

@@ -12,7 +12,7 @@ from tuning import NEARFIELD, nearfield, rules_for, write
 from nearfield import mpi
 from nearfield.apply.cached_plan import cached_launch_plan
 from nearfield.base.errors import MpiError, UsageError
-from nearfield.cli.export import exported
+from nearfield.cli.export import export_text
 from nearfield.mpi import Installation, launch_command
 from nearfield.mpi.detect_command import of_launcher, of_program, recognise
 from nearfield.rules import shared_heap
@@ -209,11 +209,11 @@ def test_export_is_what_run_sets(rules: Path, tmp_path: Path) -> None:
     conf = nearfield("export", "--rules", rules, "--for", "openmpi", "--format", "conf").out
     assert "btl_sm_eager_limit = 32768" in conf.splitlines()
     with pytest.raises(UsageError, match="are for openmpi, not mpich.*tune --mpi mpich"):
-        exported(load_rules(rules), "mpich", "env", rules)
+        export_text(load_rules(rules), "mpich", "env", rules)
     with pytest.raises(UsageError, match="not ucx; leave out --for$"):
-        exported(load_rules(rules), "ucx", "env", rules)
+        export_text(load_rules(rules), "ucx", "env", rules)
     with pytest.raises(UsageError, match="no MPI 'opnmpi'; did you mean 'openmpi'"):
-        exported(load_rules(rules), "opnmpi", "env", rules)
+        export_text(load_rules(rules), "opnmpi", "env", rules)
     assert "unknown format" in nearfield("export", "--rules", rules, "--format", "yaml").words
     prolog = tmp_path / "prolog.sh"
     prolog.write_text("what was here before")
@@ -228,12 +228,12 @@ def test_export_says_what_run_knows(rules: Path) -> None:
     """Are costs in shared memory and the distance in the comments, and are rules that set nothing an error?"""
     made = load_rules(rules)
     made.rule[0] = made.rule[0].model_copy(update={"memory_per_rank_bytes": 1 << 22, "flag_ns": 60.0})
-    text = exported(made, "", "env", rules)
+    text = export_text(made, "", "env", rules)
     assert "# Shared memory: 4 MiB per rank at 2 ranks per node." in text
     assert f"cores 0-1, {made.rule[0].distance}." in text and "a flag took 60 ns" in text
     made.rule[0] = made.rule[0].model_copy(update={"parameters": {}, "reason": "all lose"})
     with pytest.raises(UsageError, match="nothing to export.*all lose"):
-        exported(made, "", "env", rules)
+        export_text(made, "", "env", rules)
 
 
 def test_what_another_hosts_rules_set_is_said_once(
@@ -270,7 +270,7 @@ def test_what_users_preload_stays(heap_rules: Path, before: str) -> None:
     setting = f"LD_PRELOAD={before}" if before else ":"
     wanted = f"{ours}:{before}" if before else ours
     made = load_rules(heap_rules)
-    text, slurm, module = (exported(made, "", form, heap_rules) for form in ("env", "slurm", "module"))
+    text, slurm, module = (export_text(made, "", form, heap_rules) for form in ("env", "slurm", "module"))
     assert "ASAN_OPTIONS" not in text
     script = f'{setting}\n{text}\n{text}\necho "$LD_PRELOAD"'
     shown = subprocess.run(["sh", "-euc", script], capture_output=True, text=True, env=env)
@@ -289,7 +289,7 @@ def test_what_cannot_be_preloaded_sets_nothing(heap_rules: Path, tmp_path: Path)
     for there in (False, True):
         if there:
             shutil.copy(shared_heap.library(), central)
-        text, slurm, module = (exported(made, "", form, heap_rules, central) for form in ("env", "slurm", "module"))
+        text, slurm, module = (export_text(made, "", form, heap_rules, central) for form in ("env", "slurm", "module"))
         shown = subprocess.run(
             ["sh", "-euc", f"{text}\necho ${{NEARFIELD_HEAP:-none}}"], capture_output=True, text=True
         )
@@ -342,7 +342,7 @@ def test_ranks_get_the_heap_from_the_exported_file(
     assert done.stdout == f"on=1 {shared_heap.library()} 1\n", done.stderr
     heap_rules.write_text(heap_rules.read_text().replace('"5.0.11"', '"4.1.4"').replace("ob1 / sm", "ob1 / vader"))
     with pytest.raises(UsageError, match="mpirun -x fails.*--format env"):
-        exported(load_rules(heap_rules), "", "conf", heap_rules)
+        export_text(load_rules(heap_rules), "", "conf", heap_rules)
 
 
 @pytest.mark.skipif(not shutil.which("ompi_info"), reason="no Open MPI on PATH")

@@ -12,8 +12,8 @@ import pytest
 
 from nearfield.apply.formats import FORMATS
 from nearfield.base.errors import NearfieldError, ProfileError
-from nearfield.cli.export import exported
-from nearfield.cli.tune import tell
+from nearfield.cli.export import export_text
+from nearfield.cli.tune import print_rules
 from nearfield.machine.captured import machine_from_profile
 from nearfield.machine.native import native
 from nearfield.plan.cost_source import measured_model
@@ -58,10 +58,10 @@ def refused(read: object, *arguments: object) -> bool:
 
 def use_rules(file: Path) -> None:
     rules = load_rules(file)
-    tell(rules)
+    print_rules(rules)
     tuned(rules, "")
     for form in FORMATS:
-        refused(exported, rules, "", form, file)
+        refused(export_text, rules, "", form, file)
 
 
 def test_edited_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import NOT_DECIDED, UsageError
 from nearfield.cli.diff import command
-from nearfield.cli.help import helped
+from nearfield.cli.help import use_own_help
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import Change, Comparison, Estimate, compare
 from nearfield.profile.gate import Gate, Limits, judge
@@ -178,7 +178,7 @@ def test_a_limit_has_a_unit() -> None:
     whole = typer.Typer()
     whole.command()(command)
     with pytest.raises(UsageError, match="needs a value") as missing:
-        CliRunner().invoke(helped(whole), [str(QUIET.path)] * 2 + ["--fail-if-slower"], catch_exceptions=False)
+        CliRunner().invoke(use_own_help(whole), [str(QUIET.path)] * 2 + ["--fail-if-slower"], catch_exceptions=False)
     assert "10%" in missing.value.remedy
     with pytest.raises(UsageError, match="--any is for"):
         CliRunner().invoke(app, [str(QUIET.path)] * 2 + ["--any"], catch_exceptions=False)

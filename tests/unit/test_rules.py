@@ -12,8 +12,8 @@ from nearfield import mpi
 from nearfield.apply.formats import FORMATS
 from nearfield.apply.plan import application
 from nearfield.base.errors import NearfieldError
-from nearfield.cli.export import exported
-from nearfield.cli.tune import tell
+from nearfield.cli.export import export_text
+from nearfield.cli.tune import print_rules
 from nearfield.rules.schema import GainTable, Rules, RuleTable, load_rules, mismatches
 
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
@@ -36,7 +36,7 @@ def test_rules_are_written_through_no_link(tmp_path: Path) -> None:
 
 def test_a_rule_without_its_gain_is_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Is a rule told whose gain somebody has taken out?"""
-    tell(load_rules(file))
+    print_rules(load_rules(file))
     assert "gain not known" in capsys.readouterr().out
 
 
@@ -155,7 +155,7 @@ def test_nothing_that_a_file_says_of_itself_is_run(tmp_path: Path, name: str, te
     made = rules_for(INST, "ob1 / sm", SETTINGS, host=said, command=said, created=said, nearfield=said)
     made.machine.cpu_model = said
     file = write(tmp_path, made)
-    code = exported(load_rules(file), "", name, file)
+    code = export_text(load_rules(file), "", name, file)
     wanted = application(load_rules(file), here={}).environment
     if name == "conf":
         lines = [line for line in code.splitlines() if not line.startswith("#")]

@@ -24,7 +24,7 @@ from nearfield.apply.plan import planned
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError, ProfileError, UsageError
 from nearfield.base.topology import Topology
 from nearfield.cli import app, signals
-from nearfield.cli.export import exported
+from nearfield.cli.export import export_text
 from nearfield.cli.tune_display import Display
 from nearfield.rules.gains import Case, Gain
 from nearfield.rules.knobs import Settings, find_knobs
@@ -510,7 +510,7 @@ def test_every_mpi_gets_its_rules(machine: Machine, monkeypatch: pytest.MonkeyPa
         plan, _ = planned(["true"], folder, False, inst.name)
         assert plan.values and set(plan.values) == set(rules.knobs().for_launch(rules.rule[0].parameters, {}))
         path, rules = only_rules(folder, inst.family)
-        assert next(iter(plan.values)) in exported(rules, inst.family, "env", path)
+        assert next(iter(plan.values)) in export_text(rules, inst.family, "env", path)
     with pytest.raises(UsageError, match=r"no rules in nearfield-rules are for intel 2021; there are mpich 5.0.2 \(mp"):
         rules_of_mpi(folder, "intel", "2021")
     with pytest.raises(UsageError, match=r"has rules for mpich 5.0.2 \(mpich-5.0.2.toml\), openmpi"):

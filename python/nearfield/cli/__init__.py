@@ -70,14 +70,14 @@ def main() -> None:
 
             app()
     except NearfieldError as error:
-        tell(error)
+        print_error(error)
         sys.exit(error.exit_code)
     except OSError as error:
-        told = _of_system(error)
-        if told is None:
+        system_error = _error_of_system(error)
+        if system_error is None:
             raise
-        tell(told)
-        sys.exit(told.exit_code)
+        print_error(system_error)
+        sys.exit(system_error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
     finally:
@@ -87,7 +87,7 @@ def main() -> None:
 # ---- errors of the system
 
 
-def _of_system(error: OSError) -> NearfieldError | None:
+def _error_of_system(error: OSError) -> NearfieldError | None:
     """Returns the error for the user if the system has run out of something, or if a file or the current folder could
     not be used; None if the error names no cause, which is a mistake of nearfield."""
     if error.errno in EXHAUSTED or NOWHERE in str(error):
@@ -111,7 +111,7 @@ def _is_nowhere() -> bool:
     return False
 
 
-def tell(error: NearfieldError) -> None:
+def print_error(error: NearfieldError) -> None:
     """Prints an error and its remedy."""
     from rich.markup import escape  # a slow import, and most commands end well
 

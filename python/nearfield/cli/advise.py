@@ -91,7 +91,7 @@ def command(
 
       nearfield advise app.trace --on leo3 --nodes 2
     """
-    from nearfield.cli.trace_argument import traced
+    from nearfield.cli.trace_argument import provide_trace
     from nearfield.observe.trace import Trace
     from nearfield.profile import load
 
@@ -101,16 +101,16 @@ def command(
     if nodes and not on:
         raise UsageError("--nodes is for --on", "add --on MACHINE, or leave it out")
     if on:
-        from nearfield.cli.advise_on import elsewhere, profile_of
+        from nearfield.cli.advise_on import profile_of, simulate_on
         from nearfield.machine import load_machine
 
         machine = load_machine(on)
         known = load(profile_of(machine, on))
     else:
         known = load(_profile(profile))
-    with traced(what or [], out, valgrind=valgrind) as trace:
-        there = elsewhere(trace, machine, nodes) if on else None
-        found = _advice(trace, known, Trace(times) if times else None, there, share)
+    with provide_trace(what or [], out, valgrind=valgrind) as trace:
+        simulated_run = simulate_on(trace, machine, nodes) if on else None
+        found = _advice(trace, known, Trace(times) if times else None, simulated_run, share)
     if sarif:
         log = as_sarif(found.notes, rules=[spec.rule for spec in found.rules], command=own_command.original_line())
         atomic_write(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
@@ -132,7 +132,7 @@ def _profile(given: Path | None) -> Path:
         raise UsageError(f"no profile says what calls cost: {error.message}", measure) from error
 
 
-def _advice(trace: Trace, known: Any, times: Trace | None, there: Elsewhere | None, min_loss: float) -> Advice:
+def _advice(trace: Trace, known: Any, times: Trace | None, simulated_run: Elsewhere | None, min_loss: float) -> Advice:
     from nearfield.advise import advise, read_run
     from nearfield.cli.trace_argument import AccessBar
     from nearfield.measure.interrupt import InterruptGuard
@@ -140,7 +140,7 @@ def _advice(trace: Trace, known: Any, times: Trace | None, there: Elsewhere | No
     with InterruptGuard() as stop, AccessBar(2 * trace.about.accesses) as bar:
         bar.start()
         try:
-            run = stop.run(lambda: read_run(trace, known, times=times, elsewhere=there, progress=bar.pass_on))
+            run = stop.run(lambda: read_run(trace, known, times=times, elsewhere=simulated_run, progress=bar.pass_on))
             return advise(run, min_loss)
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None

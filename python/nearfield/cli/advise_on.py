@@ -44,13 +44,13 @@ def profile_of(machine: DescribedMachine, name: str) -> Path:
     return out
 
 
-def elsewhere(trace: Trace, machine: DescribedMachine, nodes: int | None) -> Elsewhere:
+def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> Elsewhere:
     """Simulates the program on the machine, on as many nodes as it ran on here unless `nodes` says otherwise. Raises
     NearfieldError if it cannot be simulated there."""
-    its_nodes = nodes or len(set(hosts_of(trace)))
+    node_count = nodes or len(set(hosts_of(trace)))
 
     def cluster_of(ranks: int) -> Cluster:
-        return Cluster(machine, its_nodes, ranks_per_node(ranks, its_nodes), (BASE,), (1.0,))
+        return Cluster(machine, node_count, ranks_per_node(ranks, node_count), (BASE,), (1.0,))
 
     done = simulate_trace(trace, Chosen(cluster_of, (BASE,), (1.0,), (), cores()), SingleProcess())
-    return Elsewhere(its_nodes, done.found.time_ns()[0][0] / 1e9)
+    return Elsewhere(node_count, done.found.time_ns()[0][0] / 1e9)

@@ -26,7 +26,7 @@ SimulatedMachine = Annotated[
 ]
 
 
-def tell_machine(ctx: typer.Context) -> None:
+def print_assumed_machine(ctx: typer.Context) -> None:
     """Says that the default machine is an old one, and which others there are, if the user named none."""
     source = ctx.get_parameter_source("on")
     if source and source.name == "DEFAULT":
@@ -38,13 +38,13 @@ def parse_sizes(text: str) -> list[int]:
     sizes: list[int] = []
     for part in _parts(text, "--sizes"):
         first, dots, last = part.partition("..")
-        least, most = parse_bytes(first), parse_bytes(last if dots else first)
-        if dots and not 0 < least <= most:
+        size, last_size = parse_bytes(first), parse_bytes(last if dots else first)
+        if dots and not 0 < size <= last_size:
             raise UsageError(f"--sizes {part}: not a range from a smaller size up", "Write 1K..4M.")
-        while least < most:
-            sizes.append(least)
-            least *= 2
-        sizes.append(most)
+        while size < last_size:
+            sizes.append(size)
+            size *= 2
+        sizes.append(last_size)
     return sorted(set(sizes))
 
 

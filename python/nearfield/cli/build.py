@@ -37,7 +37,7 @@ class Product:
 
     name: str
     mpi: str | None  # for which it is; None: for no MPI
-    is_there: Callable[[], bool]
+    is_built: Callable[[], bool]
     make: Callable[[Progress], Path]
 
 
@@ -87,7 +87,7 @@ def command(
         mpi.choose(None)  # raises the error that says what to install
     results = []
     for product in products(installations):
-        results.append(result := _built(product))
+        results.append(result := _build_product(product))
         if not as_json:
             Terminal().print(escape(str(result)))
     if as_json:
@@ -144,10 +144,10 @@ def _per_pair(inst: Installation) -> tuple[str, str] | None:
     return PER_PAIR.get(knobs.per_pair or "")
 
 
-def _built(product: Product) -> Result:
+def _build_product(product: Product) -> Result:
     """Builds a product unless it is there, and returns what became of it."""
     try:
-        state: State = "there already" if product.is_there() else "built"
+        state: State = "there already" if product.is_built() else "built"
         path = product.make(lambda text: err.print(escape(text)))
         return Result(product.name, product.mpi, state, str(path))
     except UsageError as error:  # it needs something that is not installed

@@ -34,8 +34,8 @@ class CaseBar(WorkBar, Listener):
     def plan(self, cases: list[Case], kept: int) -> None:
         """Says which cases will be simulated, and starts the bar."""
         at_once = f", {self._at_once} at a time" if self._at_once else ""
-        there = f", {kept} more are there already" if kept else ""
-        self._console.print(f"simulating {counted(len(cases), 'case')}{at_once}{there}")
+        finished = f", {kept} more are there already" if kept else ""
+        self._console.print(f"simulating {counted(len(cases), 'case')}{at_once}{finished}")
         self._cases, self._begun = len(cases), self._clock()
         for case in cases:
             self._work[case.kind] += case.work

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nearfield.forecast.recording import Recording
     from nearfield.forecast.run import Run
 
-FEWEST = 6  # runs of each; fewer have no interval
+MIN_RUNS = 6  # runs of each; fewer have no interval
 SAME = 0.01  # smaller differences do not count
 
 
@@ -42,20 +42,20 @@ class Gain:
     def verdict(self) -> str:
         """Returns the verdict in one line."""
         interval = f"{self.value:.3f}x of stock ({self.low:.3f} to {self.high:.3f}, n = {self.n})"
-        if self.n < FEWEST:
-            return f"tuned: {interval}; a verdict needs at least {FEWEST} runs of each (-n {FEWEST})"
+        if self.n < MIN_RUNS:
+            return f"tuned: {interval}; a verdict needs at least {MIN_RUNS} runs of each (-n {MIN_RUNS})"
         if self.low > 1 + SAME:
             return f"tuned is faster: {interval}"
         if self.high < 1 - SAME:
             return f"tuned is slower: {interval}"
         return f"no difference that these runs can show: {interval}"
 
-    def exit_code(self, most_slower: float) -> int:
+    def exit_code(self, max_slowdown: float) -> int:
         """Returns 0 if tuned is surely not slower by more than this share, 1 if it surely is, and else NOT_DECIDED."""
-        least = 1 - most_slower
-        if self.n < FEWEST:
+        lowest = 1 - max_slowdown
+        if self.n < MIN_RUNS:
             return NOT_DECIDED
-        return 0 if self.low >= least else 1 if self.high < least else NOT_DECIDED
+        return 0 if self.low >= lowest else 1 if self.high < lowest else NOT_DECIDED
 
 
 def command(
@@ -98,7 +98,7 @@ def command(
     from nearfield.forecast.watching import print_line
 
     pattern = _pattern(metric)
-    most_slower = parse_share(fail_if_slower) if fail_if_slower else None
+    max_slowdown = parse_share(fail_if_slower) if fail_if_slower else None
     made = cached_launch_plan(argv, rules, force, mpi_name)
     for warning in made.warnings:
         err.print(f"nearfield: {escape(warning)}")
@@ -113,17 +113,17 @@ def command(
     if unknown:
         print_line(f"how much of this run is MPI is not known: {unknown}")
     program.measure("tuned")
-    values = program.pairs(runs, tells=not as_json)
+    values = program.pairs(runs, verbose=not as_json)
     slow, fast = ("tuned", "stock") if higher else ("stock", "tuned")
     ratio = _native.paired_ratio(values[fast], values[slow])
     gain = Gain(ratio.value, ratio.low, ratio.high, ratio.n)
     if as_json:
-        told = {"gain": vars(gain), "metric": metric or "wall time", "busy_share": busy}
-        print(json.dumps({**told, "forecast": summary(forecast) if forecast else None, **values}, indent=1))
+        outcome = {"gain": vars(gain), "metric": metric or "wall time", "busy_share": busy}
+        print(json.dumps({**outcome, "forecast": summary(forecast) if forecast else None, **values}, indent=1))
     else:
         print(gain.verdict)
         print(_next(argv, gain, forecast, busy))
-    raise typer.Exit(0 if most_slower is None else gain.exit_code(most_slower))
+    raise typer.Exit(0 if max_slowdown is None else gain.exit_code(max_slowdown))
 
 
 class Program:
@@ -147,28 +147,28 @@ class Program:
             raise UsageError(error.message) from error
         out, said = "\n".join(lines["stdout"]), [*lines["stderr"], *lines["stdout"]]
         if done.exit_code:
-            raise _failed(self.argv, name, done.exit_code, said)
+            raise _run_error(self.argv, name, done.exit_code, said)
         if self.pattern is None:
             return done.seconds
         return _number(self.pattern.findall("\n".join([out, *lines["stderr"]])), self.pattern.pattern, name, out)
 
-    def pairs(self, runs: int, tells: bool) -> dict[str, list[float]]:
-        """Runs both ways in turn, and returns the values of each. `tells`: says each pair on standard error."""
+    def pairs(self, runs: int, verbose: bool) -> dict[str, list[float]]:
+        """Runs both ways in turn, and returns the values of each. `verbose`: says each pair on standard error."""
         values: dict[str, list[float]] = {"stock": [], "tuned": []}
         for number in range(runs):
             for name in ("stock", "tuned") if number % 2 == 0 else ("tuned", "stock"):
                 values[name].append(self.measure(name))
-            if tells:
+            if verbose:
                 pair = f"stock {values['stock'][-1]:.4g}, tuned {values['tuned'][-1]:.4g}"
                 err.print(f"[dim]{number + 1} of {runs}: {pair}[/dim]")
         return values
 
 
-def _failed(argv: Sequence[str], name: str, code: int, said: list[str]) -> MeasurementError:
+def _run_error(argv: Sequence[str], name: str, code: int, said: list[str]) -> MeasurementError:
     words = [line for line in said if line.strip(" -=")]
-    told = f": {words[0]}" if words else " and printed nothing"
+    outcome = f": {words[0]}" if words else " and printed nothing"
     by_hand = shlex.join(argv) if name == "stock" else own_command.line("run", "--", *argv)
-    return MeasurementError(f"the {name} run ended with exit code {code}{told}", f"see it by hand: {by_hand}")
+    return MeasurementError(f"the {name} run ended with exit code {code}{outcome}", f"see it by hand: {by_hand}")
 
 
 def _number(found: list[str], pattern: str, name: str, out: str) -> float:
@@ -218,13 +218,13 @@ def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) ->
     from nearfield.base.cpu_load import BUSY_SHARE
     from nearfield.forecast.saying import MIN_GAIN
 
-    undecided = gain.n < FEWEST or gain.low <= 1 + SAME and gain.high >= 1 - SAME
+    undecided = gain.n < MIN_RUNS or gain.low <= 1 + SAME and gain.high >= 1 - SAME
     rules = forecast.rules if forecast and not forecast.undecided() else None
     if rules and rules.at_most and rules.at_most < MIN_GAIN:
         return f"next: nothing by tuning, which can make this program {rules.at_most_text} as fast at most"
     if undecided and busy > BUSY_SHARE:
         return "next: again while no other programs run, since they decide how long a run takes"
-    if undecided and gain.n < 2 * FEWEST:
+    if undecided and gain.n < 2 * MIN_RUNS:
         return f"next: {own_command.line('compare', '-n', 30, '--', *argv)}"
     if gain.low > 1 + SAME:
         return f"next: {own_command.line('run', '--', *argv)}"

@@ -23,7 +23,7 @@ def _machines() -> Iterable[str]:
     return machine_files()
 
 
-def _machines_and_here() -> Iterable[str]:
+def _machines_and_live() -> Iterable[str]:
     return "here", *_machines()
 
 
@@ -47,6 +47,6 @@ def _formats() -> Iterable[str]:
     return FORMATS
 
 
-mpis, machines, machines_and_here, scenarios, formats, trace_formats = map(
-    _names, (_mpis, _machines, _machines_and_here, _scenarios, _formats, _trace_formats)
+mpis, machines, machines_and_live, scenarios, formats, trace_formats = map(
+    _names, (_mpis, _machines, _machines_and_live, _scenarios, _formats, _trace_formats)
 )

@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError
-from nearfield.cli import tell
-from nearfield.cli.demo_steps import Standing, probe_standing, run_step, said_of_profile, said_of_rules, tune_standing
+from nearfield.cli import print_error
+from nearfield.cli.demo_steps import Standing, describe_profile, describe_rules, probe_standing, run_step, tune_standing
 from nearfield.measure import TIERS
 from nearfield.ui.terminal import err
 
@@ -53,13 +53,13 @@ def command(
     if (probe, tune) == (Standing.COMPLETE, Standing.COMPLETE):
         err.print(escape(f"{out} is complete, so everything is measured anew"))
         probe = tune = Standing.ABSENT
-    inst = _chosen(out, probe)
+    inst = _choose_mpi(out, probe)
     codes = {
         "probe": _run("probe", probe, _probe_words(out, inst, seen)),
         "tune": _run("tune", tune, _tune_words(out, inst)),
     }
     codes["report"] = run_step("report", ["report", str(out)])
-    _tell_end(out, codes)
+    _print_summary(out, codes)
     if codes["report"]:
         raise MeasurementError(
             f"there is no report: its step ended with exit code {codes['report']}",
@@ -67,12 +67,12 @@ def command(
         )
 
 
-def _chosen(out: Path, probe: Standing) -> Installation:
+def _choose_mpi(out: Path, probe: Standing) -> Installation:
     """Returns the MPI of the profile that is there, else the default, with its engine built. If the engine of the
     default cannot be built, the others are tried."""
     from nearfield import mpi
 
-    if probe is not Standing.ABSENT and (name := _measured_mpi(out)):
+    if probe is not Standing.ABSENT and (name := _mpi_of_profile(out)):
         err.print(escape(f"MPI: {name}, as before"))
         return mpi.choose(name)
     first = mpi.default(lambda text: err.print(escape(text)))
@@ -82,7 +82,7 @@ def _chosen(out: Path, probe: Standing) -> Installation:
         try:
             mpi.program(inst, progress=lambda text: err.print(escape(text)))
         except NearfieldError as error:
-            tell(error)
+            print_error(error)
             continue
         if inst != first.installation:
             err.print(escape(f"MPI: {inst.name} instead, since the measuring engine can be built for it"))
@@ -92,7 +92,7 @@ def _chosen(out: Path, probe: Standing) -> Installation:
     )
 
 
-def _measured_mpi(out: Path) -> str | None:
+def _mpi_of_profile(out: Path) -> str | None:
     """Returns the name of the MPI that is measured already; None if it is gone."""
     from nearfield import mpi
     from nearfield.measure.checkpoint import CheckpointFolder
@@ -139,12 +139,12 @@ def _tune_words(out: Path, inst: Installation) -> list[str]:
     return ["--budget", str(TUNE_S), "--mpi", inst.name, "--overwrite", "--out", str(out / "rules.toml")]
 
 
-def _tell_end(out: Path, codes: dict[str, int]) -> None:
+def _print_summary(out: Path, codes: dict[str, int]) -> None:
     """Says what was found, what was not, and what to do next."""
     rules = out / "rules.toml"
     err.print()
-    err.print(f"[bold]measured[/bold]  {escape(said_of_profile(out))}")
-    err.print(f"[bold]tuned[/bold]     {escape(said_of_rules(rules, codes['tune']))}")
+    err.print(f"[bold]measured[/bold]  {escape(describe_profile(out))}")
+    err.print(f"[bold]tuned[/bold]     {escape(describe_rules(rules, codes['tune']))}")
     unfinished = probe_standing(out) is Standing.UNFINISHED or tune_standing(out) is Standing.UNFINISHED
     if unfinished or any(codes.values()):
         reason = "could not decide" if codes["tune"] == NOT_DECIDED else "is not complete"

@@ -57,9 +57,9 @@ def tune_standing(out: Path) -> Standing:
 def run_step(name: str, words: list[str]) -> int:
     """Runs a verb of nearfield to its end and returns its exit code. Passes on the signals that ask for the end, and
     then ends this process, too, when the verb has saved what it has."""
-    from nearfield.mpi.tied import tied
+    from nearfield.mpi.tied import start_tied
 
-    asked: list[int] = []
+    signals: list[int] = []
     err.print(f"[bold]{name}[/bold]")
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "nearfield", *words]
@@ -67,25 +67,25 @@ def run_step(name: str, words: list[str]) -> int:
     with (
         os.fdopen(reader, errors="replace") as lines,
         os.fdopen(writer, "w") as output,
-        tied(command, env, None if err.is_terminal else output) as process,
+        start_tied(command, env, None if err.is_terminal else output) as process,
     ):
         output.close()
-        old = {number: signal.signal(number, _passing_on(process, asked)) for number in _ENDING}
+        old = {number: signal.signal(number, _pass_on_to(process, signals)) for number in _ENDING}
         try:
             _print_lines(name, lines)
             code = process.wait()
         finally:
             for number, handler in old.items():
                 signal.signal(number, handler)
-    if asked:
+    if signals:
         err.print(f"stopped; to go on: {own_command.line('demo', *sys.argv[2:])}", markup=False)
-        raise typer.Exit(128 + asked[0])
+        raise typer.Exit(128 + signals[0])
     return code
 
 
-def _passing_on(process: subprocess.Popen[bytes], asked: list[int]) -> Callable[[int, FrameType | None], None]:
+def _pass_on_to(process: subprocess.Popen[bytes], signals: list[int]) -> Callable[[int, FrameType | None], None]:
     def pass_on(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
+        signals.append(number)
         if process.poll() is None:
             process.send_signal(number)
 
@@ -93,14 +93,14 @@ def _passing_on(process: subprocess.Popen[bytes], asked: list[int]) -> Callable[
 
 
 def _print_lines(name: str, lines: Iterable[str]) -> None:
-    """Prints the lines of a step, and one now and then while it writes none."""
+    """Prints the text of a step, and one now and then while it writes none."""
     begun = time.monotonic()
     for line in lines_or_silence(lines):
-        told = f"{name}: still at work after {time.monotonic() - begun:.0f} s" if line is None else line
-        err.print(told, markup=False)
+        text = f"{name}: still at work after {time.monotonic() - begun:.0f} s" if line is None else line
+        err.print(text, markup=False)
 
 
-def said_of_profile(out: Path) -> str:
+def describe_profile(out: Path) -> str:
     """Returns in words what was measured, and how much of it can be used."""
     from nearfield.profile import load
     from nearfield.profile.stability import MAX_UNSTABLE, measured_times, unstable_share
@@ -110,18 +110,18 @@ def said_of_profile(out: Path) -> str:
     except NearfieldError as error:
         return f"nothing: {error.message}"
     measured = f"{counted(profile.records.height, 'number')} of {profile.run.mpi.family} {profile.run.mpi.version}"
-    told = [measured]
+    lines = [measured]
     if measured_times(profile).height:
         unstable = unstable_share(profile)
-        told[0] += f", {1 - unstable:.0%} of its times stable"
+        lines[0] += f", {1 - unstable:.0%} of its times stable"
         if unstable > MAX_UNSTABLE:
-            told.append("so much moved meanwhile that hardly any number can be relied on")
+            lines.append("so much moved meanwhile that hardly any number can be relied on")
     if failed := sum(launch.state == "failed" for launch in profile.run.launch):
-        told.append(f"{counted(failed, 'launch', 'launches')} failed, so some numbers are missing")
-    return "; ".join(told)
+        lines.append(f"{counted(failed, 'launch', 'launches')} failed, so some numbers are missing")
+    return "; ".join(lines)
 
 
-def said_of_rules(rules: Path, code: int) -> str:
+def describe_rules(rules: Path, code: int) -> str:
     """Returns in words what tuning found, given its exit code."""
     from nearfield.rules.schema import load_rules
 

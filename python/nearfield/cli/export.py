@@ -24,7 +24,7 @@ from nearfield.ui.terminal import err
 if TYPE_CHECKING:
     from nearfield.rules.schema import Rules, RuleTable
 
-_ELSEWHERE = "choose another file with --out"
+_REMEDY = "choose another file with --out"
 _FORMATS = "; ".join(f"{name}: {spec.summary}" for name, spec in FORMATS.items())
 
 
@@ -61,13 +61,13 @@ def command(
     if form not in FORMATS:
         raise UsageError(f"unknown format '{form}'", suggest(form, list(FORMATS)))
     path, chosen = only_rules(find_rules(rules), family)
-    text = exported(chosen, family, form, path, library)
+    text = export_text(chosen, family, form, path, library)
     if out is None:
         print(text, end="")
         return
-    atomic_write(out, text, _ELSEWHERE)
+    atomic_write(out, text, _REMEDY)
     if FORMATS[form].executable and out.is_file():
-        with os_errors_as_profile_errors(out, _ELSEWHERE):
+        with os_errors_as_profile_errors(out, _REMEDY):
             _make_executable(out)
     err.print(f"written: [bold]{escape(str(out))}[/bold]")
 
@@ -78,7 +78,7 @@ def _make_executable(file: Path) -> None:
     file.chmod(mode | (mode & 0o444) >> 2)
 
 
-def exported(rules: Rules, family: str, form: str, path: Path, library: Path | None = None) -> str:
+def export_text(rules: Rules, family: str, form: str, path: Path, library: Path | None = None) -> str:
     """Returns the file's text, with another path of the library to preload if one is given. Raises UsageError if the
     rules do not fit or set nothing, or the MPI has no such file."""
     from nearfield.apply.plan import application
@@ -153,11 +153,11 @@ def _not_for(family: str, theirs: str, path: Path) -> UsageError:
 def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
     """Returns comments for the administrator on limits of the file that `nearfield run` would handle by itself."""
     cost = f"{format_bytes(rule.memory_per_rank_bytes or 0)} per rank at {rule.at_ranks_per_node} ranks per node"
-    told = [f"Shared memory: {cost}.", f"Found on cores {rule.pair}, {rule.distance}."]
+    notes = [f"Shared memory: {cost}.", f"Found on cores {rule.pair}, {rule.distance}."]
     if rule.flag_ns and not rules.knobs().uses_heap(rule.parameters):
-        told.append(
+        notes.append(
             f"There a flag took {rule.flag_ns:.0f} ns; where it takes much longer or shorter, stock may be faster."
         )
     if len(rules.rule) > 1:
-        told.append("All pairs get the same rule; `nearfield run` gives each distance its own if the MPI can.")
-    return told
+        notes.append("All pairs get the same rule; `nearfield run` gives each distance its own if the MPI can.")
+    return notes

@@ -35,21 +35,21 @@ class Command(TyperCommand):
             option = next((one for one in self.params if name in one.opts), None)
             if "requires an argument" not in str(error) or option is None:
                 raise
-            told = f"{name} {option.metavar or 'VALUE'}: {getattr(option, 'help', None) or ''}"
-            raise UsageError(f"{name} needs a value", told) from error
+            usage = f"{name} {option.metavar or 'VALUE'}: {getattr(option, 'help', None) or ''}"
+            raise UsageError(f"{name} needs a value", usage) from error
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        tell(self, ctx, Terminal())
+        print_help(self, ctx, Terminal())
 
 
 class Group(TyperGroup):
     """A verb that has commands of its own, or the verbs together."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        tell(self, ctx, Terminal())
+        print_help(self, ctx, Terminal())
 
 
-def helped(app: typer.Typer) -> typer.Typer:
+def use_own_help(app: typer.Typer) -> typer.Typer:
     """Returns the app, whose commands now print their help as this module does."""
     app.info.cls = Group
     for one in app.registered_commands:
@@ -57,13 +57,13 @@ def helped(app: typer.Typer) -> typer.Typer:
     return app
 
 
-def tell(command: Any, ctx: Any, console: Terminal) -> None:
+def print_help(command: Any, ctx: Any, console: Terminal) -> None:
     """Prints usage, text, arguments, options and commands."""
     usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
-    console.print(Text("Usage: ", style="bold").append(_typed(usage), style="not bold"))
+    console.print(Text("Usage: ", style="bold").append(_with_own_name(usage), style="not bold"))
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         console.print()
-        _tell_paragraph(_typed(paragraph), console)
+        _print_paragraph(_with_own_name(paragraph), console)
     for title, rows in _tables(command, ctx):
         if rows:
             console.print()
@@ -71,15 +71,15 @@ def tell(command: Any, ctx: Any, console: Terminal) -> None:
             console.print(_table(rows))
     if command.epilog:
         console.print()
-        console.print(_typed(command.epilog))
+        console.print(_with_own_name(command.epilog))
 
 
-def _typed(text: str) -> str:
+def _with_own_name(text: str) -> str:
     """Returns the text with every `nearfield VERB` written as the shell finds this nearfield."""
     return _CALL.sub(lambda _: own_command.executable(), text)
 
 
-def _tell_paragraph(text: str, console: Terminal) -> None:
+def _print_paragraph(text: str, console: Terminal) -> None:
     """Prints prose wrapped, and an example in one line."""
     if text.startswith("  "):
         console.print(Text(text.rstrip(), style="cyan"), soft_wrap=True)
@@ -106,5 +106,7 @@ def _first_paragraph(text: str) -> str:
 def _table(rows: list[tuple[str, str]]) -> Table:
     table = Table(Column(key=True), Column(prose=True))
     for name, words in rows:
-        table.add_row(Text(f"  {name}", style="cyan"), Text(_typed(" ".join(words.replace("\\[", "[").split()))))
+        table.add_row(
+            Text(f"  {name}", style="cyan"), Text(_with_own_name(" ".join(words.replace("\\[", "[").split())))
+        )
     return table

@@ -28,10 +28,10 @@ class LaunchBar(WorkBar, Watcher):
 
     def launches(self, launches: list[Launch], kept: int) -> None:
         self._to_do, self._done_s, self._took_s = launches, 0.0, 0.0  # the first launch may have built the engine
-        there = f", {kept} more are there already" if kept else ""
+        finished = f", {kept} more are there already" if kept else ""
         minutes = max(1, round(sum(one.seconds for one in launches) / 60))
         about = f": about {counted(minutes, 'minute')} on a quiet machine" if launches else ""
-        self._console.print(f"measuring {counted(len(launches), 'launch', 'launches')} here{there}{about}")
+        self._console.print(f"measuring {counted(len(launches), 'launch', 'launches')} here{finished}{about}")
         if launches:
             self.start()
 

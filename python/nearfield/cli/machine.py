@@ -36,7 +36,7 @@ app = typer.Typer(
 )
 
 
-def _named(what: str) -> Any:
+def _machine_argument(what: str) -> Any:
     return typer.Argument(metavar="NAME|FILE|PROFILE", help=what, autocompletion=complete.machines)
 
 
@@ -58,7 +58,7 @@ def list_machines(as_json: JsonOption = False, as_csv: CsvOption = False) -> Non
     if as_csv:
         print_csv([{name: tables.words(value) for name, value in row.items()} for row in rows])
         return
-    Terminal().print(tables.listed(rows))
+    Terminal().print(tables.machines_table(rows))
     Terminal().print(
         f"[dim]free: parameters that nobody states; {own_command.line('machine', 'show', 'NAME')} lists them[/dim]"
     )
@@ -71,7 +71,7 @@ def _refuse_both(as_json: bool, as_csv: bool) -> None:
 
 @app.command()
 def check(
-    names: Annotated[list[str], _named("Machines to check.")],
+    names: Annotated[list[str], _machine_argument("Machines to check.")],
     as_json: JsonOption = False,
 ) -> None:
     """Check whether a machine's file is consistent: keys, geometry, sources; and that the simulated machine takes the
@@ -97,10 +97,10 @@ def check(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(comparisons, machines))
     if as_json:
-        print(json.dumps([tables.checked(m, c) for m, c in zip(machines, found, strict=True)], indent=1))
+        print(json.dumps([tables.check_as_dict(m, c) for m, c in zip(machines, found, strict=True)], indent=1))
     else:
         for machine, compared in zip(machines, found, strict=True):
-            tables.tell_checked(machine, compared)
+            tables.print_check(machine, compared)
         verdicts = {tables.verdict(compared) for compared in found}
         meanings = [text for text in (CONSISTENT, NOT_REACHED) if text.partition(":")[0] in verdicts]
         for line in [*meanings, NOT_COMPARED]:
@@ -113,7 +113,7 @@ def check(
 
 @app.command()
 def show(
-    name: Annotated[str, _named("The machine.")],
+    name: Annotated[str, _machine_argument("The machine.")],
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Every key with its source.")] = False,
     as_file: Annotated[bool, typer.Option("--toml", help="Print it as a file to edit: a profile's, say.")] = False,
     as_json: JsonOption = False,
@@ -140,7 +140,7 @@ def show(
     elif as_json:
         print(json.dumps(machine.model_dump(exclude_none=True), indent=1))
     else:
-        tables.tell(machine, verbose, Terminal())
+        tables.print_machine(machine, verbose, Terminal())
 
 
 @app.command()
@@ -151,7 +151,7 @@ def new(
             "--from",
             metavar="here|NAME|FILE|PROFILE",
             help="What to start from: this machine, a described one, or a profile's.",
-            autocompletion=complete.machines_and_here,
+            autocompletion=complete.machines_and_live,
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write it.")] = Path("machine.toml"),
@@ -207,8 +207,8 @@ def _write_new(out: Path, text: str) -> None:
 
 @app.command()
 def diff(
-    a: Annotated[str, _named("The machine to compare with.")],
-    b: Annotated[str, _named("The machine to compare.")],
+    a: Annotated[str, _machine_argument("The machine to compare with.")],
+    b: Annotated[str, _machine_argument("The machine to compare.")],
     as_json: JsonOption = False,
 ) -> None:
     """Compare two machines: every key that is not the same."""

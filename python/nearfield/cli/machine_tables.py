@@ -18,7 +18,7 @@ CACHE_COLUMNS = ("size_bytes", "ways", "line_bytes", "sub_blocks", "shared_by", 
                  "latency_cycles", "bytes_per_cycle")  # fmt: skip
 
 
-def listed(rows: list[dict[str, Any]]) -> Table:
+def machines_table(rows: list[dict[str, Any]]) -> Table:
     """Returns the table of several machines."""
     columns = map(Column, ("cores", "caches", "nodes", "free", "for"))
     table = Table(Column("name", key=True), *columns, Column("what it is", prose=True))
@@ -47,7 +47,7 @@ def words(value: Any) -> Any:
     return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
-def tell_checked(machine: DescribedMachine, compared: list[Comparison]) -> None:
+def print_check(machine: DescribedMachine, compared: list[Comparison]) -> None:
     """Prints whether the machine is as described."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in _kinds(machine).items())
     Terminal().print(f"[bold]{escape(machine.name)}[/bold]: {verdict(compared)} ({kinds})")
@@ -63,7 +63,7 @@ def difference(one: Comparison) -> str:
     return f"{one.what} is {numbers}, because {one.cause}" if one.cause else f"{one.what} is {numbers}"
 
 
-def checked(machine: DescribedMachine, compared: list[Comparison]) -> dict[str, Any]:
+def check_as_dict(machine: DescribedMachine, compared: list[Comparison]) -> dict[str, Any]:
     """Returns what --json prints of a check."""
     names = ("what", "described", "simulated", "unit", "agrees", "reached", "cause", "remedy")
     simulated = [{name: getattr(c, name) for name in names} for c in compared]
@@ -82,7 +82,7 @@ def _kinds(machine: DescribedMachine) -> dict[str, int]:
     return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
 
-def tell(machine: DescribedMachine, verbose: bool, console: Terminal) -> None:
+def print_machine(machine: DescribedMachine, verbose: bool, console: Terminal) -> None:
     """Prints what the machine has."""
     console.print(f"[bold]{escape(machine.title)}[/bold]\n[dim]sources: {escape(machine.study)}[/dim]")
     for short, text in machine.references.items():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nearfield.observe.source_lines import Line
     from nearfield.observe.summary import Calls, RankSummary
 
-MOST_LINES = 12
+MAX_LINES = 12
 
 
 def command(
@@ -35,10 +35,10 @@ def command(
 
     Times are of the observed run, in which accesses take longer than in an unobserved one; calls of MPI do not.
     """
-    from nearfield.cli.trace_argument import trace_here
+    from nearfield.cli.trace_argument import find_trace
     from nearfield.observe.summary import summarize, what_names_lack
 
-    trace = trace_here(folder)
+    trace = find_trace(folder)
     summaries = summarize(trace)
     if as_json:
         print(json.dumps({"trace": json.loads(trace.about.model_dump_json()), "ranks": _plain(summaries)}, indent=1))
@@ -76,9 +76,9 @@ def _plain(summaries: list[RankSummary]) -> list[dict[str, object]]:
 
 
 def _ranks(summaries: list[RankSummary]) -> Table:
-    told = any(one.delayed_seconds is not None for one in summaries)
+    has_delays = any(one.delayed_seconds is not None for one in summaries)
     right = ["loads", "stores", "accessed", "MPI calls", "in MPI", "sent"]
-    right += [*(["no core"] if told else []), "on disk", "byte/access"]
+    right += [*(["no core"] if has_delays else []), "on disk", "byte/access"]
     table = Table(Column("rank", key=True), Column("host"), *(Column(name, right=True) for name in right))
     for one in summaries:
         accesses = one.loads + one.stores
@@ -86,7 +86,7 @@ def _ranks(summaries: list[RankSummary]) -> Table:
             str(one.rank), one.host or "-", format_rounded(one.loads), format_rounded(one.stores),
             format_bytes(one.accessed_bytes), str(sum(calls.calls for calls in one.calls)),
             f"{sum(calls.seconds for calls in one.calls):.3f} s",
-            format_bytes(sum(calls.sent_bytes for calls in one.calls)), *([_delayed(one)] if told else []),
+            format_bytes(sum(calls.sent_bytes for calls in one.calls)), *([_delayed(one)] if has_delays else []),
             format_bytes(one.stream_bytes),
             f"{one.stream_bytes / accesses:.3f}" if accesses else "-",
         )  # fmt: skip
@@ -101,7 +101,7 @@ def _lines(summaries: list[RankSummary], every: bool) -> Table:
     right = ("accesses", "share", "flops")
     table = Table(Column("accesses at", key=True), *(Column(name, right=True) for name in right))
     together: Counter[Line] = sum((summary.lines for summary in summaries), Counter())
-    for line, accesses in together.most_common(None if every else MOST_LINES):
+    for line, accesses in together.most_common(None if every else MAX_LINES):
         flops = sum(summary.flops.get(line, 0.0) for summary in summaries)
         share = f"{accesses / together.total():.1%}"
         table.add_row(str(line), format_rounded(accesses), share, format_rounded(flops) if flops else "-")
@@ -114,7 +114,7 @@ def _calls(summaries: list[RankSummary], every: bool) -> Table:
     right = ("calls", "time", "sent", "received")
     table = Table(Column("call", key=True), Column("at", key=True), *(Column(name, right=True) for name in right),
                   Column("peers"))  # fmt: skip
-    for calls in of_all_ranks(summaries)[: None if every else MOST_LINES]:
+    for calls in of_all_ranks(summaries)[: None if every else MAX_LINES]:
         table.add_row(
             calls.name, str(calls.line), str(calls.calls), f"{calls.seconds:.4f} s", _amount(calls.sent_bytes),
             _amount(calls.received_bytes), _peers(calls),

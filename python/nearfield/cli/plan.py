@@ -71,20 +71,20 @@ def command(
       nearfield plan 4096x4096 -n 48 --halo 2 --corners --profile nearfield-profile --dims 8x6
     """
     from nearfield.cli import plan_tables as tables
-    from nearfield.cli.plan_costs import costs_known
+    from nearfield.cli.plan_costs import load_costs
     from nearfield.plan import splits
     from nearfield.plan.words import against_best
 
     if as_json and as_csv:
         raise UsageError("--json and --csv are two formats", "Give one of them.")
     extents = counts(grid, "grid")
-    known = costs_known(profile, on, mode, messages)
+    known = load_costs(profile, on, mode, messages)
     per_node = full_nodes(ranks, ranks_per_node, known)
-    ask = partial(
+    make_plans = partial(
         splits, extents, ranks, known.costs, ranks_per_node=per_node, halo=halo,
         periodic=periodic, corners=corners, element_bytes=parse_bytes(element),
     )  # fmt: skip
-    plans = ask(dims=counts(dims, "split", least=0) if dims else None)
+    plans = make_plans(dims=counts(dims, "split", minimum=0) if dims else None)
     if as_json:
         print(json.dumps(tables.as_dict(known, plans, len(extents)), indent=1))
         return
@@ -93,14 +93,14 @@ def command(
         return
     notes = [*known.notes, *tables.unequal(plans[0], extents, ranks)]
     if dims:
-        notes.append(against_best(plans[0], ask()[0], len(extents)))
+        notes.append(against_best(plans[0], make_plans()[0], len(extents)))
     tables.show(known, plans, notes, len(extents), top)
 
 
-def counts(text: str, what: str, least: int = 1) -> list[int]:
+def counts(text: str, what: str, minimum: int = 1) -> list[int]:
     """Returns '8x4x1' as numbers, one to three of them. Raises UsageError otherwise."""
     words = text.lower().split("x")
-    if not (1 <= len(words) <= 3 and all(word.isdecimal() and int(word) >= least for word in words)):
+    if not (1 <= len(words) <= 3 and all(word.isdecimal() and int(word) >= minimum for word in words)):
         raise UsageError(f"'{text}' is no {what}", "Write one to three whole numbers: 256x256x256.")
     return [int(word) for word in words]
 

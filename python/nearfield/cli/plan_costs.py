@@ -16,7 +16,7 @@ from nearfield.plan import CostModel, default_model, described_model, measured_m
 from nearfield.profile import load
 
 
-def costs_known(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> CostModel:
+def load_costs(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> CostModel:
     """Returns the costs from the one source that the options name; the defaults if they name none."""
     if profile is not None and on is not None:
         raise UsageError("--profile and --on name two machines", "Give one of them.")
@@ -39,11 +39,11 @@ def costs_on(name: str, mode: str | None) -> CostModel:
     machine = load_machine(name)
     if machine.communication or mode is not None or not machine.simulable:
         return described_model(machine, mode)
-    listener = Telling(f"simulating what messages cost on {machine.name}, once")
+    listener = CostsNotice(f"simulating what messages cost on {machine.name}, once")
     return simulated_model(machine, message_records(machine, cores(), listener))
 
 
-class Telling(Listener):
+class CostsNotice(Listener):
     """Tells the user once that simulating takes a while, and shows how far it is."""
 
     def __init__(self, what: str) -> None:

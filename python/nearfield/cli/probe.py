@@ -159,11 +159,11 @@ def _run(out: Path, request: Request, *, resume: bool, overwrite: bool, keep_sam
 
     with ProbeBar(request.budget_s) as bar:
         outcome = probe(out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples, listener=bar)
-    _tell_end(outcome, out, request.budget_s)
+    _print_summary(outcome, out, request.budget_s)
     raise typer.Exit(outcome.exit_code)
 
 
-def _tell_end(outcome: Outcome, out: Path, budget_s: float | None) -> None:
+def _print_summary(outcome: Outcome, out: Path, budget_s: float | None) -> None:
     from nearfield.profile import load
     from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
 

@@ -11,8 +11,8 @@ from nearfield.observe.replay import CallSite, Replay, Times
 from nearfield.observe.replay_profile import counts_of
 from nearfield.ui.terminal import Column, Table, Terminal
 
-MOST_SITES = 20  # in the table
-WORTH_TELLING = 0.01  # of the outcomes that time decides
+MAX_SITES = 20  # in the table
+MIN_SHARE = 0.01  # of the outcomes that time decides
 _WORDS = {
     "misses": "misses of {}",
     "injected": "injected into {}",
@@ -35,8 +35,8 @@ def show(found: Replay, command: str, seconds: float, *, decided: bool) -> None:
     out.print("[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]")
     out.print()
     out.print(_traffic(found))
-    if told := _otherwise(found, decided):
-        out.print(told)
+    if remark := _otherwise(found, decided):
+        out.print(remark)
     flops = sum(rank.flops for rank in ranks)
     core = cluster.machine.core
     if flops and not (core and core.flops_per_cycle):
@@ -54,7 +54,7 @@ def show_runs(runs: list[Replay], command: str) -> None:
     out.print(f"\n[bold]{escape(command)}[/bold] on {escape(runs[0].cluster.machine.name)}, a run for each")
     table = Table(Column("slowdown", key=True, right=True), *(Column(name, right=True) for name in policies))
     for speed, run in enumerate(runs[: len(times[0])]):
-        table.add_row(f"{run.cluster.slowdowns[0]:g}", *_compared(times, speed))
+        table.add_row(f"{run.cluster.slowdowns[0]:g}", *_compare_with_base(times, speed))
     out.print(table)
 
 
@@ -82,13 +82,13 @@ def _otherwise(found: Replay, decided: bool) -> str:
         for policy, row in zip(cluster.policies, found.divergent_outcomes(), strict=True)
         for slowdown, count in zip(cluster.slowdowns, row, strict=True)
     }
-    (policy, slowdown), most = max(counts.items(), key=lambda one: one[1])
-    if most <= WORTH_TELLING * outcomes:
+    (policy, slowdown), highest = max(counts.items(), key=lambda one: one[1])
+    if highest <= MIN_SHARE * outcomes:
         return ""
     whose = f"of {cluster.policies[0]} at slowdown {cluster.slowdowns[0]:g}" if decided else "that were observed"
     whether = "each run kept" if cluster.independent_runs else "the run keeps"
     text = (
-        f"time decides {counted(outcomes, 'outcome')} (of receives from any source, tests, Waitany); {most:,} would "
+        f"time decides {counted(outcomes, 'outcome')} (of receives from any source, tests, Waitany); {highest:,} would "
         f"have been others with {policy} at slowdown {slowdown:g}, but {whether} those {whose}"
     )
     if not cluster.independent_runs and cluster.runs < len(counts):
@@ -104,7 +104,7 @@ def _whole(found: Replay) -> Table:
     table = Table(Column("slowdown", key=True, right=True), *_by_policy(found))
     times = found.time_ns()
     for speed, slowdown in enumerate(found.cluster.slowdowns):
-        table.add_row(f"{slowdown:g}", *_compared(times, speed))
+        table.add_row(f"{slowdown:g}", *_compare_with_base(times, speed))
     return table
 
 
@@ -113,9 +113,9 @@ def _sites(found: Replay) -> Table:
     ranks = len(found.found.ranks)
     headings = Column("call", key=True), Column("line", prose=True), Column("calls", right=True)
     table = Table(*headings, *_by_policy(found))
-    table.add_row("(computing)", "", "", *_compared(found.computing_ns(), 0, ranks))
-    for site in sites[:MOST_SITES]:
-        table.add_row(site.name, escape(site.line), f"{site.calls:,}", *_compared(site.time_ns, 0, ranks))
+    table.add_row("(computing)", "", "", *_compare_with_base(found.computing_ns(), 0, ranks))
+    for site in sites[:MAX_SITES]:
+        table.add_row(site.name, escape(site.line), f"{site.calls:,}", *_compare_with_base(site.time_ns, 0, ranks))
     return table
 
 
@@ -133,7 +133,7 @@ def _by_policy(found: Replay) -> list[Column]:
     return [Column(name, right=True) for name in found.cluster.policies]
 
 
-def _compared(times: Times, speed: int, ranks: int = 1) -> list[str]:
+def _compare_with_base(times: Times, speed: int, ranks: int = 1) -> list[str]:
     """Returns the base's time, in the mean of the ranks, and what each other policy saves of it."""
     base, *others = (of_policy[speed] for of_policy in times)
     return [format_ns(base / ranks), *(f"{100 * (1 - other / base):+.1f} %" if base else "-" for other in others)]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nearfield.report.findings import Finding
     from nearfield.rules.schema import Rules
 
-TOLD = 4  # number of findings in the terminal
+MAX_FINDINGS = 4  # number of findings in the terminal
 REPRODUCTION = "reproduction.json"  # nearfield.reproduce writes this file
 
 
@@ -100,9 +100,9 @@ def command(
     if profiles and len(profiles) > 1:
         _refuse_options_of_one(as_json, summary, rules, trace)
         if format_ == FORMATS[0]:
-            _tell_written(_of_several(profiles, out), open_it)
+            _print_written(_of_several(profiles, out), open_it)
         else:
-            _tell_written(write_plots(format_, [load(folder) for folder in profiles], None, out), open_it)
+            _print_written(write_plots(format_, [load(folder) for folder in profiles], None, out), open_it)
         return
     profile = profiles[0] if profiles else None
     if profile and (profile / REPRODUCTION).is_file():
@@ -114,7 +114,7 @@ def command(
     used = _rules_file(loaded, rules)
     tuned = load_rules(used) if used else None
     if format_ != FORMATS[0]:
-        _tell_written(write_plots(format_, [loaded], tuned, out), open_it)
+        _print_written(write_plots(format_, [loaded], tuned, out), open_it)
         return
     found = findings(loaded, tuned, applied_by(used) if used else "")
     if as_json:
@@ -127,12 +127,12 @@ def command(
     if summary:
         path = write_page(target, page.render_summary(loaded, tuned, apply))
     else:
-        path = write_page(target, page.render(loaded, tuned, apply, _advised(loaded, trace)))
-    _tell(found)
-    _tell_written(path, open_it)
+        path = write_page(target, page.render(loaded, tuned, apply, _advise_trace(loaded, trace)))
+    _print_findings(found)
+    _print_written(path, open_it)
 
 
-def _advised(profile: Profile, trace: Path | None) -> Advised | None:
+def _advise_trace(profile: Profile, trace: Path | None) -> Advised | None:
     """Returns the notes on an observed program, if there is one."""
     if not trace:
         return None
@@ -167,7 +167,7 @@ def _of_several(folders: list[Path], out: Path | None) -> Path:
     return path
 
 
-def _tell_written(path: Path, open_it: bool) -> None:
+def _print_written(path: Path, open_it: bool) -> None:
     console = Terminal()
     console.print(Text("report  ", style="dim").append(str(path), style="bold not dim"))
     if open_it and not webbrowser.open(path.resolve().as_uri()):
@@ -190,10 +190,10 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
     a message if they are of another MPI or processor. Raises UsageError if the former are of another MPI."""
     from nearfield.rules.schema import rules_of_mpi
 
-    beside = profile.path / "rules.toml"
+    own_rules = profile.path / "rules.toml"
     measured = profile.run.mpi
-    if given or beside.exists():
-        path, rules = rules_of_mpi(given or beside, measured.family, measured.version)
+    if given or own_rules.exists():
+        path, rules = rules_of_mpi(given or own_rules, measured.family, measured.version)
         _require_fit(rules, path, profile)
         if other := _other_processor(rules, path, profile):
             Terminal(stderr=True).print(Text(f"caution: {other}", style="yellow"))
@@ -237,14 +237,14 @@ def _target(folder: Path, out: Path | None, name: str) -> Path:
     return path
 
 
-def _tell(found: list[Finding]) -> None:
+def _print_findings(found: list[Finding]) -> None:
     from nearfield.report.findings import headlined
 
     console = Terminal()
-    told = headlined(found)[:TOLD] or found[:TOLD]
-    for finding in told:
+    shown = headlined(found)[:MAX_FINDINGS] or found[:MAX_FINDINGS]
+    for finding in shown:
         console.print(Text(f"• {finding.text}"))
-    if len(found) > len(told):
-        console.print(Text(f"  and {len(found) - len(told)} more in the report", style="dim"))
-    if told:
+    if len(found) > len(shown):
+        console.print(Text(f"  and {len(found) - len(shown)} more in the report", style="dim"))
+    if shown:
         console.print()

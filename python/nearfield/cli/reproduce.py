@@ -41,10 +41,10 @@ def command(
         "reproduction"
     ),
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="processes (default: one per core)")] = None,
-    here: Annotated[
+    live: Annotated[
         bool, typer.Option("--live", help="measure the same on this machine, too: at most 15 minutes, --quick 4")
     ] = False,
-    here_only: Annotated[
+    live_only: Annotated[
         bool, typer.Option("--live-only", help="the same, but simulate nothing, and show only what is asked here")
     ] = False,
     mpi_name: Annotated[
@@ -113,17 +113,17 @@ def command(
     if list_:
         tables.list_claims(wanted, as_json)
         return
-    here = here or here_only
-    if not here and (mpi_name or hostfile):
+    live = live or live_only
+    if not live and (mpi_name or hostfile):
         raise UsageError(f"--{'mpi' if mpi_name else 'hostfile'} is for measuring", "Add --live, or leave it out.")
     real = parse_traces(traces or ())
-    measured = _measure(wanted, out, mpi_name, hostfile, quick) if here else None
+    measured = _measure(wanted, out, mpi_name, hostfile, quick) if live else None
     stopped = measured.stopped_by if measured else None
     at_once = jobs or pool.cores()
     settings = Settings(out, quick, own_command.original_line())
     by_traces = _by_traces(wanted, real, settings) if real else None
     with InterruptGuard() as stop, CaseBar(err, at_once) as bar:
-        if stopped or here_only:
+        if stopped or live_only:
             found = run_reproduction(wanted, settings, _nothing, Listener(), measured, by_traces)
         else:
             found = run_reproduction(wanted, settings, pool.runner_on_cores(at_once, stop), bar, measured, by_traces)
@@ -132,16 +132,16 @@ def command(
         print(found.model_dump_json(indent=1))
     else:
         for paper in found.papers:
-            if here_only:
-                tables.show_here(paper)
+            if live_only:
+                tables.show_live(paper)
             else:
                 tables.show(paper)
-        tables.count(found, here_only)
-    if stopped or (not found.complete and not here_only):
+        tables.count(found, live_only)
+    if stopped or (not found.complete and not live_only):
         err.print("stopped: incomplete claims are not judged; the same command goes on")
         raise typer.Exit(128 + stopped if stopped else stop.exit_code)
     err.print(f"page: [bold]{escape(str(page))}[/bold]   the profiles are beside it")
-    if here and not {"holds", "does not"} & set(tables.words_here(found)):
+    if live and not {"holds", "does not"} & set(tables.live_answers(found)):
         err.print("nothing could be told of this machine: the column 'here' says why, statement by statement")
         raise typer.Exit(NOT_DECIDED)
 

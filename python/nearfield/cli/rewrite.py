@@ -127,7 +127,7 @@ def command(
 
         flags = flags_for(source, compile_commands, compiler_arguments or [])
         checks = Checks(verify, measure, source, flags, runs or [], ranks, link or [], run_in)
-        found.patches, refused = checks.kept(found.patches, mpi.choose(mpi_name), every=every)
+        found.patches, refused = checks.select(found.patches, mpi.choose(mpi_name), every=every)
         found.missed += refused
     notes = notes_of(found)
     chosen = best(found.patches)
@@ -145,7 +145,7 @@ def command(
         print(json.dumps(data, indent=1))
     else:
         _show(found.patches if every else chosen, found.patches, source)
-        _tell(found, source, verbose=verbose)
+        _print_result(found, source, verbose=verbose)
         if found.patches:
             err.print(_order_text(every=found.patches, with_costs=costs is not None))
     if apply and chosen:
@@ -173,9 +173,9 @@ def _others(
     from nearfield.rewrite.build import SOURCES
     from nearfield.rewrite.compile_commands import arguments_of, files_of
 
-    told = [(path, [*arguments_of(path, database), *arguments]) for path in files_of(database)] if database else []
+    listed = [(path, [*arguments_of(path, database), *arguments]) for path in files_of(database)] if database else []
     named = [Path(name) for name in linked if Path(name).suffix in SOURCES]
-    return [*told, *((path, arguments) for path in named)]
+    return [*listed, *((path, arguments) for path in named)]
 
 
 def _names(given: list[str] | None) -> list[str]:
@@ -214,7 +214,7 @@ def _show(shown: list[Patch], every: list[Patch], source: Path) -> None:
         print(patch.diff, end="")
 
 
-def _tell(found: Analysis, source: Path, *, verbose: bool) -> None:
+def _print_result(found: Analysis, source: Path, *, verbose: bool) -> None:
     """Prints why communication stays. If there are patches, only those reasons are printed that are about them, unless
     `verbose` asks for all."""
     terminal = Terminal(stderr=True)

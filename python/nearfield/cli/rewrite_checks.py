@@ -40,7 +40,7 @@ class Checks:
     linked: Sequence[str]
     folder: Path | None
 
-    def kept(
+    def select(
         self, patches: Sequence[Patch], inst: Installation, *, every: bool
     ) -> tuple[list[Patch], list[MissedOptimization]]:
         """Returns the first patch of each place that holds, or all that hold, and for each other one that was tried the
@@ -55,8 +55,8 @@ class Checks:
                 if not every and len(best([*held, patch])) == len(held):
                     continue
                 alike = [one.rewritten for one in patches if one.function == patch.function]
-                problem = self._verified(patch, verifier, alike) if self.verify else ""
-                problem = problem or (self._measured(patch, program, inst) if self.measure else "")
+                problem = self._find_fault(patch, verifier, alike) if self.verify else ""
+                problem = problem or (self._find_loss(patch, program, inst) if self.measure else "")
                 if problem:
                     reason = f"{patch.transformation}: {problem}"
                     refused.append(MissedOptimization(patch.lines[0], reason, patch.function, tried=True))
@@ -70,7 +70,7 @@ class Checks:
                 raise UsageError(f"--ranks '{self.ranks}' is no list of rank counts", "for instance: --ranks 1,2,4")
             yield int(word)
 
-    def _measured_ranks(self) -> int:
+    def _ranks_to_measure(self) -> int:
         """Returns the last rank count that was given and has a processor for each rank; by default the largest power
         of two that has."""
         processors = len(os.sched_getaffinity(0))
@@ -78,19 +78,19 @@ class Checks:
             return max(2, 1 << (processors.bit_length() - 1))
         return next((count for count in reversed(list(self._counts())) if count <= max(2, processors)), 2)
 
-    def _verified(self, patch: Patch, verifier: Verifier, alike: Sequence[str]) -> str:
+    def _find_fault(self, patch: Patch, verifier: Verifier, alike: Sequence[str]) -> str:
         """Returns what is wrong with a patch; empty if nothing is."""
         verdict = verifier.verify(patch.rewritten, alike)
-        _tell(patch, f"{verdict} ({verdict.seconds:.1f} s)")
+        _print_of_patch(patch, f"{verdict} ({verdict.seconds:.1f} s)")
         for note in verdict.notes:
             err.print(f"  {escape(note)}")
         return "" if verdict.same else str(verdict)
 
-    def _measured(self, patch: Patch, program: Program, inst: Installation) -> str:
+    def _find_loss(self, patch: Patch, program: Program, inst: Installation) -> str:
         """Returns why a patch is not worth it; empty if it is."""
-        ranks = self._measured_ranks()
+        ranks = self._ranks_to_measure()
         found = measure(program, patch.original, patch.rewritten, inst, ranks=ranks, progress=_say)
-        _tell(patch, str(found))
+        _print_of_patch(patch, str(found))
         return "" if found.is_supported else str(found)
 
 
@@ -98,6 +98,6 @@ def _say(line: str) -> None:
     err.print(f"[dim]nearfield: {escape(line)}[/dim]")
 
 
-def _tell(patch: Patch, text: str) -> None:
+def _print_of_patch(patch: Patch, text: str) -> None:
     patch.checks.append(text)
     err.print(f"{escape(str(patch.path))}:{patch.lines[0]}: {escape(patch.transformation)}: {escape(text)}")

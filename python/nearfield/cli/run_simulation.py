@@ -46,14 +46,14 @@ class Simulated:
     command: str
     seconds: float
     decided: bool = False  # by the simulation, what MPI leaves to time
-    told: list[Line] = field(default_factory=list)  # lines of a trace that `found` was asked for until now
+    named_lines: list[Line] = field(default_factory=list)  # lines of a trace that `found` was asked for until now
 
 
 @dataclass(frozen=True)
 class Course:
     """Whose clocks decide what a command does next, where MPI leaves that to time."""
 
-    asks: bool = True  # the simulation's; else those of the host
+    live_outcomes: bool = True  # the simulation's; else those of the host
     clock: bool = False  # and MPI_Wtime is the simulation's, too
 
 
@@ -68,11 +68,11 @@ def simulate_trace(trace: Trace, chosen: Chosen, shards: SingleProcess) -> Simul
     lines = shards.run_on_all(lambda: {} if shards.number else read_lines(trace))
     cluster = shards.run_on_all(lambda: chosen.cluster_of(len(streams)))
 
-    told: list[Line] = []
+    named_lines: list[Line] = []
 
     def line_of(called: str, frames: list[tuple[str, int]]) -> str:
-        told.append(line_of_call(lines, called, frames))
-        return str(told[-1])
+        named_lines.append(line_of_call(lines, called, frames))
+        return str(named_lines[-1])
 
     def simulated() -> Replay:
         with broken_streams():
@@ -96,7 +96,7 @@ def simulate_trace(trace: Trace, chosen: Chosen, shards: SingleProcess) -> Simul
             found = shards.run_on_all(lambda: stop.run(simulated))
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code if stop.signal_number else 128 + signal.SIGINT) from None
-    return Simulated(found, trace.about.command, time.monotonic() - begun, told=told)
+    return Simulated(found, trace.about.command, time.monotonic() - begun, named_lines=named_lines)
 
 
 def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Course) -> Simulated:
@@ -110,17 +110,17 @@ def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Co
     prepared, begun = prepare(argv, progress=say), time.monotonic()
     with InterruptGuard() as stop:
         try:
-            with Running(prepared, keep, live_queries=course.asks, clock=course.clock) as running:
+            with Running(prepared, keep, live_queries=course.live_outcomes, clock=course.clock) as running:
                 found = stop.run(lambda: _while_it_runs(running, chosen))
                 problem = stop.run(lambda: running.finish(say))
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
     if problem:
         raise MeasurementError(f"the program was simulated, but {problem}")
-    return Simulated(found, shlex.join(argv), time.monotonic() - begun, decided=course.asks)
+    return Simulated(found, shlex.join(argv), time.monotonic() - begun, decided=course.live_outcomes)
 
 
-def simulate_apart(argv: list[str], chosen: Chosen, course: Course) -> list[Replay]:
+def simulate_independently(argv: list[str], chosen: Chosen, course: Course) -> list[Replay]:
     """Runs the command once for each policy and memory speed. Returns the runs, those of a policy together."""
 
     def once(policy: str, slowdown: float) -> Replay:
@@ -147,12 +147,12 @@ def _while_it_runs(running: Running, chosen: Chosen) -> Replay:
                 )
             )
         except (stream.BrokenStream, NearfieldError) as error:
-            raise _told(running, error) from error
+            raise _explain_failure(running, error) from error
     code.read_lines(found.found)
     return found
 
 
-def _told(running: Running, error: Exception) -> Exception:
+def _explain_failure(running: Running, error: Exception) -> Exception:
     """Returns what to tell where a simulation ended before its program."""
     if not isinstance(error, stream.BrokenStream) and not running.left_behind:
         return error

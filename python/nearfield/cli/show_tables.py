@@ -97,7 +97,7 @@ def as_dict(profile: Profile, records: pl.DataFrame) -> dict[str, Any]:
 
 def overview_of(profile: Profile) -> RenderableType:
     """Returns the header, the findings, and a small table for each scenario."""
-    parts: list[RenderableType] = told_first(header(profile), findings(profile))
+    parts: list[RenderableType] = summary_lines(header(profile), findings(profile))
     notes = Footnotes()
     declared = declared_metrics(profile.run)
     for (scenario,), records in profile.records.group_by("scenario", maintain_order=True):
@@ -148,7 +148,7 @@ def header(profile: Profile) -> Table:
     return grid
 
 
-def told_first(head: RenderableType, found: list[Finding]) -> list[RenderableType]:
+def summary_lines(head: RenderableType, found: list[Finding]) -> list[RenderableType]:
     """Returns the header and the findings of the report, one line each. If most times are unstable, the warning comes
     before all else, and the other findings are left out."""
     warnings = [finding for finding in found if finding.level == "warning"]

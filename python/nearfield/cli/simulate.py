@@ -19,7 +19,7 @@ from nearfield.cli.axes import (
     parse_factors,
     parse_policies,
     parse_sizes,
-    tell_machine,
+    print_assumed_machine,
 )
 from nearfield.measure.sim.usual import RANKS, usual_nodes, usual_ranks_per_node
 from nearfield.ui.terminal import err, print_csv
@@ -75,7 +75,7 @@ def command(
         int | None,
         typer.Option(min=1, help="calls one after the other (7), or runs of an application (1); caches stay between"),
     ] = None,
-    apart: Annotated[
+    independent_runs: Annotated[
         bool,
         typer.Option(
             "--independent-runs",
@@ -135,7 +135,7 @@ def command(
     machine = at_frequency(load_machine(on), frequency) if frequency is not None else load_machine(on)
     names = tuple(dict.fromkeys(collective or ()))
     each = ranks_per_node or usual_ranks_per_node(machine, names)
-    asked = Operations(
+    operations = Operations(
         machine=machine,
         names=names,
         sizes=tuple(parse_sizes(sizes)) if sizes else (),
@@ -145,39 +145,42 @@ def command(
         ranks_per_node=each,
         repetitions=repetitions,
         total_bytes=total_bytes,
-        independent_runs=apart,
+        independent_runs=independent_runs,
     )
     sweeps = [parse_sweep(text, machine) for text in sweep or ()]
-    _tell_assumed(ctx, asked)
+    _print_assumptions(ctx, operations)
     at_once = None if mpi else jobs or pool.cores()
     with InterruptGuard() as stop, CaseBar(err, at_once) as bar:
         runner = pool.runner_on_cores(at_once, stop) if at_once else pool.runner_on_mpi(stop)
-        outcome = add_to_profile(machine, swept_cases(asked, sweeps), runner, bar, out, own_command.original_line())
+        outcome = add_to_profile(
+            machine, swept_cases(operations, sweeps), runner, bar, out, own_command.original_line()
+        )
     found = savings_of(outcome.rows, sweeps)
     if as_json:
-        print(json.dumps(tables.as_dicts(outcome, asked, found), indent=1))
+        print(json.dumps(tables.as_dicts(outcome, operations, found), indent=1))
     elif as_csv:
         print_csv([row for one in found for row in tables.rows_of(one)])
     else:
-        tables.show(found, asked)
-    _tell_end(outcome, out)
+        tables.show(found, operations)
+    _print_summary(outcome, out)
     raise typer.Exit(0 if outcome.complete else stop.exit_code)
 
 
-def _tell_assumed(ctx: typer.Context, asked: Operations) -> None:
+def _print_assumptions(ctx: typer.Context, operations: Operations) -> None:
     """Says what the user did not: the ranks, the nodes and the machine."""
     by_nodes, by_cores = not ctx.params["nodes"], ctx.params["ranks_per_node"] is None
-    ranks = f"{counted(asked.ranks_per_node, 'rank')} on each node" + (", one per core" if by_cores else "")
-    chosen = [f"{counted(asked.nodes[0], 'node')} (--nodes)"] * by_nodes + [f"{ranks} (--ranks-per-node)"] * by_cores
-    if chosen:
-        err.print(f"assumed: {' and '.join(chosen)}")
-    tell_machine(ctx)
+    ranks = f"{counted(operations.ranks_per_node, 'rank')} on each node" + (", one per core" if by_cores else "")
+    assumed = [f"{counted(operations.nodes[0], 'node')} (--nodes)"] * by_nodes
+    assumed += [f"{ranks} (--ranks-per-node)"] * by_cores
+    if assumed:
+        err.print(f"assumed: {' and '.join(assumed)}")
+    print_assumed_machine(ctx)
 
 
-def _tell_end(outcome: Outcome, out: Path | None) -> None:
+def _print_summary(outcome: Outcome, out: Path | None) -> None:
     folder = escape(str(out))
     if not outcome.complete:
-        kept = f"finished cases: [bold]{folder}[/bold]; the same command goes on" if out else "give --out to keep cases"
-        err.print(f"stopped: {kept}")
+        text = f"finished cases: [bold]{folder}[/bold]; the same command goes on" if out else "give --out to keep cases"
+        err.print(f"stopped: {text}")
     elif out:
         err.print(f"profile: [bold]{folder}[/bold]   next: {escape(own_command.line('show', out))}")

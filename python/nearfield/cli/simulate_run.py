@@ -14,7 +14,7 @@ from rich.markup import escape
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
 from nearfield.base.units import counted
-from nearfield.cli.axes import USUAL_MACHINE, SimulatedMachine, parse_factors, parse_policies, tell_machine
+from nearfield.cli.axes import USUAL_MACHINE, SimulatedMachine, parse_factors, parse_policies, print_assumed_machine
 from nearfield.cli.observe_options import Valgrind
 from nearfield.ui.terminal import err
 
@@ -53,7 +53,7 @@ def command(
     threads: Annotated[
         int | None, typer.Option(min=1, help="at most one per node (default: one per core); the result is the same")
     ] = None,
-    apart: Annotated[
+    independent_runs: Annotated[
         bool,
         typer.Option("--independent-runs", help="simulate each policy and memory speed in a run of its own (slower)"),
     ] = False,
@@ -102,43 +102,43 @@ def command(
 
       mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
     """
-    from nearfield.cli.run_simulation import Course, is_command, simulate_apart, simulate_live, simulate_trace
-    from nearfield.cli.trace_argument import traced
+    from nearfield.cli.run_simulation import Course, is_command, simulate_independently, simulate_live, simulate_trace
+    from nearfield.cli.trace_argument import provide_trace
     from nearfield.measure.sim.mpi_shards import SingleProcess
 
-    asked = _Asked(
-        ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, apart, out, as_json
+    options = _Options(
+        ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, independent_runs, out, as_json
     )
     what = what or []
-    course = Course(asks=not replay_outcomes, clock=virtual_wtime)
+    course = Course(live_outcomes=not replay_outcomes, clock=virtual_wtime)
     live = is_command(what) and not (valgrind or mpi)
     if virtual_wtime and (replay_outcomes or not live):
         raise UsageError(
             "--virtual-wtime is for a command that asks its simulation", "leave out --replay-outcomes and --valgrind"
         )
     if mpi:
-        _on_shards(asked, what, valgrind)
-    elif live and apart and not replay_outcomes:
+        _on_shards(options, what, valgrind)
+    elif live and independent_runs and not replay_outcomes:
         if keep or out:
             raise UsageError("--independent-runs runs the command several times", "--keep and --out are for one run")
         from nearfield.cli.replay_tables import runs_as_dict, show_runs
 
-        runs = simulate_apart(what, _choose(asked, SingleProcess()), course)
+        runs = simulate_independently(what, _choose(options, SingleProcess()), course)
         if as_json:
             print(json.dumps(runs_as_dict(runs), indent=1))
         else:
             show_runs(runs, shlex.join(what))
-        _tell_assumed(asked, runs[0].cluster)
-    elif live and not apart:
-        _tell(asked, simulate_live(what, keep, _choose(asked, SingleProcess()), course))
+        _print_assumptions(options, runs[0].cluster)
+    elif live and not independent_runs:
+        _print_result(options, simulate_live(what, keep, _choose(options, SingleProcess()), course))
     else:
-        chosen = _choose(asked, SingleProcess())
-        with traced(what, keep, valgrind=valgrind) as trace:
-            _tell(asked, simulate_trace(trace, chosen, SingleProcess()))
+        chosen = _choose(options, SingleProcess())
+        with provide_trace(what, keep, valgrind=valgrind) as trace:
+            _print_result(options, simulate_trace(trace, chosen, SingleProcess()))
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Options:
     """The user's options, as they were typed."""
 
     ctx: typer.Context
@@ -149,34 +149,34 @@ class _Asked:
     memory_slowdown: str
     regions: tuple[str, ...]
     threads: int | None
-    apart: bool
+    independent_runs: bool
     out: Path | None
     as_json: bool
 
 
-def _on_shards(asked: _Asked, what: list[str], valgrind: bool) -> None:
+def _on_shards(options: _Options, what: list[str], valgrind: bool) -> None:
     from nearfield.cli.run_simulation import simulate_trace
     from nearfield.measure.sim.mpi_shards import Shards
 
     with Shards() as shards:
         trace = shards.run_on_all(lambda: _trace_of(what, valgrind))
-        chosen = shards.run_on_all(lambda: _choose(asked, shards))
+        chosen = shards.run_on_all(lambda: _choose(options, shards))
         done = simulate_trace(trace, chosen, shards)
-        shards.run_on_all(lambda: None if shards.number else _tell(asked, done))
+        shards.run_on_all(lambda: None if shards.number else _print_result(options, done))
 
 
 def _trace_of(what: list[str], valgrind: bool) -> Trace:
     """Returns the trace that all processes of an MPI job read. Raises UsageError for a command to observe."""
-    from nearfield.cli.trace_argument import traced
+    from nearfield.cli.trace_argument import provide_trace
 
     if what and (len(what) != 1 or not Path(what[0]).is_dir()):
         observe = own_command.line("observe", "-o", "trace", "--", "COMMAND")
         raise UsageError(f"--mpi takes a trace that is there, not {' '.join(what)}", f"first: {observe}")
-    with traced(what, None, valgrind=valgrind) as trace:
+    with provide_trace(what, None, valgrind=valgrind) as trace:
         return trace
 
 
-def _choose(asked: _Asked, shards: SingleProcess) -> Chosen:
+def _choose(options: _Options, shards: SingleProcess) -> Chosen:
     """Returns what is to be simulated. Raises NearfieldError if that, or --out, is impossible."""
     from nearfield import profile
     from nearfield.cli.run_simulation import Chosen
@@ -187,50 +187,50 @@ def _choose(asked: _Asked, shards: SingleProcess) -> Chosen:
     from nearfield.measure.sim.usual import usual_nodes_of
     from nearfield.observe.replay import Cluster
 
-    machine = load_machine(asked.on)
-    machine = at_frequency(machine, asked.frequency) if asked.frequency is not None else machine
-    policies = tuple(dict.fromkeys((BASE, *select_policies(machine, parse_policies(asked.policy)))))
-    slowdowns = tuple(parse_factors(asked.memory_slowdown))
+    machine = load_machine(options.on)
+    machine = at_frequency(machine, options.frequency) if options.frequency is not None else machine
+    policies = tuple(dict.fromkeys((BASE, *select_policies(machine, parse_policies(options.policy)))))
+    slowdowns = tuple(parse_factors(options.memory_slowdown))
     check_axes(machine, policies, slowdowns)
-    if asked.out and not shards.number:
-        profile.ensure_writable(asked.out, overwrite=False)
+    if options.out and not shards.number:
+        profile.ensure_writable(options.out, overwrite=False)
 
     def cluster_of(ranks: int) -> Cluster:
-        nodes = asked.nodes or usual_nodes_of(machine, ranks)
+        nodes = options.nodes or usual_nodes_of(machine, ranks)
         each = ranks_per_node(ranks, nodes)
         if shards.count > nodes:
             raise UsageError(
                 f"{shards.count} processes cannot share {counted(nodes, 'node')}", "start at most one for each node"
             )
-        return Cluster(machine, nodes, each, policies, slowdowns, asked.apart)
+        return Cluster(machine, nodes, each, policies, slowdowns, options.independent_runs)
 
-    return Chosen(cluster_of, policies, slowdowns, asked.regions, asked.threads or shards.cores)
+    return Chosen(cluster_of, policies, slowdowns, options.regions, options.threads or shards.cores)
 
 
-def _tell(asked: _Asked, done: Simulated) -> None:
+def _print_result(options: _Options, done: Simulated) -> None:
     """Prints what was found, and saves it if it is asked for."""
     from nearfield.cli.replay_tables import as_dict, show
     from nearfield.observe.replay_profile import save
     from nearfield.observe.summary import what_names_lack
 
-    if asked.as_json:
+    if options.as_json:
         print(json.dumps(as_dict(done.found), indent=1))
     else:
         show(done.found, done.command, done.seconds, decided=done.decided)
-    if lack := what_names_lack(done.told):
+    if lack := what_names_lack(done.named_lines):
         err.print(f"nearfield: {escape(lack)}")
-    _tell_assumed(asked, done.found.cluster)
-    if out := asked.out:
+    _print_assumptions(options, done.found.cluster)
+    if out := options.out:
         save(out, done.found, own_command.original_line(), done.seconds)
         err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(own_command.line('report', out))}")
 
 
-def _tell_assumed(asked: _Asked, cluster: Cluster) -> None:
+def _print_assumptions(options: _Options, cluster: Cluster) -> None:
     """Says what the user did not."""
-    if asked.nodes is None:
+    if options.nodes is None:
         each = counted(cluster.ranks_per_node, "rank")
         err.print(f"assumed: {counted(cluster.nodes, 'node')} with {each} on each (--nodes)")
-    tell_machine(asked.ctx)
+    print_assumed_machine(options.ctx)
 
 
 def ranks_per_node(ranks: int, nodes: int) -> int:

@@ -19,12 +19,12 @@ from nearfield.ui.terminal import Column, Table, Terminal
 _Kinds = dict[str, Iterable[simulation.Collective | simulation.Application]]
 
 
-def show(found: list[Savings], asked: Operations) -> None:
+def show(found: list[Savings], operations: Operations) -> None:
     """Prints a table per collective and number of nodes."""
     specs = collectives() | applications()
     for collective, nodes in dict.fromkeys((one.operation, one.nodes) for one in found):
         some = [one for one in found if (one.operation, one.nodes) == (collective, nodes)]
-        Terminal().print(f"\n[bold]{collective}[/bold] on {escape(asked.machine.name)}, nodes: {nodes}, "
+        Terminal().print(f"\n[bold]{collective}[/bold] on {escape(operations.machine.name)}, nodes: {nodes}, "
                          f"ranks: {some[0].ranks}; bytes: {specs[collective].bytes_are}")  # fmt: skip
         Terminal().print(_table(some))
     if found:
@@ -64,10 +64,10 @@ def rows_of(one: Savings) -> list[dict[str, Any]]:
             for name, share in shares.items()]  # fmt: skip
 
 
-def as_dicts(outcome: Outcome, asked: Operations, found: list[Savings]) -> dict[str, Any]:
+def as_dicts(outcome: Outcome, operations: Operations, found: list[Savings]) -> dict[str, Any]:
     """Returns what --json prints."""
     return {
-        "machine": asked.machine.name,
+        "machine": operations.machine.name,
         "complete": outcome.complete,
         "cases": [asdict(one) for one in found],
         "records": outcome.rows,
@@ -88,12 +88,12 @@ def list_operations(as_json: bool) -> None:
             "policies": [{"name": p.name, "summary": p.summary, "parameters": p.parameters} for p in policies],
         }, indent=1))  # fmt: skip
         return
-    for table in _listed(kinds, policies):
+    for table in _list_tables(kinds, policies):
         Terminal().print(table)
         Terminal().print()
 
 
-def _listed(kinds: _Kinds, policies: list[simulation.Policy]) -> list[Table]:
+def _list_tables(kinds: _Kinds, policies: list[simulation.Policy]) -> list[Table]:
     tables = []
     for kind, specs in kinds.items():
         table = Table(Column(kind, key=True), Column("what it does", prose=True), Column("bytes are", prose=True))

@@ -22,7 +22,7 @@ from nearfield.ui.progress import Standing, WorkBar
 from nearfield.ui.terminal import err
 
 
-def trace_here(given: Path | None = None) -> Trace:
+def find_trace(given: Path | None = None) -> Trace:
     """Returns the given trace, or else the newest one in this folder, with a line that says which one that is if there
     are several. Raises ProfileError or UsageError."""
     if given:
@@ -35,11 +35,11 @@ def trace_here(given: Path | None = None) -> Trace:
 
 
 @contextmanager
-def traced(what: list[str], keep: Path | None, *, valgrind: bool = False) -> Iterator[Trace]:
+def provide_trace(what: list[str], keep: Path | None, *, valgrind: bool = False) -> Iterator[Trace]:
     """Provides the trace that a folder holds or that the command leaves, or the newest one in this folder if there is
     nothing given; `valgrind` is observe()'s. Raises MeasurementError if it is not whole, and EndedBySignal."""
     if not what or len(what) == 1 and Path(what[0]).is_dir():
-        found = trace_here(Path(what[0]) if what else None)
+        found = find_trace(Path(what[0]) if what else None)
         if valgrind:
             raise UsageError(f"{found.folder} was observed already", "--valgrind is for a command: -- COMMAND")
         if found.about.ended_by:

@@ -18,7 +18,7 @@ from nearfield.rules.criterion import MIN_GAIN
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 if TYPE_CHECKING:
-    from nearfield.cli.tune_session import Asked
+    from nearfield.cli.tune_session import TuneOptions
     from nearfield.rules.schema import Rules, RuleTable
 
 MAX_REGRESSION = 0.9  # a rule that makes a size ten times as slow is none
@@ -105,7 +105,7 @@ def command(
       nearfield tune --all-mpis --budget 120 -o site-rules
     """
     from nearfield.cli import tune_all
-    from nearfield.cli.tune_session import Asked
+    from nearfield.cli.tune_session import TuneOptions
     from nearfield.tune.request import Request
 
     if all_mpis and mpi_name:
@@ -125,11 +125,11 @@ def command(
         sizes=tuple(sorted({parse_bytes(size) for size in sizes.split(",")})) if sizes else (),
         command=own_command.original_line(),
     )
-    asked = Asked(request, _given(ctx), resume, overwrite, confirm_best)
+    options = TuneOptions(request, _given_options(ctx), resume, overwrite, confirm_best)
     if all_mpis:
-        tune_all.run(out or Path(paths.FOLDER), asked, as_json)
+        tune_all.run(out or Path(paths.FOLDER), options, as_json)
     else:
-        _tune_one(out or Path(paths.FILE), asked, as_json)
+        _tune_one(out or Path(paths.FILE), options, as_json)
 
 
 def _min_gain(max_regression: str) -> float:
@@ -140,37 +140,37 @@ def _min_gain(max_regression: str) -> float:
     return round(1 - share, 6)
 
 
-def _given(ctx: typer.Context) -> frozenset[str]:
+def _given_options(ctx: typer.Context) -> frozenset[str]:
     """Returns the names of the options that were typed."""
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     return frozenset(name for name, source in sources.items() if source and source.name == "COMMANDLINE")
 
 
-def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
+def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
     from nearfield.cli.tune_session import INTERRUPTED, TuneSession
     from nearfield.rules.schema import require_writable
     from nearfield.tune.trial_log_file import TrialLogFile
 
     if out.is_dir():
         raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / paths.FILE}, or tune with --all-mpis")
-    if not asked.resume:
+    if not options.resume:
         require_writable(out)
-    with TrialLogFile(out).locked(resume=asked.resume) as unfinished, TuneSession(asked.confirm_best) as sitting:
-        asked.require_free(unfinished)
-        request = asked.begin(unfinished)
+    with TrialLogFile(out).locked(resume=options.resume) as unfinished, TuneSession(options.confirm_best) as session:
+        options.require_free(unfinished)
+        request = options.begin(unfinished)
         rules: Rules | None = None
         try:
-            rules = sitting.tune(unfinished, request)
+            rules = session.tune(unfinished, request)
         except SystemExit:  # a signal
             if not unfinished.found():
-                sitting.say("ended before anything was measured")
+                session.say("ended before anything was measured")
             raise
         finally:
             if not (unfinished.found() or unfinished.undecided()):
                 unfinished.end()
             elif unfinished.path.exists():
                 again = "" if rules and rules.undecided else f". To go on: {_resuming(out)}"
-                sitting.say(f"kept: {unfinished.describe_content()} in {unfinished.path}{again}")
+                session.say(f"kept: {unfinished.describe_content()} in {unfinished.path}{again}")
     if rules is None:
         if not unfinished.found():
             err.print("ended before anything was measured")
@@ -178,7 +178,7 @@ def _tune_one(out: Path, asked: Asked, as_json: bool) -> None:
     if as_json:
         print(json.dumps(rules.as_json(), indent=1))
     else:
-        tell(rules)
+        print_rules(rules)
     _print_next_steps(rules, out)
 
 
@@ -206,7 +206,7 @@ def _resuming(out: Path) -> str:
     return own_command.line("tune", "--resume", "-o", out)
 
 
-def tell(rules: Rules) -> None:
+def print_rules(rules: Rules) -> None:
     """Prints the rules for a person to read."""
     console = Terminal()
     if (busy := rules.busy()) and rules.rule:

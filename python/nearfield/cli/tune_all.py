@@ -13,8 +13,8 @@ from nearfield import mpi
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError, UsageError
 from nearfield.base.units import format_seconds, format_span
-from nearfield.cli import tell as tell_error
-from nearfield.cli.tune_session import INTERRUPTED, Asked, TuneSession
+from nearfield.cli import print_error
+from nearfield.cli.tune_session import INTERRUPTED, TuneOptions, TuneSession
 from nearfield.rules.schema import Rules, applied_by, require_writable
 from nearfield.tune.request import Request
 from nearfield.tune.trial_log_file import SUFFIX, TrialLogFile
@@ -24,22 +24,22 @@ from nearfield.ui.terminal import Column, Table, Terminal, err
 Results = dict[str, Rules | NearfieldError]  # by the name of the MPI
 
 
-def run(folder: Path, asked: Asked, as_json: bool) -> None:
+def run(folder: Path, options: TuneOptions, as_json: bool) -> None:
     """Tunes every MPI. The unfinished files of all of them are made first, so that `--resume` knows which are left."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file; --all-mpis writes a folder of rules", "name another one with --out")
-    files = _resumed(folder) if asked.resume else _fresh(folder)
+    files = _unfinished_rules_files(folder) if options.resume else _all_rules_files(folder)
     with ExitStack() as stack:
-        locked = [stack.enter_context(TrialLogFile(file).locked(resume=asked.resume)) for file in files]
+        locked = [stack.enter_context(TrialLogFile(file).locked(resume=options.resume)) for file in files]
         for one in locked:
-            asked.require_free(one)
-        waiting = [(one, asked.begin(one, one.rules.stem)) for one in locked]
-        _tell_time(waiting)
-        sitting = stack.enter_context(TuneSession(asked.confirm_best))
+            options.require_free(one)
+        waiting = [(one, options.begin(one, one.rules.stem)) for one in locked]
+        _print_time(waiting)
+        session = stack.enter_context(TuneSession(options.confirm_best))
         try:
-            results = _tuned(waiting, sitting)
+            results = _tune_each(waiting, session)
         except SystemExit:  # a signal
-            sitting.say(f"stopped; what was measured is kept. To go on: {_resuming(folder)}")
+            session.say(f"stopped; what was measured is kept. To go on: {_resuming(folder)}")
             raise
     left = [unfinished for unfinished, _ in waiting if unfinished.path.exists()]
     if as_json:
@@ -48,14 +48,14 @@ def run(folder: Path, asked: Asked, as_json: bool) -> None:
     elif results:
         Terminal().print(summary(results))
     _print_next_steps(folder, results)
-    _end(folder, results, left, stopped=sitting.stopped)
+    _end(folder, results, left, stopped=session.stopped)
 
 
 def _resuming(folder: Path) -> str:
     return own_command.line("tune", "--all-mpis", "--resume", "-o", folder)
 
 
-def _fresh(folder: Path) -> list[Path]:
+def _all_rules_files(folder: Path) -> list[Path]:
     """Returns the rules files of all MPIs, the default's first. Raises NearfieldError if there is no MPI, or if the
     folder cannot be written."""
     mpi.choose()
@@ -64,7 +64,7 @@ def _fresh(folder: Path) -> list[Path]:
     return files
 
 
-def _resumed(folder: Path) -> list[Path]:
+def _unfinished_rules_files(folder: Path) -> list[Path]:
     waiting = sorted(folder.glob(f"*.toml{SUFFIX}"))
     if not waiting:
         raise UsageError(
@@ -74,7 +74,7 @@ def _resumed(folder: Path) -> list[Path]:
     return [path.with_name(path.name.removesuffix(SUFFIX)) for path in waiting]
 
 
-def _tell_time(waiting: list[tuple[TrialLogFile, Request]]) -> None:
+def _print_time(waiting: list[tuple[TrialLogFile, Request]]) -> None:
     """Says how long all MPIs will take together, before anything is built or measured."""
     names = [unfinished.rules.stem for unfinished, _ in waiting]
     many = f"{len(names)} MPIs ({', '.join(names)})" if len(names) > 1 else names[0]
@@ -83,29 +83,29 @@ def _tell_time(waiting: list[tuple[TrialLogFile, Request]]) -> None:
         return
     seconds = sum(_left_s(unfinished, request) for unfinished, request in waiting)
     unbuilt = sum(inst.name in names and not mpi.is_built(inst) for inst in mpi.discover())
-    builds_s, most_s = unbuilt * BUILD_S, max_duration_factor(measure_other_load()) * seconds + len(waiting) * ENDING_S
+    builds_s, max_s = unbuilt * BUILD_S, max_duration_factor(measure_other_load()) * seconds + len(waiting) * ENDING_S
     building = f", of which {format_seconds(builds_s)} to build the measuring engine" if unbuilt else ""
-    about, most = format_seconds(seconds + builds_s), format_seconds(most_s + builds_s)
-    err.print(escape(f"{many}: about {about} in all{building}; at most {most}"))
+    about, longest = format_seconds(seconds + builds_s), format_seconds(max_s + builds_s)
+    err.print(escape(f"{many}: about {about} in all{building}; at most {longest}"))
 
 
 def _left_s(unfinished: TrialLogFile, request: Request) -> float:
     return max(0.0, request.budget_s - sum(map(unfinished.used_s, unfinished.distances())))
 
 
-def _tuned(waiting: list[tuple[TrialLogFile, Request]], sitting: TuneSession) -> Results:
+def _tune_each(waiting: list[tuple[TrialLogFile, Request]], session: TuneSession) -> Results:
     results: Results = {}
     for number, (unfinished, request) in enumerate(waiting, 1):
-        if sitting.stopped:
+        if session.stopped:
             break
         name = unfinished.rules.stem
-        sitting.display.prefix = f"{number} of {len(waiting)}, "
+        session.display.prefix = f"{number} of {len(waiting)}, "
         try:
-            if rules := sitting.tune(unfinished, request):
+            if rules := session.tune(unfinished, request):
                 results[name] = rules
         except NearfieldError as error:
             results[name] = error
-            tell_error(error)
+            print_error(error)
     return results
 
 

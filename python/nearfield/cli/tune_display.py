@@ -37,13 +37,13 @@ class Display(Listener):
     def say(self, text: str) -> None:
         err.print(escape(text))
 
-    def plan(self, mpi_name: str, distances: list[str], seconds: Mapping[str, float], at_most_s: float) -> None:
+    def plan(self, mpi_name: str, distances: list[str], seconds: Mapping[str, float], max_s: float) -> None:
         total = sum(seconds.values())
         self._begun = time.monotonic()
-        self._ends, self._latest, self._next_late = self._begun + total, self._begun + at_most_s, 0.0
+        self._ends, self._latest, self._next_late = self._begun + total, self._begun + max_s, 0.0
         phases = ", ".join(f"{name} {format_seconds(taken)}" for name, taken in seconds.items())
         many = f"{len(distances)} distances ({', '.join(distances)})" if len(distances) > 1 else distances[0]
-        duration = f"about {format_seconds(total)}, at most {format_seconds(at_most_s)}"
+        duration = f"about {format_seconds(total)}, at most {format_seconds(max_s)}"
         self.say(f"{self.prefix}{mpi_name}, {many}: {duration} ({phases})")
 
     def begin(self, distance: str, phase: str, seconds: float) -> None:

@@ -21,7 +21,7 @@ _ASKING = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class TuneOptions:
     """Holds the options that the user typed."""
 
     request: Request
@@ -51,14 +51,14 @@ class Asked:
                 if name == "max_regression":
                     now, then = (f"{1 - share:.6g}" for share in (now, then))
                 raise UsageError(
-                    f"cannot resume: {option} was {_told(then)}, and is {_told(now)} now",
+                    f"cannot resume: {option} was {_option_text(then)}, and is {_option_text(now)} now",
                     f"leave {option} out to go on, or start anew with --overwrite",
                 )
         require_writable(unfinished.rules)
         return request
 
 
-def _told(value: object) -> str:
+def _option_text(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "not given"
     return "not given" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 
 import nearfield
 from nearfield.cli import VERBS
-from nearfield.cli.help import Group, helped
+from nearfield.cli.help import Group, use_own_help
 
 
 class Verbs(Group):
@@ -31,8 +31,8 @@ class Verbs(Group):
         if not found or not name:  # the shell may complete after a word that is no verb
             return name, found, rest
         if rest and (inner := further(name).get(rest[0])):
-            return f"{name} {rest[0]}", _imported(inner, rest[0]), rest[1:]
-        return name, _imported(name, name), rest
+            return f"{name} {rest[0]}", _import_verb(inner, rest[0]), rest[1:]
+        return name, _import_verb(name, name), rest
 
 
 def further(verb: str) -> dict[str, str]:
@@ -40,15 +40,15 @@ def further(verb: str) -> dict[str, str]:
     return getattr(importlib.import_module(f"nearfield.cli.{verb}"), "FURTHER", {})
 
 
-def _imported(module_name: str, name: str) -> Any:
+def _import_verb(module_name: str, name: str) -> Any:
     """Returns the module's `app` if the verb has commands of its own, else its `command`."""
     module = importlib.import_module(f"nearfield.cli.{module_name}")
     if hasattr(module, "app"):
         module.app.info.name = name
-        return typer.main.get_command(helped(module.app))
+        return typer.main.get_command(use_own_help(module.app))
     verb = typer.Typer(add_completion=False)
     verb.command(name=name, context_settings=getattr(module, "CONTEXT", None))(module.command)
-    made: Any = typer.main.get_command(helped(verb))
+    made: Any = typer.main.get_command(use_own_help(verb))
     if inner := further(module_name):
         made.further = {one: TyperCommand(one, help=_summary(file)) for one, file in inner.items()}
     return made
@@ -61,14 +61,14 @@ def _summary(module_name: str) -> str:
     return ast.get_docstring(command) or ""
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         print(f"nearfield {nearfield.__version__}")
         raise typer.Exit
 
 
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_tell_version, is_eager=True, help="Say which this is."),
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Say which this is."),
 ) -> None:
     """Takes the options before a verb."""
 

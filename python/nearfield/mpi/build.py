@@ -1,9 +1,9 @@
-"""Builds the native part for one MPI, with that MPI's own compiler wrapper, and keeps it.
+"""Builds the native part for one MPI, with that MPI's own compiler wrapper, and caches it.
 
 Results lie in `builds/<fingerprint>/` of the cache folder: the executable, `build.json`, `build.log`. The
-fingerprint covers the MPI, the compiler behind its wrapper and the contents of the sources, so nothing is
-ever stale. Build trees lie in `work/` and are reused when only sources changed. Any number of processes may
-ask at once: one builds, the others wait.
+fingerprint covers the MPI, the compiler behind its wrapper and the contents of the sources, so no
+entry is ever stale. Build trees lie in `work/` and are reused if only sources changed. If several processes
+request the same build, one builds and the others wait.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from nearfield.base.disk_cache import cache_root
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.mpi.compiler import compiler_environment, compiler_version, explain_failure
 from nearfield.mpi.installation import Installation
-from nearfield.mpi.tied import tied
+from nearfield.mpi.tied import start_tied
 
 ENGINE = "nearfield-probe"
 COMPONENT = "mca_btl_nearfield.so"
@@ -40,7 +40,7 @@ _WORDS = {
     HALO: "the halo library",
     FORECAST: "the thin profiling layer",
 }
-_SOURCES = {  # folders that a target is made of; other targets use all folders
+_SOURCES = {  # source folders of a target; targets that are not listed use all folders
     ENGINE: ("src/base", "src/scenario", "src/probe"),
     COMPONENT: ("src/base", "src/tune/openmpi"),
     SHIM: ("src/base", "src/tune/mpich"),
@@ -49,15 +49,15 @@ _SOURCES = {  # folders that a target is made of; other targets use all folders
     FORECAST: ("src/base", "src/forecast"),
 }
 EVERY_S = 5.0  # between two lines of progress
-UNCHANGED_EVERY_S = 14.0  # between two lines that say the same
+UNCHANGED_EVERY_S = 14.0  # between two lines of the same text
 Progress = Callable[[str], None]
 
 
 def program(
     inst: Installation, target: str = ENGINE, progress: Progress | None = None, source: Path | None = None
 ) -> Path:
-    """Returns the path of the executable `target` for this MPI, which the first call builds. Raises MpiError with the
-    compiler's first error. `progress` gets a line every few seconds for the person who waits."""
+    """Returns the path of the executable `target` for this MPI; the first call builds it. If the build fails, raises
+    MpiError with the compiler's first error. `progress` gets a line for the user every few seconds."""
     source = source or native_source()
     say = progress or (lambda line: None)
     while not _is_whole(folder := _folder(inst, target, source), target):
@@ -70,7 +70,7 @@ def program(
 
 
 def is_built(inst: Installation, target: str = ENGINE, source: Path | None = None) -> bool:
-    """Returns whether `program` would return at once."""
+    """Returns whether `program` would return without building."""
     try:
         return _is_whole(_folder(inst, target, source or native_source()), target)
     except (MpiError, UsageError):  # UsageError: there is no cache
@@ -91,7 +91,7 @@ def native_source() -> Path:
 
 
 def fingerprint(inst: Installation, target: str, source: Path) -> str:
-    """Returns a hash that is equal if and only if the executables would be."""
+    """Returns a hash that is equal for two builds if and only if their executables would be."""
     return _digest(*_toolchain_parts(inst), target, contents(target, source))
 
 
@@ -148,9 +148,9 @@ def _sha256(file: Path) -> str:
 
 @contextmanager
 def _locked(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Holds an exclusive lock that ends with the process, however it ends. Calls `waiting` every few seconds while
-    another process holds it."""
-    from filelock import FileLock, Timeout  # a slow import, and most programs are built already
+    """Holds an exclusive lock, which is released when the process ends, however it ends. Calls `waiting` every few
+    seconds while another process holds the lock."""
+    from filelock import FileLock, Timeout  # imported late: the import is slow, and most programs are already built
 
     file.parent.mkdir(parents=True, exist_ok=True)
     lock, patience_s = FileLock(file, fallback_to_soft=False), 0.0
@@ -178,12 +178,12 @@ def _cache_errors() -> Iterator[None]:
 
 
 def _build(inst: Installation, target: str, source: Path, folder: Path, say: Progress) -> None:
-    """Builds in the work tree, then moves the result into place by one rename."""
+    """Builds in the work tree, then moves the result into place by one atomic rename."""
     work = cache_root() / "work" / _digest(*_toolchain_parts(inst), str(source))
     with _locked(work.with_suffix(".lock"), lambda: None):
         log = _compile(inst, target, source, work, say)
         if _folder(inst, target, source) != folder:
-            return  # the sources changed meanwhile; the caller starts again
+            return  # the sources changed during the build; the caller starts again
         built = _find_executable(work, target, log)
         fresh = folder.with_suffix(f".new-{os.getpid()}")
         shutil.rmtree(fresh, ignore_errors=True)
@@ -198,7 +198,7 @@ def _build(inst: Installation, target: str, source: Path, folder: Path, say: Pro
 
 
 def _compile(inst: Installation, target: str, source: Path, work: Path, say: Progress) -> Path:
-    """Configures and builds, from scratch if the old tree is unusable. Returns the log."""
+    """Configures and builds, from scratch if the old tree is unusable. Returns the path of the log."""
     configure = [_tool("cmake"), "-S", str(source), "-B", str(work), "-G", "Ninja"]
     configure += [f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
     configure += ["-DCMAKE_BUILD_TYPE=Release", "-DNEARFIELD_PROBE=ON"]
@@ -218,37 +218,37 @@ def _compile(inst: Installation, target: str, source: Path, work: Path, say: Pro
 
 
 def _step(command: list[str], env: dict[str, str], log: Path, say: Progress, *, first: bool) -> bool:
-    """Runs one command of the build, and returns whether it ended well."""
+    """Runs one command of the build, and returns whether it succeeded."""
     with log.open("w" if first else "a", encoding="utf-8") as out:
         out.write("$ " + " ".join(command) + "\n")
         out.flush()
-        with tied(command, env, out) as process:
-            news = News(say)
+        with start_tied(command, env, out) as process:
+            news = BuildProgress(say)
             while True:
                 try:
                     return process.wait(min(1.0, EVERY_S)) == 0
                 except subprocess.TimeoutExpired:
-                    news.tell(_how_far(log))
+                    news.report(_how_far(log))
 
 
-class News:
-    """Tells how far work has come: when that has changed, but not more often than every few seconds, and now and then
-    when it has not, so that nobody takes a slow compiler for one that hangs."""
+class BuildProgress:
+    """Reports the progress of a build: every few seconds if it has changed, and less often if it has not, so that a
+    slow compiler is not mistaken for one that hangs."""
 
     def __init__(self, say: Progress, clock: Callable[[], float] = time.monotonic) -> None:
         self._say, self._clock = say, clock
-        self._told, self._told_at = "", clock()
+        self._reported, self._reported_at = "", clock()
 
-    def tell(self, now: str) -> None:
-        """Says `now`, unless it is too early for that."""
-        silent_s = self._clock() - self._told_at
-        if silent_s >= (EVERY_S if now != self._told else UNCHANGED_EVERY_S):
+    def report(self, now: str) -> None:
+        """Prints `now`, unless the last line was printed too recently."""
+        silent_s = self._clock() - self._reported_at
+        if silent_s >= (EVERY_S if now != self._reported else UNCHANGED_EVERY_S):
             self._say(now)
-            self._told, self._told_at = now, self._clock()
+            self._reported, self._reported_at = now, self._clock()
 
 
 def _how_far(log: Path) -> str:
-    """Returns 'compiling 12 of 40', as Ninja counts; before Ninja starts, CMake looks at the compiler."""
+    """Returns 'compiling 12 of 40', from Ninja's counters; before Ninja starts, CMake tests the compiler."""
     steps = re.findall(r"^\[(\d+)/(\d+)\]", log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
     if not steps:
         return "still building: CMake looks at the compiler"

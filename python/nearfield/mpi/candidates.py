@@ -1,4 +1,4 @@
-"""Lists where MPIs may be: folders to look into, and the compiler wrappers in them."""
+"""Lists where MPIs may be installed: the folders to search, and the compiler wrappers in them."""
 
 import os
 import re
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nearfield.base.errors import MpiError
-from nearfield.mpi.toolchain import WRAPPERS, ask
+from nearfield.mpi.toolchain import WRAPPERS, capture_output
 
-PREFIXES_VARIABLE = "NEARFIELD_MPIS"  # more prefixes to look into, separated by colons
+PREFIXES_VARIABLE = "NEARFIELD_MPIS"  # more prefixes to search, separated by colons
 
 
 def folders() -> Iterator[tuple[Path, str]]:
-    """Yields folders to look into and how they were found, in order of preference."""
+    """Yields the folders to search and how each was found, in order of preference."""
     for variable in ("MPI_HOME", PREFIXES_VARIABLE):
         for prefix in filter(None, os.environ.get(variable, "").split(os.pathsep)):
             yield Path(prefix).expanduser() / "bin", variable
@@ -26,9 +26,9 @@ def folders() -> Iterator[tuple[Path, str]]:
 
 
 def _prefixes_behind(mpicc: Path) -> list[Path]:
-    """Returns the prefixes that the -I and -L of `mpicc -show` name."""
+    """Returns the prefixes that the -I and -L flags of `mpicc -show` name."""
     try:
-        show = ask([str(mpicc), "-show"])
+        show = capture_output([str(mpicc), "-show"])
     except MpiError:
         return []
     folders = [Path(p) for p in re.findall(r"-[IL]\"?([^\s\"]+)", show)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from nearfield.base.errors import MpiError
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation
-from nearfield.mpi.toolchain import ask
+from nearfield.mpi.toolchain import capture_output
 
 _PACKAGES = {"clang++": "clang", "icpx": "intel-oneapi-compiler-dpcpp-cpp"}
 _ERROR_LINE = re.compile(
@@ -26,8 +26,8 @@ _REMEDIES = (
 
 
 def compiler_of(inst: Installation) -> str:
-    """Returns the command behind the wrapper: the user's choice in the family's variable, else the wrapper's own; if
-    that is missing, CXX. Raises MpiError if none exists."""
+    """Returns the compiler command behind the wrapper: the one in the family's variable if the user set it, else the
+    wrapper's own, or CXX if that is not installed. Raises MpiError if none exists."""
     variable = FAMILIES[inst.family].compiler_variable
     own = os.environ.get(variable) or (shlex.split(inst.show) or ["c++"])[0]
     for command in (own, os.environ.get("CXX", "")):
@@ -41,17 +41,17 @@ def compiler_of(inst: Installation) -> str:
 
 
 def compiler_environment(inst: Installation) -> dict[str, str]:
-    """Returns the environment in which the wrapper calls that compiler."""
+    """Returns the environment in which the wrapper calls the compiler of `compiler_of`."""
     return {FAMILIES[inst.family].compiler_variable: compiler_of(inst)}
 
 
 def compiler_version(inst: Installation) -> str:
     """Returns the first line of the compiler's `--version`."""
-    return ask([*shlex.split(compiler_of(inst)), "--version"]).splitlines()[0]
+    return capture_output([*shlex.split(compiler_of(inst)), "--version"]).splitlines()[0]
 
 
 def first_error(log: str) -> str:
-    """Returns the first error in a build log, for CMake's own errors with the line that gives the cause."""
+    """Returns the first error in a build log; for an error of CMake itself, with the line that gives the cause."""
     lines = [line.rstrip() for line in log.splitlines()]
     for number, line in enumerate(lines):
         if _ERROR_LINE.search(line) and not _NOT_AN_ERROR.search(line):

@@ -1,4 +1,4 @@
-"""Recognises the MPI of a command line by its launcher, and by the library that its program is linked to."""
+"""Detects which MPI a command line uses, from its launcher and from the library that its program is linked to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearfield.base.errors import MpiError, UsageError
 from nearfield.base.executables import TAKES_A_FILE, executables, which
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation
-from nearfield.mpi.toolchain import ask, library_text
+from nearfield.mpi.toolchain import capture_output, library_text
 
 _ELF = b"\x7fELF"
 _LAUNCHERS = {name for family in FAMILIES.values() for name in family.launchers}
@@ -30,18 +30,18 @@ class Recognised:
     family: str
     version: str
     by: str
-    files: tuple[Path, ...] = ()  # while these files are unchanged, so is the answer
+    files: tuple[Path, ...] = ()  # the result stays valid while these files are unchanged
 
 
 def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
-    """Returns the MPI: that of --mpi, else that of the program, else that of the launcher. Raises UsageError for
-    a missing command, and MpiError if no file tells the MPI, or if the program cannot run with the launcher's or the
-    named one."""
+    """Returns the MPI of --mpi, else that of the program, else that of the launcher. Raises UsageError if the command
+    does not exist, and MpiError if the MPI cannot be detected, or if the program cannot run with the MPI of the
+    launcher or of --mpi."""
     if not which(argv[0]):
         raise UsageError(f"there is no command '{argv[0]}'")
     launcher, program = of_launcher(argv), of_program(argv)
     if mpi_name:
-        return _named(mpi_name, program or launcher)
+        return _choose_named(mpi_name, program or launcher)
     if launcher and program and launcher.family != program.family:
         raise MpiError(
             f"{launcher.by} is of {launcher.family} {launcher.version}, but {program.by} of {program.family} "
@@ -57,8 +57,8 @@ def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
     return replace(found, files=files)
 
 
-def _named(mpi_name: str, found: Recognised | None) -> Recognised:
-    """Returns the MPI that --mpi names. Raises MpiError if the command's own one has another binary interface."""
+def _choose_named(mpi_name: str, found: Recognised | None) -> Recognised:
+    """Returns the MPI that --mpi names. Raises MpiError if the command's own MPI has another ABI."""
     inst = mpi.choose(mpi_name)
     if found and (found.family == "openmpi") != (inst.family == "openmpi"):
         raise MpiError(
@@ -70,8 +70,9 @@ def _named(mpi_name: str, found: Recognised | None) -> Recognised:
 
 
 def of_launcher(argv: Sequence[str]) -> Recognised | None:
-    """Returns the MPI of the first launcher in the command, as of `env A=1 mpirun`; None if it tells none, as srun."""
-    return next((_ask_launcher(Path(path)) for word, path, _ in executables(argv) if _is_launcher(word)), None)
+    """Returns the MPI of the first launcher in the command, also in `env A=1 mpirun`; None if it belongs to none
+    (srun)."""
+    return next((_query_launcher(Path(path)) for word, path, _ in executables(argv) if _is_launcher(word)), None)
 
 
 def _is_launcher(word: str) -> bool:
@@ -80,7 +81,7 @@ def _is_launcher(word: str) -> bool:
 
 
 def program_at(argv: Sequence[str]) -> int:
-    """Returns which word is the program: the first one after the launcher that may be one, else the command itself."""
+    """Returns the index of the program: the first executable after the launcher, else the command itself."""
     launcher = next((at for at, word in enumerate(argv) if _is_launcher(word)), None)
     if launcher is None and linked_library(Path(which(argv[0]) or argv[0])):
         return 0
@@ -88,31 +89,31 @@ def program_at(argv: Sequence[str]) -> int:
     return next((at for at in after if which(argv[at]) and argv[at - 1] not in TAKES_A_FILE), 0)
 
 
-def _ask_launcher(path: Path) -> Recognised | None:
-    def told() -> tuple[str, str] | None:
+def _query_launcher(path: Path) -> Recognised | None:
+    def query() -> tuple[str, str] | None:
         for family in FAMILIES.values():
             with suppress(MpiError):
-                said = ask([str(path), "--version"], family.needs(path.parent.parent))
+                said = capture_output([str(path), "--version"], family.needs(path.parent.parent))
                 if version := family.launcher_version(said):
                     return family.name, version
         return None
 
-    known = disk_cache.get_or_compute("launcher", [str(path.absolute())], told, [path])
+    known = disk_cache.get_or_compute("launcher", [str(path.absolute())], query, [path])
     return Recognised(known[0], known[1], f"launcher {path}", (path,)) if known else None
 
 
 def of_program(argv: Sequence[str]) -> Recognised | None:
-    """Returns the MPI that the first program after the launcher, or the command itself without a launcher, is linked
-    to; None for scripts, interpreters and programs that bring their MPI along."""
+    """Returns the MPI that the first program after the launcher is linked to, or the command itself if there is no
+    launcher; None for scripts, interpreters and programs that bundle their MPI."""
     after = next((path for _, path, may_be_a_program in executables(argv[1:]) if may_be_a_program), None)
     for path in filter(None, (after, which(argv[0]))):
         if library := linked_library(Path(path)):
-            return _ask_library(library, path)
+            return _query_library(library, path)
     return None
 
 
 def linked_library(program: Path) -> Path | None:
-    """Returns the libmpi that the loader would find for the program; None if it has none."""
+    """Returns the libmpi that the dynamic loader would find for the program; None if it is linked to none."""
     try:
         with program.open("rb") as file:
             if file.read(4) != _ELF:
@@ -126,23 +127,23 @@ def linked_library(program: Path) -> Path | None:
     return Path(found[1]) if found else None
 
 
-def _ask_library(library: Path, program: str) -> Recognised | None:
-    def told() -> tuple[str, str] | None:
+def _query_library(library: Path, program: str) -> Recognised | None:
+    def query() -> tuple[str, str] | None:
         text = library_text(library)
         versions = ((family.name, family.library_version(text)) for family in FAMILIES.values())
         return next(((name, version) for name, version in versions if version), None)
 
     files = (library, _LINKER_CACHE)
-    known = disk_cache.get_or_compute("library", [str(library)], told, files)
+    known = disk_cache.get_or_compute("library", [str(library)], query, files)
     return Recognised(known[0], known[1], f"{program} with {library}", files) if known else None
 
 
 def installation_of(found: Recognised) -> Installation | None:
-    """Returns this machine's installation of the recognised MPI; None if there is none. The answer is kept, since
-    looking asks every MPI."""
+    """Returns this machine's installation of the recognised MPI; None if there is none. The result is cached, since a
+    search queries every MPI."""
     question = [found.family, found.version, *(os.environ.get(name) for name in mpi.LOOKED_AT)]
-    if kept := disk_cache.get("mpi", question):
-        return Installation.from_plain(kept)
+    if cached := disk_cache.get("mpi", question):
+        return Installation.from_plain(cached)
     same = [i for i in mpi.discover() if (i.family, i.version) == (found.family, found.version)]
     if not same:
         return None

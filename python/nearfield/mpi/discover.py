@@ -1,8 +1,8 @@
 """Finds every MPI on this machine: wheels, MPI_HOME, NEARFIELD_MPIS, PATH, and what `mpicc` points to.
 
-A wrapper and a launcher make an installation when both say that they are of the same family. Two ways to
-the same library and launcher are one installation. Unusable candidates are kept with the reason, so that
-`nearfield mpi` can explain them.
+A wrapper and a launcher form an installation if both report the same family. Two paths to the same library and
+launcher are one installation. Unusable candidates are listed with the reason, so that `nearfield mpi` can
+explain them.
 """
 
 import os
@@ -18,8 +18,8 @@ from nearfield.base.errors import MpiError
 from nearfield.mpi.candidates import PREFIXES_VARIABLE, folders, suffix_of, wrappers_in
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation, Unusable
-from nearfield.mpi.toolchain import Toolchain, ask, find_library, inspect
-from nearfield.mpi.wheels import Wheel, wheels_here
+from nearfield.mpi.toolchain import Toolchain, capture_output, find_library, inspect
+from nearfield.mpi.wheels import Wheel, find_wheels
 
 LOOKED_AT = ("PATH", "MPI_HOME", PREFIXES_VARIABLE, "LD_LIBRARY_PATH")
 
@@ -38,22 +38,22 @@ def discover() -> list[Installation]:
 
 
 def survey() -> Survey:
-    """Returns every MPI found, usable or not. It looks once per process and environment."""
+    """Returns every MPI found, usable or not. The search runs once per process and environment."""
     return _survey(tuple(os.environ.get(name, "") for name in LOOKED_AT))
 
 
 @lru_cache(maxsize=8)
 def _survey(environment: tuple[str, ...]) -> Survey:
-    wheels = wheels_here()
+    wheels = find_wheels()
     candidates = [(w, f"wheel {wheel.title}") for wheel in wheels for w in wrappers_in(wheel.bin)]
     candidates += [(w, origin) for folder, origin in folders() for w in wrappers_in(folder)]
     found = gather(candidates)
-    usable = _named(_default_first(_true_origins(found.usable, wheels)))
-    return Survey(usable, (*found.unusable, *unusable(usable, wheels)))
+    usable = _number_names(_default_first(_true_origins(found.usable, wheels)))
+    return Survey(usable, (*found.unusable, *find_unusable(usable, wheels)))
 
 
 def gather(candidates: Iterable[tuple[Path, str]]) -> Survey:
-    """Inspects all candidates at once, each by a few short processes, and returns the findings."""
+    """Inspects all candidates concurrently, each by a few short processes, and returns what was found."""
     unique: dict[Path, str] = {}
     for wrapper, origin in candidates:
         unique.setdefault(wrapper, origin)
@@ -68,7 +68,7 @@ def gather(candidates: Iterable[tuple[Path, str]]) -> Survey:
 
 
 def identity(installation: Installation) -> tuple[Path, Path]:
-    """Returns a key that is equal for two ways to the same MPI."""
+    """Returns a key that is equal for two paths to the same MPI."""
     return (installation.library or installation.compiler.resolve(), installation.launcher.resolve())
 
 
@@ -94,7 +94,7 @@ def _look_at(candidate: tuple[Path, str]) -> Installation | Unusable:
 
 
 def _launcher_for(tools: Toolchain) -> Path:
-    """Returns the launcher beside the wrapper that is of the same family, and if possible of the same version."""
+    """Returns the launcher in the wrapper's folder that is of the same family and, if possible, of the same version."""
     others = []
     for name in tools.family.launchers:
         for suffix in dict.fromkeys((suffix_of(tools.wrapper.name), f".{tools.family.name}", "")):
@@ -116,13 +116,14 @@ def _launcher_version(path: Path, tools: Toolchain) -> str | None:
     if not os.access(path, os.X_OK):
         return None
     try:
-        return tools.family.launcher_version(ask([str(path), "--version"], tools.env))
+        return tools.family.launcher_version(capture_output([str(path), "--version"], tools.env))
     except MpiError:
         return None
 
 
 def _true_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[Installation]:
-    """Returns the MPIs with the wheel that really holds them; a wheel's folder may hold another wheel's files."""
+    """Returns the MPIs, each with the wheel that really owns its files; a wheel's folder may hold another wheel's
+    files."""
     result = []
     for installation in found:
         titles = [w.title for w in wheels if w.holds(installation)]
@@ -133,8 +134,8 @@ def _true_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[In
 
 
 def _default_first(found: list[Installation]) -> list[Installation]:
-    """Returns the MPIs in the order in which they are taken if the user names none: first the one to which `mpicc` on
-    PATH belongs, since it links the user's programs, then nearfield's own Open MPI wheel, then the others."""
+    """Returns the MPIs in the order of preference if the user names none: first the one of the `mpicc` on PATH, which
+    links the user's programs, then nearfield's own Open MPI wheel, then the others."""
     users = library_of_mpicc()
     return sorted(found, key=lambda i: (users is None or i.library != users, not is_own_wheel(i)))
 
@@ -145,15 +146,15 @@ def is_own_wheel(inst: Installation) -> bool:
 
 
 def library_of_mpicc() -> Path | None:
-    """Returns the MPI library that `mpicc` on PATH links; None if there is no such program, or if it does not say."""
+    """Returns the MPI library that `mpicc` on PATH links; None if there is no mpicc, or if it does not report one."""
     mpicc = shutil.which("mpicc")
     try:
-        return find_library(ask([mpicc, "-show"])) if mpicc else None
+        return find_library(capture_output([mpicc, "-show"])) if mpicc else None
     except (MpiError, OSError, ValueError):
         return None
 
 
-def _named(found: list[Installation]) -> tuple[Installation, ...]:
+def _number_names(found: list[Installation]) -> tuple[Installation, ...]:
     seen: dict[str, int] = {}
     result = []
     for installation in found:
@@ -163,18 +164,18 @@ def _named(found: list[Installation]) -> tuple[Installation, ...]:
 
 
 def all_packages() -> str:
-    """Returns in words the packages to install for each family."""
+    """Returns text that lists the packages to install for each family."""
     return "; ".join(family.packages for family in FAMILIES.values())
 
 
-def unusable(usable: Iterable[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
-    """Yields everything unusable, given the usable MPIs."""
-    yield from _launchers_alone(list(usable), wheels)
-    yield from _overwritten(wheels)
+def find_unusable(usable: Iterable[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
+    """Yields the unusable candidates, given the usable MPIs."""
+    yield from _lone_launchers(list(usable), wheels)
+    yield from _overwritten_wheels(wheels)
 
 
-def _launchers_alone(usable: list[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
-    """Yields launchers without wrappers, as Debian's openmpi-bin or the wheel impi-rt alone install them."""
+def _lone_launchers(usable: list[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
+    """Yields launchers without a wrapper, such as Debian's openmpi-bin or the wheel impi-rt installs."""
     known = {i.launcher.resolve() for i in usable}
     places = {w.bin: f"wheel {w.title}" for w in wheels}
     for folder, origin in folders():
@@ -183,7 +184,7 @@ def _launchers_alone(usable: list[Installation], wheels: list[Wheel]) -> Iterato
         for launcher in _launchers_in(folder):
             if re.fullmatch(r"mpirun(\.\w+)?", launcher.name) and launcher.resolve() not in known:
                 known.add(launcher.resolve())
-                yield from _alone(launcher, origin)
+                yield from _inspect_lone_launcher(launcher, origin)
 
 
 def _launchers_in(folder: Path) -> list[Path]:
@@ -192,10 +193,10 @@ def _launchers_in(folder: Path) -> list[Path]:
     return sorted(folder.glob("mpirun*")) if os.access(folder, os.R_OK | os.X_OK) else []
 
 
-def _alone(launcher: Path, origin: str) -> Iterator[Unusable]:
+def _inspect_lone_launcher(launcher: Path, origin: str) -> Iterator[Unusable]:
     for family in FAMILIES.values():
         try:
-            said = ask([str(launcher), "--version"], family.needs(launcher.parent.parent))
+            said = capture_output([str(launcher), "--version"], family.needs(launcher.parent.parent))
         except MpiError:
             continue
         if version := family.launcher_version(said):
@@ -204,8 +205,9 @@ def _alone(launcher: Path, origin: str) -> Iterator[Unusable]:
             return
 
 
-def _overwritten(wheels: list[Wheel]) -> Iterator[Unusable]:
-    """Yields wheels that another MPI's wheel overwrote: in one environment they share a bin, and the last one wins."""
+def _overwritten_wheels(wheels: list[Wheel]) -> Iterator[Unusable]:
+    """Yields the wheels that another MPI's wheel overwrote: wheels of one environment share bin, so the last one
+    wins."""
     for wheel in wheels:
         if wheel.overwritten:
             yield Unusable(

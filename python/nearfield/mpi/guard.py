@@ -1,10 +1,10 @@
 """A process that outlives nearfield: if nearfield is killed during a launch, it ends the ranks and removes their files,
-and if it is killed during a build, it ends the compilers. Nothing else would: ranks and compilers know nothing of
-nearfield, and some launchers start ranks in sessions of their own.
+and if it is killed during a build, it ends the compilers. Nothing else would end them: ranks and compilers do
+not know nearfield, and some launchers start ranks in sessions of their own.
 
-It is started by path, without the package, because it should cost the machine nothing while ranks measure: it waits
-for the end of its standard input, which is nearfield's own end unless nearfield has ended the guard before. Each line
-there is a JSON object; together they give `path`, which is sys.path, and the arguments of `clean_up_after_death`.
+It is started by path, without the package, because it must not disturb the measurement: it sleeps until its
+standard input is closed, which happens when nearfield ends, unless nearfield has ended the guard before. Each line of
+the input is a JSON object; together they give `path` (sys.path) and the arguments of `clean_up_after_death`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 
 class Guard:
-    """A context around a launch or a build. `tell` adds to what the guard knows. If an exception leaves it, the
-    guard first looks for processes that must be ended, since a signal may come just after the launcher started and
-    before anybody knows of it."""
+    """A context around a launch or a build. `update` passes further facts to the guard. If an exception leaves the
+    context, the guard first searches for processes that must be ended, since a signal may arrive after the launcher
+    has started and before its process id is recorded."""
 
     def __init__(self, **facts: Any) -> None:
         self._process = subprocess.Popen(
@@ -31,9 +31,9 @@ class Guard:
             text=True,
             errors="replace",
         )
-        self.tell(path=sys.path, **facts)
+        self.update(path=sys.path, **facts)
 
-    def tell(self, **facts: Any) -> None:
+    def update(self, **facts: Any) -> None:
         assert self._process.stdin
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(facts) + "\n")
@@ -49,9 +49,9 @@ class Guard:
 
 
 def main() -> None:
-    """Ends the marked processes when the process that started them is gone."""
+    """Ends the marked processes once the process that started them has ended."""
     facts: dict[str, Any] = {}
-    with suppress(json.JSONDecodeError):  # a line that was cut short
+    with suppress(json.JSONDecodeError):  # an incomplete last line
         for line in sys.stdin:
             facts |= json.loads(line)
     if facts:

@@ -19,7 +19,7 @@ class Installation:
     name: str  # unique on this machine, e.g. "openmpi-5.0.11"
     family: FamilyName
     version: str
-    root: Path  # the folder that holds bin/
+    root: Path  # the folder that contains bin/
     launcher: Path  # mpirun
     compiler: Path  # the C++ wrapper
     origin: str  # where it was found
@@ -56,7 +56,7 @@ class Launch:
     ranks: int
     hosts: Hosts | None
     oversubscribe: bool  # more ranks than processors: waiting ranks must yield
-    allocated: bool  # a batch system has decided where ranks go
+    allocated: bool  # a batch system has placed the ranks
     launcher: Path
 
 
@@ -66,27 +66,27 @@ class Family:
 
     name: FamilyName
     summary: str
-    library_says: str  # how MPI_Get_library_version's text begins; the group is the version
-    launcher_says: str  # what is in `mpirun --version`'s text; the group is the version
-    launchers: tuple[str, ...]  # names beside the wrapper, best first
-    wheels: tuple[str, ...]  # Python distributions that hold it
+    library_says: str  # regular expression for the start of MPI_Get_library_version's text; the group is the version
+    launcher_says: str  # regular expression for `mpirun --version`'s text; the group is the version
+    launchers: tuple[str, ...]  # names in the wrapper's folder, best first
+    wheels: tuple[str, ...]  # Python distributions that contain it
     packages: str  # what to install when the compiler wrapper is missing
     compiler_variable: str  # environment variable that changes the compiler behind the wrapper
     command: Callable[[Launch], list[str]]  # must not bind; rank order = order of hosts
-    pmi: tuple[str, ...]  # what `srun --mpi=` may be, best first
-    verbose: Mapping[str, str]  # environment that makes it say what carries messages
-    transport: Callable[[str], str | None]  # of what it then prints
-    shm_names: tuple[str, ...]  # what its killed ranks may leave in /dev/shm
+    pmi: tuple[str, ...]  # values for `srun --mpi=`, best first
+    verbose: Mapping[str, str]  # environment that makes it report its transport
+    transport: Callable[[str], str | None]  # takes that report, returns the transport
+    shm_names: tuple[str, ...]  # patterns of the files that killed ranks may leave in /dev/shm
     needs: Callable[[Path], dict[str, str]] = lambda root: {}  # root -> environment without which it does not work
     environment: Callable[[Launch], dict[str, str]] = lambda launch: {}  # defaults; the user's own values win
-    scratch_variables: tuple[str, ...] = ()  # say where the launcher keeps files that a killed one leaves
+    scratch_variables: tuple[str, ...] = ()  # name the folder for files that a killed launcher leaves
 
     def library_version(self, text: str) -> str | None:
-        """None: the text is of another family."""
+        """Returns the version in the library's text; None if the text is of another family."""
         found = re.match(self.library_says, text)
         return found[1] if found else None
 
     def launcher_version(self, text: str) -> str | None:
-        """None: the text is of another family."""
+        """Returns the version in the launcher's text; None if the text is of another family."""
         found = re.search(self.launcher_says, text)
         return found[1] if found else None

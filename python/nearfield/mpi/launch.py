@@ -1,4 +1,4 @@
-"""Makes the command and environment that start a program under an MPI, unbound, in the given rank order."""
+"""Composes the command and the environment that start a program under an MPI, unbound, in the given rank order."""
 
 import hashlib
 import os
@@ -26,10 +26,10 @@ def launch_command(
 ) -> tuple[list[str], dict[str, str]]:
     """Returns the argument vector and the whole environment of a launch.
 
-    `hosts` are pairs (name, ranks there) in the order of ranks; None means this machine, or the batch system's
+    `hosts` are pairs (name, number of ranks) in the order of ranks; None means this machine, or the batch system's
     allocation. `launcher` is one of LAUNCHERS; None means the MPI's own, which also starts inside a Slurm or PBS
     allocation. `oversubscribe` allows more ranks than processors; they yield while they wait. Values that the user has
-    set in the environment are kept, except the few without which this MPI does not work at all (`inst.env`).
+    set in the environment take precedence, except those without which this MPI does not work (`inst.env`).
     """
     family = FAMILIES[inst.family]
     _check(ranks, hosts, oversubscribe)
@@ -43,8 +43,8 @@ def launch_command(
 
 
 def _own_library_first(inst: Installation, search_path: str) -> dict[str, str]:
-    """Returns LD_LIBRARY_PATH with this MPI first if another MPI's library is on it. It takes precedence over the
-    path in the executable, so ranks would start with the wrong libmpi."""
+    """Returns LD_LIBRARY_PATH with this MPI first if another MPI's library is on it. LD_LIBRARY_PATH takes precedence
+    over the RUNPATH of the executable, so ranks would load the wrong libmpi."""
     if not inst.library:
         return {}
     own = inst.library.parent
@@ -69,12 +69,12 @@ def _check(ranks: int, hosts: Hosts | None, oversubscribe: bool) -> None:
 
 
 def in_allocation() -> bool:
-    """Returns whether a batch system has decided where ranks go."""
+    """Returns whether a batch system has placed the ranks."""
     return any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_NODEFILE", "LSB_JOBID", "PE_HOSTFILE"))
 
 
 def _launcher_path(inst: Installation, launcher: str | None) -> Path:
-    """Returns the installation's chosen launcher; `mpiexec` lies beside `mpirun` and has the same suffix."""
+    """Returns the path of the chosen launcher; `mpiexec` is in the folder of `mpirun` and has the same suffix."""
     if launcher is None or launcher == "mpirun":
         return inst.launcher
     if launcher == "srun":
@@ -115,6 +115,6 @@ def _srun_environment(hosts: Hosts | None) -> dict[str, str]:
 
 @lru_cache
 def _srun_mpi_types(srun: Path) -> frozenset[str]:
-    """Returns the values of `--mpi=` that this Slurm has; it prints them to standard error."""
+    """Returns the values of `--mpi=` that this Slurm supports; srun prints them to standard error."""
     done = subprocess.run([str(srun), "--mpi=list"], capture_output=True, text=True, errors="replace", timeout=20)
     return frozenset((done.stdout + done.stderr).replace(",", " ").split())

@@ -1,4 +1,4 @@
-"""Runs one launch, or a user's own command, and leaves nothing behind however it ends.
+"""Runs one launch, or a user's own command, and cleans up after it however it ends.
 
 The launcher gets a session of its own, and a mark in its environment, which every process that it starts
 inherits. Ranks may join other process groups and outlive a killed launcher, but the mark still finds them.
@@ -32,7 +32,7 @@ from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
 
 MARK = "NEARFIELD_LAUNCH"
 GRACE_S = 3.0
-LOOK_EVERY_S = 1.0  # between two looks whether a launch is dead
+LOOK_EVERY_S = 1.0  # between two checks whether a launch is dead
 _TAIL_LINES = 200
 OnLine = Callable[[str, str], None]
 
@@ -50,17 +50,17 @@ class Finished:
 
     @property
     def ok(self) -> bool:
-        """Returns whether the program ended well; some launchers exit with 0 even if a time limit ended them."""
+        """Returns whether the program succeeded; some launchers exit with 0 even if a time limit ended them."""
         return self.exit_code == 0 and not self.timed_out
 
     @property
     def words(self) -> list[str]:
-        """The lines that say something, those of standard error first."""
+        """Returns the lines that carry text, those of standard error first."""
         return [line.strip() for line in f"{self.stderr}\n{self.stdout}".splitlines() if line.strip("-=* \t")]
 
     @property
     def silence(self) -> str:
-        """Returns the command that shows by hand why a launch ended without a message."""
+        """Returns text with the command to run by hand if a launch ended without a message."""
         return f"it wrote nothing, and was started as: {shlex.join(self.argv)}"
 
 
@@ -87,8 +87,8 @@ def run(
         inst, argv, ranks, hosts=hosts, launcher=launcher, oversubscribe=oversubscribe
     )
     variables = () if hosts else FAMILIES[inst.family].scratch_variables
-    with session({**environment, **(env or {})}, variables) as its:
-        return _run(command, its, _Limit(timeout_s, is_dead), on_line, cwd, on_start)
+    with session({**environment, **(env or {})}, variables) as launch:
+        return _run(command, launch, _Limit(timeout_s, is_dead), on_line, cwd, on_start)
 
 
 def run_command(
@@ -97,20 +97,20 @@ def run_command(
     on_line: OnLine | None = None,
     folders: Iterable[Path] = (),
 ) -> Finished:
-    """Runs a user's command that starts ranks, as `run` does a program of ours, without standard input. `folders` are
-    removed if nearfield is killed meanwhile. Raises MpiError if the command cannot be started."""
-    with session(environment, scratch_variables(argv), folders) as its:
-        return _run(list(argv), its, _Limit(None, None), on_line)
+    """Runs a user's command that starts ranks, as `run` runs nearfield's own programs, without standard input.
+    `folders` are removed if nearfield is killed during the run. Raises MpiError if the command cannot be started."""
+    with session(environment, scratch_variables(argv), folders) as launch:
+        return _run(list(argv), launch, _Limit(None, None), on_line)
 
 
-# Words of a command line after which ranks may start on other hosts, where a folder of this one is of no use.
+# Words of a command line after which ranks may start on other hosts, which cannot use a folder of this host.
 _NAME_HOSTS = (
     "-H", "-host", "--host", "-hosts", "-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f", "-configfile",
 )  # fmt: skip
 
 
 def scratch_variables(argv: Sequence[str]) -> list[str]:
-    """Returns the variables of all families that say where a launcher keeps its files; none if the command may start
+    """Returns the variables of all families that name the folder for a launcher's files; none if the command may start
     ranks on other hosts."""
     if in_allocation() or any(word in _NAME_HOSTS for word in argv):
         return []
@@ -119,7 +119,7 @@ def scratch_variables(argv: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Session:
-    """What belongs to one launch: its mark, the environment to start it with, its guard, and what /dev/shm held."""
+    """The state of one launch: its mark, the environment to start it with, its guard, and what /dev/shm held."""
 
     mark: str
     environment: Mapping[str, str]
@@ -147,14 +147,14 @@ def session(
 
 
 class _Limit:
-    """Says when a launch is to be ended: after some time, or when its caller finds that it is dead."""
+    """Decides when a launch must be ended: at its time limit, or when its caller finds that it is dead."""
 
     def __init__(self, timeout_s: float | None, is_dead: Callable[[], bool] | None) -> None:
         self._ends = None if timeout_s is None else time.monotonic() + timeout_s
         self._is_dead = is_dead
 
     def wait(self, process: subprocess.Popen[str]) -> bool:
-        """Returns True when the process has ended, or False when it is to be ended."""
+        """Waits. Returns True if the process has ended by itself, or False if it must be ended."""
         while True:
             try:
                 process.wait(self._patience_s())
@@ -164,7 +164,7 @@ class _Limit:
                     return False
 
     def _patience_s(self) -> float | None:
-        """Returns for how many seconds to wait before the next look; None if nothing but the end is waited for."""
+        """Returns the seconds until the next check; None if there is neither a time limit nor a check."""
         looks = [] if self._is_dead is None else [LOOK_EVERY_S]
         limits = [] if self._ends is None else [max(0.0, self._ends - time.monotonic())]
         return min([*looks, *limits], default=None)
@@ -175,21 +175,21 @@ class _Limit:
 
 def _run(
     command: list[str],
-    its: Session,
+    launch: Session,
     limit: _Limit,
     on_line: OnLine | None,
     cwd: Path | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> Finished:
-    process = _start(command, its.environment, cwd)
-    its.guard.tell(launcher=process.pid)
-    return _watch(process, tuple(command), its, limit, on_line, on_start)
+    process = _start(command, launch.environment, cwd)
+    launch.guard.update(launcher=process.pid)
+    return _watch(process, tuple(command), launch, limit, on_line, on_start)
 
 
 def _watch(
     process: subprocess.Popen[str],
     argv: tuple[str, ...],
-    its: Session,
+    launch: Session,
     limit: _Limit,
     on_line: OnLine | None,
     on_start: Callable[[int], None] | None,
@@ -202,7 +202,7 @@ def _watch(
             on_start(process.pid)
         timed_out = not limit.wait(process)
     finally:
-        its.end(process)
+        launch.end(process)
         stdout, stderr = (reader.finish() for reader in readers)
     seconds = time.monotonic() - start
     return Finished(argv, process.returncode, seconds, timed_out, stdout, stderr)
@@ -237,7 +237,7 @@ def _start(command: list[str], env: Mapping[str, str], cwd: Path | None) -> subp
 
 
 class _Reader:
-    """Passes on the lines of one stream and keeps the last of them."""
+    """Forwards the lines of one stream and stores the last of them."""
 
     def __init__(self, stream: IO[str] | None, name: str, on_line: OnLine | None) -> None:
         assert stream is not None
@@ -255,7 +255,7 @@ class _Reader:
 
     def finish(self) -> str:
         self._thread.join(GRACE_S)
-        if not self._thread.is_alive():  # otherwise another process holds the pipe, and closing would wait for it
+        if not self._thread.is_alive():  # otherwise another process holds the pipe, and close() would block
             self._stream.close()
         return "".join(self._tail)
 
@@ -273,11 +273,11 @@ def end_all(mark: str, process: subprocess.Popen[Any]) -> None:
 def clean_up_after_death(
     mark: str, launcher: int | None = None, scratch: Sequence[str] = (), shm: Sequence[str] | None = None
 ) -> None:
-    """Cleans up as `run` does at its end; the guard calls it if nearfield was killed. `shm` are the names that were in
-    /dev/shm before the launch; None if the command was no launch."""
+    """Cleans up as `run` does at its end; the guard calls this if nearfield was killed. `shm` are the names that were
+    in /dev/shm before the launch; None if the command was no launch."""
     deadline = time.monotonic() + GRACE_S / 2
-    _signal([pid for pid in marked(mark) if pid == launcher], signal.SIGTERM)
-    while any(pid == launcher for pid in marked(mark)) and time.monotonic() < deadline:
+    _signal([pid for pid in find_marked(mark) if pid == launcher], signal.SIGTERM)
+    while any(pid == launcher for pid in find_marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
     _end_marked(mark)
     if shm is not None:
@@ -288,17 +288,17 @@ def clean_up_after_death(
 
 def _end_marked(mark: str) -> None:
     deadline = time.monotonic() + GRACE_S / 2
-    _signal(marked(mark), signal.SIGTERM)
-    while (left := list(marked(mark))) and time.monotonic() < deadline:
+    _signal(find_marked(mark), signal.SIGTERM)
+    while (left := list(find_marked(mark))) and time.monotonic() < deadline:
         time.sleep(0.05)
     while left:
         _signal(left, signal.SIGKILL)
         time.sleep(0.05)
-        left = list(marked(mark))
+        left = list(find_marked(mark))
 
 
-def marked(mark: str) -> Iterator[int]:
-    """Yields the living processes of this user with the mark in their environment."""
+def find_marked(mark: str) -> Iterator[int]:
+    """Yields the running processes of this user that have the mark in their environment."""
     wanted = f"{MARK}={mark}".encode()
     for process in Path("/proc").iterdir():
         if process.name.isdigit():

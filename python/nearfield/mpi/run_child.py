@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 
 from nearfield.base.errors import MpiError
-from nearfield.mpi.process import marked, scratch_variables, session
+from nearfield.mpi.process import find_marked, scratch_variables, session
 
 _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _PR_SET_PDEATHSIG = 1
-_FROM_KERNEL = 0x80  # SI_KERNEL: it is from the terminal, and the child has got it as well
+_FROM_KERNEL = 0x80  # SI_KERNEL: the terminal sent the signal, so the child has received it, too
 
 
 def run_as_child(
@@ -27,21 +27,21 @@ def run_as_child(
     on_signal: Callable[[int], None] = lambda number: None,
     mark: str = "",
 ) -> int:
-    """Runs the command and returns its exit code, or as a shell does 128 + the number of the signal that ended it.
-    Passes signals to this process on to the child. After one that was passed on, and if this process is killed, what
-    the child leaves behind is ended and removed; in the latter case `folders`, too. `on_signal` is called with
-    the number of each signal that came. `mark` is what the child's processes are known by (default: a new one)."""
+    """Runs the command and returns its exit code, or 128 + the signal number if a signal ended it, as a shell does.
+    Signals to this process are forwarded to the child. After a forwarded signal, or if this process is killed, the
+    child's remaining processes are ended and its files removed; if this process is killed, `folders`, too. `on_signal`
+    is called with the number of each signal. `mark` identifies the child's processes (default: a new mark)."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
     try:
-        with session(environment, scratch_variables(argv), folders, mark) as its:
+        with session(environment, scratch_variables(argv), folders, mark) as launch:
             unblock = partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
-            child = subprocess.Popen(argv, env=its.environment, close_fds=False, preexec_fn=unblock)
-            its.guard.tell(launcher=child.pid)
-            status, was_signalled = _status_at_end(child.pid, its.mark, on_signal)
+            child = subprocess.Popen(argv, env=launch.environment, close_fds=False, preexec_fn=unblock)
+            launch.guard.update(launcher=child.pid)
+            status, was_signalled = _status_at_end(child.pid, launch.mark, on_signal)
             code = child.returncode = os.waitstatus_to_exitcode(status)
             if was_signalled or code < 0:
-                its.end(child)
+                launch.end(child)
         return code if code >= 0 else 128 - code
     except OSError as error:
         raise MpiError(f"cannot start {argv[0]}: {error.strerror}") from error
@@ -50,20 +50,20 @@ def run_as_child(
 
 
 def as_started_instead(mask: Iterable[int]) -> Callable[[], None]:
-    """Returns what is to be done in the child before the command begins."""
+    """Returns a function to call in the child before the command starts."""
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
 
     def act() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
-            os.kill(os.getpid(), signal.SIGTERM)  # the parent was killed just now
+            os.kill(os.getpid(), signal.SIGTERM)  # the parent has been killed since
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     return act
 
 
 def _status_at_end(child: int, mark: str, on_signal: Callable[[int], None]) -> tuple[int, bool]:
-    """Returns the child's status, and whether it got a signal that usually ends a process."""
+    """Returns the child's wait status, and whether it received a signal that usually ends a process."""
     was_signalled = False
     while True:
         came = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD})
@@ -80,10 +80,10 @@ def _status_at_end(child: int, mark: str, on_signal: Callable[[int], None]) -> t
 
 def _pass_on(number: int, child: int, mark: str) -> None:
     """Sends the signal to the child. SIGINT goes to its whole process group, as Ctrl-C does: a launcher that is a shell
-    script would wait for the real one, which had got nothing."""
+    script would otherwise wait for the real one, which did not receive the signal."""
     reached = {child}
     if number == signal.SIGINT:
-        for pid in marked(mark):
+        for pid in find_marked(mark):
             with suppress(ProcessLookupError):
                 reached |= {pid} if os.getpgid(pid) == os.getpgid(child) else set()
     for pid in reached:

@@ -1,4 +1,4 @@
-"""Chooses an MPI by the user's words, or by what the user's programs are linked with."""
+"""Chooses an MPI by the name that the user gives, or by what the user's programs are linked with."""
 
 import difflib
 import os
@@ -16,21 +16,21 @@ from nearfield.mpi.installation import Installation
 from nearfield.mpi.process import run
 from nearfield.mpi.toolchain import WRAPPERS
 
-START_LIMIT_S = 60.0  # for two ranks that do nothing; on a busy machine, too
-SAY_EVERY_S = 5.0  # while these are waited for
+START_LIMIT_S = 60.0  # for two ranks that do nothing, even on a busy machine
+SAY_EVERY_S = 5.0  # while waiting for these ranks
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An MPI that was taken without being named."""
+    """An MPI that was chosen because the user named none."""
 
     installation: Installation
-    why: str  # its name, and why it was taken
+    why: str  # its name, and why it was chosen
 
 
 def choose(name_or_path: str | None = None) -> Installation:
-    """Returns the MPI of this name, beginning of a name, or path to a prefix, bin, mpirun or mpicxx. None chooses as
-    `default` does."""
+    """Returns the MPI with this name, with a name that begins so, or at this path of a prefix, bin, mpirun or mpicxx.
+    If None is given, chooses as `default` does."""
     found = survey()
     if name_or_path is None:
         return default().installation
@@ -41,14 +41,14 @@ def choose(name_or_path: str | None = None) -> Installation:
     if by_name:
         raise MpiError(f"'{name_or_path}' may mean {', '.join(i.name for i in by_name)}", "give the whole name")
     if "/" in name_or_path or Path(name_or_path).exists():
-        return _at(Path(name_or_path).expanduser(), found)
+        return _find_at(Path(name_or_path).expanduser(), found)
     raise _unknown(name_or_path, found)
 
 
 def default(say: Callable[[str], None] = lambda text: None) -> Choice:
-    """Returns the first MPI that starts two ranks: the one to which `mpicc` on PATH belongs, else the Open MPI wheel
-    beside this Python, else any other. Raises MpiError if there is no MPI. That an MPI starts ranks is remembered.
-    `say` is called with a line every few seconds while an MPI is tried."""
+    """Returns the first MPI that starts two ranks: the one of the `mpicc` on PATH, else the Open MPI wheel of this
+    Python environment, else any other. Raises MpiError if there is no MPI. The result of such a start is cached. `say`
+    is called with a line every few seconds while an MPI is tried."""
     found = survey()
     if not found.usable:
         raise _none_found(found)
@@ -66,19 +66,19 @@ def _start_problem(inst: Installation, say: Callable[[str], None]) -> str:
     question = [str(inst.launcher), str(inst.library), os.uname().nodename, os.geteuid()]
     if disk_cache.get("starts", question):
         return ""
-    begun = told_at = time.monotonic()
+    begun = printed_at = time.monotonic()
 
-    def tell_waiting() -> bool:
-        nonlocal told_at
-        if (now := time.monotonic()) - told_at >= SAY_EVERY_S:
+    def print_waiting() -> bool:
+        nonlocal printed_at
+        if (now := time.monotonic()) - printed_at >= SAY_EVERY_S:
             say(
                 f"{inst.name}: waiting for 2 ranks that do nothing ({now - begun:.0f} s, at most {START_LIMIT_S:.0f} s)"
             )
-            told_at = now
+            printed_at = now
         return False
 
     oversubscribed = len(os.sched_getaffinity(0)) < 2
-    done = run(inst, ["true"], 2, oversubscribe=oversubscribed, timeout_s=START_LIMIT_S, is_dead=tell_waiting)
+    done = run(inst, ["true"], 2, oversubscribe=oversubscribed, timeout_s=START_LIMIT_S, is_dead=print_waiting)
     if done.ok:
         disk_cache.put("starts", question, True, [inst.launcher, *filter(None, [inst.library])])
         return ""
@@ -118,8 +118,8 @@ def _unknown(name: str, found: Survey) -> MpiError:
     )
 
 
-def _at(path: Path, found: Survey) -> Installation:
-    """Returns the MPI that a path leads to, found before or inspected now."""
+def _find_at(path: Path, found: Survey) -> Installation:
+    """Returns the MPI at a path, which either the survey has found or is inspected now."""
     if not path.exists():
         raise MpiError(
             f"there is no MPI at {path}: no such file or folder", f"for those found, see {own_command.line('mpi')}"

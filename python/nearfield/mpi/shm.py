@@ -19,8 +19,8 @@ def snapshot_shm() -> set[str]:
 
 
 def remove_stale_shm(before: set[str]) -> list[str]:
-    """Removes files that appeared since `before`, belong to this user, have a name like an MPI's files and are not
-    used by a living process; returns their names. Files of launches that still run are in use and stay."""
+    """Removes the files that appeared since `before`, belong to this user, have a name like an MPI's files and are not
+    used by a running process; returns their names. Files of launches that still run are in use and stay."""
     candidates = {name for name in snapshot_shm() - before if _is_ours(name)}
     if not candidates:
         return []
@@ -37,7 +37,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _in_use() -> set[str]:
-    """Returns the names in /dev/shm that a process maps or holds open, as far as this user may see."""
+    """Returns the names in /dev/shm that a process maps or holds open, as far as this user may read /proc."""
     prefix = f"{SHM}/"
     return {path[len(prefix) :] for path in _paths_in_use() if path.startswith(prefix)}
 
@@ -49,13 +49,13 @@ def _paths_in_use() -> Iterator[str]:
         try:
             maps = (process / "maps").read_text(encoding="utf-8", errors="replace")
             if not maps:
-                continue  # it is ending: its memory is gone, though files may be open for some milliseconds more
+                continue  # the process is exiting: its memory is unmapped, but files may stay open for some ms
             for line in maps.splitlines():
                 if "/" in line:
                     yield line[line.index("/") :]
             yield from (str(fd.readlink()) for fd in (process / "fd").iterdir())
         except OSError:
-            continue  # it ended, or is not ours
+            continue  # the process has ended, or belongs to another user
 
 
 def _remove(file: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Asks a compiler wrapper and its library what they are, since names of folders and packages may be wrong."""
+"""Queries a compiler wrapper and its library for what they are, since names of folders and packages may be wrong."""
 
 import os
 import re
@@ -16,8 +16,8 @@ from nearfield.mpi.installation import Family
 
 WRAPPERS = ("mpicxx", "mpic++", "mpiCC")
 _SYSTEM_FOLDERS = [Path("/usr", lib) for lib in (f"lib/{os.uname().machine}-linux-gnu", "lib64", "lib", "local/lib")]
-_ASK_SECONDS = 20
-_ASK_LIBRARY = """
+_QUERY_LIMIT_S = 20
+_VERSION_QUERY = """
 import ctypes, sys
 text, length = ctypes.create_string_buffer(1 << 16), ctypes.c_int()
 ctypes.CDLL(sys.argv[1]).MPI_Get_library_version(text, ctypes.byref(length))
@@ -41,8 +41,8 @@ class Toolchain:
         return self.wrapper.parent.parent
 
 
-def ask(command: list[str], env: Mapping[str, str] | None = None) -> str:
-    """Returns the output (both streams) of a short command. Raises MpiError if it fails or does not answer."""
+def capture_output(command: list[str], env: Mapping[str, str] | None = None) -> str:
+    """Returns the output (both streams) of a short command. Raises MpiError if it fails or does not end in time."""
     try:
         done = subprocess.run(
             command,
@@ -51,7 +51,7 @@ def ask(command: list[str], env: Mapping[str, str] | None = None) -> str:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_ASK_SECONDS,
+            timeout=_QUERY_LIMIT_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MpiError(f"{command[0]} does not run: {error}") from error
@@ -64,9 +64,9 @@ def ask(command: list[str], env: Mapping[str, str] | None = None) -> str:
 
 
 def inspect(wrapper: Path) -> Toolchain:
-    """Returns the MPI behind a C++ compiler wrapper. Raises MpiError if it is broken or of no known family."""
+    """Returns the MPI behind a C++ compiler wrapper. Raises MpiError if the wrapper is broken or of no known family."""
     root = wrapper.parent.parent
-    show = ask([str(wrapper), "-show"], {"I_MPI_ROOT": str(root)}).strip()
+    show = capture_output([str(wrapper), "-show"], {"I_MPI_ROOT": str(root)}).strip()
     library = find_library(show)
     text = library_text(library)
     for family in FAMILIES.values():
@@ -78,7 +78,7 @@ def inspect(wrapper: Path) -> Toolchain:
 
 
 def find_library(show: str) -> Path:
-    """Returns the libmpi that the linker finds by a wrapper's command; follows links and linker scripts."""
+    """Returns the libmpi that the linker finds with a wrapper's command; follows links and linker scripts."""
     words = shlex.split(show)
     folders = [Path(w[2:]) for w in words if w.startswith("-L")]
     names = [w[2:] for w in words if w in ("-lmpi", "-lmpich")]
@@ -93,7 +93,8 @@ def find_library(show: str) -> Path:
 
 
 def _follow(library: Path) -> Path:
-    """Returns the library in a linker script, `INPUT(libmpi.so.40)`, which wheels have since they cannot hold links."""
+    """Returns the library that a linker script names, `INPUT(libmpi.so.40)`; wheels have these since they cannot hold
+    symbolic links."""
     with library.open("rb") as file:
         script = re.match(rb"\s*(?:INPUT|GROUP)\s*\(\s*([^\s)]+)", file.read(256))
     return (library.parent / script[1].decode()).resolve() if script else library.resolve()
@@ -101,6 +102,6 @@ def _follow(library: Path) -> Path:
 
 @lru_cache(maxsize=64)
 def library_text(library: Path) -> str:
-    """Returns MPI_Get_library_version, which may be called before MPI_Init. It runs in a process of its own, because
-    two MPIs must not meet in one."""
-    return ask([sys.executable, "-ISc", _ASK_LIBRARY, str(library)])
+    """Returns MPI_Get_library_version, which may be called before MPI_Init. The call runs in a process of its own,
+    because two MPIs must not be loaded into one."""
+    return capture_output([sys.executable, "-ISc", _VERSION_QUERY, str(library)])

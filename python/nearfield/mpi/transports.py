@@ -1,5 +1,5 @@
-"""Finds the transport inside a node: two ranks exchange a short and a long message under the MPI's own verbose
-output, and the engine reports single copies. Configuration alone is never taken as an answer.
+"""Finds the transport inside a node: two ranks exchange a short and a long message with the MPI's own verbose
+output, and the engine reports single copies. The configuration alone is never trusted.
 
 The engine's `--transport-probe` prints, on rank 0, `single_copies N LIBRARY`: how often process_vm_readv or
 process_vm_writev was called during the long exchange, and by which library ("-" if never).
@@ -21,8 +21,8 @@ _STEERING = ("OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "I_MPI_", "UCX_", "FI_")
 
 
 def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
-    """The transport, for example "ob1 / sm, single copy by CMA", and ""; or None and why it is not known. Builds the
-    engine if need be. Remembered for this host and the MPI settings in the environment."""
+    """Returns the transport, for example "ob1 / sm, single copy by CMA", and ""; or None and why it is not known.
+    Builds the engine if necessary. The result is cached for this host and the MPI settings in the environment."""
     try:
         engine = program(inst)
         question = [str(engine), *_circumstances()]
@@ -37,7 +37,7 @@ def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
 
 
 def _circumstances() -> list[str]:
-    """Returns all that may change the answer for one executable: the host, the user, and MPI settings."""
+    """Returns everything that may change the result for one executable: the host, the user, and the MPI settings."""
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_STEERING))
     return [os.uname().nodename, os.uname().release, str(os.geteuid()), *settings]
 
@@ -67,7 +67,7 @@ def _find_out(inst: Installation, engine: Path) -> tuple[str | None, str]:
 
 
 def single_copy(text: str) -> str:
-    """Returns in words the single copies that the engine counted; empty if it did not count."""
+    """Returns text on the single copies that the engine counted; empty if it did not count."""
     found = re.search(r"^single_copies (\d+)", text, re.MULTILINE)
     if not found:
         return ""

@@ -1,4 +1,4 @@
-"""Finds MPIs that are wheels in the running Python environment, and checks whether others overwrote their files."""
+"""Finds the MPI wheels of the running Python environment, and checks whether other wheels overwrote their files."""
 
 import base64
 import hashlib
@@ -9,12 +9,12 @@ from pathlib import Path
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation
 
-_TELLING = ("mpicxx", "mpirun", "mpiexec")  # programs that users start and every MPI has
+_CHECKED_PROGRAMS = ("mpicxx", "mpirun", "mpiexec")  # programs that users start and that every MPI has
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """An MPI that came as a Python package."""
+    """An MPI that is installed as a Python package."""
 
     name: str
     version: str
@@ -30,7 +30,7 @@ class Wheel:
         return installation.family == self.family and installation.compiler.parent == self.bin
 
 
-def wheels_here() -> list[Wheel]:
+def find_wheels() -> list[Wheel]:
     """Returns the MPI wheels in the running environment, in the order of the families' specs."""
     known = {name: family.name for family in FAMILIES.values() for name in family.wheels}
     found = [
@@ -43,7 +43,7 @@ def wheels_here() -> list[Wheel]:
 
 
 def _wheel(distribution: importlib.metadata.Distribution, name: str, family: str) -> Wheel | None:
-    files = {f.name: f for f in distribution.files or () if f.parent.name == "bin" and f.name in _TELLING}
+    files = {f.name: f for f in distribution.files or () if f.parent.name == "bin" and f.name in _CHECKED_PROGRAMS}
     if not files:
         return None
     bin_dir = Path(str(next(iter(files.values())).locate())).resolve().parent

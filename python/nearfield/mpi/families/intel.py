@@ -6,15 +6,15 @@ from pathlib import Path
 
 from nearfield.mpi.installation import Family, Launch
 
-# These are its own libfabric and its providers in oneAPI and in wheels up to 2021.18, whose search paths only
-# oneAPI's vars.sh would set. The wheels of 2021.19 have none: inside a node shm needs none, and between
-# nodes the system's is used.
+# Intel MPI's own libfabric and its providers, in oneAPI and in wheels up to 2021.18; only oneAPI's vars.sh would set
+# their search paths. The wheels of 2021.19 bring no libfabric: shm inside a node needs none, and between nodes the
+# system's is used.
 _FABRICS = (("opt/mpi/libfabric/lib", "opt/mpi/libfabric/lib/prov"), ("lib", "lib"))
 
 
 def _needs(root: Path) -> dict[str, str]:
-    """Returns the environment that it needs. PATH is needed because its mpirun is a script that calls `mpiexec.hydra`
-    without a path: if MPICH's comes first, each rank believes that it is alone, and MPI_Init fails."""
+    """Returns the environment that Intel MPI needs. PATH is part of it because its mpirun is a script that calls
+    `mpiexec.hydra` without a path: if MPICH's is found first, each rank starts as a singleton, and MPI_Init fails."""
     env = {"I_MPI_ROOT": str(root), "PATH": _in_front(str(root / "bin"), "PATH")}
     for fabric, providers in _FABRICS:
         if (root / fabric / "libfabric.so.1").exists():
@@ -57,7 +57,7 @@ SPEC = Family(
     compiler_variable="I_MPI_CXX",
     needs=_needs,
     command=_command,
-    environment=lambda launch: {"I_MPI_PIN": "0"},  # it pins ranks by default; the engine binds itself
+    environment=lambda launch: {"I_MPI_PIN": "0"},  # Intel MPI pins ranks by default; the engine binds itself
     pmi=("pmi2", "pmi1"),
     verbose={"I_MPI_DEBUG": "10"},
     transport=_transport,

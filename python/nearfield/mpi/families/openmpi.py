@@ -8,7 +8,7 @@ from nearfield.mpi.ucx import ucx_lanes
 
 
 def _command(launch: Launch) -> list[str]:
-    """Returns the command. It has `:OVERSUBSCRIBE` on this machine because slots count cores, and two hardware threads
+    """Returns the command. On this machine it has `:OVERSUBSCRIBE` because slots count cores, and two hardware threads
     of one core are a distance to measure; the environment decides whether ranks yield. Each host has a program
     context, since only contexts keep the order of ranks: `--host b:1,a:1` starts at the launcher's host."""
     loose = launch.oversubscribe or not (launch.hosts or launch.allocated)
@@ -22,7 +22,7 @@ def _command(launch: Launch) -> list[str]:
 
 def _environment(launch: Launch) -> dict[str, str]:
     env = {
-        # A rank that waits spins, as in any production run; when ranks share processors it must yield.
+        # A waiting rank spins, as in any production run; if ranks share processors, it must yield.
         "OMPI_MCA_mpi_yield_when_idle": "1" if launch.oversubscribe else "0",
     }
     if os.geteuid() == 0:  # for containers, where the launcher refuses root otherwise
