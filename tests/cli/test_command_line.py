@@ -1,4 +1,4 @@
-"""Are all verbs there, told and completed, though each is imported only when it is asked for?"""
+"""Are all verbs listed and completed, though each is imported only when it is run?"""
 
 import os
 import subprocess
@@ -28,9 +28,13 @@ main()
 
 def completed(words: str) -> set[str]:
     """Returns the completions that bash would be given for the last of these words."""
-    asked = {"_NEARFIELD_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    environ = {
+        "_NEARFIELD_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
     script = "from nearfield.cli import app; app(prog_name='nearfield')"
-    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, **asked}, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, **environ}, capture_output=True, text=True)
     return set(done.stdout.split())
 
 
@@ -82,16 +86,16 @@ def test_the_help_imports_no_verb() -> None:
     assert imported[0] == "True" and not {f"nearfield.cli.{verb}" for verb in VERBS} & set(imported)
 
 
-def test_every_verb_is_told_in_a_line() -> None:
+def test_every_verb_has_a_summary_of_one_line() -> None:
     """Does the help list all verbs, in their order, each with the first words of what it says of itself?"""
     lines = [line.strip("│ ").split(maxsplit=1) for line in nearfield("--help").out.splitlines()]
-    told = {words[0]: words[1] for words in lines if len(words) == 2 and words[0] in VERBS}
-    assert tuple(told) == VERBS
-    for verb, words in told.items():
+    summaries = {words[0]: words[1] for words in lines if len(words) == 2 and words[0] in VERBS}
+    assert tuple(summaries) == VERBS
+    for verb, words in summaries.items():
         assert " ".join(words.split()[:4]) in " ".join(in_process(verb, "--help").out.split())
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     """Is it what somebody who reports a problem can name?"""
     assert nearfield("--version").out == f"nearfield {version('nearfield')}\n"
 
@@ -126,9 +130,9 @@ def test_a_terminal_without_unicode_shows_what_it_can(words: str) -> None:
     assert done.returncode == 0 and done.stdout, done.stderr
 
 
-@pytest.mark.parametrize(("blocks", "told"), [(4, "File too large"), (0, "No usable temporary directory")])
-def test_an_exhausted_system_is_told_in_a_line(blocks: int, told: str, tmp_path: Path) -> None:
-    """Is a full disk of temporary files told in a line, without a traceback, whatever verb meets it?"""
+@pytest.mark.parametrize(("blocks", "message"), [(4, "File too large"), (0, "No usable temporary directory")])
+def test_an_exhausted_system_is_reported_in_a_line(blocks: int, message: str, tmp_path: Path) -> None:
+    """Is a full disk of temporary files reported in a line, without a traceback, by every verb?"""
     script = tmp_path / "verb.py"
     script.write_text(
         """import tempfile
@@ -145,7 +149,7 @@ cli.main()
     )
     limited = f"ulimit -f {blocks}; exec {sys.executable} {script}"
     done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True)
-    assert done.returncode == 1 and f"error: {told}" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 1 and f"error: {message}" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_profile_is_read_by_who_only_imports_nearfield() -> None:

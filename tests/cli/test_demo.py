@@ -75,16 +75,16 @@ def test_a_signal_ends_the_step_and_then_the_demo(
     assert "to go on" in capfd.readouterr().err
 
 
-def test_the_end_tells_what_is_not_known(tmp_path: Path) -> None:
+def test_the_summary_names_what_is_not_known(tmp_path: Path) -> None:
     """Without a profile, without rules, and without a decision: does nothing sound like a result?"""
     assert describe_profile(tmp_path).startswith("nothing: ")
     assert describe_rules(tmp_path / "rules.toml", 0).startswith("nothing: ")
     assert describe_rules(tmp_path / "rules.toml", errors.NOT_DECIDED).startswith("not decided")
 
 
-def test_a_busy_machine_is_told_with_what_it_means() -> None:
+def test_a_busy_machine_is_reported_with_its_effects() -> None:
     """Do the first words say how long it will take, and a quiet machine's not?"""
-    told = advice(Busyness(cores=2, used=1.6, waiting=4.0, steal=0.0))
-    assert "1.6 of 2 cores" in told and "about 3 times as long" in told and "unstable" in told
+    text = advice(Busyness(cores=2, used=1.6, waiting=4.0, steal=0.0))
+    assert "1.6 of 2 cores" in text and "about 3 times as long" in text and "unstable" in text
     assert "quiet" in advice(Busyness(cores=2, used=0.0, waiting=0.0, steal=0.0))
     assert "its host takes 10%" in advice(Busyness(cores=2, used=0.0, waiting=0.0, steal=0.1))

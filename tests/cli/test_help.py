@@ -45,7 +45,7 @@ def commands() -> dict[str, Any]:
 COMMANDS = commands()
 
 
-def told(ctx: Any, width: int | None) -> list[str]:
+def help_lines(ctx: Any, width: int | None) -> list[str]:
     """The lines of its help, in a terminal of that width or in a pipe."""
     out = io.StringIO()
     console = Terminal(file=out, width=width, force_terminal=True, color_system=None) if width else Terminal(file=out)
@@ -87,7 +87,7 @@ def test_prose_flows_and_nothing_that_is_typed_is_broken(
     """Is every line as full as words allow, every example on a line, and the name of every option whole?"""
     monkeypatch.setattr(own_command, "executable", lambda: "nearfield")
     ctx = COMMANDS[typed]
-    lines = told(ctx, width)
+    lines = help_lines(ctx, width)
     prose, examples = paragraphs(ctx)
     assert not [paragraph for paragraph in prose if paragraph.startswith("nearfield ")], "an example that flows"
     for example in examples:
@@ -106,7 +106,7 @@ def test_prose_flows_and_nothing_that_is_typed_is_broken(
 def test_examples_start_this_nearfield(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do examples, prose and the help of options name it as it was called, and do names of files stay?"""
     monkeypatch.setattr(own_command, "executable", lambda: "venv/bin/nearfield")
-    lines = told(COMMANDS["nearfield halo"], None) + told(COMMANDS["nearfield probe"], None)
+    lines = help_lines(COMMANDS["nearfield halo"], None) + help_lines(COMMANDS["nearfield probe"], None)
     assert "    venv/bin/nearfield halo --costs nearfield-profile > costs" in lines
     assert "    mpicc app.c $(venv/bin/nearfield halo --flags)" in lines
     assert any("a name of `venv/bin/nearfield mpi`" in line for line in lines)

@@ -84,7 +84,7 @@ def printed_texts(file: Path) -> list[str]:
 OF_FILES = ("What nearfield tune found.", "nearfield simulate", "All pairs get the same rule; `nearfield run` gives")
 
 
-def test_no_text_tells_to_type_nearfield_by_a_name_that_may_not_be_found() -> None:
+def test_no_text_names_nearfield_by_a_name_that_may_not_be_found() -> None:
     """Does nearfield.base.own_command make all lines to type, and do the engine and the libraries, which know no path,
     name the verb in words?"""
     call = re.compile(rf"(?<!-m )\bnearfield (?:{'|'.join(VERBS)})\b")
@@ -107,7 +107,7 @@ def test_an_interrupted_simulation_is_completed_by_this_nearfield(monkeypatch: p
 
 
 @pytest.mark.parametrize("called", CALLED, indirect=True)
-def test_what_profiles_tell_to_type(called: Called) -> None:
+def test_what_profiles_suggest_to_type(called: Called) -> None:
     """However nearfield was called and whatever folders are called: is it found by the line that is copied, and does
     that name the right folder?"""
     user = User(called)
@@ -119,7 +119,7 @@ def test_what_profiles_tell_to_type(called: Called) -> None:
 
 
 @pytest.mark.parametrize("called", ["by its path"], indirect=True)
-def test_what_errors_tell_to_type(called: Called) -> None:
+def test_what_errors_suggest_to_type(called: Called) -> None:
     """Do the lines of errors lead to what they say?"""
     user = User(called)
     user.types(after("tune that MPI:", user.calls("export", "--for", "mpich", "--rules", RULES, code=2)) + " --help")
@@ -166,7 +166,7 @@ def test_rules_are_found_by_the_command_that_applies_them(called: Called) -> Non
 # Examples of these verbs take a moment, given the files that they name.
 AT_ONCE = ("show", "diff", "report", "export", "plan", "machine", "topology")
 # These need what takes long to make, or this very machine's profile; other tests have them.
-ELSEWHERE = ("nearfield report reproduction", "nearfield machine new --from here")
+IN_OTHER_TESTS = ("nearfield report reproduction", "nearfield machine new --from here")
 PROFILES = ("nearfield-profile", "mpich-profile", "my-profile", "before", "after", "P")
 
 
@@ -196,7 +196,7 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         line
         for line in examples()
-        if (line.split()[1] in AT_ONCE or "--list" in line or "--costs" in line) and not line.startswith(ELSEWHERE)
+        if (line.split()[1] in AT_ONCE or "--list" in line or "--costs" in line) and not line.startswith(IN_OTHER_TESTS)
     ],
 )
 def test_examples_of_help_readme_and_docs_run(line: str, named: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ def test_addresses_are_those_of_the_arrays(tmp_path, accesses):
     assert gathered == [(i * 7919) % N for i in range(N)]
 
 
-def test_only_a_function_is_recorded_if_the_user_asks_for_it(tmp_path, accesses):
+def test_only_the_region_of_the_user_is_recorded(tmp_path, accesses):
     """Does --region leave out all other functions, can that be simulated, and are mistakes in its name told?"""
     done = observe(tmp_path, "--region", "add", "--", accesses)
     assert done.returncode == 0 and by_function(show(tmp_path)[0]) == {"add": 3 * 3 * N}
@@ -90,7 +90,7 @@ def test_only_a_function_is_recorded_if_the_user_asks_for_it(tmp_path, accesses)
         ("fork", 0, ""),
     ],
 )
-def test_what_happens_to_the_program_is_told(tmp_path, accesses, what, code, words):
+def test_what_happens_to_the_program_is_reported(tmp_path, accesses, what, code, words):
     """Are a failure, a kill, threads and children told apart, with the program's own exit code?"""
     done = observe(tmp_path, "--", accesses, what)
     shown = CliRunner().invoke(app, ["observe", "show", str(tmp_path / "trace")]).output
@@ -140,7 +140,7 @@ def waiting(programs: Path) -> Path:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("accesses", [0, 3_000_000])
-def test_a_signal_is_told_and_leaves_nothing(tmp_path, waiting, number, accesses):
+def test_a_signal_is_reported_and_leaves_nothing(tmp_path, waiting, number, accesses):
     """Does an observation that a signal ends say so, blame nobody, keep what there is, and leave no process?"""
     command = [sys.executable, "-m", "nearfield", "observe", "-o", str(tmp_path / "trace"), "--", str(waiting)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -49,7 +49,7 @@ def test_only_full_nodes_are_planned() -> None:
     assert full_nodes(48, None, known) == 12 and full_nodes(64, 16, known) == 16 and full_nodes(4, None, known) == 12
 
 
-def test_ten_splits_unless_asked_for_more() -> None:
+def test_ten_splits_by_default() -> None:
     """Is each split listed once, and the rest counted?"""
     text = plan("256x256x256", "-n", "32", "--ranks-per-node", "8")
     rows = [line for line in text.splitlines() if line.endswith("KiB") or " every " in line]
@@ -57,7 +57,7 @@ def test_ten_splits_unless_asked_for_more() -> None:
     assert "more splits" not in plan("256x256x256", "-n", "32", "--top", "21")
 
 
-def test_the_users_split_is_kept_and_compared() -> None:
+def test_the_users_split_is_listed_and_compared() -> None:
     """Is nothing else listed, and is it said what the choice costs?"""
     text = plan("64x64", "-n", "8", "--dims", "1x8")
     assert "The split you ask for takes 1.37x of the best, 8x1." in text
@@ -93,7 +93,7 @@ def test_csv_has_every_plan_in_full() -> None:
     assert rows[0]["split"] == "8x1" and rows[0]["messages"] == str(plans[0]["messages"])
 
 
-def test_uneven_boxes_are_told() -> None:
+def test_uneven_boxes_are_reported() -> None:
     """10 cells on 4 ranks: is the rank with 3 of them named?"""
     assert "the slowest rank has 1.20x of the mean cells" in plan("10", "-n", "4")
 
@@ -142,14 +142,14 @@ def test_what_no_file_says_is_simulated_once(tmp_path: Path, monkeypatch: pytest
         return lambda cases: simulated.extend(cases) or pool.run_sequentially(cases)
 
     monkeypatch.setattr(pool, "runner_on_cores", here)
-    asked = ("64x64x64", "-n", "8", "--on", "power5-redstorm", "--json")
-    first = json.loads(CliRunner().invoke(app, list(asked), catch_exceptions=False).stdout)
+    words = ("64x64x64", "-n", "8", "--on", "power5-redstorm", "--json")
+    first = json.loads(CliRunner().invoke(app, list(words), catch_exceptions=False).stdout)
     assert first["origin"] == "the described machine power5-redstorm, simulated" and len(simulated) == 14
     assert first["costs"]["in_place"] is None and "are simulated" in first["notes"][0]
     network = first["costs"]["network"]
     assert 1 / network["ns_per_byte"] == pytest.approx(1.1, rel=0.05)  # GB/s of its NIC
     assert network["latency_ns"] > 900 + first["costs"]["same_node"]["latency_ns"]  # 900 are the wire's
-    assert json.loads(CliRunner().invoke(app, list(asked), catch_exceptions=False).stdout) == first
+    assert json.loads(CliRunner().invoke(app, list(words), catch_exceptions=False).stdout) == first
     assert len(simulated) == 14
 
 

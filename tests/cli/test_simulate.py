@@ -53,7 +53,7 @@ def run(*arguments: str) -> str:
 
 
 def request(**changed) -> Operations:
-    asked = {
+    defaults = {
         "machine": load_machine("power5-redstorm"),
         "names": ("bcast",),
         "sizes": (4096, 16384),
@@ -61,15 +61,17 @@ def request(**changed) -> Operations:
         "policies": ("payload-l3",),
         "repetitions": 2,
     }
-    return Operations(**(asked | changed))
+    return Operations(**(defaults | changed))
 
 
-def rows_of(asked: Operations, jobs: int = 1) -> list[Row]:
-    return simulate_rows(asked.cases(), pool.runner_on_cores(jobs), Listener())
+def rows_of(operations: Operations, jobs: int = 1) -> list[Row]:
+    return simulate_rows(operations.cases(), pool.runner_on_cores(jobs), Listener())
 
 
-def added(asked: Operations, out: Path, runner: pool.Runner | None = None, command: str = "") -> Outcome:
-    return add_to_profile(asked.machine, asked.cases(), runner or pool.runner_on_cores(1), Listener(), out, command)
+def added(operations: Operations, out: Path, runner: pool.Runner | None = None, command: str = "") -> Outcome:
+    return add_to_profile(
+        operations.machine, operations.cases(), runner or pool.runner_on_cores(1), Listener(), out, command
+    )
 
 
 def test_a_table_and_the_same_as_json():
@@ -92,7 +94,7 @@ def test_a_table_and_the_same_as_json():
     assert case["base_ns"] > found["cases"][2]["base_ns"]
 
 
-def test_what_nobody_said_fits_the_machine_and_is_told():
+def test_defaults_fit_the_machine_and_are_printed():
     """Is there a rank on each core and memory as described by default, of powers of two for applications, and is it
     said what was assumed, with what changes it?"""
     result = CliRunner().invoke(app, ["simulate", "bcast", "--on", "leo3", "--sizes", "64", "--repetitions", "1",
@@ -107,32 +109,36 @@ def test_what_nobody_said_fits_the_machine_and_is_told():
 def test_a_sweep_gives_what_files_of_these_values_give(tmp_path):
     """Is each case of a sweep that of a machine whose file has this value, with a column of records for the key, also
     when it is added to a profile; and is one of the value that the file says the plain one?"""
-    asked = request(sizes=(4096,), policies=("memory", "payload-l3"))
-    sweeps = [parse_sweep("memory.latency_ns=139.4,0.3us", asked.machine)]
+    operations = request(sizes=(4096,), policies=("memory", "payload-l3"))
+    sweeps = [parse_sweep("memory.latency_ns=139.4,0.3us", operations.machine)]
     out = add_to_profile(
-        asked.machine, swept_cases(asked, sweeps), pool.runner_on_cores(1), Listener(), tmp_path / "swept"
+        operations.machine, swept_cases(operations, sweeps), pool.runner_on_cores(1), Listener(), tmp_path / "swept"
     )
-    plain, swept = savings_of(rows_of(asked)), savings_of(out.rows, sweeps)
+    plain, swept = savings_of(rows_of(operations)), savings_of(out.rows, sweeps)
     assert [one.swept["memory.latency_ns"] for one in swept] == [139.4, 300.0]
     assert (swept[0].base_ns, swept[0].by_policy) == (plain[0].base_ns, plain[0].by_policy)
-    slower = asked.machine.model_copy(deep=True)
+    slower = operations.machine.model_copy(deep=True)
     slower.memory.latency_ns.value = 300.0
     assert swept[1].base_ns == savings_of(rows_of(request(machine=slower, sizes=(4096,))))[0].base_ns > plain[0].base_ns
-    records = added(asked, tmp_path / "swept").rows and load(tmp_path / "swept").records
+    records = added(operations, tmp_path / "swept").rows and load(tmp_path / "swept").records
     assert records["machine_memory_latency_ns"].unique().sort().to_list() == [None, 139.4, 300.0]
-    again = add_to_profile(asked.machine, swept_cases(asked, sweeps), stopped_at_once, Listener(), tmp_path / "swept")
+    again = add_to_profile(
+        operations.machine, swept_cases(operations, sweeps), stopped_at_once, Listener(), tmp_path / "swept"
+    )
     assert again.complete and savings_of(again.rows, sweeps) == swept  # nothing was left to simulate
 
 
-def test_a_report_keeps_sweeps_apart(tmp_path):
+def test_a_report_separates_sweeps(tmp_path):
     """Has the page of a profile with a sweep a plot over the swept key, and are its findings those of the machine as
     its file describes it?"""
-    asked = request(sizes=(4096,), policies=("memory", "payload-l3"))
-    sweeps = [parse_sweep("memory.latency_ns=139.4,300", asked.machine)]
-    added(asked, tmp_path / "both")
+    operations = request(sizes=(4096,), policies=("memory", "payload-l3"))
+    sweeps = [parse_sweep("memory.latency_ns=139.4,300", operations.machine)]
+    added(operations, tmp_path / "both")
     before = found_in(load(tmp_path / "both"))
     assert before and "Sweeps" not in page_of(tmp_path / "both")
-    add_to_profile(asked.machine, swept_cases(asked, sweeps), pool.runner_on_cores(1), Listener(), tmp_path / "both")
+    add_to_profile(
+        operations.machine, swept_cases(operations, sweeps), pool.runner_on_cores(1), Listener(), tmp_path / "both"
+    )
     assert (
         load(tmp_path / "both").records.height
         > 2 * load(tmp_path / "both").records["machine_memory_latency_ns"].null_count()
@@ -217,9 +223,9 @@ def test_resume_simulates_only_what_is_missing(tmp_path):
     go()
     assert simulated == []
     go(sizes=(4096, 8192), policies=("payload-l3", "header-l2"), slowdowns=(1.0, 5.0))
-    asked = [(case.given["size_bytes"], case.axes.policies, case.axes.slowdowns) for case in simulated]
-    assert asked[0] == (4096, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
-    assert asked[1] == (8192, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
+    given = [(case.given["size_bytes"], case.axes.policies, case.axes.slowdowns) for case in simulated]
+    assert given[0] == (4096, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
+    assert given[1] == (8192, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
     later = load(out).records
     assert set(first.rows()) <= set(later.select(first.columns).rows())
     go(sizes=(4096,), policies=("header-l2",))
@@ -267,10 +273,10 @@ def test_signals_end_processes_in_order(tmp_path, number):
     time.sleep(0.5)
     for send in {signal.SIGTERM: (os.killpg, os.kill), signal.SIGKILL: (os.kill,)}.get(number, (os.kill, os.killpg)):
         send(running.pid, number)
-    _, told = running.communicate(timeout=60)
+    _, errors = running.communicate(timeout=60)
     if number != signal.SIGKILL:
-        assert running.returncode == 128 + number, told
-        assert "Traceback" not in told and "memory" not in told and "the same command goes on" in told
+        assert running.returncode == 128 + number, errors
+        assert "Traceback" not in errors and "memory" not in errors and "the same command goes on" in errors
     deadline = time.monotonic() + 20  # Python's own helper ends when it sees its parent gone
     while left := [pid for pid in started if is_alive(pid)]:
         assert time.monotonic() < deadline, left
@@ -378,10 +384,10 @@ def test_policies_need_their_cache_level(tmp_path):
 def test_more_policies_and_speeds_than_one_run_carries():
     """Are they spread over several runs, each with the base, so that every one appears once?"""
     ways = tuple(f"ddio:ways={n}" for n in range(1, 10))
-    asked = request(sizes=(64,), policies=ways, slowdowns=(1.0, 2.0, 3.0, 4.0, 5.0))
-    cases = asked.cases()
+    operations = request(sizes=(64,), policies=ways, slowdowns=(1.0, 2.0, 3.0, 4.0, 5.0))
+    cases = operations.cases()
     assert all(len(case.axes.policies) <= simulation.most_policies and len(case.axes.slowdowns) <= 4 for case in cases)
-    found = savings_of(rows_of(asked))
+    found = savings_of(rows_of(operations))
     assert [one.slowdown for one in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert all(set(one.by_policy) == set(ways) for one in found)
 
@@ -477,7 +483,7 @@ def test_applications_gain_where_s4_says():
 
 
 @pytest.mark.parametrize(("name", "size", "most"), [("amg", 384, 0.02), ("fft", 64 << 10, 0.1)])
-def test_one_run_is_near_runs_apart(name: str, size: int, most: float) -> None:
+def test_one_run_is_near_independent_runs(name: str, size: int, most: float) -> None:
     """On 8 nodes, how far is a run of two policies at two memory speeds from one run of each? The times of AMG are
     held under 2 %, and those of FFT under 10 %: all its messages compete for NICs at once. Neither can be held under
     1 %, since the first policy sets the order in which messages leave, and that decides who waits for whom
@@ -491,19 +497,19 @@ def test_one_run_is_near_runs_apart(name: str, size: int, most: float) -> None:
         return {(r["policy"], r["memory_slowdown"]): r["value"] for r in rows if r["metric"] == "time"}
 
     together = times(Axes(policies, slowdowns))
-    apart = times(*(Axes((policy,), (slowdown,)) for policy in policies for slowdown in slowdowns))
-    asked = request(
+    separate = times(*(Axes((policy,), (slowdown,)) for policy in policies for slowdown in slowdowns))
+    operations = request(
         names=(name,), sizes=(size,), policies=policies, slowdowns=slowdowns, independent_runs=True, repetitions=1
     )
-    assert [case.axes for case in asked.cases()] == [Axes((policy,), slowdowns, 1) for policy in policies]
-    assert len(together) == len(apart) == 4 and together["memory", 1] == apart["memory", 1]
-    assert max(abs(together[key] / apart[key] - 1) for key in apart) < most
+    assert [case.axes for case in operations.cases()] == [Axes((policy,), slowdowns, 1) for policy in policies]
+    assert len(together) == len(separate) == 4 and together["memory", 1] == separate["memory", 1]
+    assert max(abs(together[key] / separate[key] - 1) for key in separate) < most
 
 
 def test_usual_sizes_and_repetitions():
     """Does each operation have its usual sizes and repetitions by default?"""
-    asked = request(names=("bcast", "amg", "fft"), sizes=(), repetitions=None)
-    cases = [(case.given["operation"], case.given["size_bytes"], case.repetitions) for case in asked.cases()]
+    operations = request(names=("bcast", "amg", "fft"), sizes=(), repetitions=None)
+    cases = [(case.given["operation"], case.given["size_bytes"], case.repetitions) for case in operations.cases()]
     assert cases[0] == ("bcast", 1024, 7) and cases[10] == ("bcast", 1 << 20, 7)
     assert cases[11:] == [("amg", 384, 1), ("fft", 65536, 1), ("fft", 4194304, 1)]
 
@@ -523,9 +529,9 @@ def test_frequency_keeps_cycles():
 def test_every_collective_on_every_policy():
     """Does each of the list run where two ranks share a node, too?"""
     names, policies = tuple(collectives()), [policy.name for policy in simulation.policies()]
-    asked = request(names=names, sizes=(3000,), nodes=(3,), ranks_per_node=2, policies=(), slowdowns=(1.0, 7.5))
+    operations = request(names=names, sizes=(3000,), nodes=(3,), ranks_per_node=2, policies=(), slowdowns=(1.0, 7.5))
     times = {(r["operation"], r["policy"], r["memory_slowdown"]): r["value"]
-             for r in rows_of(asked) if r["metric"] == "time"}  # fmt: skip
+             for r in rows_of(operations) if r["metric"] == "time"}  # fmt: skip
     assert set(times) == set(product(names, policies, (1, 7.5)))
     assert all(times[name, policy, 1] <= times[name, policy, 7.5] for name in names for policy in policies)
 

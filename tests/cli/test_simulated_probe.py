@@ -105,20 +105,20 @@ def test_two_runs_are_equal_to_the_last_bit(leo3: Profile, tmp_path: Path) -> No
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_probe_goes_on(leo3: Profile, tmp_path: Path, how: signal.Signals) -> None:
     """Does it save its cases when stopped with all its processes, and end as if uninterrupted when resumed?"""
-    out, kept = tmp_path / "p", tmp_path / "p.launches" / "simulated.jsonl"
+    out, journal = tmp_path / "p", tmp_path / "p.launches" / "simulated.jsonl"
     command = [*NEARFIELD, "probe", "--on", "leo3", *PARALLEL, "-o", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-    while process.poll() is None and not (kept.exists() and kept.read_text().count("\n") >= 3):
+    while process.poll() is None and not (journal.exists() and journal.read_text().count("\n") >= 3):
         time.sleep(0.02)
     os.killpg(process.pid, how)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 128 + how, told
-    assert b"Traceback" not in told and b"--resume" in told, told
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + how, errors
+    assert b"Traceback" not in errors and b"--resume" in errors, errors
     partial = load(out)
     assert not partial.run.complete and 0 < partial.records.height < leo3.records.height
-    before = len(kept.read_text().splitlines())
+    before = len(journal.read_text().splitlines())
     assert nearfield("probe", "--resume", "-o", str(out)).code == 0
-    assert before >= 3 and not kept.parent.exists()
+    assert before >= 3 and not journal.parent.exists()
     assert load(out).run.complete and load(out).records.equals(leo3.records)
 
 
@@ -131,10 +131,10 @@ def test_counts_obey_the_caches(leo3: Profile) -> None:
         for state in ("invalid", "exclusive", "modified"):
             for side in ("sender", "receiver"):
                 of = {"scenario": "pingpong", "distance": place, "state": state, "side": side}
-                asked, missed = values(leo3, "llc_accesses", **of), values(leo3, "llc_misses", **of)
+                accesses, missed = values(leo3, "llc_accesses", **of), values(leo3, "llc_misses", **of)
                 calls = [values(leo3, f"{call}_llc_misses", **of) for call in ("send", "receive")]
                 for size in missed:
-                    assert 0 <= missed[size] <= asked[size]
+                    assert 0 <= missed[size] <= accesses[size]
                     assert calls[0][size] + calls[1][size] == missed[size]
 
 
@@ -169,7 +169,7 @@ def test_pages_fault_once_each(tmp_path: Path) -> None:
     assert set(profile.records["distance"]) == {None}
 
 
-def test_pairs_on_linked_hubs_are_told_apart_by_routers(tmp_path: Path) -> None:
+def test_pairs_on_linked_hubs_differ_by_routers(tmp_path: Path) -> None:
     """Does a message take longer with every router between the hubs of two cores of one node?"""
     distances = [place.distance for place in all_places(load_machine("origin-2000"))]
     assert distances == ["same-numa", "routers-1", "routers-2", "routers-3", "routers-4"]
@@ -178,7 +178,7 @@ def test_pairs_on_linked_hubs_are_told_apart_by_routers(tmp_path: Path) -> None:
     assert times == sorted(times) and len(set(times)) == 5
 
 
-def test_protocols_are_those_that_the_description_tells_of(tmp_path: Path) -> None:
+def test_protocols_are_those_of_the_description(tmp_path: Path) -> None:
     options = [*QUICK, "--scenario", "stride", "--sizes", "2K", "--distance"]
     t3e = probe(tmp_path / "t3e", *options, "network-1", on="t3e-900")
     assert set(t3e.records["mode"]) == {"standard", "buffered", "synchronous"}
@@ -214,9 +214,9 @@ def test_quick_is_quick_on_machines_of_a_hundred_cores_too(name: str) -> None:
     small, large = load_machine("leo3"), load_machine(name)
     bytes_of = [sum(case.work for case in cases(machine)) for machine in (small, large)]
     assert bytes_of[1] < 2 * bytes_of[0]
-    asked = [case.given for case in cases(large, (8, 64 << 20))]
-    assert {one["size_bytes"] for one in asked if one.get("operation") == "alltoall"} == {8, 64 << 20}
-    assert {one["size_bytes"] for one in asked if "variant" in one} == {64 << 20}, "8 B are no row of a stencil"
+    simulated = [case.given for case in cases(large, (8, 64 << 20))]
+    assert {one["size_bytes"] for one in simulated if one.get("operation") == "alltoall"} == {8, 64 << 20}
+    assert {one["size_bytes"] for one in simulated if "variant" in one} == {64 << 20}, "8 B are no row of a stencil"
 
 
 # ---- what machine
@@ -304,7 +304,7 @@ def test_every_scenario_has_policies_and_memory_speeds(tmp_path: Path) -> None:
 # ---- for people
 
 
-def test_whoever_reads_it_is_told(leo3: Profile, tmp_path: Path) -> None:
+def test_readers_see_that_it_is_simulated(leo3: Profile, tmp_path: Path) -> None:
     page = render(leo3)
     assert "Simulated: nothing on this page was measured" in page and "<h1>Simulated: " in page
     assert "nothing on this page was measured" not in render(load(MEASURED))
@@ -323,7 +323,7 @@ def test_findings_give_no_advice_about_a_real_mpi(leo3: Profile) -> None:
             assert word not in finding.text, finding.text
 
 
-def test_an_unknown_scenario_is_told_what_there_is_once() -> None:
+def test_an_unknown_scenario_lists_the_known_ones_once() -> None:
     with pytest.raises(UsageError, match="no simulated scenario 'protocol'") as refused:
         select_scenarios(("protocol",))
     assert refused.value.remedy and refused.value.remedy.count("pingpong") == 1

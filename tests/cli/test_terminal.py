@@ -173,8 +173,8 @@ def test_the_number_of_a_line_is_no_picture(capsys: pytest.CaptureFixture[str]) 
     Terminal().print("a.c:100: it waits")
     err.print("a.c:100: it waits")
     print_error(MeasurementError("a.c:100: it waits"))
-    out, told = capsys.readouterr()
-    assert (out + told).count("a.c:100: it waits") == 3
+    out, errors = capsys.readouterr()
+    assert (out + errors).count("a.c:100: it waits") == 3
 
 
 def test_no_verb_draws_tables_of_its_own() -> None:

@@ -18,9 +18,9 @@ from nearfield.mpi.process import is_dead_process
 TOOL = "setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.2; done' & sh -c 'echo $$; sleep 600' & wait"
 PROGRAM = """
 import os, signal, sys
-from nearfield.mpi.tied import tied
+from nearfield.mpi.tied import start_tied
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-with open(sys.argv[1], "w") as log, tied(["sh", "-c", sys.argv[2]], os.environ, log) as process:
+with open(sys.argv[1], "w") as log, start_tied(["sh", "-c", sys.argv[2]], os.environ, log) as process:
     process.wait()
 """
 
@@ -50,7 +50,7 @@ def test_a_build_ends_with_who_started_it(number: int, tmp_path: Path) -> None:
         time.sleep(0.05)
 
 
-def test_progress_is_told_when_it_changes() -> None:
+def test_progress_is_reported_when_it_changes() -> None:
     """Is a change told after some seconds, and what has not changed only every quarter of a minute?"""
     said: list[str] = []
     now = [0.0]

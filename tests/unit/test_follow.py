@@ -14,7 +14,7 @@ from nearfield import follow
 from nearfield.follow import doing, lines_or_silence, set_up
 
 
-def test_silence_is_told() -> None:
+def test_silence_is_reported() -> None:
     """Does each line come at once, and something between them if they come late?"""
 
     def late() -> Iterator[str]:
@@ -27,7 +27,7 @@ def test_silence_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("  [37/118] Building CXX object src/a.o", "compiling 37 of 118"),
         ("Collecting numpy>=1.26", "looking for numpy"),
@@ -35,11 +35,11 @@ def test_silence_is_told() -> None:
         ("  some other words", ""),
     ],
 )
-def test_lines_of_tools_are_understood(line: str, told: str) -> None:
-    assert told in doing(line) and bool(doing(line)) == bool(told)
+def test_lines_of_tools_are_understood(line: str, expected: str) -> None:
+    assert expected in doing(line) and bool(doing(line)) == bool(expected)
 
 
-def test_set_up_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_up_reports_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a step told while it lasts, also after the program that does it has become silent?"""
     monkeypatch.setattr(follow, "NEWS_S", 0.05)
     monkeypatch.setattr(follow, "SILENT_S", 0.05)

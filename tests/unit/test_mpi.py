@@ -338,7 +338,7 @@ def test_users_settings_win(installations: list[Installation], monkeypatch: pyte
             assert mpi.launch_command(inst, ["true"], 1)[1][name] == "theirs"
 
 
-def test_more_ranks_than_processors_only_when_asked(installation: Installation, trial: Path) -> None:
+def test_more_ranks_than_processors_only_with_oversubscribe(installation: Installation, trial: Path) -> None:
     """Are ranks that would share processors refused, unless that is meant, and do they finish then?"""
     ranks = len(os.sched_getaffinity(0)) + 1
     with pytest.raises(MpiError, match="processors"):

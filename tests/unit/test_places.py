@@ -70,7 +70,7 @@ def test_an_object_that_is_not_there_has_offsets() -> None:
     assert str(line_of_call({}, "MPI_Send", [("/none/lib.so", 64)])) == "lib.so+0x40"
 
 
-def test_what_gives_names_is_told_once(libraries: dict[str, Path]) -> None:
+def test_what_gives_names_is_reported_once(libraries: dict[str, Path]) -> None:
     """Is the package named that a file of the distribution is from, and what to do with a file of one's own?"""
     own = how_to_name([str(libraries["stripped"])] * 3)
     assert own.count("libwork.so") == 1 and "compiled with -g, not stripped" in own
@@ -81,7 +81,7 @@ def test_what_gives_names_is_told_once(libraries: dict[str, Path]) -> None:
         assert "install coreutils-dbgsym from Debian's debug archive" in how_to_name(["/bin/ls"])
 
 
-def test_places_without_lines_can_be_told_apart() -> None:
+def test_places_without_lines_differ() -> None:
     """Do tables, notes, JSON and SARIF have the offset of a call in a stripped library?"""
     lines = [Line(UNKNOWN, 0, UNKNOWN, "/lib/libsolver.so.3", offset) for offset in (0x7BC163, 0x7BC1A0)]
     table = _calls([RankSummary(0, calls=[Calls("MPI_Allreduce", line) for line in lines])], every=True)

@@ -65,13 +65,13 @@ def test_patience_grows_with_the_measured_pace() -> None:
     assert ends_after(watched, clock) == pytest.approx(5 * QUIET_S, abs=1.5)
 
 
-def test_silence_is_told_with_its_reason() -> None:
+def test_silence_is_reported_with_its_reason() -> None:
     """Does the sentence say for how long, how much longer than usual, and how slow the machine is?"""
     clock = Clock()
     watched = signs(clock, 8)
     ends_after(watched, clock)
-    told = watched.silence()
-    assert "no sign of life for 241 s, 4.0 times as long" in told and "4.0 times as slow as a quiet one" in told
+    text = watched.silence()
+    assert "no sign of life for 241 s, 4.0 times as long" in text and "4.0 times as slow as a quiet one" in text
 
 
 def test_the_watcher_sees_the_output_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,8 +107,8 @@ def test_time_left_in_words(seconds: float | None, text: str) -> None:
 
 def test_the_first_moments_foretell_nothing() -> None:
     """Is no time told while less than a twentieth of the work is done, whatever its pace would say?"""
-    told = [Guesses().left(Standing("", share, 23_580.0)) for share in (0.0, 0.01, 0.049)]
-    assert told == ["time left not known yet"] * 3
+    texts = [Guesses().left(Standing("", share, 23_580.0)) for share in (0.0, 0.01, 0.049)]
+    assert texts == ["time left not known yet"] * 3
     assert Guesses().left(Standing("", 0.05, 58.0)) == "about 58 s left"
 
 
@@ -116,8 +116,8 @@ def test_the_time_left_does_not_grow_for_ever() -> None:
     """If the end moves away again and again, is that said instead of ever longer times? Do other work's guesses count
     anew?"""
     guesses = Guesses()
-    told = [guesses.left(Standing("", share, left_s)) for share, left_s in ((0.1, 60), (0.2, 100), (0.3, 200))]
-    assert told == ["about 60 s left", "about 2 min left", LONGER]
+    texts = [guesses.left(Standing("", share, left_s)) for share, left_s in ((0.1, 60), (0.2, 100), (0.3, 200))]
+    assert texts == ["about 60 s left", "about 2 min left", LONGER]
     assert guesses.left(Standing("", 0.5, 90)) == "about 90 s left"
     assert guesses.left(Standing("the next", 0.1, 600)) == "about 10 min left"
 
@@ -145,7 +145,7 @@ def test_a_terminal_gets_one_line_that_fits(columns: int) -> None:
     assert len(text) <= columns and "about 14 min left" in text and "23 %" in text
 
 
-def test_nothing_is_told_while_nothing_is_under_way() -> None:
+def test_nothing_is_printed_while_nothing_runs() -> None:
     out = io.StringIO()
     with WorkBar(Console(file=out), lambda: None, every_s=0.01) as bar:
         bar.start()

@@ -13,9 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# The system has run out of something: disk, quota, file size, file descriptors or memory.
+# A system resource is exhausted: disk, quota, file size, file descriptors or memory.
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-NOWHERE = "No usable temporary directory"  # words of Python's tempfile, which raises FileNotFoundError for it
+NOWHERE = "No usable temporary directory"  # message of the FileNotFoundError that Python's tempfile raises
 VERBS = (
     "demo",
     "probe",
@@ -46,7 +46,7 @@ VERBS = (
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `app` when it is asked for: the import takes a while, and `nearfield run` does not need it."""
+    """Imports `app` on first access: the import is slow, and `nearfield run` does not need it."""
     if name == "app":
         from nearfield.cli.verbs import app
 
@@ -55,7 +55,7 @@ def __getattr__(name: str) -> Any:
 
 
 def main() -> None:
-    """Runs the command line; every error a user can act on ends here, as one line and an exit code."""
+    """Runs the command line. Every error that a user can act on ends here, as one line and an exit code."""
     from nearfield.cli import signals
 
     for stream in (sys.stdout, sys.stderr):
@@ -88,8 +88,8 @@ def main() -> None:
 
 
 def _error_of_system(error: OSError) -> NearfieldError | None:
-    """Returns the error for the user if the system has run out of something, or if a file or the current folder could
-    not be used; None if the error names no cause, which is a mistake of nearfield."""
+    """Returns the error for the user if a system resource is exhausted, or if a file or the current folder cannot be
+    used; None if the error names no cause, which is a bug in nearfield."""
     if error.errno in EXHAUSTED or NOWHERE in str(error):
         what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
         return NearfieldError(what, "free some, raise the limit (ulimit), or set TMPDIR to a folder with room")
@@ -113,7 +113,7 @@ def _is_nowhere() -> bool:
 
 def print_error(error: NearfieldError) -> None:
     """Prints an error and its remedy."""
-    from rich.markup import escape  # a slow import, and most commands end well
+    from rich.markup import escape  # imported late: the import is slow, and most commands succeed
 
     from nearfield.ui.terminal import err
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nearfield.advise.run import Elsewhere
     from nearfield.observe.trace import Trace
 
-_LARGEST = 3  # losses that are shown if none is large enough for a note
+_LARGEST = 3  # number of losses to show if none is large enough for a note
 
 
 def command(
@@ -37,7 +37,7 @@ def command(
         ),
     ] = None,
     profile: Annotated[
-        Path | None, typer.Option("--profile", "-p", metavar="FOLDER", help="the profile with what calls cost")
+        Path | None, typer.Option("--profile", "-p", metavar="FOLDER", help="the profile that states what calls cost")
     ] = None,
     on: Annotated[
         str | None,
@@ -48,7 +48,7 @@ def command(
         ),
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="with --on: on so many nodes (default: as many as it was observed on)")
+        int | None, typer.Option(min=1, help="with --on: number of nodes (default: that of the observed run)")
     ] = None,
     min_loss: Annotated[
         str, typer.Option(metavar="SHARE", help="the smallest loss that is worth a note, as a share of the run's time")
@@ -67,17 +67,17 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
-    """Say what a program loses at its MPI calls, as a compiler's notes: at the file and line of each call, ranked by
-    the time that is lost on the machine of a profile, each with its number and its rule.
+    """Report what a program loses at its MPI calls, in the form of compiler notes: each note has the file and line of
+    the call, the loss and the rule. Notes are ranked by the time lost on the machine of a profile.
 
-    A program that was compiled with `nearfield cc`, `cxx` or `fc`, or that Valgrind runs (--valgrind), is judged by all
-    rules but those of waiting; of any other one only MPI calls are known, which is enough for those and some others.
-    The first lines say for which calls nothing can be told, the last ones what was examined, what was compared with
-    what, and which rules could not be judged. The exit code is 6 if nothing can be told for any call.
+    If the program was compiled with `nearfield cc`, `cxx` or `fc`, or if Valgrind runs it (--valgrind), all rules but
+    those of waiting apply. For any other program only MPI calls are known, which is enough for the rules of waiting and
+    some others. The first lines list the calls that cannot be judged; the last ones say what was examined, what was
+    compared with what, and which rules could not be applied. The exit code is 6 if no call can be judged.
 
     The profile is ./nearfield-profile, or the only one in this folder; `nearfield probe --quick` measures one. With
-    --on MACHINE, losses are those of a machine that is described, not present: what calls cost there is simulated once
-    and kept, and the time of the run, of which losses are shares, is the simulated one.
+    --on MACHINE, losses are those on a described machine: what calls cost there is simulated once and cached, and
+    losses are shares of the simulated run time.
 
     Examples:
 

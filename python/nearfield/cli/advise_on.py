@@ -26,12 +26,12 @@ from nearfield.observe.trace import Trace
 from nearfield.profile.store import RUN
 from nearfield.ui.terminal import err
 
-SCENARIOS = ("pingpong", "pollution", "stride")  # of the rules, those that can be simulated on every machine
+SCENARIOS = ("pingpong", "pollution", "stride")  # the scenarios of the rules that can be simulated on every machine
 
 
 def profile_of(machine: DescribedMachine, name: str) -> Path:
-    """Returns the folder of a profile of this machine, which is simulated once and kept in the cache folder. `name` is
-    what load_machine() took. Ends the command by Ctrl-C; what was simulated until then is kept."""
+    """Returns the folder of a profile of this machine, which is simulated once and stored in the cache folder. `name`
+    is the argument of load_machine(). Ctrl-C ends the command; cases that are finished by then stay in the cache."""
     out = cache_root() / "profiles" / f"{machine.name}-{fingerprint(machine)}"
     unfinished = was_simulated(out)
     if (out / RUN).exists() and not unfinished:
@@ -45,8 +45,8 @@ def profile_of(machine: DescribedMachine, name: str) -> Path:
 
 
 def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> Elsewhere:
-    """Simulates the program on the machine, on as many nodes as it ran on here unless `nodes` says otherwise. Raises
-    NearfieldError if it cannot be simulated there."""
+    """Simulates the program on `nodes` nodes of the machine; by default on as many as it was observed on. Returns the
+    number of nodes and the time. Raises NearfieldError if the program cannot be simulated there."""
     node_count = nodes or len(set(hosts_of(trace)))
 
     def cluster_of(ranks: int) -> Cluster:

@@ -12,29 +12,29 @@ from nearfield.base.units import parse_bytes
 from nearfield.cli import complete
 from nearfield.ui.terminal import err
 
-# The machine if none is named. It stays the one of a study, since no other's results can be set beside published ones.
+# The default machine is that of a study, since only its results can be compared with published ones.
 USUAL_MACHINE = "power5-redstorm"
 TODAYS_MACHINES = ("epyc-9755", "grace", "xeon-8470")
 SimulatedMachine = Annotated[
     str,
     typer.Option(
         metavar="NAME|FILE|PROFILE",
-        help="the machine, see `nearfield machine list`; the default, of 2004, is the one whose results stand beside "
-        f"published ones; of today: {', '.join(TODAYS_MACHINES)}",
+        help="the machine, see `nearfield machine list`; the default, of 2004, is the one whose results can be "
+        f"compared with published ones; of today: {', '.join(TODAYS_MACHINES)}",
         autocompletion=complete.machines,
     ),
 ]
 
 
 def print_assumed_machine(ctx: typer.Context) -> None:
-    """Says that the default machine is an old one, and which others there are, if the user named none."""
+    """If the user named no machine, prints that the default is an old one, and which others there are."""
     source = ctx.get_parameter_source("on")
     if source and source.name == "DEFAULT":
         err.print(f"{USUAL_MACHINE} is a machine of 2004; of today are {', '.join(TODAYS_MACHINES)} (--on)")
 
 
 def parse_sizes(text: str) -> list[int]:
-    """Returns '1K,12K..64K' as bytes; a range has every doubling of its first size, and its last size."""
+    """Returns '1K,12K..64K' in bytes; a range consists of every doubling of its first size, and its last size."""
     sizes: list[int] = []
     for part in _parts(text, "--sizes"):
         first, dots, last = part.partition("..")

@@ -33,23 +33,23 @@ PER_PAIR = {
 
 @dataclass(frozen=True)
 class Product:
-    """Something that is built for this machine: `make` builds it and returns where it is, or raises NearfieldError."""
+    """A build product for this machine: `make` builds it and returns its path, or raises NearfieldError."""
 
     name: str
-    mpi: str | None  # for which it is; None: for no MPI
+    mpi: str | None  # the MPI that it is for; None: for no MPI
     is_built: Callable[[], bool]
     make: Callable[[Progress], Path]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a product."""
+    """The outcome for a product."""
 
     product: str
     mpi: str | None
     state: State
-    path: str | None = None  # where it is, if it is there
-    reason: str | None = None  # why it is not
+    path: str | None = None  # its path if it exists
+    reason: str | None = None  # why it does not exist
 
     def __str__(self) -> str:
         whose = f" for {self.mpi}" if self.mpi else ""
@@ -66,13 +66,13 @@ def command(
 ) -> None:
     """Build everything that is otherwise built when it is first needed, for example on a login node.
 
-    These are, for an MPI: the measuring engine, the halo library, the layers with which `nearfield observe` sees
-    messages and `nearfield forecast` counts calls, what lets each pair of ranks have settings of its own, and the
-    checks of `nearfield rewrite`; and for no MPI in particular the hooks of `nearfield cc` and the tool for Valgrind.
-    There is one line for each.
+    These are, for an MPI: the measuring engine, the halo library, the layers with which `nearfield observe` records
+    messages and `nearfield forecast` counts calls, the component for settings per pair of ranks, and the checks of
+    `nearfield rewrite`; independently of an MPI, the hooks of `nearfield cc` and the tool for Valgrind. One line is
+    printed for each.
 
-    The exit code is 3 if a build failed. What cannot be built here because something optional is missing, such as
-    Valgrind, is told and does no harm.
+    The exit code is 3 if a build failed. A product that cannot be built here because
+    something optional is missing, such as Valgrind, is reported and is no failure.
 
     Examples:
 
@@ -97,7 +97,7 @@ def command(
 
 
 def products(installations: list[Installation]) -> Iterator[Product]:
-    """Yields what is to be built. What an MPI takes per pair of ranks is known once its engine is built."""
+    """Yields the products to build. How an MPI takes settings per pair of ranks is known once its engine is built."""
     from nearfield.observe import hooks, valgrind
 
     for inst in installations:
@@ -132,7 +132,7 @@ def _rewrite_checks(inst: Installation) -> Product:
 
 
 def _per_pair(inst: Installation) -> tuple[str, str] | None:
-    """Returns the target with which this MPI takes settings per pair of ranks, and its name; None if there is none."""
+    """Returns the target that gives this MPI settings per pair of ranks, and its name; None if there is none."""
     from nearfield.rules.knobs import find_knobs
 
     if not mpi.is_built(inst):
@@ -145,12 +145,12 @@ def _per_pair(inst: Installation) -> tuple[str, str] | None:
 
 
 def _build_product(product: Product) -> Result:
-    """Builds a product unless it is there, and returns what became of it."""
+    """Builds a product unless it exists, and returns the outcome."""
     try:
         state: State = "there already" if product.is_built() else "built"
         path = product.make(lambda text: err.print(escape(text)))
         return Result(product.name, product.mpi, state, str(path))
-    except UsageError as error:  # it needs something that is not installed
+    except UsageError as error:  # a dependency is not installed
         return Result(product.name, product.mpi, "not possible", reason=str(error))
     except NearfieldError as error:
         return Result(product.name, product.mpi, "failed", reason=str(error))

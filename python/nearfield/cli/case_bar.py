@@ -1,4 +1,4 @@
-"""Shows how far a simulation is: how many cases there are, and a bar or lines for those that are done."""
+"""Shows the progress of a simulation: the number of cases, and a bar or lines for those that are done."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nearfield.ui.progress import Standing, WorkBar
 
 
 class CaseBar(WorkBar, Listener):
-    """Shows the progress of cases. The time left is what the other cases should cost, by the seconds that the finished
-    ones of their kind took for their work. `at_once` is the number of cases that are simulated at a time, if it is
-    known."""
+    """Shows the progress of cases. The time left is the expected cost of the remaining cases, from the seconds per unit
+    of work of the finished cases of the same kind. `at_once` is the number of cases that are simulated concurrently,
+    if it is known."""
 
     def __init__(
         self, console: Console, at_once: int | None = None, clock: Callable[[], float] = time.monotonic
@@ -32,7 +32,7 @@ class CaseBar(WorkBar, Listener):
         self._latest = ""
 
     def plan(self, cases: list[Case], kept: int) -> None:
-        """Says which cases will be simulated, and starts the bar."""
+        """Prints how many cases will be simulated, and starts the bar."""
         at_once = f", {self._at_once} at a time" if self._at_once else ""
         finished = f", {kept} more are there already" if kept else ""
         self._console.print(f"simulating {counted(len(cases), 'case')}{at_once}{finished}")
@@ -49,15 +49,15 @@ class CaseBar(WorkBar, Listener):
         self._ended_last, self._latest = self._clock(), f" ({case})"
 
     def standing(self) -> Standing:
-        """Returns how far it is now. The time left falls while nothing ends, down to "longer than was planned"."""
+        """Returns the current progress. While no case ends, the time left falls, down to "longer than was planned"."""
         spent, left = sum(self._seconds.values()), self._seconds_left()
         share = spent / (spent + left) if spent + left else 0.0
         what = f"{self._cases_done} of {self._cases} cases{self._latest}"
         return Standing(what, share, self._left_s(spent, left) if spent else None)
 
     def _left_s(self, spent: float, left: float) -> float:
-        """Returns the seconds until the end, counted from when a case ended last, if as many cases as possible go on
-        side by side as they did until then."""
+        """Returns the seconds until the end, counted from the end of the last finished case, if as many cases run
+        concurrently as until then."""
         cases_left = self._cases - self._cases_done
         if not cases_left:
             return 0.0
@@ -65,8 +65,8 @@ class CaseBar(WorkBar, Listener):
         return left / min(self._at_once or usual, cases_left) - (self._clock() - self._ended_last)
 
     def _seconds_left(self) -> float:
-        """Returns the seconds of simulating that the cases left should take, one after the other. A kind of which none
-        is done counts as the others do."""
+        """Returns the expected seconds to simulate the remaining cases one after the other. A kind without a finished
+        case is taken to be as fast as the others."""
         done = sum(self._work_done.values())
         usual = sum(self._seconds.values()) / done if done else 1.0
         return sum(max(0.0, self._work[kind] - self._work_done[kind]) * self._rate(kind, usual) for kind in self._work)

@@ -10,8 +10,8 @@ def command(words: CompilerWords) -> None:
     """Compile C for `nearfield observe`: the real compiler, with a hook at every load and store.
 
     Takes the compiler's own arguments; nothing in the source changes. The real compiler is cc, or what NEARFIELD_CC
-    names (gcc or clang). The program gives the same results as without, some times slower; only under `nearfield
-    observe` it records what it does.
+    names (gcc or clang). The results of the program stay the same, but it runs several times slower; it records
+    its accesses only under `nearfield observe`.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""`nearfield compare`: runs a program under stock and under tuned MPI, in turn."""
+"""`nearfield compare`: runs a program alternately with the baseline MPI and with the tuned MPI."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from nearfield.forecast.recording import Recording
     from nearfield.forecast.run import Run
 
-MIN_RUNS = 6  # runs of each; fewer have no interval
-SAME = 0.01  # smaller differences do not count
+MIN_RUNS = 6  # runs of each; an interval needs at least this many
+SAME = 0.01  # smaller differences count as none
 
 
 @dataclass(frozen=True)
 class Gain:
-    """How many times as fast as stock the tuned runs were: the median of the pairs, with its interval."""
+    """The speed of the tuned runs relative to the baseline: the median of the pairs, with its interval."""
 
     value: float
     low: float
@@ -51,7 +51,8 @@ class Gain:
         return f"no difference that these runs can show: {interval}"
 
     def exit_code(self, max_slowdown: float) -> int:
-        """Returns 0 if tuned is surely not slower by more than this share, 1 if it surely is, and else NOT_DECIDED."""
+        """Returns 0 if the interval excludes that tuned is slower by more than this share, 1 if it lies wholly beyond
+        that, and else NOT_DECIDED."""
         lowest = 1 - max_slowdown
         if self.n < MIN_RUNS:
             return NOT_DECIDED
@@ -63,7 +64,7 @@ def command(
     runs: Annotated[int, typer.Option("-n", "--runs", min=2, help="Runs of each; a verdict needs at least 6.")] = 10,
     metric: Annotated[
         str,
-        typer.Option(metavar="REGEX", help="A number that the program prints, instead of wall time: the first group."),
+        typer.Option(metavar="REGEX", help="Compare a number that the program prints (first group), not wall time."),
     ] = "",
     higher: Annotated[bool, typer.Option("--higher-is-better", help="The metric is a rate, not a time.")] = False,
     fail_if_slower: Annotated[
@@ -78,10 +79,10 @@ def command(
     mpi_name: MpiOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Run a program with stock and with tuned MPI, in turn, and say what tuning is worth to it.
+    """Run a program alternately with stock and with tuned MPI, and report what tuning gains.
 
-    A first run of each does not count; the first one of stock says how much of it is MPI, and so the most that tuning
-    can gain. Then they alternate; each pair gives a ratio, and the verdict is the median of the ratios with its 95 %
+    The first run of each is a warm-up; that of stock also measures the share of MPI, which is the most that tuning can
+    gain. Then the runs alternate; each pair gives a ratio, and the verdict is the median of the ratios with its 95 %
     interval.
 
     Examples:
@@ -127,7 +128,7 @@ def command(
 
 
 class Program:
-    """The program that is compared, and the environments of both ways to run it."""
+    """The program to compare, and the environments of the baseline and the tuned run."""
 
     def __init__(
         self, argv: Sequence[str], pattern: re.Pattern[str] | None, environments: Mapping[str, dict[str, str]]
@@ -135,8 +136,8 @@ class Program:
         self.argv, self.pattern, self.environments = argv, pattern, environments
 
     def measure(self, name: str, record: Recording | None = None) -> float:
-        """Runs it, under the thin layer if there is a recording, and returns the seconds of the run or the number that
-        it printed."""
+        """Runs the program, under the counting layer if there is a recording, and returns the seconds of the run or
+        the number that the program printed."""
         from nearfield.mpi.process import run_command
 
         environment, folders = (record.environment, record.scratch) if record else (self.environments[name], ())
@@ -153,7 +154,7 @@ class Program:
         return _number(self.pattern.findall("\n".join([out, *lines["stderr"]])), self.pattern.pattern, name, out)
 
     def pairs(self, runs: int, verbose: bool) -> dict[str, list[float]]:
-        """Runs both ways in turn, and returns the values of each. `verbose`: says each pair on standard error."""
+        """Runs both alternately, and returns the values of each. If `verbose`, prints each pair to standard error."""
         values: dict[str, list[float]] = {"stock": [], "tuned": []}
         for number in range(runs):
             for name in ("stock", "tuned") if number % 2 == 0 else ("tuned", "stock"):
@@ -181,7 +182,7 @@ def _number(found: list[str], pattern: str, name: str, out: str) -> float:
 
 
 def _busy() -> float:
-    """Returns the share of the cores' time that other programs take, and says it if it disturbs."""
+    """Returns the share of the cores' time that other programs take, and prints it if it disturbs the runs."""
     from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
 
     shares = cpu_utilization()
@@ -193,8 +194,8 @@ def _busy() -> float:
 
 
 def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) -> tuple[Run | None, str]:
-    """Makes stock's first run under the thin layer, says the ceiling, and returns the run; if it fails there, returns
-    None and why."""
+    """Makes the first baseline run under the counting layer, prints the ceiling of a gain, and returns the run. If that
+    fails, returns None and the reason."""
     from nearfield.forecast.saying import ceiling_sentence
     from nearfield.forecast.watching import if_possible, prices_if_any
 
@@ -214,7 +215,7 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
 
 
 def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) -> str:
-    """Returns what to do next, in one line."""
+    """Returns the next step, in one line."""
     from nearfield.base.cpu_load import BUSY_SHARE
     from nearfield.forecast.saying import MIN_GAIN
 

@@ -1,4 +1,4 @@
-"""The part that `nearfield cc`, `cxx` and `fc` share. Builds start them for every file: at_once.py needs no typer."""
+"""What `nearfield cc`, `cxx` and `fc` share. Builds start them for every file, so fast_dispatch.py avoids typer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The values that a shell offers while somebody types an option: MPIs of this machine, described machines, scenarios,
-formats. Each function returns the names that begin with what was typed."""
+"""Shell completion of option values: MPIs of this machine, described machines, scenarios, formats. Each function
+returns the names that begin with the incomplete word."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 
 def _names(list_all: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Returns a function that lists names only while somebody completes, since looking for MPIs takes a while."""
+    """Returns a completion function that lists names only when it is called, since the search for MPIs is slow."""
     return lambda incomplete: [name for name in list_all() if name.startswith(incomplete)]
 
 
@@ -28,7 +28,7 @@ def _machines_and_live() -> Iterable[str]:
 
 
 def _scenarios() -> Iterable[str]:
-    """Returns the scenarios: every file of a backend's scenarios is one, unless it is a helper with a header."""
+    """Returns the scenarios: each source file of a backend's scenarios is one, except helpers, which have a header."""
     from nearfield.mpi import native_source
 
     files = (native_source() / "src").glob("*/scenarios/*.cpp")

@@ -1,4 +1,4 @@
-"""`nearfield demo`: measures this machine, tunes its MPI and writes a report, whatever the machine is like."""
+"""`nearfield demo`: measures this machine, tunes its MPI and writes a report."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from nearfield.mpi import Installation
 
 TUNE_S = 45
-SLOWEST = 6.0  # the measuring time grows with the load of the machine, but no further than this
-AGAIN_FROM_START = (2, 4)  # exit codes of a --resume that finds nothing it can go on with
+SLOWEST = 6.0  # upper limit of the factor by which load extends the measuring time
+AGAIN_FROM_START = (2, 4)  # exit codes of a --resume that cannot continue
 
 
 def command(
@@ -31,12 +31,11 @@ def command(
 ) -> None:
     """Measure this machine, tune its MPI, and write a report: a first look at what nearfield finds, in a few minutes.
 
-    It runs `nearfield probe --quick`, `nearfield tune` and `nearfield report` one after the other. Each of them
-    follows whatever became of the one before, so that there is a report at the end, and what could not be found out is
-    said. It takes the MPI to which `mpicc` on PATH belongs if that one works, else the Open MPI that comes with
-    nearfield.
+    It runs `nearfield probe --quick`, `nearfield tune` and `nearfield report` one after the other. If a step fails, the
+    next ones run all the same, so that there is a report at the end, and what is missing is reported. It uses the MPI
+    of the `mpicc` on PATH if that works, else the Open MPI that comes with nearfield.
 
-    Ctrl-C ends it, and keeps what was measured. The same command again goes on from there; when everything is complete,
+    Ctrl-C ends it and saves what was measured. The same command then continues from there; if everything is complete,
     it starts anew.
 
     Examples:
@@ -68,8 +67,8 @@ def command(
 
 
 def _choose_mpi(out: Path, probe: Standing) -> Installation:
-    """Returns the MPI of the profile that is there, else the default, with its engine built. If the engine of the
-    default cannot be built, the others are tried."""
+    """Returns the MPI of the existing profile, else the default, with its engine built. If the engine of the default
+    cannot be built, tries the others."""
     from nearfield import mpi
 
     if probe is not Standing.ABSENT and (name := _mpi_of_profile(out)):
@@ -93,7 +92,7 @@ def _choose_mpi(out: Path, probe: Standing) -> Installation:
 
 
 def _mpi_of_profile(out: Path) -> str | None:
-    """Returns the name of the MPI that is measured already; None if it is gone."""
+    """Returns the name of the MPI that the profile measured; None if it is no longer installed."""
     from nearfield import mpi
     from nearfield.measure.checkpoint import CheckpointFolder
     from nearfield.profile import find_profile, load
@@ -111,7 +110,7 @@ def _mpi_of_profile(out: Path) -> str | None:
 
 
 def _run(verb: str, standing: Standing, words: list[str]) -> int:
-    """Runs a verb that measures from where it stands, and returns its exit code."""
+    """Runs a verb that measures, resumes it if it was interrupted, and returns its exit code."""
     if standing is Standing.COMPLETE:
         err.print(f"{verb}: complete already")
         return 0
@@ -128,8 +127,8 @@ def _run(verb: str, standing: Standing, words: list[str]) -> int:
 
 
 def _probe_words(out: Path, inst: Installation, seen: Busyness) -> list[str]:
-    """Returns the options of the probe. On a busy machine it has more time, but not without end: what it does not reach
-    is left for the next time."""
+    """Returns the options of the probe. On a busy machine it gets more time, up to a limit; what it does not reach is
+    left for the next demo."""
     words = ["--quick", "--mpi", inst.name, "--overwrite", "--out", str(out)]
     slower = min(seen.slowdown, SLOWEST)
     return [*words, "--budget", f"{TIERS['quick'].budget_s * slower:.0f}"] if slower > 1.5 else words
@@ -140,7 +139,7 @@ def _tune_words(out: Path, inst: Installation) -> list[str]:
 
 
 def _print_summary(out: Path, codes: dict[str, int]) -> None:
-    """Says what was found, what was not, and what to do next."""
+    """Prints what was found, what is missing, and what to do next."""
     rules = out / "rules.toml"
     err.print()
     err.print(f"[bold]measured[/bold]  {escape(describe_profile(out))}")

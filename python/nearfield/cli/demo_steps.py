@@ -1,4 +1,4 @@
-"""The steps of `nearfield demo`: how far each has come, running one as a process of its own, and what came of it."""
+"""The steps of `nearfield demo`: their progress, running one as a process of its own, and describing its result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Standing(Enum):
-    """How far a step has come in earlier demos."""
+    """The progress of a step in earlier demos."""
 
     ABSENT = "absent"
     UNFINISHED = "unfinished"
@@ -32,7 +32,7 @@ class Standing(Enum):
 
 
 def probe_standing(out: Path) -> Standing:
-    """Returns how far the profile is."""
+    """Returns the progress of the profile."""
     from nearfield.measure.checkpoint import CheckpointFolder
     from nearfield.profile import load
 
@@ -45,7 +45,7 @@ def probe_standing(out: Path) -> Standing:
 
 
 def tune_standing(out: Path) -> Standing:
-    """Returns how far the rules in the profile's folder are."""
+    """Returns the progress of the rules in the profile's folder."""
     from nearfield.tune.trial_log_file import SUFFIX
 
     rules = out / "rules.toml"
@@ -55,8 +55,8 @@ def tune_standing(out: Path) -> Standing:
 
 
 def run_step(name: str, words: list[str]) -> int:
-    """Runs a verb of nearfield to its end and returns its exit code. Passes on the signals that ask for the end, and
-    then ends this process, too, when the verb has saved what it has."""
+    """Runs a verb of nearfield to its end and returns its exit code. Forwards terminating signals to the verb; once it
+    has saved its data, ends this process, too."""
     from nearfield.mpi.tied import start_tied
 
     signals: list[int] = []
@@ -93,7 +93,7 @@ def _pass_on_to(process: subprocess.Popen[bytes], signals: list[int]) -> Callabl
 
 
 def _print_lines(name: str, lines: Iterable[str]) -> None:
-    """Prints the text of a step, and one now and then while it writes none."""
+    """Prints the lines of a step, and a line at intervals while it is silent."""
     begun = time.monotonic()
     for line in lines_or_silence(lines):
         text = f"{name}: still at work after {time.monotonic() - begun:.0f} s" if line is None else line
@@ -101,7 +101,7 @@ def _print_lines(name: str, lines: Iterable[str]) -> None:
 
 
 def describe_profile(out: Path) -> str:
-    """Returns in words what was measured, and how much of it can be used."""
+    """Returns text on what was measured, and how much of it is usable."""
     from nearfield.profile import load
     from nearfield.profile.stability import MAX_UNSTABLE, measured_times, unstable_share
 
@@ -122,7 +122,7 @@ def describe_profile(out: Path) -> str:
 
 
 def describe_rules(rules: Path, code: int) -> str:
-    """Returns in words what tuning found, given its exit code."""
+    """Returns text on what tuning found, given its exit code."""
     from nearfield.rules.schema import load_rules
 
     if code == NOT_DECIDED:

@@ -1,4 +1,4 @@
-"""`nearfield diff`: compares two profiles: what became faster, what slower, and whether times repeat."""
+"""`nearfield diff`: compares two profiles: what is faster, what is slower, and whether times are reproducible."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command(
         typer.Option(
             metavar="SHARE",
             help="For CI: exit with 1 if a scenario's stable times are slower by more (10%) in the geometric mean; "
-            f"with {NOT_DECIDED} if that cannot be told.",
+            f"with {NOT_DECIDED} if that cannot be decided.",
         ),
     ] = None,
     each: Annotated[

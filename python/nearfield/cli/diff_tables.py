@@ -1,4 +1,4 @@
-"""Shows how two profiles differ, for people and for scripts, and what a gate for CI says."""
+"""Formats the differences of two profiles, for people and for scripts, and the verdict of a CI gate."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EXIT_CODES = {"not slower": 0, "slower": 1, "not decided": NOT_DECIDED}
 
 
 def gate_lines(gate: Gate) -> list[str]:
-    """Returns what the gate says on standard error: nothing if B is not slower."""
+    """Returns the gate's lines for standard error: none if B is not slower."""
     lines = []
     for name, one in gate.scenarios.items():
         if one.verdict == "slower" and one.geometric_mean:
@@ -57,7 +57,7 @@ def gate_lines(gate: Gate) -> list[str]:
 
 
 def gate_as_dict(gate: Gate) -> dict[str, Any]:
-    """Returns what --json prints of the gate: the verdict, why it is not decided, the counts of each scenario."""
+    """Returns the gate for --json: the verdict, why it is not decided, and the counts of each scenario."""
     return {
         "verdict": gate.verdict,
         "exit_code": EXIT_CODES[gate.verdict],
@@ -97,7 +97,7 @@ def _finite(value: Any) -> Any:
 
 
 def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) -> RenderableType:
-    """Returns what is printed about two profiles. With `verbose` it has every control variable."""
+    """Returns the comparison of two profiles; with `verbose`, including every control variable."""
     lone = lone_axes(a.records, b.records)
     parts: list[RenderableType] = [*_header(a, b), Text()]
     if not comparison.changes:
@@ -110,7 +110,7 @@ def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) 
 
 
 def _caution(a: Profile, b: Profile) -> str:
-    """Returns what a ratio of the two does not say; empty if both were simulated."""
+    """Returns what the ratios of the two cannot show; empty if both were simulated."""
     if a.path.resolve() == b.path.resolve():
         return "A and B are the same profile."
     return "" if a.run.backend == b.run.backend == "sim" else UNPAIRED

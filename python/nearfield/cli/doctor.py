@@ -1,4 +1,4 @@
-"""`nearfield doctor`: says what this machine can and cannot give, and what to do about it."""
+"""`nearfield doctor`: reports what can be measured on this machine, what cannot, and the remedy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARKS = {"ok": "[green]✓ ok[/green]", "limited": "[yellow]! limited[/yellow]",
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Say what this machine can give to a measurement, what it cannot, and what to do about it."""
+    """Report what can be measured on this machine, what cannot, and what to do about it."""
     from nearfield.doctor import examine
 
     checks = examine()

@@ -1,4 +1,4 @@
-"""`nearfield export`: writes rules in the form in which a site installs them for everybody."""
+"""`nearfield export`: writes rules in a form that a site can install for all users."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def command(
 ) -> None:
     """Write rules as the environment, defaults file, modulefile or Slurm prolog of a site.
 
-    Rules that set nothing, since the defaults are best, are an error, and no file is written. Where the library of the
-    shared heap is not readable, the files set nothing. Installed for everybody, it is loaded into every process.
+    If the rules set nothing because the defaults are best, that is an error, and no file is written. If the library of
+    the shared heap is not readable, the files set nothing. If installed for all users, it is loaded into every process.
 
     Examples:
 
@@ -73,7 +73,7 @@ def command(
 
 
 def _make_executable(file: Path) -> None:
-    """Lets everybody run the file who may read it. Its mode is 0755 at most."""
+    """Makes the file executable for everybody who may read it. Its mode is 0755 at most."""
     mode = file.stat().st_mode & 0o755
     file.chmod(mode | (mode & 0o444) >> 2)
 
@@ -91,7 +91,7 @@ def export_text(rules: Rules, family: str, form: str, path: Path, library: Path 
     if not environment:
         why = "; ".join(made.warnings)
         raise UsageError(f"there is nothing to export from {path}: {why}", "leave this MPI as it is")
-    environment.pop("ASAN_OPTIONS", None)  # useful only to the few who debug programs
+    environment.pop("ASAN_OPTIONS", None)  # useful only for debugging
     preloading, not_for_all = _with_library(environment, library)
     comments = [
         f"Tuned for {rules.mpi.family} {rules.mpi.version} on {rules.machine.cpu_model}",
@@ -133,7 +133,7 @@ def _with_library(environment: dict[str, str], library: Path | None) -> tuple[li
 
 
 def _private(place: Path) -> str:
-    """Returns in words in which place of one user a file lies; empty if it lies elsewhere."""
+    """Returns text that names the private place of a user in which a file lies; empty if it lies in none."""
     if sys.prefix != sys.base_prefix and place.is_relative_to(sys.prefix):
         return "a virtual environment"
     return "a home folder" if place.is_relative_to(Path.home()) else ""

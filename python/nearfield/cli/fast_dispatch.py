@@ -1,7 +1,7 @@
-"""Starts `nearfield run`, and the compilers with hooks, without typer, whose import takes longer than all the rest.
+"""Starts `nearfield run` and the compilers with hooks without typer.
 
-They stand before every mpirun and every compiler call, so their options are read here. Typer handles all else, such as
-help and mistakes (cli/run.py has the same options)."""
+Importing typer dominates start-up, so the options of `run`, `cc`, `cxx` and `fc` are parsed here. Typer handles
+everything else, such as help and errors (cli/run.py has the same options)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _LOG = "NEARFIELD_LOG"
 
 
 def run(words: Sequence[str]) -> bool:
-    """Returns whether this was a `nearfield run` or a compiler call that could be understood here. Then its command has
-    run, if this process has not become the command."""
+    """Returns whether this was a `nearfield run` or a compiler call that this module can parse. If so, the command has
+    run by then, unless this process was replaced by it."""
     if words and words[0] in COMPILERS and words[1:] and words[1] != "--help":
         compile_with_hooks(words[0], words[1:])
     options = parse_run_arguments(words)
@@ -67,8 +67,8 @@ def start(
     argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_name: str | None, explain: bool,
     log: str = "", no_forecast: bool = False,
 ) -> None:  # fmt: skip
-    """Becomes the command, with the variables of the rules. With `explain` or a log it runs it under the thin layer,
-    says how its messages were copied or adds a line to the log, and ends with its exit code."""
+    """Execs the command with the variables of the rules. With `explain` or a log, runs it as a child under the counting
+    layer, reports how its messages were copied or adds a line to the log, and ends with its exit code."""
     from nearfield.apply.cached_plan import cached_launch_plan
 
     made = cached_launch_plan(argv, rules, force, mpi_name)
@@ -92,20 +92,20 @@ def start(
 
 
 def compile_with_hooks(verb: str, words: Sequence[str]) -> None:
-    """Becomes the real compiler of the language, with hooks at loads and stores."""
+    """Execs the real compiler of the language, with hooks at loads and stores."""
     from nearfield.observe import hooks
 
     exec_command(hooks.command(hooks.LANGUAGES[verb], words), dict(os.environ))
 
 
 def exec_command(argv: Sequence[str], environment: dict[str, str]) -> None:
-    """Becomes the command, as if it had been started instead of this process."""
+    """Execs the command, as if it had been started instead of this process."""
     import signal
 
     from nearfield.cli.signals import heed_deferred
 
     heed_deferred()
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and the command would inherit that
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, which the command would inherit
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execvpe(argv[0], list(argv), environment)

@@ -10,7 +10,7 @@ def command(words: CompilerWords) -> None:
     """Compile Fortran for `nearfield observe`: the real compiler, with a hook at every load and store.
 
     Takes the compiler's own arguments; nothing in the source changes. The real compiler is gfortran, or what
-    NEARFIELD_FC names. Functions of the compiler's own library, matmul and reshape among them, have no hooks.
+    NEARFIELD_FC names. Functions of the compiler's runtime library, such as matmul and reshape, have no hooks.
     `nearfield cc --help` says more.
 
     Examples:

@@ -1,4 +1,4 @@
-"""`nearfield forecast`: says what there is to gain in a program, before any tuning."""
+"""`nearfield forecast`: predicts what tuning can gain in a program, before any tuning."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def command(
     argv: CommandArgument,
     rules: Annotated[
         Path | None,
-        typer.Option("--rules", metavar="FILE", help="Rules whose measured times tell transfer from waiting."),
+        typer.Option("--rules", metavar="FILE", help="Rules whose measured times separate transfer from waiting."),
     ] = None,
     profile: Annotated[
         Path | None,
-        typer.Option("--profile", "-p", metavar="PROFILE", help="A profile whose measured times do, if no rules do."),
+        typer.Option("--profile", "-p", metavar="PROFILE", help="A profile to use instead of rules."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Keep what each rank recorded there.")
@@ -32,15 +32,15 @@ def command(
     mpi_name: MpiOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else after the program.")] = False,
 ) -> None:
-    """Run a program once, with its MPI as it ships, and say how much of its time MPI takes, where, and the most that
+    """Run a program once with the baseline MPI, and report how much of its time MPI takes, where, and the most that
     rules, direct collectives or the halo library could gain.
 
-    A thin layer counts the calls: two reads of the processor's counter for each. "At most" counts the whole time of the
-    calls that would become faster, with the waiting in it; "likely" counts only what the messages themselves take, by
-    the times in the rules or the profile.
+    A thin layer times the calls: it reads the time-stamp counter twice for each. "At most" counts the whole time of the
+    calls that would become faster, with the waiting in it; "likely" counts only the transfer of the messages, by the
+    times in the rules or the profile.
 
-    The exit code is the program's own if it fails, and 6 if the run cannot tell: too short, too disturbed by other
-    programs, or not recorded on all ranks.
+    The exit code is the program's own if it fails, and 6 if the run allows no conclusion: it was too short, too
+    disturbed by other programs, or not recorded on all ranks.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""`nearfield halo`: builds the halo library of each MPI, and prints what a compiler needs to use it."""
+"""`nearfield halo`: builds the halo library for each MPI, and prints the compiler flags to use it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Build the halo library and say how to use it from C, C++ and Fortran.
+    """Build the halo library and show how to use it from C, C++ and Fortran.
 
     In Python you need not do anything: `from nearfield.halo import Grid` builds it on first use. Build it beforehand if
     compute nodes have no compiler. docs/tutorials/halo.md teaches the library, and docs/how-to/halo.md how to use it
@@ -95,7 +95,8 @@ def flags_of(library: Path) -> str:
 
 
 def fortran_flags_of(library: Path) -> str:
-    """Returns the options for Fortran. The module's source stands first: the program's own compiler must compile it."""
+    """Returns the options for Fortran. The module's source comes first, since the program's own compiler must compile
+    it."""
     from nearfield.mpi import native_source
 
     module = native_source() / "src" / "halo" / "fortran" / "nearfield_halo.f90"

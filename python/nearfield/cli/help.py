@@ -22,7 +22,7 @@ _CALL = re.compile(rf"(?<![\w./-])nearfield(?= (?:{'|'.join(VERBS)})\b)")
 
 
 class Command(TyperCommand):
-    """A verb whose help this module prints. Besides what it does itself, it may have `further` commands."""
+    """A verb whose help this module prints. A verb may have `further` commands."""
 
     further: Mapping[str, TyperCommand] = {}
 
@@ -43,14 +43,14 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A verb that has commands of its own, or the verbs together."""
+    """A verb that has commands of its own, or the group of all verbs."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         print_help(self, ctx, Terminal())
 
 
 def use_own_help(app: typer.Typer) -> typer.Typer:
-    """Returns the app, whose commands now print their help as this module does."""
+    """Lets this module print the help of the app's commands; returns the app."""
     app.info.cls = Group
     for one in app.registered_commands:
         one.cls = Command

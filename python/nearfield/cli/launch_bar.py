@@ -1,4 +1,4 @@
-"""Shows how far the measuring of `reproduce --live` is: an estimate before it starts, then launch by launch."""
+"""Shows the progress of `reproduce --live`: an estimate before the start, then launch by launch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearfield.ui.progress import Standing, WorkBar
 
 
 class LaunchBar(WorkBar, Watcher):
-    """Expects the rest to be as much slower than estimated as what is done was."""
+    """A progress bar that scales the estimate for the remaining launches by actual over estimated time so far."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console, self.standing)

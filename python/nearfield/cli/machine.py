@@ -1,7 +1,7 @@
-"""Described machines: hardware that is not here, for `nearfield plan --on` and the simulator.
+"""Described machines: hardware that is not present, for `nearfield plan --on` and the simulator.
 
-A machine is one file, with a source at every number. If no source states a number, it is a free parameter: the file
-says why it was chosen and which claims it touches."""
+A machine is one file, with a source for every number. If no source states a number, it is a free parameter: the file
+says why it was chosen and which claims depend on it."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def check(
     names: Annotated[list[str], _machine_argument("Machines to check.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Check whether a machine's file is consistent: keys, geometry, sources; and that the simulated machine takes the
-    time that its file says.
+    """Check whether a machine's file is consistent: keys, geometry, sources, and whether the simulated machine takes
+    the times that the file states.
 
-    On the simulated machine a chain of dependent loads through each cache and through memory must take the described
-    time, and copying must reach the described rate of memory, both within 3 %. Otherwise it names the key that is the
-    cause. A rate that the described cores cannot reach is no error, and is named as such. All mistakes of a file are
-    reported at once, each with its key and what may stand there.
+    On the simulated machine, a chain of dependent loads through each cache and through memory must take the described
+    time, and a copy must reach the described memory bandwidth, both within 3 %. Otherwise the key that is the cause is
+    named. A bandwidth that the described cores cannot reach is reported, but is no error. All errors of a file are
+    reported at once, each with its key and the valid values.
 
     A consistent file need not be right: nothing is compared with the hardware. `nearfield machine new --from here`
     describes a machine from what `nearfield probe` measured there.
@@ -119,7 +119,7 @@ def show(
     as_json: JsonOption = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print every key with its value and source as CSV.")] = False,
 ) -> None:
-    """Show what a machine has, and its free parameters: numbers that nobody states, with the claims that they touch.
+    """Show a machine, and its free parameters: numbers that no source states, with the claims that depend on them.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""Shows described machines: tables, rows for --csv, and what --json prints."""
+"""Formats described machines: tables, rows for --csv, and data for --json."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def machines_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def row_of(machine: DescribedMachine) -> dict[str, Any]:
-    """Returns what a list says of a machine."""
+    """Returns a machine as a row of the list."""
     return {
         "name": machine.name,
         "title": machine.title,
@@ -48,7 +48,7 @@ def words(value: Any) -> Any:
 
 
 def print_check(machine: DescribedMachine, compared: list[Comparison]) -> None:
-    """Prints whether the machine is as described."""
+    """Prints whether the simulated machine behaves as described."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in _kinds(machine).items())
     Terminal().print(f"[bold]{escape(machine.name)}[/bold]: {verdict(compared)} ({kinds})")
     for one in compared:
@@ -58,20 +58,20 @@ def print_check(machine: DescribedMachine, compared: list[Comparison]) -> None:
 
 
 def difference(one: Comparison) -> str:
-    """Returns in words how a simulated time or rate differs, and which key is the cause."""
+    """Returns text on how a simulated time or rate differs, and which key is the cause."""
     numbers = f"{one.simulated:.4g} {one.unit} when simulated, and {one.described:.4g} described"
     return f"{one.what} is {numbers}, because {one.cause}" if one.cause else f"{one.what} is {numbers}"
 
 
 def check_as_dict(machine: DescribedMachine, compared: list[Comparison]) -> dict[str, Any]:
-    """Returns what --json prints of a check."""
+    """Returns a check for --json."""
     names = ("what", "described", "simulated", "unit", "agrees", "reached", "cause", "remedy")
     simulated = [{name: getattr(c, name) for name in names} for c in compared]
     return {"name": machine.name, "kinds": _kinds(machine), "simulated": simulated}
 
 
 def verdict(compared: list[Comparison]) -> str:
-    """Returns whether the machine is as described, in a word or two."""
+    """Returns in a word or two whether the simulated machine behaves as described."""
     if not all(one.agrees for one in compared):
         return "[red]not as described[/red]"
     return "consistent" if all(one.reached for one in compared) else "consistent, but not reached"

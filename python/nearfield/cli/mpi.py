@@ -51,7 +51,7 @@ def command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """List the MPIs on this machine: version, launcher, and what carries messages inside a node."""
+    """List the MPIs on this machine: version, launcher, and the transport inside a node."""
     from nearfield import mpi
 
     found = mpi.survey()
@@ -74,7 +74,7 @@ def command(
     if failures:
         raise failures[0]
     if not found.usable and not name:
-        mpi.choose(None)  # raises the error that says what to install
+        mpi.choose(None)  # raises the error with what to install
 
 
 def _row(inst: Installation, default: bool, build: bool) -> tuple[_Row, NearfieldError | None]:

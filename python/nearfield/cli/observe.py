@@ -1,4 +1,4 @@
-"""`nearfield observe`: records what a program does with memory and MPI."""
+"""`nearfield observe`: records a program's memory accesses and MPI calls."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="replace the trace that the folder holds")] = False,
     mpi_name: Annotated[
         str | None,
-        typer.Option("--mpi", help="the MPI, if the command does not tell it", autocompletion=complete.mpis),
+        typer.Option("--mpi", help="the MPI, if it cannot be detected from the command", autocompletion=complete.mpis),
     ] = None,
 ) -> None:
-    """Run a program and record which bytes it touches and what it does with MPI, in order: a trace, for `nearfield
-    simulate run` and `nearfield advise`.
+    """Run a program and record its memory accesses and MPI calls, in order: a trace, for `nearfield simulate run` and
+    `nearfield advise`.
 
-    A program that was compiled with `nearfield cc`, `cxx` or `fc` records every load and store; any other one records
-    its MPI calls only, unless Valgrind runs it (--valgrind). Its results, its output and its exit code are those of the
-    unobserved program; with hooks it runs about ten times as long, under Valgrind about thirty times. A trace needs
-    little room, far less than a byte for each access, because loops are stored as loops.
+    If the program was compiled with `nearfield cc`, `cxx` or `fc`, every load and store is recorded; otherwise only MPI
+    calls are, unless Valgrind runs it (--valgrind). Results, output and exit code are those of the unobserved program;
+    with hooks it runs about ten times as long, under Valgrind about thirty times. A trace is small, far less than a
+    byte per access, because loops are stored as loops.
 
-    Threads of a process beside the first one are not recorded.
+    Only the first thread of each process is recorded.
 
     Examples:
 
@@ -89,7 +89,7 @@ def command(
 
 
 def _why_no_accesses(valgrind: bool) -> str:
-    """Returns why a trace has MPI calls only."""
+    """Returns why a trace contains only MPI calls."""
     if valgrind:
         return "only MPI calls were recorded: the program made no accesses that Valgrind saw"
     return (

@@ -1,4 +1,4 @@
-"""The options of observing that the commands have in common which read traces."""
+"""The options of observing that all commands that read traces share."""
 
 from __future__ import annotations
 

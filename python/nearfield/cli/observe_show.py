@@ -1,4 +1,4 @@
-"""`nearfield observe show`: what is in a trace."""
+"""`nearfield observe show`: prints the contents of a trace."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def command(
         Path | None,
         typer.Argument(metavar="TRACE", help="a folder that observe made (default: the newest one here)"),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="every call and line, not only those with most")] = False,
+    every: Annotated[bool, typer.Option("--all", help="list every call and line, not only the top ones")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
-    """Show what is in a trace: what each rank did, which lines of the source access memory most, and what each MPI call
-    sent and took. "no core" is how long a rank was ready to run while other processes had its core.
+    """Show the contents of a trace: what each rank did, which source lines access memory most, and the bytes and time
+    of each MPI call. "no core" is how long a rank was ready to run while other processes had its core.
 
-    Times are of the observed run, in which accesses take longer than in an unobserved one; calls of MPI do not.
+    Times are those of the observed run, in which accesses take longer than in an unobserved one; MPI calls do not.
     """
     from nearfield.cli.trace_argument import find_trace
     from nearfield.observe.summary import summarize, what_names_lack

@@ -1,4 +1,4 @@
-"""`nearfield plan`: says how to split a grid over ranks and nodes."""
+"""`nearfield plan`: ranks the ways to split a grid over ranks and nodes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, all plans, and nothing else.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all plans as CSV and nothing else.")] = False,
 ) -> None:
-    """Say how to split a grid over ranks: every split with the time of its exchange, best first.
+    """Rank the ways to split a grid over ranks: every split with the time of its exchange, best first.
 
     A cube of boxes has the least surface, but cuts across rows, so that faces consist of single cells far apart; slabs
     have contiguous faces, but large ones. Which is better depends on the costs of messages, bytes and strides. These
@@ -98,7 +98,7 @@ def command(
 
 
 def counts(text: str, what: str, minimum: int = 1) -> list[int]:
-    """Returns '8x4x1' as numbers, one to three of them. Raises UsageError otherwise."""
+    """Returns '8x4x1' as one to three numbers. Raises UsageError for anything else."""
     words = text.lower().split("x")
     if not (1 <= len(words) <= 3 and all(word.isdecimal() and int(word) >= minimum for word in words)):
         raise UsageError(f"'{text}' is no {what}", "Write one to three whole numbers: 256x256x256.")
@@ -106,9 +106,9 @@ def counts(text: str, what: str, minimum: int = 1) -> list[int]:
 
 
 def full_nodes(ranks: int, wanted: int | None, known: CostModel) -> int | None:
-    """Returns how many ranks a node has, so that all nodes are full, since only these are planned; None if all ranks
-    are on one node. Where the machine's number leaves a node partly empty, the next smaller one is taken, and a note
-    is added to `known`. Raises UsageError if the wanted number leaves one partly empty."""
+    """Returns the number of ranks per node, such that all nodes are full, since only full nodes are planned; None if
+    all ranks are on one node. If the machine's number leaves a node partly empty, takes the next smaller one and adds a
+    note to `known`. Raises UsageError if the wanted number leaves one partly empty."""
     per_node = wanted or known.ranks_per_node
     if per_node is None or per_node >= ranks or ranks % per_node == 0:
         return per_node

@@ -1,4 +1,4 @@
-"""The costs of messages that `nearfield plan` takes, from the source that its options name."""
+"""The costs of messages for `nearfield plan`, from the source that its options name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def load_costs(profile: Path | None, on: str | None, mode: str | None, messages:
 
 
 def costs_on(name: str, mode: str | None) -> CostModel:
-    """Returns the costs that a described machine's file states, else simulated ones."""
+    """Returns the costs that a described machine's file states, else simulates them."""
     machine = load_machine(name)
     if machine.communication or mode is not None or not machine.simulable:
         return described_model(machine, mode)
@@ -44,7 +44,7 @@ def costs_on(name: str, mode: str | None) -> CostModel:
 
 
 class CostsNotice(Listener):
-    """Tells the user once that simulating takes a while, and shows how far it is."""
+    """Notifies the user once that simulating takes a while, and shows the progress."""
 
     def __init__(self, what: str) -> None:
         self._what = what

@@ -1,4 +1,4 @@
-"""Shows plans: the table for people, rows for --csv, and what --json prints."""
+"""Formats plans: the table for people, rows for --csv, and data for --json."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def as_dict(known: CostModel, plans: list[Plan], dimensions: int) -> dict[str, A
 
 
 def costs_dict(costs: Costs) -> dict[str, Any]:
-    """Returns costs as plain data; None for what the machine does not have."""
+    """Returns costs as plain data; None for a cost that the machine does not have."""
     links = {"in_place": costs.in_place, "same_node": costs.same_node, "network": costs.network}
     return {name: _plain(link, _LINK) if link else None for name, link in links.items()}
 
@@ -101,7 +101,7 @@ def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
 
 
 def plan_row(plan: Plan, dimensions: int) -> dict[str, Any]:
-    """Returns a plan as a row of --csv: the numbers of `plan_dict` without those of single faces."""
+    """Returns a plan as a row for --csv: the numbers of `plan_dict` without those of single faces."""
     names = {"split": "dims", "node": "node_dims", "box": "box"}
     found = plan_dict(plan, dimensions)
     splits = {name: "x".join(map(str, found.pop(key))) for name, key in names.items()}

@@ -47,7 +47,7 @@ def command(
         ),
     ] = None,
     launches: Annotated[
-        int | None, typer.Option(min=1, help="start each group of ranks so many times, instead of the tier's number")
+        int | None, typer.Option(min=1, help="number of launches of each group of ranks, instead of the tier's")
     ] = None,
     mpi_name: Annotated[
         str | None,
@@ -82,11 +82,9 @@ def command(
             help="with --on: where NICs put incoming bytes, e.g. memory,payload-l3, or all (default: the machine's own)"
         ),
     ] = "",
-    memory_slowdown: Annotated[
-        str, typer.Option(help="with --on: how many times as slow memory is as the machine describes, e.g. 1,7.5")
-    ] = "",
+    memory_slowdown: Annotated[str, typer.Option(help="with --on: memory slowdown factors, e.g. 1,7.5")] = "",
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="with --on: simulate so many cases at a time (default: one per core)")
+        int | None, typer.Option(min=1, help="with --on: cases to simulate concurrently (default: one per core)")
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="folder for the profile")] = Path("nearfield-profile"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the profile that is there")] = False,
@@ -95,13 +93,13 @@ def command(
     list_: Annotated[bool, typer.Option("--list", help="list the scenarios and stop")] = False,
     json_: Annotated[bool, typer.Option("--json", help="with --list: as JSON")] = False,
 ) -> None:
-    """Measure what caches, core distance, strides, pages and load do to this machine's MPI.
+    """Measure how caches, core distance, strides, pages and load affect this machine's MPI.
 
-    Ranks bind themselves to cores, put message buffers into known cache states, and time what happens. The result is a
-    profile: a folder that `nearfield show`, `diff` and `report` read. Keep the machine quiet meanwhile.
+    Ranks bind themselves to cores, put message buffers into known cache states, and time the messages. The result is a
+    profile: a folder that `nearfield show`, `diff` and `report` read. Keep the machine idle during the measurement.
 
-    Ctrl-C saves what was measured; --resume completes it. With --budget the probe ends by itself when the time is over,
-    and --resume measures what was not reached.
+    Ctrl-C saves what was measured; --resume completes it. With --budget the probe ends when the time is over, and
+    --resume measures what was not reached.
 
     Examples:
 
@@ -184,7 +182,7 @@ def _print_summary(outcome: Outcome, out: Path, budget_s: float | None) -> None:
 
 
 def absolute(machine: str | None) -> str | None:
-    """Returns the path of a file or folder as it can be found from anywhere, for --resume."""
+    """Returns the path of a file or folder independently of the current folder, for --resume."""
     from nearfield.machine import machine_files
 
     if machine and machine not in machine_files() and Path(machine).exists():
@@ -193,7 +191,7 @@ def absolute(machine: str | None) -> str | None:
 
 
 def _require_alone(ctx: typer.Context) -> None:
-    """Raises UsageError if --resume stands beside options that would change what the interrupted probe measures."""
+    """Raises UsageError if --resume is combined with options that would change what the interrupted probe measures."""
     allowed = {"resume", "out", "keep_samples", "jobs", "budget"}
     given = [name for name in ctx.params if _is_given(ctx, name) and name not in allowed]
     if given:

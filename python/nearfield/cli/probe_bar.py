@@ -1,4 +1,4 @@
-"""Shows how far a probe is: how many seconds of measuring are done, and a line in a log for each launch."""
+"""Shows the progress of a probe: how many seconds of measuring are done, and a line in a log for each launch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from nearfield.ui.terminal import err
 
 
 class ProbeBar(Listener):
-    """Shows how many seconds of measuring are done. Starting ranks is expected to take as long as it took the last
-    time. A log also gets a line for each launch."""
+    """Shows how many seconds of measuring are done. A start of ranks is expected to take as long as the last one did. A
+    log also gets a line for each launch."""
 
     def __init__(self, limit_s: float | None) -> None:
         self._bar = WorkBar(err, self._standing)
@@ -72,7 +72,7 @@ class ProbeBar(Listener):
         return Standing(self._what, (self._done_s + self._now_s) / self._total_s, self._left_s())
 
     def _left_s(self) -> float:
-        """Returns the seconds that are left. Where something else uses the cores, cases take longer than planned."""
+        """Returns the seconds that are left. If other programs use the cores, cases take longer than planned."""
         now, done_s = time.monotonic(), self._done_s + self._now_s
         measured_s = self._measuring_s + (now - self._measures if self._now_s else 0.0)
         pace = max(1.0, measured_s / done_s) if done_s > KNOWN_FROM * self._total_s else 1.0

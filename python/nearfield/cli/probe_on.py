@@ -22,20 +22,20 @@ from nearfield.measure.sim.session import probe_on
 from nearfield.profile.schema import Scenario
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
-# Options of `probe` about ranks, launching and time. A simulation has none of these.
+# Options of `probe` about ranks, launching and time, which a simulation does not have.
 LIVE_ONLY = ("budget", "only", "launches", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples")
 SIMULATED_ONLY = ("distance", "nodes", "policy", "memory_slowdown", "jobs")
 
 
 def was_simulated(out: Path) -> bool:
-    """Returns whether the interrupted probe at `out` is one of a described machine."""
+    """Returns whether the interrupted probe at `out` simulates a described machine."""
     with suppress(UsageError):
         return CheckpointFolder(out.resolve()).read_request().on is not None
     return False
 
 
 def refuse_live_options(given: list[str]) -> None:
-    """Raises UsageError if one of the options given is for measuring only."""
+    """Raises UsageError if one of the given options is for measuring only."""
     for name in given:
         if name in LIVE_ONLY:
             option = {"mpi_name": "mpi", "keep_samples": "keep-samples"}.get(name, name)
@@ -43,15 +43,15 @@ def refuse_live_options(given: list[str]) -> None:
 
 
 def refuse_simulated_options(given: list[str]) -> None:
-    """Raises UsageError if one of the options given is for simulating only."""
+    """Raises UsageError if one of the given options is for simulating only."""
     for name in given:
         if name in SIMULATED_ONLY:
             raise UsageError(f"--{name.replace('_', '-')} is for simulating", "Add --on MACHINE, or leave it out.")
 
 
 def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int | None) -> None:
-    """Runs the simulation, prints its outcome, and ends the process with the exit code. Simulates `jobs` cases at a
-    time, or one on each core."""
+    """Runs the simulation, prints its outcome, and ends the process with the exit code. Simulates `jobs` cases
+    concurrently, by default one on each core."""
     jobs = jobs or cores()
     with CaseBar(err, jobs) as bar:
         outcome = probe_on(out, request, resume=resume, overwrite=overwrite, jobs=jobs, listener=bar)
@@ -76,7 +76,7 @@ def list_scenarios(as_json: bool) -> None:
 
 
 def table(scenarios: Iterable[Scenario], summary: str, ranks: Mapping[str, str] | None = None) -> Table:
-    """Returns a table with a row for each scenario. `ranks` says which ranks take part in each, by its name."""
+    """Returns a table with a row for each scenario. `ranks` maps the name of a scenario to the ranks that take part."""
     column = [Column("ranks")] if ranks else []
     lists = (Column(name, prose=True) for name in (summary, "parameters", "metrics"))
     made = Table(Column("scenario", key=True), *column, *lists)

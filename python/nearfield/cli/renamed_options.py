@@ -1,6 +1,6 @@
-"""Options that have another name now. For one release, the old name still works and prints a one-line notice.
+"""Renamed options. For one release, the old name still works and prints a one-line notice.
 
-An option leaves this table when the release after the one that renamed it is made.
+An option is removed from this table in the release after the one that renamed it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Renamed(NamedTuple):
-    """The new name of an option, and how a value of the old one is written now."""
+    """The new name of an option, and the conversion of a value of the old one."""
 
     name: str
     convert: Callable[[str], str] = str
@@ -22,7 +22,7 @@ def _as_regression(share: str) -> str:
     try:
         return f"{100 * (1 - float(share)):.6g}%"
     except ValueError:
-        return share  # which the new option refuses
+        return share  # the new option rejects it
 
 
 def _as_filter(words: str) -> str:
@@ -58,7 +58,8 @@ RENAMED: dict[str, dict[str, Renamed]] = {
 
 def with_current_names(ctx: Any, command: Any, words: Iterable[str]) -> list[str]:
     """Returns the words of a command line with the current names of all options. `command` is the verb's click command,
-    which says which options take a value, and `ctx` its context. The words of a program that the verb starts stay."""
+    which defines which options take a value, and `ctx` its context. The words of a program that the verb starts are
+    not changed."""
     renamed = RENAMED.get(ctx.info_name, {})
     with_value = {name for option in command.params for name in option.opts if not getattr(option, "is_flag", True)}
     rest, current = list(words), []

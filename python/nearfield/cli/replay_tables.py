@@ -1,4 +1,4 @@
-"""Shows what `nearfield simulate run` found: tables for people, and the same for --json."""
+"""Formats the results of `nearfield simulate run`: tables for people, and data for --json."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfield.observe.replay_profile import counts_of
 from nearfield.ui.terminal import Column, Table, Terminal
 
 MAX_SITES = 20  # in the table
-MIN_SHARE = 0.01  # of the outcomes that time decides
+MIN_SHARE = 0.01  # of the nondeterministic MPI outcomes; a smaller share is not reported
 _WORDS = {
     "misses": "misses of {}",
     "injected": "injected into {}",
@@ -22,8 +22,8 @@ _WORDS = {
 
 
 def show(found: Replay, command: str, seconds: float, *, decided: bool) -> None:
-    """Prints the times of the whole program and of its call sites. `decided`: by the simulation, what MPI leaves to
-    time."""
+    """Prints the times of the whole program and of its call sites. `decided`: the simulation decided the
+    nondeterministic MPI outcomes."""
     cluster, ranks = found.cluster, found.found.ranks
     accesses = sum(rank.accesses for rank in ranks)
     out = Terminal()
@@ -47,7 +47,7 @@ def show(found: Replay, command: str, seconds: float, *, decided: bool) -> None:
 
 
 def show_runs(runs: list[Replay], command: str) -> None:
-    """Prints the times of runs of their own, each of one policy at one memory speed, the base's first."""
+    """Prints the times of independent runs, each of one policy at one memory speed, the base policy first."""
     times = _times_of_runs(runs)
     policies = list(dict.fromkeys(run.cluster.policies[0] for run in runs))
     out = Terminal()
@@ -59,7 +59,7 @@ def show_runs(runs: list[Replay], command: str) -> None:
 
 
 def runs_as_dict(runs: list[Replay]) -> dict[str, Any]:
-    """Returns what --json prints of such runs."""
+    """Returns independent runs for --json."""
     return {
         "policies": list(dict.fromkeys(run.cluster.policies[0] for run in runs)),
         "memory_slowdown": list(dict.fromkeys(run.cluster.slowdowns[0] for run in runs)),
@@ -75,7 +75,8 @@ def _times_of_runs(runs: list[Replay]) -> Times:
 
 
 def _otherwise(found: Replay, decided: bool) -> str:
-    """Returns a sentence on the outcomes that the program had, and these clocks would have decided otherwise."""
+    """Returns a sentence on the nondeterministic outcomes that would have differed in other configurations; empty if
+    they are few."""
     cluster, outcomes = found.cluster, found.outcomes()
     counts = {
         (policy, slowdown): count
@@ -120,7 +121,8 @@ def _sites(found: Replay) -> Table:
 
 
 def _traffic(found: Replay) -> Table:
-    """Returns the counts of all nodes' memory by policy, at the first memory speed; other speeds hardly differ."""
+    """Returns the memory counts of all nodes by policy, at the first memory speed; those of other speeds hardly
+    differ."""
     table = Table(Column("lines", key=True), *_by_policy(found))
     for name, of_policy in counts_of(found.found.memory).items():
         written = (format_bytes(n, digits=3) if name.endswith("bytes") else format_rounded(n) for n in of_policy)
@@ -134,7 +136,8 @@ def _by_policy(found: Replay) -> list[Column]:
 
 
 def _compare_with_base(times: Times, speed: int, ranks: int = 1) -> list[str]:
-    """Returns the base's time, in the mean of the ranks, and what each other policy saves of it."""
+    """Returns the time under the base policy, as the mean over the ranks, and the share that each other policy
+    saves."""
     base, *others = (of_policy[speed] for of_policy in times)
     return [format_ns(base / ranks), *(f"{100 * (1 - other / base):+.1f} %" if base else "-" for other in others)]
 

@@ -75,8 +75,8 @@ def command(
     """Write one self-contained HTML page about a profile: findings, rules, plots, provenance. For a folder of
     `nearfield reproduce` it has the claims and verdicts.
 
-    For several profiles, the page first says where the others surely differ from the first one. Then come the findings
-    of each side by side, the curves of all in the same plots, and the provenance of all.
+    For several profiles, the page first lists the significant differences from the first one. Then it shows the
+    findings of each side by side, the curves of all in the same plots, and the provenance of all.
 
     Examples:
 
@@ -133,7 +133,7 @@ def command(
 
 
 def _advise_trace(profile: Profile, trace: Path | None) -> Advised | None:
-    """Returns the notes on an observed program, if there is one."""
+    """Returns the notes on an observed program; None if no trace is given."""
     if not trace:
         return None
     from nearfield.advise import MIN_SHARE, advise, read_run
@@ -186,8 +186,9 @@ def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
 
 
 def _rules_file(profile: Profile, given: Path | None) -> Path | None:
-    """Returns the given rules, else those in the profile's folder, else the default ones; the latter are left out with
-    a message if they are of another MPI or processor. Raises UsageError if the former are of another MPI."""
+    """Returns the given rules, else those in the profile's folder, else the default ones. Default rules of another MPI
+    or processor are left out with a message. Raises UsageError if the given or the profile's rules are of another
+    MPI."""
     from nearfield.rules.schema import rules_of_mpi
 
     own_rules = profile.path / "rules.toml"
@@ -213,7 +214,7 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
 
 
 def _other_processor(rules: Rules, path: Path, profile: Profile) -> str:
-    """Returns in words that the rules were found on another processor; empty if it is the profile's."""
+    """Returns text that the rules were found on another processor; empty if they were found on the profile's."""
     found, measured = rules.machine.cpu_model, profile.machine.cpu_model
     return "" if found == measured else f"{path} is for {found}, the profile of {measured}"
 

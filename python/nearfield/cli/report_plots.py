@@ -18,14 +18,14 @@ _PLACE = "Give another folder with -o."
 
 
 def require_format(name: str) -> None:
-    """Raises UsageError unless the page can be written so."""
+    """Raises UsageError unless the page can be written in this format."""
     if name not in FORMATS:
         raise UsageError(f"there is no format '{name}'", f"Write --format {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
 
 
 def write_plots(kind: str, profiles: Sequence[Profile], tuned: Rules | None, out: Path | None) -> Path:
-    """Writes one file for each plot into a folder, and returns that: for `csv` the table behind the plot, for `svg` the
-    picture for each choice of its options. Raises ProfileError if a file cannot be written."""
+    """Writes one file for each plot into a folder, and returns the folder: for `csv` the table behind the plot, for
+    `svg` the picture for each choice of its options. Raises ProfileError if a file cannot be written."""
     folder = out or _usual_place(kind, profiles)
     files = tables(profiles, tuned) if kind == "csv" else pictures(profiles, tuned)
     with os_errors_as_profile_errors(folder, _PLACE):

@@ -42,10 +42,10 @@ def command(
     ),
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="processes (default: one per core)")] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="measure the same on this machine, too: at most 15 minutes, --quick 4")
+        bool, typer.Option("--live", help="also measure on this machine: at most 15 minutes, with --quick 4")
     ] = False,
     live_only: Annotated[
-        bool, typer.Option("--live-only", help="the same, but simulate nothing, and show only what is asked here")
+        bool, typer.Option("--live-only", help="measure on this machine only, and simulate nothing")
     ] = False,
     mpi_name: Annotated[
         str | None,
@@ -57,7 +57,7 @@ def command(
     traces: Annotated[
         list[str] | None,
         typer.Option(
-            "--trace", metavar="NAME=TRACE", help="judge by a real program, too: amg=TRACE, fft:4MiB=TRACE (repeatable)"
+            "--trace", metavar="NAME=TRACE", help="also judge by a real program: amg=TRACE, fft:4MiB=TRACE (repeatable)"
         ),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="list the claims and stop")] = False,
@@ -67,23 +67,23 @@ def command(
 
     S0: caches and point-to-point. S1: shared memory. S2: tuning by locality. S3: strides and network load. S4: cache
     injection. Nothing is fitted to a claim: numbers come from machines/*.toml with their sources, and numbers that no
-    source states are listed with the claims that they touch (--json, and the page).
+    source states are listed with the claims that depend on them (--json, and the page).
 
-    A claim consists of statements. A number is reproduced if ours is within a quarter of the paper's. Shapes are which
-    curve is higher, where it stays the same, where it bends. Verdicts: 'within' (everything holds), 'shape only'
+    A claim consists of statements. A number is reproduced if ours is within a quarter of the paper's. A shape is which
+    curve is higher, where it is flat, or where it bends. Verdicts: 'within' (everything holds), 'shape only'
     (shapes hold, a number does not), 'in part', 'not', 'not simulated'.
 
     The folder gets a profile for each simulated machine, which `nearfield show` and `report` read, and report.html, a
-    page with all verdicts. Ctrl-C loses nothing: the same command goes on.
+    page with all verdicts. After Ctrl-C, the same command continues where it was interrupted.
 
-    --live asks this machine, too: it measures what the statements mean on any machine, in several launches, and a
-    further column says 'holds', 'does not', or 'cannot tell' where launches differ too much, are incomplete, or ran
-    while the machine was busy. The exit code is 6 if nothing could be told. No paper's verdict depends on it. Keep the
-    machine quiet meanwhile. The folder keeps each launch as a profile.
+    --live also tests the statements on this machine, as far as they apply to any machine: it measures in several
+    launches, and a further column says 'holds', 'does not', or 'cannot tell' if launches differ too much, are
+    incomplete, or ran while the machine was busy. The exit code is 6 if no statement could be decided. The verdicts on
+    the papers are not affected. Keep the machine idle during the measurement. Each launch is saved as a profile.
 
-    --trace asks a real program, in place of the imitation of the application that the paper names: a trace that
-    `nearfield observe` made, on as many nodes as it has ranks. A further column says what it answers; no verdict
-    depends on it.
+    --trace uses a real program instead of the model of the application that the paper names: a trace of
+    `nearfield observe`, on as many nodes as it has ranks. A further column shows the result; the verdicts are not
+    affected.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""Shows what `nearfield reproduce` found: the verdicts, and the answers of this machine and of real programs."""
+"""Formats the results of `nearfield reproduce`: the verdicts, and the answers of this machine and of real programs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def show(paper: JudgedPaper) -> None:
 
 
 def show_live(paper: JudgedPaper) -> None:
-    """Prints what this machine says, and nothing of what was not asked here."""
+    """Prints the answers of this machine, without the statements that were not tested on it."""
     prose = (Column(heading, prose=True) for heading in ("", "the paper", "here"))
     table = Table(Column("claim", key=True), *prose, text=True)
     for claim in paper.claims:
@@ -76,7 +76,7 @@ def _live_text(answer: Answer) -> str:
 
 
 def count(found: Reproduction, live_only: bool) -> None:
-    """Prints how many claims and statements there are of each verdict and answer."""
+    """Prints the number of claims with each verdict and of statements with each answer."""
     verdicts = [claim.verdict for paper in found.papers for claim in paper.claims]
     text = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
     if not live_only:
@@ -93,12 +93,12 @@ def count(found: Reproduction, live_only: bool) -> None:
 
 
 def live_answers(found: Reproduction) -> list[str]:
-    """Returns what this machine answered to each statement; '' to one that is not asked here."""
+    """Returns this machine's answer to each statement; '' for one that was not tested on it."""
     return [one.here.answer for p in found.papers for c in p.claims for one in c.statements if one.here]
 
 
 def list_claims(wanted: Wanted, as_json: bool) -> None:
-    """Prints what the claims say, and where the papers say it."""
+    """Prints the claims, and where the papers state them."""
     if as_json:
         found = [{"paper": paper.name, "id": claim.id, "says": claim.says, "where": claim.where}
                  for paper, claims in wanted for claim in claims]  # fmt: skip

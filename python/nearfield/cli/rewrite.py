@@ -1,4 +1,4 @@
-"""`nearfield rewrite`: patches that communicate when the caches want it."""
+"""`nearfield rewrite`: patches that move communication to where it suits the caches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def command(
     only: Annotated[str | None, typer.Option(metavar="NAME,...", help="only these transformations")] = None,
     assume_noalias: Annotated[
         list[str] | None,
-        typer.Option(metavar="P,Q", help="take these pointers not to overlap, which is noted in the patch"),
+        typer.Option(metavar="P,Q", help="assume that these pointers do not alias; the patch notes it"),
     ] = None,
     assume_uniform: Annotated[
         list[str] | None,
@@ -55,7 +55,7 @@ def command(
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option("--message-size", metavar="SIZE", help="length of a message, where the source does not tell it"),
+        typer.Option("--message-size", metavar="SIZE", help="length of a message, if the source does not determine it"),
     ] = None,
     piece: Annotated[
         str | None,
@@ -81,16 +81,16 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="write an HTML page: before and after side by side, and why")
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="say of every other place, too, why its communication stays")
+        bool, typer.Option("--verbose", "-v", help="also report for every other place why its communication stays")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
-    """Move communication to where the caches want it: print a patch for each place where calls of MPI and loops can be
+    """Move communication to where it suits the caches: print a patch for each place where MPI calls and loops can be
     executed in another order with the same results.
 
-    A variant is printed only if every dependence between loops and messages is proved to be kept, and the text of the
-    patch is read again and proved again. Where that fails, a note names the line and the reason, and the assumption
-    that would do, if one would. docs/tutorials/rewrite.md teaches the rules.
+    A variant is printed only if every dependence between loops and messages is proved to be preserved; the text of the
+    patch is then parsed and proved again. If the proof fails, a note names the line, the reason, and an assumption that
+    would suffice, if there is one. docs/tutorials/rewrite.md teaches the rules.
 
     With --verify the program also runs before and after each patch, and everything that it does is compared bit by bit.
     With --measure a patch is printed only if it gains on this machine.
@@ -154,7 +154,7 @@ def command(
 
 
 def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: str | None) -> list[str]:
-    """Returns the compiler's arguments, with the headers of the MPI unless they say where these are."""
+    """Returns the compiler's arguments, with the include path of the MPI unless they already contain it."""
     from nearfield import mpi
     from nearfield.rewrite.build import include_folders
     from nearfield.rewrite.compile_commands import arguments_of
@@ -169,7 +169,7 @@ def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: 
 def _others(
     source: Path, database: Path | None, linked: list[str], arguments: list[str]
 ) -> list[tuple[Path, list[str]]]:
-    """Returns the program's other files whose functions are gone through, each with the compiler's arguments."""
+    """Returns the program's other files whose functions are analysed, each with the compiler's arguments."""
     from nearfield.rewrite.build import SOURCES
     from nearfield.rewrite.compile_commands import arguments_of, files_of
 
@@ -215,8 +215,8 @@ def _show(shown: list[Patch], every: list[Patch], source: Path) -> None:
 
 
 def _print_result(found: Analysis, source: Path, *, verbose: bool) -> None:
-    """Prints why communication stays. If there are patches, only those reasons are printed that are about them, unless
-    `verbose` asks for all."""
+    """Prints why communication stays. If there are patches, prints only the reasons that concern them, unless `verbose`
+    is set."""
     terminal = Terminal(stderr=True)
     shown = [one for one in found.missed if verbose or one.tried or not found.patches]
     for one in shown:
@@ -231,7 +231,7 @@ def _print_result(found: Analysis, source: Path, *, verbose: bool) -> None:
 
 
 def _order_text(every: list[Patch], *, with_costs: bool) -> str:
-    """Returns in which order the variants of a place are, and why."""
+    """Returns text on the order of a place's variants, and its reason."""
     if with_costs and any(one.expected.gain for one in every):
         return "A variant comes first if its gain is surely larger; where intervals overlap, the shorter patch does."
     why = "" if with_costs else ": no profile is named (--profile)"

@@ -1,5 +1,5 @@
-"""What `nearfield rewrite` does with --verify and --measure: it compiles and runs both versions of the program, and
-keeps only the patches that hold."""
+"""`nearfield rewrite` with --verify and --measure: compiles and runs both versions of the program, and drops the
+patches that fail."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def flags_for(source: Path, database: Path | None, given: Sequence[str]) -> list
 
 @dataclass(frozen=True)
 class Checks:
-    """What to do with patches, and how the program is compiled and run."""
+    """Which checks to apply to patches, and how the program is compiled and run."""
 
     verify: bool
     measure: bool
@@ -43,8 +43,8 @@ class Checks:
     def select(
         self, patches: Sequence[Patch], inst: Installation, *, every: bool
     ) -> tuple[list[Patch], list[MissedOptimization]]:
-        """Returns the first patch of each place that holds, or all that hold, and for each other one that was tried the
-        reason. Prints what is found."""
+        """Returns the first patch of each place that passes, or with `every` all that pass, and a refusal with the
+        reason for each patch that failed. Prints the results."""
         words = (tuple(shlex.split(run)) for run in self.runs or [""])
         program = Program(self.source, tuple(self.flags), tuple(self.linked), tuple(words), folder=self.folder)
         held, refused = list[Patch](), list[MissedOptimization]()
@@ -71,8 +71,8 @@ class Checks:
             yield int(word)
 
     def _ranks_to_measure(self) -> int:
-        """Returns the last rank count that was given and has a processor for each rank; by default the largest power
-        of two that has."""
+        """Returns the last given rank count with a processor for each rank; by default the largest such power of
+        two."""
         processors = len(os.sched_getaffinity(0))
         if self.ranks is None:
             return max(2, 1 << (processors.bit_length() - 1))
@@ -87,7 +87,7 @@ class Checks:
         return "" if verdict.same else str(verdict)
 
     def _find_loss(self, patch: Patch, program: Program, inst: Installation) -> str:
-        """Returns why a patch is not worth it; empty if it is."""
+        """Returns why a patch does not pay off; empty if it does."""
         ranks = self._ranks_to_measure()
         found = measure(program, patch.original, patch.rewritten, inst, ranks=ranks, progress=_say)
         _print_of_patch(patch, str(found))

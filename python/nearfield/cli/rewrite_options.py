@@ -1,4 +1,4 @@
-"""Options of `nearfield rewrite` that compile and run the program."""
+"""The options of `nearfield rewrite` for compiling and running the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nearfield run`: runs an unmodified program under tuned MPI."""
+"""`nearfield run`: runs an unmodified program with tuned MPI."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MpiOption = Annotated[
     str | None,
     typer.Option(
         "--mpi",
-        help="The MPI, if neither launcher nor program tells it (srun python ...).",
+        help="The MPI, if it cannot be detected from launcher or program (srun python ...).",
         autocompletion=complete.mpis,
     ),
 ]
 NoForecastOption = Annotated[
-    bool, typer.Option("--no-forecast", help="Do not say how much of the run MPI takes, and so the most to gain.")
+    bool, typer.Option("--no-forecast", help="Do not report the share of MPI in the run, and so the most to gain.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Use rules of another MPI or machine, too.")]
 CommandArgument = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command as without nearfield.")]
@@ -39,7 +39,7 @@ def command(
     rules: RulesOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say which variables are set.")] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say at the end how the messages inside this node were copied, and why.")
+        bool, typer.Option("--explain", help="Report how the messages inside this node were copied, and why.")
     ] = False,
     log: Annotated[
         str, typer.Option("--log", metavar="FILE", help="Add a JSON line about this job. Default: $NEARFIELD_LOG.")
@@ -50,10 +50,11 @@ def command(
 ) -> None:
     """Run an unmodified program under the rules that `nearfield tune` found.
 
-    The command becomes this process: its output, its exit code and signals to it are its own. With --explain it is run
-    as a child, to which signals are passed on. Standard error says at its end how much of the run was MPI, and a table
-    there how many messages each rank copied in user space, how many the kernel copied for it, and why. With --log it is
-    a child, too, and a line of JSON is added to a file: date, command, ranks, the share of MPI and the most to gain.
+    This process execs the command, so output, signals and exit code are unchanged. With --explain the command runs as a
+    child, to which signals are forwarded. At its end, standard error gets the share of MPI in the run, and a table of
+    how many messages each rank copied in user space, how many the kernel copied for it, and why. With --log, too, the
+    command runs as a child, and a line of JSON is added to a file: date, command, ranks, the share of MPI and the most
+    to gain.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""What `nearfield simulate run` simulates: a trace, or a program while it runs."""
+"""Runs the simulation of `nearfield simulate run`: of a trace, or of a program while it runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from nearfield.ui.terminal import err
 class Chosen:
     """The simulation that the user asked for."""
 
-    cluster_of: Callable[[int], Cluster]  # for so many ranks
+    cluster_of: Callable[[int], Cluster]  # returns the cluster for a number of ranks
     policies: tuple[str, ...]
     slowdowns: tuple[float, ...]
     regions: tuple[str, ...]
@@ -45,16 +45,16 @@ class Simulated:
     found: Replay
     command: str
     seconds: float
-    decided: bool = False  # by the simulation, what MPI leaves to time
-    named_lines: list[Line] = field(default_factory=list)  # lines of a trace that `found` was asked for until now
+    decided: bool = False  # the simulation decided the nondeterministic MPI outcomes
+    named_lines: list[Line] = field(default_factory=list)  # source lines that `found` has resolved so far
 
 
 @dataclass(frozen=True)
 class Course:
-    """Whose clocks decide what a command does next, where MPI leaves that to time."""
+    """Whether the host or the simulation decides a command's nondeterministic MPI outcomes and its MPI_Wtime."""
 
-    live_outcomes: bool = True  # the simulation's; else those of the host
-    clock: bool = False  # and MPI_Wtime is the simulation's, too
+    live_outcomes: bool = True  # decided by the simulation; else by the host
+    clock: bool = False  # MPI_Wtime returns simulated time, too
 
 
 def is_command(what: list[str]) -> bool:
@@ -63,7 +63,7 @@ def is_command(what: list[str]) -> bool:
 
 
 def simulate_trace(trace: Trace, chosen: Chosen, shards: SingleProcess) -> Simulated:
-    """Simulates what was observed, on all shards, the first of which has the result. Ends the command by Ctrl-C."""
+    """Simulates the trace on all shards, the first of which gets the result. Ctrl-C ends the command."""
     streams, begun = trace.streams(), time.monotonic()
     lines = shards.run_on_all(lambda: {} if shards.number else read_lines(trace))
     cluster = shards.run_on_all(lambda: chosen.cluster_of(len(streams)))
@@ -80,7 +80,7 @@ def simulate_trace(trace: Trace, chosen: Chosen, shards: SingleProcess) -> Simul
                 cluster, streams, flops_of_objects(trace), line_of, chosen.regions, pass_on, chosen.threads, shards
             )
 
-    # Shards note a signal and tell the others when they next meet them.
+    # A shard records a signal and passes it to the others at their next exchange.
     bar = None if shards.number else AccessBar(cluster.runs * trace.about.accesses)
     with InterruptGuard((lambda: True) if shards.count > 1 else None) as stop, bar or nullcontext():
 
@@ -100,7 +100,7 @@ def simulate_trace(trace: Trace, chosen: Chosen, shards: SingleProcess) -> Simul
 
 
 def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Course) -> Simulated:
-    """Runs the command and simulates it meanwhile. Ends both by Ctrl-C."""
+    """Runs the command and simulates it concurrently. Ctrl-C ends both."""
 
     def say(line: str) -> None:
         err.print(f"nearfield: {line}")
@@ -153,7 +153,7 @@ def _while_it_runs(running: Running, chosen: Chosen) -> Replay:
 
 
 def _explain_failure(running: Running, error: Exception) -> Exception:
-    """Returns what to tell where a simulation ended before its program."""
+    """Returns the error to raise if a simulation ended before its program."""
     if not isinstance(error, stream.BrokenStream) and not running.left_behind:
         return error
     why = running.failure_reason()

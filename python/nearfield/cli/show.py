@@ -34,7 +34,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the records as CSV and nothing else.")] = False,
 ) -> None:
-    """Show a profile: an overview, or every record that the options ask for."""
+    """Show a profile: an overview, or every record that the options select."""
     from nearfield.cli import show_tables as tables
     from nearfield.profile import find_profile, load
 

@@ -1,4 +1,4 @@
-"""Shows the records of a profile: those that `nearfield show` is asked for, for people and for scripts."""
+"""Formats the records of a profile that `nearfield show` selects, for people and for scripts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEGEND = "~ unstable: no decision uses it    ? the buffers were not in that stat
 
 
 def select(records: pl.DataFrame, scenario: str | None, metric: str | None, conditions: list[str]) -> pl.DataFrame:
-    """Returns the records asked for. Raises UsageError for a name or value that no record has, and names the most
+    """Returns the selected records. If no record has a name or value, raises UsageError, which suggests the most
     similar one."""
     for column, value in (("scenario", scenario), ("metric", metric)):
         if value is not None:
@@ -83,7 +83,7 @@ def _remedy(value: Any, valid: list[Any]) -> str:
 
 
 def as_dict(profile: Profile, records: pl.DataFrame) -> dict[str, Any]:
-    """Returns what --json prints: the profile, with these records."""
+    """Returns the profile with these records for --json."""
     return {
         "path": str(profile.path),
         "machine": profile.machine.model_dump(mode="json", exclude_none=True),
@@ -110,7 +110,7 @@ def overview_of(profile: Profile) -> RenderableType:
 
 
 def tables_of(records: pl.DataFrame, metric: str | None) -> RenderableType:
-    """Returns every record, one table for each scenario and place; of the headline metric if none is named."""
+    """Returns every record, in one table for each scenario and place; only the headline metric if none is named."""
     parts: list[RenderableType] = []
     notes = Footnotes()
     for _, of_scenario in records.group_by("scenario", maintain_order=True):
@@ -160,7 +160,7 @@ def summary_lines(head: RenderableType, found: list[Finding]) -> list[Renderable
 
 
 class Footnotes:
-    """The reasons below the tables, each once, numbered in the order in which they are met."""
+    """The reasons below the tables, each once, numbered in the order of their first use."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}

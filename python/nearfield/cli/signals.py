@@ -1,4 +1,4 @@
-"""Signals that ask the command line to end: Ctrl-C, SIGTERM of batch systems, SIGHUP of a terminal that is closed."""
+"""Terminating signals: Ctrl-C, SIGTERM from batch systems, SIGHUP from a terminal that is closed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _RETRY_S = 0.02
 _IMPORTS = "<frozen importlib"
-_deferred = 0  # the signal that is to be sent again
+_deferred = 0  # the signal to send again
 
 
 def take_signals() -> None:
-    """Lets these signals end the command by an exception, so that its ranks and compilers end with it. A signal that
-    is ignored, as Ctrl-C is in a shell's background and SIGHUP under nohup, stays ignored."""
+    """Turns these signals into an exception that ends the command, so that its ranks and compilers end with it. A
+    signal that is ignored stays ignored, such as Ctrl-C in a shell's background and SIGHUP under nohup."""
     for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
@@ -26,14 +26,15 @@ def take_signals() -> None:
 
 
 def heed_deferred() -> None:
-    """Ends the command if a signal is to be sent again. Call it before this process becomes another program, which
+    """Ends the command if a deferred signal is pending. Call this before this process execs another program, which
     would inherit the timer."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     _send_again()
 
 
 def leave_signals() -> None:
-    """Lets these signals end the process itself, without an exception, as soon as nothing is left to be tidied up."""
+    """Restores the default action of these signals, which end the process without an exception. Call this when nothing
+    is left to clean up."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     for number in _ENDING:
         if signal.getsignal(number) is _end:
@@ -41,7 +42,8 @@ def leave_signals() -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Ends the command by an exception. Where that could not be caught, the signal is sent again a moment later."""
+    """Ends the command by an exception. If that could not be caught at this point, sends the signal again a moment
+    later."""
     global _deferred
     if _is_delicate(frame):
         _deferred = number
@@ -53,7 +55,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _send_again(*_: object) -> None:
-    """Sends the deferred signal again, if there is one, to whatever handles it by now."""
+    """Sends the deferred signal again, if there is one, to its current handler."""
     global _deferred
     number, _deferred = _deferred, 0
     if number:
@@ -61,8 +63,8 @@ def _send_again(*_: object) -> None:
 
 
 def _is_delicate(frame: FrameType | None) -> bool:
-    """Returns whether an exception would be lost or abort the process here: within Python's own code of imports, and
-    anywhere below the set-up of an extension module."""
+    """Returns whether an exception would be lost or abort the process at this point: within Python's import machinery,
+    and anywhere below the initialisation of an extension module."""
     delicate = frame is not None and _IMPORTS in frame.f_code.co_filename
     while frame and not delicate:
         if frame.f_code.co_name in ("create_module", "exec_module"):

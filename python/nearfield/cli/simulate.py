@@ -91,20 +91,20 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="print a row for each policy as CSV and nothing else")] = False,
 ) -> None:
-    """Simulate collectives and applications on a machine that is described, not present: what would another place for
-    incoming bytes, or slower memory, do?
+    """Simulate collectives and applications on a described machine: what would another NIC placement policy, or slower
+    memory, change?
 
     Every node has its caches, DRAM and NIC, and every rank runs MPICH's algorithms. A policy says where NICs put
-    incoming bytes: `memory` is the base that others are compared with. All policies and memory speeds see the same
-    calls, in the order of the base with the fastest memory, unless there are --independent-runs. The table shows how
-    much less time each policy takes than the base, in the mean of the repetitions.
+    incoming bytes: `memory` is the base that others are compared with. All policies and memory speeds execute the
+    same calls, in the order of the base with the fastest memory, except with --independent-runs. The table shows the
+    share of time that each policy saves over the base, as the mean of the repetitions.
 
     Sizes are those that MPI calls take: the message of a bcast, a reduce and an allreduce, and one rank's block of
     others. With --total-bytes they are of the whole buffer: a bcast and an allgather of one size then move the same
     bytes.
 
-    Ctrl-C keeps what is done if there is an --out folder; the same command goes on from there. That folder is a
-    profile: `nearfield show`, `diff` and `report` read it.
+    If there is an --out folder, Ctrl-C keeps the finished cases, and the same command continues from there. The folder
+    is a profile: `nearfield show`, `diff` and `report` read it.
 
     Examples:
 
@@ -167,7 +167,7 @@ def command(
 
 
 def _print_assumptions(ctx: typer.Context, operations: Operations) -> None:
-    """Says what the user did not: the ranks, the nodes and the machine."""
+    """Prints the defaults that were assumed: the ranks, the nodes and the machine."""
     by_nodes, by_cores = not ctx.params["nodes"], ctx.params["ranks_per_node"] is None
     ranks = f"{counted(operations.ranks_per_node, 'rank')} on each node" + (", one per core" if by_cores else "")
     assumed = [f"{counted(operations.nodes[0], 'node')} (--nodes)"] * by_nodes

@@ -43,9 +43,7 @@ def command(
     frequency: Annotated[
         float | None, typer.Option(metavar="GHZ", help="core frequency; memory keeps its bytes and latency in cycles")
     ] = None,
-    memory_slowdown: Annotated[
-        str, typer.Option(help="how many times as slow memory is as the machine describes, for up to four speeds")
-    ] = "1",
+    memory_slowdown: Annotated[str, typer.Option(help="memory slowdown factors, up to four, e.g. 1,7.5")] = "1",
     region: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="count only this region: pcontrol, or a function that was observed alone"),
@@ -77,18 +75,18 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
-    """Simulate a program on a cluster that is described, not present: what would another place for incoming bytes, or
-    slower memory, do to it? A COMMAND is simulated while it runs, all ranks on this host; a TRACE was observed before.
+    """Simulate a program on a cluster of a described machine: what would another NIC placement policy, or slower
+    memory, change? A COMMAND is simulated while it runs, all ranks on this host; a TRACE was observed before.
 
-    Every rank makes its own loads and stores in its node's caches and calls MPI as it does on this host; the simulated
-    MPI sends its messages by MPICH's algorithms. What MPI leaves open, such as the sender of a receive from any source,
-    the simulation decides for a COMMAND that runs meanwhile, by the first policy at the first speed; in a TRACE it goes
-    as it did then. Warns if more than 1 % of nondeterministic outcomes would differ under another policy or memory
+    Every rank executes its own loads and stores in its node's caches and calls MPI as it does on this host; the
+    simulated MPI uses MPICH's algorithms. For a COMMAND, the simulation decides nondeterministic outcomes, such as the
+    sender of a receive from any source, by the first policy at the first speed; for a TRACE they are replayed as
+    recorded. Warns if more than 1 % of nondeterministic outcomes would differ under another policy or memory
     speed. All policies and speeds share one run; with --independent-runs there is one for each, and a COMMAND runs once
-    for each. Arithmetic is counted in the program's machine code.
+    for each. Arithmetic is counted from the program's machine code.
 
-    The first table shows the time of the rank that takes longest, the second one where the ranks' time goes by the base
-    policy, and what other policies save there.
+    The first table shows the time of the slowest rank, the second one where the ranks spend time under the base policy,
+    and what other policies save there.
 
     Examples:
 
@@ -208,7 +206,7 @@ def _choose(options: _Options, shards: SingleProcess) -> Chosen:
 
 
 def _print_result(options: _Options, done: Simulated) -> None:
-    """Prints what was found, and saves it if it is asked for."""
+    """Prints the result, and saves it if --out is given."""
     from nearfield.cli.replay_tables import as_dict, show
     from nearfield.observe.replay_profile import save
     from nearfield.observe.summary import what_names_lack
@@ -226,7 +224,7 @@ def _print_result(options: _Options, done: Simulated) -> None:
 
 
 def _print_assumptions(options: _Options, cluster: Cluster) -> None:
-    """Says what the user did not."""
+    """Prints the defaults that were assumed."""
     if options.nodes is None:
         each = counted(cluster.ranks_per_node, "rank")
         err.print(f"assumed: {counted(cluster.nodes, 'node')} with {each} on each (--nodes)")
@@ -234,7 +232,7 @@ def _print_assumptions(options: _Options, cluster: Cluster) -> None:
 
 
 def ranks_per_node(ranks: int, nodes: int) -> int:
-    """Returns how many ranks each node has. Raises UsageError if they cannot be dealt out evenly."""
+    """Returns the number of ranks per node. Raises UsageError if they cannot be distributed evenly."""
     if ranks % nodes:
         raise UsageError(f"{counted(ranks, 'rank')} cannot be dealt out evenly to {counted(nodes, 'node')}")
     return ranks // nodes

@@ -1,4 +1,4 @@
-"""Shows what `nearfield simulate` found: tables, rows for --csv, and what --json prints."""
+"""Formats the results of `nearfield simulate`: tables, rows for --csv, and data for --json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Kinds = dict[str, Iterable[simulation.Collective | simulation.Application]]
 
 
 def show(found: list[Savings], operations: Operations) -> None:
-    """Prints a table per collective and number of nodes."""
+    """Prints a table for each collective and number of nodes."""
     specs = collectives() | applications()
     for collective, nodes in dict.fromkeys((one.operation, one.nodes) for one in found):
         some = [one for one in found if (one.operation, one.nodes) == (collective, nodes)]

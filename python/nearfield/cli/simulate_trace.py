@@ -24,9 +24,7 @@ def command(
         list[str], typer.Argument(metavar="FILE", help="traces, one after the other; - is standard input")
     ],
     on: SimulatedMachine = USUAL_MACHINE,
-    memory_slowdown: Annotated[
-        str, typer.Option(help="how many times as slow memory is as the machine describes, for up to four speeds")
-    ] = "1",
+    memory_slowdown: Annotated[str, typer.Option(help="memory slowdown factors, up to four, e.g. 1,7.5")] = "1",
     format_: Annotated[
         str,
         typer.Option(
@@ -45,12 +43,12 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
-    """Simulate a program's own memory accesses, from a trace, on a machine that is described, not present: where would
-    they hit, and how long would they take?
+    """Simulate a program's own memory accesses, from a trace, on a described machine: where would they hit, and how
+    long would they take?
 
-    Traces that other tools write are read as they are, also packed by gzip, xz or bzip2. The tables show for each level
-    of cache what was found there, the traffic of DRAM, and the time at every memory speed, as if the program did
-    nothing but these accesses.
+    Traces of other tools are read as they are, also compressed by gzip, xz or bzip2. The tables show the hits and
+    misses of each cache level, the DRAM traffic, and the time at every memory speed, as if the program did nothing but
+    these accesses.
 
     din: Dinero's, `label address` (Dinero III) or `label address size` (Dinero IV's extended format).
 
@@ -93,7 +91,7 @@ def command(
 
 
 def _read(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
-    """Reads all traces. Returns whether that came to its end."""
+    """Reads all traces. Returns False if it was interrupted."""
     from nearfield.cli.trace_bar import TraceBar
     from nearfield.simulate.source import Source
 

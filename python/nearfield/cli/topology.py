@@ -25,7 +25,7 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Show cores, what they share, and which pairs stand for each distance."""
+    """Show cores, what they share, and which pairs represent each distance."""
     topology = load(xml, synthetic)
     if as_json:
         print(json.dumps(as_dict(topology), indent=2))

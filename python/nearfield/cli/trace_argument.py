@@ -1,4 +1,4 @@
-"""What commands that read traces have in common: the trace that a folder holds or a command leaves, and a bar."""
+"""Shared by the commands that read traces: gets the trace from a folder or a command, and shows a progress bar."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from nearfield.ui.terminal import err
 
 
 def find_trace(given: Path | None = None) -> Trace:
-    """Returns the given trace, or else the newest one in this folder, with a line that says which one that is if there
-    are several. Raises ProfileError or UsageError."""
+    """Returns the given trace, else the newest one in this folder, and prints which one that is if there are several.
+    Raises ProfileError or UsageError."""
     if given:
         return Trace(given)
     found, every = newest(Path())
@@ -36,8 +36,9 @@ def find_trace(given: Path | None = None) -> Trace:
 
 @contextmanager
 def provide_trace(what: list[str], keep: Path | None, *, valgrind: bool = False) -> Iterator[Trace]:
-    """Provides the trace that a folder holds or that the command leaves, or the newest one in this folder if there is
-    nothing given; `valgrind` is observe()'s. Raises MeasurementError if it is not whole, and EndedBySignal."""
+    """Yields the trace in the given folder, or that of the given command, which is run; if nothing is given, the newest
+    one in this folder. `valgrind` is passed to observe(). Raises MeasurementError if the trace is incomplete, and
+    EndedBySignal."""
     if not what or len(what) == 1 and Path(what[0]).is_dir():
         found = find_trace(Path(what[0]) if what else None)
         if valgrind:
@@ -71,11 +72,11 @@ class AccessBar(WorkBar):
         self._whole, self._done, self._begun = whole, 0, time.monotonic()
 
     def pass_on(self, accesses: int) -> None:
-        """Notes how far it is."""
+        """Records the progress."""
         self._done = accesses
 
     def standing(self) -> Standing:
-        """Returns how far it is now."""
+        """Returns the current progress."""
         seconds = time.monotonic() - self._begun
         share = min(1.0, self._done / self._whole) if self._whole else None
         what = (

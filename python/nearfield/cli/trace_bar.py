@@ -1,4 +1,4 @@
-"""Shows how far the traces of `nearfield simulate trace` are read."""
+"""Shows the progress of `nearfield simulate trace`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearfield.ui.terminal import err
 
 
 class TraceBar(WorkBar):
-    """Shows how far a trace is read, and how many accesses a second are simulated."""
+    """Shows how much of a trace has been read, and the simulated accesses per second."""
 
     def __init__(self, run: TraceRun, source: Source, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(err, self.standing)
@@ -23,12 +23,12 @@ class TraceBar(WorkBar):
         self._accesses, self._share = run.accesses, run.share(source)
 
     def pass_on(self, stop: InterruptGuard) -> None:
-        """Notes how far it is. Raises KeyboardInterrupt if somebody asked for the end."""
+        """Records the progress. Raises KeyboardInterrupt if a stop was requested."""
         self._accesses, self._share = self._run.accesses, self._run.share(self._source)
         stop.check()
 
     def standing(self) -> Standing:
-        """Returns how far it is now."""
+        """Returns the current progress."""
         seconds = self._clock() - self._begun
         rate = (self._accesses - self._before) / seconds if seconds else 0.0
         left_s = seconds * (1 / self._share - 1) if self._share else None

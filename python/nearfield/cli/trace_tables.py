@@ -1,4 +1,4 @@
-"""Shows what `nearfield simulate trace` counted: tables for people, and the same for --json."""
+"""Formats the counts of `nearfield simulate trace`: tables for people, and data for --json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.simulate.source import STANDARD_INPUT
 from nearfield.simulate.trace import TraceRun
 from nearfield.ui.terminal import Column, Table, Terminal
 
-# The counts of a cache by their headings. A column that is zero everywhere is left out unless it is in _ALWAYS.
+# The counts of a cache by table heading. A column that is zero in every row is left out unless it is in _ALWAYS.
 _LEVEL = {
     "evictions": "evictions", "write-backs": "write_backs", "prefetches": "prefetches", "snoops": "snoops",
     "invalidations": "invalidations", "back-invalidations": "back_invalidations",

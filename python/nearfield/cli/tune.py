@@ -1,4 +1,4 @@
-"""`nearfield tune`: finds what makes this MPI's messages fastest on this machine."""
+"""`nearfield tune`: finds the parameters that make this MPI's messages fastest on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nearfield.cli.tune_session import TuneOptions
     from nearfield.rules.schema import Rules, RuleTable
 
-MAX_REGRESSION = 0.9  # a rule that makes a size ten times as slow is none
+MAX_REGRESSION = 0.9  # a rule must not make a size ten times as slow
 
 
 def command(
@@ -35,7 +35,7 @@ def command(
         typer.Option("--all-mpis", help="Every MPI of `nearfield mpi`, one after the other, a rules file for each."),
     ] = False,
     budget: Annotated[
-        float, typer.Option(help="Seconds for an MPI, all distances together.", metavar="SECONDS", min=5)
+        float, typer.Option(help="Seconds per MPI, for all distances together.", metavar="SECONDS", min=5)
     ] = 180.0,
     out: Annotated[
         Path | None,
@@ -71,25 +71,26 @@ def command(
 ) -> None:
     """Find the protocol parameters that make this MPI's messages fastest, for every core distance of this machine.
 
-    Two jobs, one with stock settings and one with the candidate, sleep on the same two cores and are measured in turn,
-    milliseconds apart. The best is confirmed in six launches, by ping-pong at every size from 1 B to four times
-    the last-level cache, and by streams, exchanges, written and read messages and collectives at every fourth size. It
-    becomes a rule only if it is surely faster and no size is surely slower: below 0.97 of stock's speed in ping-pong or
-    in all message patterns together, or below 0.9 in one pattern or collective alone. If the cores move meanwhile, as a
-    virtual machine's do, that holds for the place where they mostly were. Keep the machine quiet.
+    A baseline job and a candidate job stay resident on the same two cores and are measured alternately, milliseconds
+    apart. The best candidate is confirmed in six launches, by ping-pong at every size from 1 B to four times the
+    last-level cache, and by streams, exchanges, written and read messages and collectives at every fourth size. It
+    becomes a rule only if it is significantly faster and no size is significantly slower: below 0.97 of the baseline's
+    speed in ping-pong or in all message patterns together, or below 0.9 in one pattern or collective alone. If a
+    hypervisor moves the cores during the tune, the rule holds for the placement in which they mostly were. Keep the
+    machine idle.
 
-    If it gains, the shared heap copies messages once, in user space (shared_heap = on;
+    If the shared heap gains, rules turn it on: messages are then copied once, in user space (shared_heap = on;
     docs/explanation/shared-heap.md).
 
     Some settings make long messages much faster and short ones a little slower. `--max-regression 20%` allows that.
 
-    Ctrl-C ends at once. Every finished trial is kept beside the rules, in FILE.trials, until the rules are complete;
-    `--resume` goes on from there, and `--resume --confirm-best` makes rules of what there is, in less than a minute.
+    Ctrl-C ends the tune immediately. Finished trials are saved in FILE.trials until the rules are complete; `--resume`
+    continues from there, and `--resume --confirm-best` makes rules of the trials so far, in less than a minute.
 
-    The verdict on a distance is a rule, or that the MPI's defaults are best, or that nothing is decided, as when other
-    programs use the cores. Then the exit code is 6, rules of other distances are saved, and `--resume` goes on with as
-    much time again. It ends after twice the budget at the latest, after three times on a busy machine, plus 40 s for
-    each distance; that is said first.
+    The verdict on a distance is a rule, or that the MPI's defaults are best, or 'not decided', for instance if other
+    programs use the cores. If a distance is not decided, the exit code is 6, the rules of other distances are saved,
+    and `--resume` continues with the same budget again. A tune takes at most twice the budget, on a busy machine three
+    times, plus 40 s for each distance; this limit is printed first.
 
     With `--all-mpis` the rules go into a folder, from which `run` and `compare` take those of the program's MPI. If one
     MPI fails, the others are tuned all the same, and the exit code is not 0.
@@ -133,7 +134,7 @@ def command(
 
 
 def _min_gain(max_regression: str) -> float:
-    """Returns the share of the baseline's speed that every size must keep."""
+    """Returns the share of the baseline's speed that every size must reach."""
     share = parse_share(max_regression)
     if share > MAX_REGRESSION:
         raise UsageError(f"--max-regression {max_regression}: at most {MAX_REGRESSION:.0%}")
@@ -183,7 +184,7 @@ def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
 
 
 def _print_next_steps(rules: Rules, out: Path) -> None:
-    """Says where the rules are and what to do next. Ends with NOT_DECIDED if a distance is not decided."""
+    """Prints where the rules are and what to do next. Ends with NOT_DECIDED if a distance is not decided."""
     from nearfield.cli.tune_session import is_saved
     from nearfield.rules.schema import applied_by
 

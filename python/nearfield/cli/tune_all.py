@@ -25,7 +25,7 @@ Results = dict[str, Rules | NearfieldError]  # by the name of the MPI
 
 
 def run(folder: Path, options: TuneOptions, as_json: bool) -> None:
-    """Tunes every MPI. The unfinished files of all of them are made first, so that `--resume` knows which are left."""
+    """Tunes every MPI. Creates the trial logs of all MPIs first, so that `--resume` knows which are left."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file; --all-mpis writes a folder of rules", "name another one with --out")
     files = _unfinished_rules_files(folder) if options.resume else _all_rules_files(folder)
@@ -75,7 +75,7 @@ def _unfinished_rules_files(folder: Path) -> list[Path]:
 
 
 def _print_time(waiting: list[tuple[TrialLogFile, Request]]) -> None:
-    """Says how long all MPIs will take together, before anything is built or measured."""
+    """Prints how long all MPIs will take together, before anything is built or measured."""
     names = [unfinished.rules.stem for unfinished, _ in waiting]
     many = f"{len(names)} MPIs ({', '.join(names)})" if len(names) > 1 else names[0]
     if waiting[0][1].exhaustive:
@@ -140,7 +140,7 @@ def _print_next_steps(folder: Path, results: Results) -> None:
 
 
 def _end(folder: Path, results: Results, left: list[TrialLogFile], *, stopped: bool) -> None:
-    """If an MPI is left to tune, says which and how to go on, and ends with an exit code that is not 0."""
+    """If an MPI is left to tune, prints which one and how to resume, and ends with an exit code other than 0."""
     if not left:
         return
     again = _resuming(folder)

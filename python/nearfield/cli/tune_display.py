@@ -1,4 +1,4 @@
-"""Displays the progress of `nearfield tune`: first how long it will take, then how far it has come."""
+"""Displays the progress of `nearfield tune`: first how long it will take, then how much is done."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LATE_EVERY_S = 10.0
 
 
 class Display(Listener):
-    """The display; use it as a context. `prefix` stands before all lines of one MPI among several."""
+    """The progress display; use it as a context manager. `prefix` starts all lines of one MPI among several."""
 
     def __init__(self, every_s: float = EVERY_S) -> None:
         self.prefix = ""
         self._bar = WorkBar(err, self.standing, every_s)
         self._phase = self._best = ""
         self._begun = self._ends = self._latest = 0.0  # times of this MPI on the monotonic clock; the end is a guess
-        self._next_late = 0.0  # when a log is next told that it takes longer, on the monotonic clock
+        self._next_late = 0.0  # when to log next that it takes longer, on the monotonic clock
 
     def __enter__(self) -> Display:
         self._bar.start()
@@ -59,7 +59,7 @@ class Display(Listener):
             err.print(f"[dim]{trial.state}: {escape(trial.reason)}[/dim]")
 
     def end(self) -> None:
-        """Notes that nothing more is under way for this MPI."""
+        """Marks this MPI as finished."""
         self._phase = ""
 
     def standing(self) -> Standing | None:
@@ -72,7 +72,8 @@ class Display(Listener):
         return Standing(self._phase + self._best, share, self._ends - now)
 
     def _is_late(self, now: float) -> Standing | None:
-        """Returns that it takes longer than planned; for a log only every LATE_EVERY_S."""
+        """Returns the progress of a tune that takes longer than planned; for a log only every LATE_EVERY_S, else
+        None."""
         if now < self._next_late and not err.is_terminal:
             return None
         self._next_late = now + LATE_EVERY_S

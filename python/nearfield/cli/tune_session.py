@@ -31,14 +31,14 @@ class TuneOptions:
     confirm_best: bool = False
 
     def require_free(self, unfinished: TrialLogFile) -> None:
-        """Raises ProfileError if a new tune would destroy an interrupted one, unless --overwrite gave that up."""
+        """Raises ProfileError if a new tune would overwrite an interrupted one, unless --overwrite allows it."""
         if not (self.resume or self.overwrite):
             unfinished.require_free()
 
     def begin(self, unfinished: TrialLogFile, mpi_name: str | None = None) -> Request:
-        """Returns the request for the rules of this file. With `--resume` that is the request of the interrupted tune,
-        and UsageError is raised if an option that was typed now differs from it. `mpi_name` is the MPI of this file
-        when all MPIs are tuned."""
+        """Returns the request for the rules of this file. With `--resume` that is the request of the interrupted tune;
+        if an option that was typed now differs from it, raises UsageError. `mpi_name` is the MPI of this file when all
+        MPIs are tuned."""
         if not self.resume:
             request = replace(self.request, mpi=mpi_name or self.request.mpi)
             unfinished.record_request(request)
@@ -65,13 +65,13 @@ def _option_text(value: object) -> str:
 
 
 def is_saved(rules: Rules) -> bool:
-    """Returns whether these rules are written to a file: not if they set nothing because nothing could be decided."""
+    """Returns whether to write these rules to a file: False if they set nothing because nothing was decided."""
     return rules.sets_something or not rules.undecided
 
 
 class TuneSession:
-    """One sitting; use it as a context. Ctrl-C ends it at once, without rules; what was measured is kept. With
-    `confirm_best` the best of an earlier sitting is confirmed in short, and nothing else is measured."""
+    """A session of tuning; use it as a context manager. Ctrl-C ends it immediately, without rules; finished trials stay
+    saved. With `confirm_best` only the best candidate of an earlier session is confirmed, in few measurements."""
 
     def __init__(self, confirm_best: bool = False) -> None:
         self.display = Display()

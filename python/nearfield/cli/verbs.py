@@ -14,8 +14,8 @@ from nearfield.cli.help import Group, use_own_help
 
 
 class Verbs(Group):
-    """Imports a verb when it is run or completed, so that none waits for the imports of others. Lists of verbs show
-    their docstrings, read from the source."""
+    """Imports a verb only when it is run or completed, which keeps start-up short. Lists of verbs show the docstrings,
+    which are read from the source."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**more)
@@ -28,7 +28,7 @@ class Verbs(Group):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, found, rest = super().resolve_command(ctx, args)
-        if not found or not name:  # the shell may complete after a word that is no verb
+        if not found or not name:  # the shell may complete a word that follows no verb
             return name, found, rest
         if rest and (inner := further(name).get(rest[0])):
             return f"{name} {rest[0]}", _import_verb(inner, rest[0]), rest[1:]
@@ -36,7 +36,7 @@ class Verbs(Group):
 
 
 def further(verb: str) -> dict[str, str]:
-    """Returns the modules of the commands that a verb has besides what it does itself, by name."""
+    """Returns the modules of a verb's further commands, by name."""
     return getattr(importlib.import_module(f"nearfield.cli.{verb}"), "FURTHER", {})
 
 
@@ -68,9 +68,11 @@ def _print_version(is_given: bool) -> None:
 
 
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Say which this is."),
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
 ) -> None:
-    """Takes the options before a verb."""
+    """Handles the options before a verb."""
 
 
 app = typer.Typer(
@@ -80,6 +82,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    help="Measure what caches, core distance, memory layout, pages and load do to MPI here, and make it faster.",
+    help="Measure how caches, core distance, memory layout, pages and load affect this machine's MPI, and speed it up.",
     epilog="Start with `nearfield probe --quick`, then `nearfield report`.",
 )
