@@ -10,7 +10,7 @@
 
 namespace nearfield::sim {
 
-// timing_steps.hpp; by the host's instructions
+// timing_kernel.hpp; by the host's instructions
 namespace plain {
 struct TimingSteps;
 }

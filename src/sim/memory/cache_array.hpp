@@ -6,10 +6,10 @@
 
 #include "machine/machine.hpp"
 #include "sim/memory/cache_view.hpp"
+#include "sim/memory/lazy_zero_array.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/memory/replacement.hpp"
 #include "sim/memory/variants.hpp"
-#include "sim/memory/zeros.hpp"
 
 namespace nearfield::sim {
 

@@ -2,7 +2,7 @@
 // the paths of both cores meet: in a shared cache or at the memory.
 #pragma once
 
-#include "sim/memory/contents.hpp"
+#include "sim/memory/cache_tree.hpp"
 
 namespace nearfield::sim {
 

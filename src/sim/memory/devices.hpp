@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "sim/memory/contents.hpp"
+#include "sim/memory/cache_tree.hpp"
 
 namespace nearfield::sim {
 

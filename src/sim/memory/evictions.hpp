@@ -2,7 +2,7 @@
 // misses do both.
 #pragma once
 
-#include "sim/memory/contents.hpp"
+#include "sim/memory/cache_tree.hpp"
 
 namespace nearfield::sim {
 

@@ -4,8 +4,8 @@
 
 #include <optional>
 
+#include "sim/memory/cache_tree.hpp"
 #include "sim/memory/coherence.hpp"
-#include "sim/memory/contents.hpp"
 
 namespace nearfield::sim {
 

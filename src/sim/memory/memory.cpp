@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "sim/memory/acting.hpp"
+#include "sim/memory/core_context.hpp"
 
 namespace nearfield::sim {
 namespace {

@@ -49,7 +49,7 @@ namespace nearfield::sim {
 
 struct Counts;         // counts.hpp
 class Frames;          // frames.hpp: where pages lie
-class TimedSteps;      // timed_steps.hpp: what clocks are to be told of
+class TimedSteps;      // timing_events.hpp: what clocks are to be told of
 class Timing;          // timing.hpp: clocks
 class Translation;     // tlb.hpp
 class StreamFollower;  // prefetcher.hpp
@@ -125,7 +125,7 @@ class Memory {
   }
   bool part_if_faster();
   void tell_clocks() const;
-  // Accesses inside one line of the nearest cache, on the fast path for this shape of caches (acting.hpp).
+  // Accesses inside one line of the nearest cache, on the fast path for this shape of caches (core_context.hpp).
   template <class Shape>
   void one(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
   template <class Shape>

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/memory/lanes.hpp"
+#include "sim/memory/way_group.hpp"
 
 namespace nearfield::sim {
 

@@ -16,7 +16,7 @@ NEARFIELD_INNERMOST const Times& of(const Times& times) { return times; }
 NEARFIELD_INNERMOST const Times& whole(const Times& times) { return times; }
 NEARFIELD_INNERMOST const Times& times(const Times& times) { return times; }
 NEARFIELD_INNERMOST void put(const Times& from, Times& to) { to = from; }
-#include "sim/memory/timing_steps.hpp"
+#include "sim/memory/timing_kernel.hpp"
 }  // namespace plain
 
 #if defined(__x86_64__)
@@ -25,7 +25,7 @@ NEARFIELD_INNERMOST void put(const Times& from, Times& to) { to = from; }
 namespace wide {
 #include "sim/memory/wide_times.hpp"
 // after what it needs
-#include "sim/memory/timing_steps.hpp"
+#include "sim/memory/timing_kernel.hpp"
 }  // namespace wide
 #pragma GCC pop_options
 #endif

@@ -13,7 +13,7 @@
 #include "sim/memory/hierarchy.hpp"
 #include "sim/memory/links.hpp"
 #include "sim/memory/sockets.hpp"
-#include "sim/memory/timed_steps.hpp"
+#include "sim/memory/timing_events.hpp"
 
 namespace nearfield::sim {
 

@@ -23,8 +23,8 @@
 
 #include "sim/clock.hpp"
 #include "sim/counts.hpp"
-#include "sim/memory/lanes.hpp"
-#include "sim/memory/zeros.hpp"
+#include "sim/memory/lazy_zero_array.hpp"
+#include "sim/memory/way_group.hpp"
 
 namespace nearfield::sim {
 

@@ -1,5 +1,5 @@
 // The times at all memory speeds in one register of 256 bits. timing.cpp includes this file where AVX2 may be used, in a
-// namespace of its own. There is no #pragma once, as in timing_steps.hpp.
+// namespace of its own. There is no #pragma once, as in timing_kernel.hpp.
 
 struct V {
   __m256d lanes;

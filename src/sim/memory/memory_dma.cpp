@@ -1,5 +1,5 @@
 // What devices do to a node's memory.
-#include "sim/memory/acting.hpp"
+#include "sim/memory/core_context.hpp"
 
 namespace nearfield::sim {
 namespace {

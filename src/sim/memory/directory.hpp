@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sim/memory/lanes.hpp"
-#include "sim/memory/zeros.hpp"
+#include "sim/memory/lazy_zero_array.hpp"
+#include "sim/memory/way_group.hpp"
 
 namespace nearfield::sim {
 

@@ -1,4 +1,4 @@
-#include "sim/memory/contents.hpp"
+#include "sim/memory/cache_tree.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,6 +1,6 @@
 // Gives each variant a memory of its own where many accesses find something else under each: there, to share the sets that
 // are equal (variants.hpp) costs more than it saves.
-#include "sim/memory/acting.hpp"
+#include "sim/memory/core_context.hpp"
 
 namespace nearfield::sim {
 namespace {

@@ -1,6 +1,6 @@
 // A core's accesses under several variants (variants.hpp). Most are alike under all of them: the caches' part is done once,
 // then each variant's clock is told of it.
-#include "sim/memory/acting.hpp"
+#include "sim/memory/core_context.hpp"
 
 namespace nearfield::sim {
 

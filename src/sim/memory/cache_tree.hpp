@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "sim/memory/cache_array.hpp"
-#include "sim/memory/holders.hpp"
-#include "sim/memory/victims.hpp"
+#include "sim/memory/directory.hpp"
+#include "sim/memory/injection_victims.hpp"
 
 namespace nearfield::sim {
 
