@@ -29,13 +29,13 @@ void write_by_device(Memory& memory, Address address, std::uint64_t bytes, const
   const Clock now = memory.clock(0);
   if (levels.size() != static_cast<std::size_t>(now.variants()))
     throw std::invalid_argument("each variant has a level");
-  std::vector<Placement> placements;
+  std::vector<InjectionTarget> targets;
   for (const int level : levels) {
-    if (level < Placement::memory || level >= static_cast<int>(memory.counts().levels.size()))
+    if (level < InjectionTarget::memory || level >= static_cast<int>(memory.counts().levels.size()))
       throw std::invalid_argument("there is no such level");
-    placements.push_back({level, 0, 0});
+    targets.push_back({level, 0, 0});
   }
-  memory.dma_write(address, bytes, placements, now);
+  memory.dma_write(address, bytes, targets, now);
 }
 
 void bind_counts(nb::module_& module) {
@@ -69,10 +69,10 @@ void bind_simulated_memory(nb::module_& parent) {
       .value("chase", Access::chase)
       .value("index", Access::index)
       .value("gather", Access::gather)
-      .value("load_bypass", Access::load_bypass)
-      .value("store_bypass", Access::store_bypass);
+      .value("load_bypass", Access::load_nontemporal)
+      .value("store_bypass", Access::store_nontemporal);
   bind_counts(module);
-  module.attr("most_cache_levels") = most_cache_levels;
+  module.attr("max_cache_levels") = max_cache_levels;
   nb::class_<Memory>(module, "Memory", "One node's memory; ValueError for a geometry that cannot be.")
       .def(nb::init<const Machine&, const std::array<double, speeds>&, int>(), nb::arg("machine"),
            nb::arg("memory_slowdown") = std::array<double, speeds>{1, 1, 1, 1}, nb::arg("variants") = 1)

@@ -43,7 +43,7 @@ Nanoseconds nanoseconds(const Clock& clock) {
   return all;
 }
 
-std::vector<Count> by_level(const std::array<Count, most_cache_levels>& counts) {
+std::vector<Count> by_level(const std::array<Count, max_cache_levels>& counts) {
   return {counts.begin(), counts.end()};
 }
 

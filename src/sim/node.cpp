@@ -157,9 +157,10 @@ void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offs
   }
 }
 
-Clock Node::dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements, const Clock& start) {
+Clock Node::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
+                      const Clock& start) {
   acting(nobody);
-  return has_memory() && bytes > 0 ? memory_->dma_write(address, bytes, placements, start) : start;
+  return has_memory() && bytes > 0 ? memory_->dma_write(address, bytes, targets, start) : start;
 }
 
 Clock Node::dma_read(Address address, std::uint64_t bytes, const Clock& start) {
@@ -167,12 +168,12 @@ Clock Node::dma_read(Address address, std::uint64_t bytes, const Clock& start) {
   return has_memory() && bytes > 0 ? memory_->dma_read(address, bytes, start) : start;
 }
 
-void Node::forget(Address address, std::uint64_t bytes) {
-  if (has_memory()) memory_->forget(address, bytes);
+void Node::invalidate_range(Address address, std::uint64_t bytes) {
+  if (has_memory()) memory_->invalidate_range(address, bytes);
 }
 
-void Node::forget_everything() {
-  if (has_memory()) memory_->forget_everything();
+void Node::invalidate_all() {
+  if (has_memory()) memory_->invalidate_all();
 }
 
 void Node::reset_counts() {

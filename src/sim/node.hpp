@@ -74,11 +74,11 @@ class Node {
   void touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes);
 
   // ---- what a device does from `start`; they return when it is done. Each variant has a placement
-  Clock dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements, const Clock& start);
+  Clock dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets, const Clock& start);
   Clock dma_read(Address address, std::uint64_t bytes, const Clock& start);
 
-  void forget(Address address, std::uint64_t bytes);
-  void forget_everything();
+  void invalidate_range(Address address, std::uint64_t bytes);
+  void invalidate_all();
   Counts counts(int variant) const;
   void reset_counts();
   // Counts variant 0 apart for each core from now on.

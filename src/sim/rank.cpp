@@ -137,7 +137,7 @@ void Rank::compute(Ps duration) { endpoint_.compute(duration); }
 
 Task<> Rank::prepare(Buffer buffer, BufferState state) {
   co_await endpoint_.catch_up();
-  endpoint_.node().forget(buffer.address, buffer.extent_bytes());
+  endpoint_.node().invalidate_range(buffer.address, buffer.extent_bytes());
   if (state == BufferState::invalid) co_return;
   const Access kind = state == BufferState::modified ? Access::store : Access::load;
   Endpoint& me = endpoint_;
@@ -147,9 +147,9 @@ Task<> Rank::prepare(Buffer buffer, BufferState state) {
   me.node().drain(me.core());
 }
 
-void Rank::forget_everything() {
+void Rank::invalidate_all() {
   endpoint_.hurry();
-  endpoint_.node().forget_everything();
+  endpoint_.node().invalidate_all();
 }
 
 void Rank::steer(Address address, std::uint64_t bytes, int level) {

@@ -97,7 +97,7 @@ class Rank {
   // Brings the lines of a buffer into a state; takes the time that loads and stores take, so do it outside marks.
   Task<> prepare(Buffer buffer, BufferState state);
   // Takes all lines of the node out of all caches, in no time.
-  void forget_everything();
+  void invalidate_all();
   // Tells the NIC that payload for this range belongs into a cache level (policy tph), counted from 0.
   void steer(Address address, std::uint64_t bytes, int level);
   // Lets all ranks go on at the same time, that of the last one, without messages; on several nodes the network's latency

@@ -13,10 +13,10 @@ namespace nearfield::sim {
 struct Counts;  // counts.hpp
 
 struct Seen {
-  std::array<Count, most_cache_levels> hits{}, misses{};  // by level, nearest first
-  Count prefetches = 0;                                   // of all levels together
-  Count prefetched_from_memory = 0;                       // of these
-  Count snoops = 0;                                       // of all levels together
+  std::array<Count, max_cache_levels> hits{}, misses{};  // by level, nearest first
+  Count prefetches = 0;                                  // of all levels together
+  Count prefetched_from_memory = 0;                      // of these
+  Count snoops = 0;                                      // of all levels together
   Count invalidations = 0;
   Count tlb_misses = 0;  // of the last TLB: walks of page tables
   Count page_faults = 0;
@@ -37,7 +37,7 @@ struct Seen {
  private:
   template <class Function>
   void each(const Seen& other, Function&& function) {
-    for (std::size_t level = 0; level < most_cache_levels; ++level) {
+    for (std::size_t level = 0; level < max_cache_levels; ++level) {
       function(hits[level], other.hits[level]);
       function(misses[level], other.misses[level]);
     }

@@ -1,4 +1,4 @@
-// A stream that a test writes down: accesses and events in order.
+// A stream that a test builds: accesses and events in order.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class MadeUpStream final : public nearfield::stream::Source {
 
   static constexpr Number world = 0, bytes = 0;  // numbers of the communicator and of the datatype of one byte
 
-  // The stream of a rank, with what every program has at its beginning.
+  // The stream of a rank, with the events that every program's stream begins with.
   MadeUpStream(Number rank, Number ranks) {
     add(nearfield::stream::RankIs{rank, ranks, "here", "a library"});
     nearfield::stream::Communicator all{world, 1, {}, {}, "MPI_COMM_WORLD", {}, {}};
@@ -28,7 +28,7 @@ class MadeUpStream final : public nearfield::stream::Source {
     add(nearfield::stream::Object{0, "/bin/program"});
   }
 
-  // The first event, which says which rank it is.
+  // Returns the first event, which identifies the rank.
   Event* first() { return &*items_.front().event; }
   MadeUpStream& add(Event event) {
     items_.push_back({{}, std::move(event)});
@@ -39,16 +39,16 @@ class MadeUpStream final : public nearfield::stream::Source {
     for (std::uint64_t i = 0; i < count; ++i) items_.back().accesses.push_back({address + i * stride, 8, store, 0});
     return *this;
   }
-  // A call of MPI from a place of its own. The same names have the same number, and places are numbers, too.
-  MadeUpStream& enter(const std::string& name, Number place = 0) {
+  // An MPI call from a call site of its own. Equal names have the same number, and call sites are numbers, too.
+  MadeUpStream& enter(const std::string& name, Number site = 0) {
     auto found = std::ranges::find(names_, name);
     if (found == names_.end()) {
       names_.push_back(name);
       found = names_.end() - 1;
       add(nearfield::stream::Text{static_cast<Number>(found - names_.begin()), name});
     }
-    add(nearfield::stream::CallSite{place, 0, 0x100 + place, {}});
-    return add(nearfield::stream::Enter{static_cast<Number>(found - names_.begin()), place, 10});
+    add(nearfield::stream::CallSite{site, 0, 0x100 + site, {}});
+    return add(nearfield::stream::Enter{static_cast<Number>(found - names_.begin()), site, 10});
   }
   MadeUpStream& leave() { return add(nearfield::stream::Leave{10}); }
 

@@ -10,14 +10,15 @@ namespace {
 
 int part_bytes(const Cache& cache) { return cache.line_bytes / cache.sub_blocks; }
 
-// How many cores share a cache of each level: a multiple of those of the level before.
+// Returns how many cores share a cache of each level: a multiple of those of the next inner level.
 std::vector<int> random_sharing(Random& random, int cores, int levels) {
   std::vector<int> shared_by;
-  int so_far = random.in(15) ? 2 : 1;
+  int cores_sharing = random.in(15) ? 2 : 1;
   for (int level = 0; level < levels; ++level) {
-    if (level > 0 && random.in(60)) so_far *= random.in(70) ? 2 : 4;
-    if (level == levels - 1 && random.in(40)) so_far = std::max(so_far, cores + (so_far - cores % so_far) % so_far);
-    shared_by.push_back(so_far);
+    if (level > 0 && random.in(60)) cores_sharing *= random.in(70) ? 2 : 4;
+    if (level == levels - 1 && random.in(40))
+      cores_sharing = std::max(cores_sharing, cores + (cores_sharing - cores % cores_sharing) % cores_sharing);
+    shared_by.push_back(cores_sharing);
   }
   return shared_by;
 }
@@ -37,8 +38,8 @@ Cache random_cache(Random& random, int level) {
 
 int random_line(Random& random, const Machine& machine) {
   if (machine.caches.empty()) return 32 << random.between(0, 2);
-  const int before = machine.caches.back().line_bytes;
-  return before * (random.in(25) ? 1 << random.between(1, 2) : 1);
+  const int inner_line_bytes = machine.caches.back().line_bytes;
+  return inner_line_bytes * (random.in(25) ? 1 << random.between(1, 2) : 1);
 }
 
 void choose_inclusion(Random& random, Cache& cache, const Machine& machine, bool is_last) {
@@ -55,17 +56,19 @@ void choose_inclusion(Random& random, Cache& cache, const Machine& machine, bool
   }
 }
 
-// The units of the trace: a quarter of them far away, so that high bits of addresses matter.
-Address address_of(std::uint64_t unit, Address unit_bytes) {
-  return unit * unit_bytes + (unit % 4 == 3 ? Address{1} << 36 : 0);
+// Returns the address of a granule of the trace: a quarter of them are far away, so that the high bits of addresses
+// matter.
+Address address_of(std::uint64_t granule, Address granule_bytes) {
+  return granule * granule_bytes + (granule % 4 == 3 ? Address{1} << 36 : 0);
 }
 
 class TraceMaker {
  public:
-  TraceMaker(Random& random, const Machine& machine) : random_(random), machine_(machine), unit_(unit_bytes(machine)) {
+  TraceMaker(Random& random, const Machine& machine)
+      : random_(random), machine_(machine), granule_bytes_(granule_bytes(machine)) {
     std::uint64_t capacity = 0;
-    for (const Cache& cache : machine.caches) capacity = std::max(capacity, cache.size_bytes / unit_);
-    units_ = std::clamp<std::uint64_t>(capacity / 2 + random.below(2 * capacity + 1), 4, 600);
+    for (const Cache& cache : machine.caches) capacity = std::max(capacity, cache.size_bytes / granule_bytes_);
+    granules_ = std::clamp<std::uint64_t>(capacity / 2 + random.below(2 * capacity + 1), 4, 600);
     hot_ = 1 + random.below(8);
     positions_.resize(static_cast<std::size_t>(machine.cores));
   }
@@ -76,12 +79,12 @@ class TraceMaker {
     Step step;
     step.core = core_;
     step.address = address();
-    step.bytes = random_.in(70) ? 8 : 1 + random_.below(2 * unit_);
+    step.bytes = random_.in(70) ? 8 : 1 + random_.below(2 * granule_bytes_);
     const int choice = random_.between(1, 1000);
     if (choice <= 850) {
       step.kind = choice <= 450 ? Access::load : choice <= 500 ? Access::chase : Access::store;
     } else if (choice <= 880) {
-      step.kind = choice <= 865 ? Access::load_bypass : Access::store_bypass;
+      step.kind = choice <= 865 ? Access::load_nontemporal : Access::store_nontemporal;
     } else if (choice <= 910) {
       make_sweep(step);
     } else if (choice <= 925) {
@@ -96,33 +99,33 @@ class TraceMaker {
       make_dma_write(step);
     } else if (choice <= 996) {
       step.what = Step::What::dma_read;
-      step.bytes = 1 + random_.below(3 * unit_);
+      step.bytes = 1 + random_.below(3 * granule_bytes_);
     } else {
-      step.what = choice == 1000 && random_.in(10) ? Step::What::forget_everything : Step::What::forget;
+      step.what = choice == 1000 && random_.in(10) ? Step::What::invalidate_all : Step::What::invalidate_range;
     }
     return step;
   }
 
  private:
   Address address() {
-    std::uint64_t unit = 0;
+    std::uint64_t granule = 0;
     std::uint64_t& position = positions_[static_cast<std::size_t>(core_)];
-    const std::uint64_t slice = std::max<std::uint64_t>(1, units_ / static_cast<std::uint64_t>(machine_.cores));
+    const std::uint64_t slice = std::max<std::uint64_t>(1, granules_ / static_cast<std::uint64_t>(machine_.cores));
     switch (random_.in(15) ? random_.between(0, 3) : pattern_) {
       case 0:
-        unit = random_.below(units_);
-        break;  // anywhere
+        granule = random_.below(granules_);
+        break;  // any granule
       case 1:
-        unit = random_.below(hot_);
-        break;  // what all use
+        granule = random_.below(hot_);
+        break;  // granules that all cores use
       case 2:
-        unit = position++ % units_;
+        granule = position++ % granules_;
         break;  // one after the other
       default:
-        unit = static_cast<std::uint64_t>(core_) * slice + random_.below(slice);
-        break;  // its own
+        granule = static_cast<std::uint64_t>(core_) * slice + random_.below(slice);
+        break;  // the core's own granules
     }
-    return address_of(unit, unit_) + random_.below(unit_);
+    return address_of(granule, granule_bytes_) + random_.below(granule_bytes_);
   }
 
   void make_sweep(Step& step) {
@@ -137,23 +140,23 @@ class TraceMaker {
 
   void make_dma_write(Step& step) {
     step.what = Step::What::dma_write;
-    if (random_.in(35)) {  // in part
-      step.bytes = 1 + random_.below(3 * unit_);
+    if (random_.in(35)) {  // partial granules
+      step.bytes = 1 + random_.below(3 * granule_bytes_);
       return;
     }
-    step.address = step.address / unit_ * unit_;
-    step.bytes = unit_ * (1 + random_.below(3));
+    step.address = step.address / granule_bytes_ * granule_bytes_;
+    step.bytes = granule_bytes_ * (1 + random_.below(3));
     if (random_.in(25)) return;
-    step.placement.level = random_.between(0, static_cast<int>(machine_.caches.size()) - 1);
-    step.placement.core = random_.between(0, machine_.cores - 1);
-    const Cache& target = machine_.caches[static_cast<std::size_t>(step.placement.level)];
-    if (target.replacement == "lru" && random_.in(50)) step.placement.ways = random_.between(1, target.ways);
+    step.target.level = random_.between(0, static_cast<int>(machine_.caches.size()) - 1);
+    step.target.core = random_.between(0, machine_.cores - 1);
+    const Cache& target = machine_.caches[static_cast<std::size_t>(step.target.level)];
+    if (target.replacement == "lru" && random_.in(50)) step.target.ways = random_.between(1, target.ways);
   }
 
   Random& random_;
   const Machine& machine_;
-  Address unit_;
-  std::uint64_t units_ = 0, hot_ = 0;
+  Address granule_bytes_;
+  std::uint64_t granules_ = 0, hot_ = 0;
   std::vector<std::uint64_t> positions_;
   int pattern_ = 0, core_ = 0;
 };
@@ -166,16 +169,16 @@ const char* name_of(Access kind) {
       return "store";
     case Access::chase:
       return "chase";
-    case Access::load_bypass:
-      return "load_bypass";
+    case Access::load_nontemporal:
+      return "load_nontemporal";
     default:
-      return "store_bypass";
+      return "store_nontemporal";
   }
 }
 
 }  // namespace
 
-Address unit_bytes(const Machine& machine) {
+Address granule_bytes(const Machine& machine) {
   int longest = 0;
   for (const Cache& cache : machine.caches) longest = std::max(longest, part_bytes(cache));
   return static_cast<Address>(longest);
@@ -207,8 +210,8 @@ Machine random_machine(Random& random) {
     cache.shared_by = shared_by[static_cast<std::size_t>(level)];
     cache.write = level < through ? WritePolicy::through : WritePolicy::back;
     choose_inclusion(random, cache, machine, level == levels - 1);
-    const int most_sets[] = {7, 13, 23};
-    const int sets = cache.ways > 8 ? random.between(1, 3) : random.between(1, most_sets[level]);
+    const int max_sets[] = {7, 13, 23};
+    const int sets = cache.ways > 8 ? random.between(1, 3) : random.between(1, max_sets[level]);
     cache.size_bytes = static_cast<std::uint64_t>(sets * cache.ways * cache.line_bytes);
     machine.caches.push_back(cache);
   }
@@ -224,19 +227,19 @@ Machine random_machine_with_hubs(Random& random) {
   return machine;
 }
 
-Machine random_machine_with_victims(Random& random) {
+Machine random_machine_with_victim_cache(Random& random) {
   Machine machine = random_machine(random);
   machine.cores = 1 << random.between(0, 4);
-  Cache nearest, second, victims;
-  nearest.line_bytes = second.line_bytes = 32 << random.between(0, 2);
-  victims.sub_blocks = 1 << random.between(0, 2);
-  victims.line_bytes = second.line_bytes * victims.sub_blocks;
-  nearest.write = random.in(50) ? WritePolicy::through : WritePolicy::back;
-  second.shared_by = random.in(50) ? 1 : machine.cores;
-  second.inclusion = second.shared_by == 1 && random.in(30) ? Inclusion::neither : Inclusion::inclusive;
-  victims.inclusion = Inclusion::exclusive;
-  victims.shared_by = std::max(second.shared_by, machine.cores >> (random.in(50) ? 0 : random.between(1, 2)));
-  machine.caches = {nearest, second, victims};
+  Cache l1, l2, victim_cache;
+  l1.line_bytes = l2.line_bytes = 32 << random.between(0, 2);
+  victim_cache.sub_blocks = 1 << random.between(0, 2);
+  victim_cache.line_bytes = l2.line_bytes * victim_cache.sub_blocks;
+  l1.write = random.in(50) ? WritePolicy::through : WritePolicy::back;
+  l2.shared_by = random.in(50) ? 1 : machine.cores;
+  l2.inclusion = l2.shared_by == 1 && random.in(30) ? Inclusion::neither : Inclusion::inclusive;
+  victim_cache.inclusion = Inclusion::exclusive;
+  victim_cache.shared_by = std::max(l2.shared_by, machine.cores >> (random.in(50) ? 0 : random.between(1, 2)));
+  machine.caches = {l1, l2, victim_cache};
   for (std::size_t level = 0; level < 3; ++level) {
     Cache& cache = machine.caches[level];
     cache.ways = random.between(1, level == 0 ? 4 : 12);
@@ -255,7 +258,7 @@ std::vector<Step> random_trace(Random& random, const Machine& machine, std::size
 
 namespace {
 
-// Words, then single bytes.
+// Adds words, then single bytes.
 void add_words(std::vector<OneAccess>& accesses, Access kind, Address address, std::uint64_t bytes) {
   std::uint64_t done = 0;
   for (; done + 8 <= bytes; done += 8) accesses.push_back({kind, address + done, 8});
@@ -281,13 +284,13 @@ std::vector<OneAccess> accesses_of(const Step& step, const Machine& machine) {
   return result;
 }
 
-std::string in_words(const Machine& machine) {
+std::string describe(const Machine& machine) {
   std::ostringstream out;
   const char* inclusions[] = {"inclusive", "exclusive", "neither"};
   const char* reads[] = {"keeps", "cleans", "invalidates"};
   out << machine.cores << " cores, " << (machine.coherence == Coherence::mesi ? "mesi" : "moesi")
-      << ", NIC reading modified lines " << reads[static_cast<int>(machine.nic->read_of_modified)] << " them, unit "
-      << unit_bytes(machine);
+      << ", NIC reading modified lines " << reads[static_cast<int>(machine.nic->read_of_modified)] << " them, granule "
+      << granule_bytes(machine);
   if (machine.links) out << ", a hub for " << machine.dram.shared_by << " cores";
   out << "\n";
   for (std::size_t level = 0; level < machine.caches.size(); ++level) {
@@ -301,7 +304,7 @@ std::string in_words(const Machine& machine) {
   return out.str();
 }
 
-std::string in_words(const Step& step) {
+std::string describe(const Step& step) {
   std::ostringstream out;
   const auto hex = [](Address address) {
     std::ostringstream digits;
@@ -324,18 +327,18 @@ std::string in_words(const Step& step) {
       break;
     case Step::What::dma_write:
       out << "dma_write", at();
-      if (step.placement.level == Placement::memory) break;
-      out << ", into level " << step.placement.level << " of core " << step.placement.core;
-      if (step.placement.ways > 0) out << ", " << step.placement.ways << " ways";
+      if (step.target.level == InjectionTarget::memory) break;
+      out << ", into level " << step.target.level << " of core " << step.target.core;
+      if (step.target.ways > 0) out << ", " << step.target.ways << " ways";
       break;
     case Step::What::dma_read:
       out << "dma_read", at();
       break;
-    case Step::What::forget:
-      out << "forget", at();
+    case Step::What::invalidate_range:
+      out << "invalidate_range", at();
       break;
-    case Step::What::forget_everything:
-      out << "forget_everything";
+    case Step::What::invalidate_all:
+      out << "invalidate_all";
       break;
   }
   return out.str();

@@ -1,5 +1,5 @@
-// Random machines and random traces of what happens to their memory: any geometry that can be, addresses used again
-// often enough that all states occur. The same seed gives the same machine and trace everywhere.
+// Random machines and random traces of accesses to their memory: any possible geometry, addresses reused often enough
+// that all states occur. The same seed gives the same machine and trace on every host.
 #pragma once
 
 #include <random>
@@ -12,16 +12,16 @@
 namespace nearfield::sim {
 
 struct Step {
-  enum class What { access, sweep, replay, copy, dma_write, dma_read, forget, forget_everything };
+  enum class What { access, sweep, replay, copy, dma_write, dma_read, invalidate_range, invalidate_all };
   What what = What::access;
   int core = 0;
   Access kind = Access::load;
   Address address = 0;
-  std::uint64_t bytes = 0;  // of a sweep or replayed trace: of each of its accesses
-  std::uint64_t count = 1;  // of these
+  std::uint64_t bytes = 0;  // of a sweep or replayed trace: of each access
+  std::uint64_t count = 1;  // number of accesses
   std::int64_t stride_bytes = 0;
   Address from = 0;  // of a copy
-  Placement placement;
+  InjectionTarget target;
 };
 
 class Random {
@@ -36,18 +36,18 @@ class Random {
 };
 
 Machine random_machine(Random& random);
-// A trace all of whose accesses are for src/sim/memory/fast_path.hpp, which is rare among the others.
-Machine random_machine_with_victims(Random& random);
-// Cores have memories of their own, and hubs are linked, two to a router.
+// A machine on which all accesses are for src/sim/memory/fast_path.hpp, which is rare among the others.
+Machine random_machine_with_victim_cache(Random& random);
+// Cores have local memories, and hubs are linked, two per router.
 Machine random_machine_with_hubs(Random& random);
 std::vector<Step> random_trace(Random& random, const Machine& machine, std::size_t steps);
 
-std::string in_words(const Machine& machine);
-std::string in_words(const Step& step);
+std::string describe(const Machine& machine);
+std::string describe(const Step& step);
 
-Address unit_bytes(const Machine& machine);
+Address granule_bytes(const Machine& machine);
 
-// The loads and stores of a core that a step consists of, as access() takes them.
+// The loads and stores of a core that make up a step, as access() takes them.
 struct OneAccess {
   Access kind;
   Address address;

@@ -1,6 +1,6 @@
 // The reference model under the name of the simulated memory, so that the comparison in test_memory_oracle.cpp can be
-// tried without the latter: against a model with a mistake in it (tests/injected_bugs/reference_memory.toml), which it
-// must find.
+// tested without the latter: against a model with an injected bug (tests/injected_bugs/reference_memory.toml), which
+// it must find.
 #include "memory_traces.hpp"
 #include "reference_memory.hpp"
 
@@ -14,12 +14,12 @@ class Timing {
   Times now;
   Machine machine;
 };
-class TimedSteps {};
+class TimingEventBuffer {};
 class Frames {};
 class Translation {};
-class StreamFollower {};
+class StreamPrefetcher {};
 
-struct Memory::Acting {};
+struct Memory::CoreContext {};
 
 Memory::Memory(const Machine& machine, const std::array<double, speeds>&, int, bool)
     : caches_(std::make_unique<Caches>(machine)) {
@@ -46,17 +46,17 @@ void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
 void Memory::replay(int core, std::span<const Reference> trace) {
   for (const Reference& one : trace) access(core, one.kind, one.address, one.bytes);
 }
-Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements,
+Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
                         const Clock& start) {
-  caches_->dma_write(address, bytes, placements[0]);
+  caches_->dma_write(address, bytes, targets[0]);
   return start;
 }
 Clock Memory::dma_read(Address address, std::uint64_t bytes, const Clock& start) {
   caches_->dma_read(address, bytes);
   return start;
 }
-void Memory::forget(Address address, std::uint64_t bytes) { caches_->forget(address, bytes); }
-void Memory::forget_everything() { caches_->forget_everything(); }
+void Memory::invalidate_range(Address address, std::uint64_t bytes) { caches_->invalidate_range(address, bytes); }
+void Memory::invalidate_all() { caches_->invalidate_all(); }
 const Times& Memory::now(int, int) const { return timings_[0]->now; }
 Clock Memory::clock(int) const { return Clock(1); }
 Counts Memory::counts(int) const { return caches_->counts(); }

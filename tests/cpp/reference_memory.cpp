@@ -10,7 +10,7 @@ ReferenceMemory::ReferenceMemory(const Machine& machine)
     : machine_(machine), levels_(static_cast<int>(machine.caches.size())), caches_(machine.caches.size()) {
   for (int level = 0; level < levels_; ++level) {
     const Cache& geometry = machine_.caches[static_cast<std::size_t>(level)];
-    unit_bytes_ = std::max<Address>(unit_bytes_, static_cast<Address>(geometry.line_bytes / geometry.sub_blocks));
+    granule_bytes_ = std::max<Address>(granule_bytes_, static_cast<Address>(geometry.line_bytes / geometry.sub_blocks));
     const auto sets = geometry.size_bytes / static_cast<std::uint64_t>(geometry.ways * geometry.line_bytes);
     for (int core = 0; core < machine.cores; core += geometry.shared_by) {
       OneCache cache;
@@ -19,7 +19,7 @@ ReferenceMemory::ReferenceMemory(const Machine& machine)
       cache.first_core = core;
       cache.last_core = std::min(core + geometry.shared_by, machine.cores) - 1;
       cache.sets.resize(sets);
-      for (Set& set : cache.sets) start_anew(set, geometry.ways);
+      for (Set& set : cache.sets) reset(set, geometry.ways);
       caches_[static_cast<std::size_t>(level)].push_back(cache);
     }
   }
@@ -38,7 +38,7 @@ void ReferenceMemory::count_dram(Count& cause, Address bytes) {
 
 // ---- one cache
 
-void ReferenceMemory::start_anew(Set& set, int ways) {
+void ReferenceMemory::reset(Set& set, int ways) {
   set.lines.clear();
   set.empty_ways.clear();
   for (int way = ways - 1; way >= 0; --way) set.empty_ways.push_back(way);
@@ -73,7 +73,7 @@ void ReferenceMemory::touch(OneCache& cache, Address address) const {
   const Address line_bytes = static_cast<Address>(cache.geometry->line_bytes);
   const auto line = std::find_if(set.lines.begin(), set.lines.end(),
                                  [&](const Line& l) { return l.address == address - address % line_bytes; });
-  point_away_from(set, line->way, cache.geometry->ways);
+  update_plru(set, line->way, cache.geometry->ways);
   set.lines.splice(set.lines.begin(), set.lines, line);
 }
 
@@ -98,10 +98,10 @@ std::size_t ReferenceMemory::put(OneCache& cache, Address address, const State& 
     fresh.way = take_way(cache, set, among_ways, victim);
     set.lines.push_front(fresh);
   }
-  touch(cache, line_address);  // is the first one now
+  touch(cache, line_address);  // it is the first one now
   set.lines.front().parts.push_back({address - address % part_bytes(cache), state});
   set.lines.front().parts.sort([](const Part& a, const Part& b) { return a.address < b.address; });
-  for (const Part& part : victim.parts) pass_on(cache, part);
+  for (const Part& part : victim.parts) evict(cache, part);
   return victim.parts.size();
 }
 
@@ -115,7 +115,7 @@ int ReferenceMemory::take_way(OneCache& cache, Set& set, int among_ways, Line& v
     set.empty_ways.erase(empty);
     return way;
   }
-  const int pointed = is_tree ? pointed_at(set, ways) : 0;
+  const int pointed = is_tree ? plru_victim(set, ways) : 0;
   const auto may_go = [&](const Line& line) { return is_tree ? line.way == pointed : line.way < ways; };
   const auto least_recent = std::find_if(set.lines.rbegin(), set.lines.rend(), may_go);
   victim = *least_recent;
@@ -124,7 +124,7 @@ int ReferenceMemory::take_way(OneCache& cache, Set& set, int among_ways, Line& v
 }
 
 // The ways are the leaves under node 1, from left to right.
-void ReferenceMemory::point_away_from(Set& set, int way, int ways) {
+void ReferenceMemory::update_plru(Set& set, int way, int ways) {
   int node = 1, first = 0;
   for (int half = ways / 2; half > 0; half /= 2) {
     const bool is_right = way >= first + half;
@@ -134,7 +134,7 @@ void ReferenceMemory::point_away_from(Set& set, int way, int ways) {
   }
 }
 
-int ReferenceMemory::pointed_at(const Set& set, int ways) {
+int ReferenceMemory::plru_victim(const Set& set, int ways) {
   int node = 1, first = 0;
   for (int half = ways / 2; half > 0; half /= 2) {
     const bool is_right = set.tree[static_cast<std::size_t>(node)];
@@ -146,7 +146,7 @@ int ReferenceMemory::pointed_at(const Set& set, int ways) {
 
 // ---- between caches
 
-ReferenceMemory::OneCache* ReferenceMemory::on_way(int core, int level) {
+ReferenceMemory::OneCache* ReferenceMemory::cache_on_path(int core, int level) {
   if (level == levels_) return nullptr;
   for (OneCache& cache : caches_[static_cast<std::size_t>(level)])
     if (cache.first_core <= core && core <= cache.last_core) return &cache;
@@ -165,72 +165,72 @@ bool ReferenceMemory::writes_through(int level) const {
   return machine_.caches[static_cast<std::size_t>(level)].write == WritePolicy::through;
 }
 
-std::vector<ReferenceMemory::OneCache*> ReferenceMemory::everywhere() {
+std::vector<ReferenceMemory::OneCache*> ReferenceMemory::all_caches() {
   std::vector<OneCache*> result;
   for (auto& level : caches_)
     for (OneCache& cache : level) result.push_back(&cache);
   return result;
 }
 
-std::vector<ReferenceMemory::OneCache*> ReferenceMemory::before(const OneCache& cache) {
+std::vector<ReferenceMemory::OneCache*> ReferenceMemory::caches_inside(const OneCache& cache) {
   std::vector<OneCache*> result;
-  for (OneCache* inner : everywhere())
+  for (OneCache* inner : all_caches())
     if (inner->level < cache.level && cache.first_core <= inner->first_core && inner->first_core <= cache.last_core)
       result.push_back(inner);
   return result;
 }
 
-std::vector<ReferenceMemory::OneCache*> ReferenceMemory::others_meeting(int core, int meeting) {
+std::vector<ReferenceMemory::OneCache*> ReferenceMemory::other_caches_at(int core, int point) {
   std::vector<OneCache*> result;
-  if (meeting == 0) return result;
-  const OneCache* met = on_way(core, meeting);
-  const OneCache* mine = on_way(core, meeting - 1);
-  for (OneCache* cache : everywhere()) {
-    const bool comes_there = cache->level < meeting &&
-                             (!met || (met->first_core <= cache->first_core && cache->first_core <= met->last_core));
+  if (point == 0) return result;
+  const OneCache* shared_cache = cache_on_path(core, point);
+  const OneCache* mine = cache_on_path(core, point - 1);
+  for (OneCache* cache : all_caches()) {
+    const bool is_inside = cache->level < point && (!shared_cache || (shared_cache->first_core <= cache->first_core &&
+                                                                      cache->first_core <= shared_cache->last_core));
     const bool is_mine = mine->first_core <= cache->first_core && cache->first_core <= mine->last_core;
-    if (comes_there && !is_mine) result.push_back(cache);
+    if (is_inside && !is_mine) result.push_back(cache);
   }
   return result;
 }
 
-void ReferenceMemory::pass_on(OneCache& from, const Part& victim) {
+void ReferenceMemory::evict(OneCache& from, const Part& victim) {
   bool modified = victim.state.modified;
   if (is_inclusive(from.level))
-    for (OneCache* inner : before(from))
+    for (OneCache* inner : caches_inside(from))
       for (const Part* part : find_all(*inner, victim.address, part_bytes(from))) {
         modified |= part->state.modified;
         ++count(*inner).back_invalidations;
-        lose(*inner, part->address);
+        drop(*inner, part->address);
       }
   ++count(from).evictions;
   if (modified) ++count(from).write_backs;
   if (victim.state.injected_unused) ++count(from).injected_unused;
 
-  OneCache* next = on_way(from.first_core, from.level + 1);
+  OneCache* next = cache_on_path(from.first_core, from.level + 1);
   if (!next) {
-    if (modified) count_dram(counts_.dram.writes, unit_bytes_);
+    if (modified) count_dram(counts_.dram.writes, granule_bytes_);
   } else if (is_exclusive(next->level)) {
-    put_into_exclusive(*next, victim.address, {modified, victim.state.shared, false});
+    insert_into_victim_cache(*next, victim.address, {modified, victim.state.shared, false});
   } else if (modified) {
-    if (Part* there = find(*next, victim.address))
-      there->state.modified = true;
+    if (Part* present = find(*next, victim.address))
+      present->state.modified = true;
     else
       put(*next, victim.address, {true, victim.state.shared, false});
   }
 }
 
-void ReferenceMemory::put_into_exclusive(OneCache& cache, Address address, const State& state) {
-  if (Part* there = find(cache, address)) {
-    there->state.modified |= state.modified;
-    there->state.shared &= state.shared;
+void ReferenceMemory::insert_into_victim_cache(OneCache& cache, Address address, const State& state) {
+  if (Part* present = find(cache, address)) {
+    present->state.modified |= state.modified;
+    present->state.shared &= state.shared;
     touch(cache, address);
   } else {
     put(cache, address, state);
   }
 }
 
-void ReferenceMemory::lose(OneCache& cache, Address address) {
+void ReferenceMemory::drop(OneCache& cache, Address address) {
   if (find(cache, address)->state.injected_unused) ++count(cache).injected_unused;
   remove(cache, address);
 }
@@ -242,8 +242,8 @@ void ReferenceMemory::access(int core, Access kind, Address address, unsigned by
   const Address end = address + bytes;
   while (address < end) {
     const Address next = std::min(end, address - address % line_bytes + line_bytes);
-    if (kind == Access::load_bypass || kind == Access::store_bypass)
-      access_bypass(kind, address, next - address);
+    if (kind == Access::load_nontemporal || kind == Access::store_nontemporal)
+      access_nontemporal(kind, address, next - address);
     else
       access_line(core, kind == Access::store, address);
     address = next;
@@ -251,63 +251,63 @@ void ReferenceMemory::access(int core, Access kind, Address address, unsigned by
 }
 
 void ReferenceMemory::access_line(int core, bool is_store, Address address) {
-  const Walk way = walk(core, is_store, address);
-  const Others others = look_at_others(core, way.end, address);
-  const bool is_at_home = machine_.links && way.end == levels_ && !others.had_line_modified;
-  const bool is_supplied = !is_at_home && (way.is_supplied || others.had_line_modified);
-  const bool is_only_through = is_store && first_write_back() == levels_;
-  if (is_only_through) count_dram(counts_.dram.writes, unit_bytes_);
+  const Walk path = walk(core, is_store, address);
+  const SnoopedCopies others = snoop_others(core, path.end, address);
+  const bool is_at_home = machine_.links && path.end == levels_ && !others.had_line_modified;
+  const bool is_supplied = !is_at_home && (path.is_supplied || others.had_line_modified);
+  const bool writes_memory_only = is_store && first_write_back() == levels_;
+  if (writes_memory_only) count_dram(counts_.dram.writes, granule_bytes_);
   if (is_supplied) ++counts_.transfers;
-  if (way.end == levels_ && !is_supplied && !is_only_through) count_dram(counts_.dram.reads, unit_bytes_);
+  if (path.end == levels_ && !is_supplied && !writes_memory_only) count_dram(counts_.dram.reads, granule_bytes_);
 
   State arriving;
-  if (way.is_hit) arriving = take_from(*on_way(core, way.end), address);
+  if (path.is_hit) arriving = take_line(*cache_on_path(core, path.end), address);
   if (is_store)
-    store_line(core, address, way, arriving);
+    store_line(core, address, path, arriving);
   else
-    load_line(core, address, way, arriving);
+    load_line(core, address, path, arriving);
 }
 
-void ReferenceMemory::load_line(int core, Address address, const Walk& way, State arriving) {
+void ReferenceMemory::load_line(int core, Address address, const Walk& path, State arriving) {
   std::vector<bool> is_shared(machine_.caches.size(), arriving.shared);
-  for (int meeting = 1; meeting <= way.end; ++meeting) {
-    const Others others = look_at_others(core, meeting, address);
-    for (int level = 0; others.had_unit && level < meeting; ++level) is_shared[static_cast<std::size_t>(level)] = true;
-    bool is_written = share_with_others(core, meeting, address);
-    if (meeting == way.end && arriving.modified && others.had_unit_modified && !others.had_line_modified &&
+  for (int point = 1; point <= path.end; ++point) {
+    const SnoopedCopies others = snoop_others(core, point, address);
+    for (int level = 0; others.had_granule && level < point; ++level) is_shared[static_cast<std::size_t>(level)] = true;
+    bool is_written = share_copies(core, point, address);
+    if (point == path.end && arriving.modified && others.had_granule_modified && !others.had_line_modified &&
         !is_written) {
-      count_dram(counts_.dram.writes, unit_bytes_);  // of one unit there is one owner
+      count_dram(counts_.dram.writes, granule_bytes_);  // a granule has one owner
       is_written = true;
     }
     // The hit's modified data is written together with that of others, or theirs is newer.
-    if (meeting == way.end && (is_written || others.had_line_modified)) arriving.modified = false;
+    if (point == path.end && (is_written || others.had_line_modified)) arriving.modified = false;
   }
-  for (int level = way.end - 1; level >= 0; --level) {
+  for (int level = path.end - 1; level >= 0; --level) {
     if (is_exclusive(level)) continue;
     arriving.shared = is_shared[static_cast<std::size_t>(level)];
     if (arriving.modified && arriving.shared && machine_.coherence == Coherence::mesi) {
-      count_dram(counts_.dram.writes, unit_bytes_);
+      count_dram(counts_.dram.writes, granule_bytes_);
       arriving.modified = false;
     }
-    put(*on_way(core, level), address, arriving);
-    arriving.modified = false;  // in the outermost one only
+    put(*cache_on_path(core, level), address, arriving);
+    arriving.modified = false;  // in the outermost cache only
   }
 }
 
-void ReferenceMemory::store_line(int core, Address address, const Walk& way, State arriving) {
-  const bool was_alone = way.is_supplied && !look_at_others(core, way.end, address).shared;
-  remove_others(core, address);
-  own(core, address, was_alone ? way.end : levels_);
-  const int nearest = first_write_back();
-  if (nearest == levels_) return;
-  const int end = way.is_supplied ? std::max(way.end, nearest + 1) : way.end;
+void ReferenceMemory::store_line(int core, Address address, const Walk& path, State arriving) {
+  const bool was_exclusive = path.is_supplied && !snoop_others(core, path.end, address).shared;
+  invalidate_others(core, address);
+  take_ownership(core, address, was_exclusive ? path.end : levels_);
+  const int write_back_level = first_write_back();
+  if (write_back_level == levels_) return;
+  const int end = path.is_supplied ? std::max(path.end, write_back_level + 1) : path.end;
   arriving.shared = false;
-  for (int level = end - 1; level >= nearest; --level) {
+  for (int level = end - 1; level >= write_back_level; --level) {
     if (is_exclusive(level)) continue;
-    put(*on_way(core, level), address, arriving);
-    arriving.modified = false;  // in the outermost one, and in the nearest one:
+    put(*cache_on_path(core, level), address, arriving);
+    arriving.modified = false;  // in the outermost cache, and in the one that takes the store:
   }
-  find(*on_way(core, nearest), address)->state.modified = true;
+  find(*cache_on_path(core, write_back_level), address)->state.modified = true;
 }
 
 int ReferenceMemory::first_write_back() const {
@@ -316,11 +316,11 @@ int ReferenceMemory::first_write_back() const {
   return level;
 }
 
-// Counts and touches.
+// Looks up the caches on the path, counts hits and misses, and touches hits.
 ReferenceMemory::Walk ReferenceMemory::walk(int core, bool is_store, Address address) {
   const int first_end = is_store ? first_write_back() : 0;
   for (int level = 0; level <= levels_; ++level) {
-    if (OneCache* cache = on_way(core, level)) {
+    if (OneCache* cache = cache_on_path(core, level)) {
       Part* part = find(*cache, address);
       ++(part ? count(*cache).hits : count(*cache).misses);
       if (part) {
@@ -329,26 +329,26 @@ ReferenceMemory::Walk ReferenceMemory::walk(int core, bool is_store, Address add
         if (level >= first_end) return {level, true, false};
       }
     }
-    if (level >= first_end && first_end < levels_ && look_at_others(core, level, address).had_line)
+    if (level >= first_end && first_end < levels_ && snoop_others(core, level, address).had_line)
       return {level, false, true};
   }
   return {levels_, false, false};
 }
 
-// Returns the state that a hit there gives to the caches before it.
-ReferenceMemory::State ReferenceMemory::take_from(OneCache& cache, Address address) {
+// Returns the state that a hit in this cache gives to the caches inside it.
+ReferenceMemory::State ReferenceMemory::take_line(OneCache& cache, Address address) {
   const State state = find(cache, address)->state;
   if (!is_exclusive(cache.level)) return {false, state.shared, false};
   remove(cache, address);
   return {state.modified, state.shared, false};
 }
 
-ReferenceMemory::Others ReferenceMemory::look_at_others(int core, int meeting, Address address) {
-  Others result;
-  for (OneCache* cache : others_meeting(core, meeting)) {
-    for (const Part* part : find_all(*cache, unit_of(address), unit_bytes_)) {
-      result.had_unit = true;
-      result.had_unit_modified |= part->state.modified;
+ReferenceMemory::SnoopedCopies ReferenceMemory::snoop_others(int core, int point, Address address) {
+  SnoopedCopies result;
+  for (OneCache* cache : other_caches_at(core, point)) {
+    for (const Part* part : find_all(*cache, granule_of(address), granule_bytes_)) {
+      result.had_granule = true;
+      result.had_granule_modified |= part->state.modified;
       result.shared &= part->state.shared;
     }
     if (const Part* part = find(*cache, address)) {
@@ -359,57 +359,57 @@ ReferenceMemory::Others ReferenceMemory::look_at_others(int core, int meeting, A
   return result;
 }
 
-bool ReferenceMemory::share_with_others(int core, int meeting, Address address) {
+bool ReferenceMemory::share_copies(int core, int point, Address address) {
   bool is_written = false;
-  for (OneCache* cache : others_meeting(core, meeting))
-    for (Part* part : find_all(*cache, unit_of(address), unit_bytes_)) {
+  for (OneCache* cache : other_caches_at(core, point))
+    for (Part* part : find_all(*cache, granule_of(address), granule_bytes_)) {
       part->state.shared = true;
       if (!part->state.modified || machine_.coherence == Coherence::moesi) continue;
       part->state.modified = false;
-      OneCache* met = on_way(core, meeting);
-      Part* there = met ? find(*met, part->address) : nullptr;
-      if (there)
-        there->state.modified = true;
+      OneCache* shared_cache = cache_on_path(core, point);
+      Part* present = shared_cache ? find(*shared_cache, part->address) : nullptr;
+      if (present)
+        present->state.modified = true;
       else
         is_written = true;
     }
-  if (is_written) count_dram(counts_.dram.writes, unit_bytes_);
+  if (is_written) count_dram(counts_.dram.writes, granule_bytes_);
   return is_written;
 }
 
-void ReferenceMemory::remove_others(int core, Address address) {
-  for (int meeting = 1; meeting <= levels_; ++meeting)
-    for (OneCache* cache : others_meeting(core, meeting))
-      for (const Part* part : find_all(*cache, unit_of(address), unit_bytes_)) {
+void ReferenceMemory::invalidate_others(int core, Address address) {
+  for (int point = 1; point <= levels_; ++point)
+    for (OneCache* cache : other_caches_at(core, point))
+      for (const Part* part : find_all(*cache, granule_of(address), granule_bytes_)) {
         ++count(*cache).invalidations;
-        lose(*cache, part->address);
+        drop(*cache, part->address);
       }
 }
 
-// The copies on the way before `end` are not shared any more. Whoever takes a store into one that was not asks nobody
-// further: that one was alone, whatever those beyond it still say.
-void ReferenceMemory::own(int core, Address address, int end) {
+// The copies on the path inside `end` are no longer shared. A store into a copy that was not shared snoops no further:
+// it was the only one, whatever the copies beyond it say.
+void ReferenceMemory::take_ownership(int core, Address address, int end) {
   for (int level = 0; level < end; ++level) {
-    Part* part = find(*on_way(core, level), address);
+    Part* part = find(*cache_on_path(core, level), address);
     if (part && !part->state.shared && level >= first_write_back()) return;
     if (part) part->state.shared = false;
   }
 }
 
-void ReferenceMemory::access_bypass(Access kind, Address address, Address bytes) {
-  if (make_clean(unit_of(address))) count_dram(counts_.dram.writes, unit_bytes_);
-  for (OneCache* cache : everywhere())
-    for (const Part* part : find_all(*cache, unit_of(address), unit_bytes_)) lose(*cache, part->address);
-  count_dram(kind == Access::load_bypass ? counts_.dram.bypass_reads : counts_.dram.bypass_writes, bytes);
+void ReferenceMemory::access_nontemporal(Access kind, Address address, Address bytes) {
+  if (make_clean(granule_of(address))) count_dram(counts_.dram.writes, granule_bytes_);
+  for (OneCache* cache : all_caches())
+    for (const Part* part : find_all(*cache, granule_of(address), granule_bytes_)) drop(*cache, part->address);
+  count_dram(kind == Access::load_nontemporal ? counts_.dram.bypass_reads : counts_.dram.bypass_writes, bytes);
 }
 
 // ---- devices
 
-// Whether anything had to be written.
-bool ReferenceMemory::make_clean(Address unit) {
+// Returns whether anything had to be written.
+bool ReferenceMemory::make_clean(Address granule) {
   bool any_modified = false;
-  for (OneCache* cache : everywhere())
-    for (Part* part : find_all(*cache, unit, unit_bytes_)) {
+  for (OneCache* cache : all_caches())
+    for (Part* part : find_all(*cache, granule, granule_bytes_)) {
       if (part->state.modified) ++count(*cache).write_backs;
       any_modified |= part->state.modified;
       part->state.modified = false;
@@ -417,58 +417,59 @@ bool ReferenceMemory::make_clean(Address unit) {
   return any_modified;
 }
 
-void ReferenceMemory::remove_all(Address unit) {
-  for (OneCache* cache : everywhere())
-    for (const Part* part : find_all(*cache, unit, unit_bytes_)) {
+void ReferenceMemory::remove_all(Address granule) {
+  for (OneCache* cache : all_caches())
+    for (const Part* part : find_all(*cache, granule, granule_bytes_)) {
       ++count(*cache).invalidations;
-      lose(*cache, part->address);
+      drop(*cache, part->address);
     }
 }
 
-void ReferenceMemory::dma_write(Address address, std::uint64_t bytes, const Placement& placement) {
+void ReferenceMemory::dma_write(Address address, std::uint64_t bytes, const InjectionTarget& target) {
   const Address end = address + bytes;
-  for (Address unit = unit_of(address); unit < end; unit += unit_bytes_) {
-    const bool is_whole = address <= unit && unit + unit_bytes_ <= end;
-    count_dram(counts_.dram.dma_writes, unit_bytes_);
-    if (placement.level != Placement::memory) {
-      inject(unit, placement);
+  for (Address granule = granule_of(address); granule < end; granule += granule_bytes_) {
+    const bool is_whole = address <= granule && granule + granule_bytes_ <= end;
+    count_dram(counts_.dram.dma_writes, granule_bytes_);
+    if (target.level != InjectionTarget::memory) {
+      inject(granule, target);
     } else {
-      if (!is_whole && make_clean(unit)) count_dram(counts_.dram.writes, unit_bytes_);
-      remove_all(unit);
+      if (!is_whole && make_clean(granule)) count_dram(counts_.dram.writes, granule_bytes_);
+      remove_all(granule);
     }
   }
 }
 
-void ReferenceMemory::inject(Address unit, const Placement& placement) {
+void ReferenceMemory::inject(Address granule, const InjectionTarget& target) {
   const auto is_written = [&](OneCache& cache) {
-    return &cache == on_way(placement.core, cache.level) &&
-           (cache.level == placement.level || (cache.level > placement.level && is_inclusive(cache.level)));
+    return &cache == cache_on_path(target.core, cache.level) &&
+           (cache.level == target.level || (cache.level > target.level && is_inclusive(cache.level)));
   };
-  // Nothing of the old data is written any more, wherever room is made.
-  for (OneCache* cache : everywhere())
-    for (Part* part : find_all(*cache, unit, unit_bytes_))
+  // None of the old data is written back any more, whatever is evicted.
+  for (OneCache* cache : all_caches())
+    for (Part* part : find_all(*cache, granule, granule_bytes_))
       if (is_written(*cache)) {
         if (part->state.injected_unused) ++count(*cache).injected_unused;
         part->state = {};
       } else {
         ++count(*cache).invalidations;
-        lose(*cache, part->address);
+        drop(*cache, part->address);
       }
-  // Line by line, so that an inclusive cache has each before those before it do, however few lines it can hold.
-  const Address step = part_bytes(*on_way(placement.core, placement.level));
-  for (Address address = unit; address < unit + unit_bytes_; address += step)
-    for (int level = levels_ - 1; level >= placement.level; --level)
-      if (is_written(*on_way(placement.core, level))) inject_part(*on_way(placement.core, level), address, placement);
+  // Line by line, so that an inclusive cache has each line before its inner caches do, however few lines it can hold.
+  const Address step = part_bytes(*cache_on_path(target.core, target.level));
+  for (Address address = granule; address < granule + granule_bytes_; address += step)
+    for (int level = levels_ - 1; level >= target.level; --level)
+      if (is_written(*cache_on_path(target.core, level)))
+        inject_part(*cache_on_path(target.core, level), address, target);
 }
 
-void ReferenceMemory::inject_part(OneCache& cache, Address address, const Placement& placement) {
-  const bool is_target = cache.level == placement.level;
+void ReferenceMemory::inject_part(OneCache& cache, Address address, const InjectionTarget& target) {
+  const bool is_target = cache.level == target.level;
   std::size_t victims = 0;
-  if (Part* there = find(cache, address)) {
-    there->state = {false, false, is_target};
+  if (Part* present = find(cache, address)) {
+    present->state = {false, false, is_target};
     touch(cache, address);
   } else {
-    victims = put(cache, address, {false, false, is_target}, is_target ? placement.ways : 0);
+    victims = put(cache, address, {false, false, is_target}, is_target ? target.ways : 0);
   }
   if (!is_target) return;
   ++count(cache).injections;
@@ -477,41 +478,41 @@ void ReferenceMemory::inject_part(OneCache& cache, Address address, const Placem
 
 void ReferenceMemory::dma_read(Address address, std::uint64_t bytes) {
   const DmaRead policy = machine_.nic ? machine_.nic->read_of_modified : DmaRead::keep;
-  for (Address unit = unit_of(address); unit < address + bytes; unit += unit_bytes_) {
+  for (Address granule = granule_of(address); granule < address + bytes; granule += granule_bytes_) {
     bool is_modified = false, is_whole = false;
-    for (OneCache* cache : everywhere()) {
-      const auto parts = find_all(*cache, unit, unit_bytes_);
-      is_whole |= parts.size() * part_bytes(*cache) == unit_bytes_;
+    for (OneCache* cache : all_caches()) {
+      const auto parts = find_all(*cache, granule, granule_bytes_);
+      is_whole |= parts.size() * part_bytes(*cache) == granule_bytes_;
       for (Part* part : parts) {
         is_modified |= part->state.modified;
         part->state.injected_unused = false;
       }
     }
     if (!is_modified && !is_whole) {
-      count_dram(counts_.dram.dma_reads, unit_bytes_);
+      count_dram(counts_.dram.dma_reads, granule_bytes_);
     } else if (is_modified && policy != DmaRead::keep) {
-      make_clean(unit);
-      count_dram(counts_.dram.writes, unit_bytes_);
-      if (policy == DmaRead::invalidate) remove_all(unit);
+      make_clean(granule);
+      count_dram(counts_.dram.writes, granule_bytes_);
+      if (policy == DmaRead::invalidate) remove_all(granule);
     }
   }
 }
 
 // ---- scenarios
 
-void ReferenceMemory::forget(Address address, std::uint64_t bytes) {
-  for (Address unit = unit_of(address); unit < address + bytes; unit += unit_bytes_)
-    for (OneCache* cache : everywhere())
-      for (const Part* part : find_all(*cache, unit, unit_bytes_)) remove(*cache, part->address);
+void ReferenceMemory::invalidate_range(Address address, std::uint64_t bytes) {
+  for (Address granule = granule_of(address); granule < address + bytes; granule += granule_bytes_)
+    for (OneCache* cache : all_caches())
+      for (const Part* part : find_all(*cache, granule, granule_bytes_)) remove(*cache, part->address);
 }
 
-void ReferenceMemory::forget_everything() {
-  for (OneCache* cache : everywhere())
-    for (Set& set : cache->sets) start_anew(set, cache->geometry->ways);
+void ReferenceMemory::invalidate_all() {
+  for (OneCache* cache : all_caches())
+    for (Set& set : cache->sets) reset(set, cache->geometry->ways);
 }
 
 Memory::Copy ReferenceMemory::copy_in(int core, int level, Address address) {
-  const Part* part = find(*on_way(core, level), address);
+  const Part* part = find(*cache_on_path(core, level), address);
   if (!part) return {};
   return {true, part->state.modified, part->state.shared};
 }

@@ -1,13 +1,14 @@
-// Feeds a trace, as valgrind's lackey writes it, to a simulated memory that is made like cachegrind's caches, and
-// prints the misses by cachegrind's names. Core 0 does the data accesses, core 1 fetches the instructions; each has a
-// cache of its own (D1 and I1, of one geometry), the last one (LL) is shared and includes nothing.
+// Feeds a trace of valgrind's lackey to a simulated memory with cachegrind's caches, and prints the misses under
+// cachegrind's names. Core 0 makes the data accesses, core 1 fetches the instructions; each has a cache of its own (D1
+// and I1, of one geometry), the last one (LL) is shared and not inclusive.
 //
 // Cachegrind does not model the following, which is kept out of the comparison (test_cachegrind.py):
 //  - Modified lines. Here their eviction from D1 may put a line into LL. So either `--stores-as-loads`, or an LL that
-//  keeps
-//    everything: then stores are stores, and all counts must be equal still. D1's own misses do not depend on LL.
+//    holds everything: then stores are stores, and all counts must be equal still. D1's own misses do not depend on
+//    LL.
 //  - A location that an instruction reads and writes (M) counts as read only; the write must hit.
-//  - An access to two lines is one miss at most, but refers to both in LL. Refused here: the program traced has none.
+//  - An access to two lines is one miss at most, but refers to both in LL. Such traces are rejected; the traced
+//    program has none.
 //
 // replay SIZE,WAYS,LINE-of-I1-and-D1 SIZE,WAYS,LINE-of-LL [--stores-as-loads] < trace
 #include <cstdio>
@@ -36,19 +37,19 @@ Cache cache_of(const char* text, int shared_by) {
   return cache;
 }
 
-Machine machine_of(const char* nearest, const char* last) {
+Machine machine_of(const char* l1, const char* last) {
   Machine machine;
   machine.name = "cachegrind";
   machine.cores = 2;
   machine.core.clock_ghz = 1;
   machine.dram.latency_ns = 100;
   machine.dram.gb_per_s = 10;
-  machine.caches = {cache_of(nearest, 1), cache_of(last, 2)};
+  machine.caches = {cache_of(l1, 1), cache_of(last, 2)};
   return machine;
 }
 
 struct Misses {
-  Count references = 0, nearest = 0, last = 0;
+  Count references = 0, l1 = 0, last = 0;
 };
 
 class Replay {
@@ -67,20 +68,18 @@ class Replay {
       std::fprintf(stderr, "error: an access to two lines: %s", text);
       std::exit(3);
     }
-    if (kind == 'I') one(1, Access::load, address, bytes, fetches_);
-    if (kind == 'L' || kind == 'M') one(0, Access::load, address, bytes, reads_);
-    if (kind == 'S') one(0, store(), address, bytes, writes_);
+    if (kind == 'I') access(1, Access::load, address, bytes, fetches_);
+    if (kind == 'L' || kind == 'M') access(0, Access::load, address, bytes, reads_);
+    if (kind == 'S') access(0, store(), address, bytes, writes_);
     if (kind == 'M') {
       Misses after_read;
-      one(0, store(), address, bytes, after_read);
-      if (after_read.nearest != 0) std::exit(4);
+      access(0, store(), address, bytes, after_read);
+      if (after_read.l1 != 0) std::exit(4);
     }
   }
 
   void print() const {
-    const auto print_one = [](const char* names, const Misses& m) {
-      std::printf(names, m.references, m.nearest, m.last);
-    };
+    const auto print_one = [](const char* names, const Misses& m) { std::printf(names, m.references, m.l1, m.last); };
     print_one("Ir %lu\nI1mr %lu\nILmr %lu\n", fetches_);
     print_one("Dr %lu\nD1mr %lu\nDLmr %lu\n", reads_);
     print_one("Dw %lu\nD1mw %lu\nDLmw %lu\n", writes_);
@@ -89,12 +88,12 @@ class Replay {
  private:
   Access store() const { return stores_as_loads_ ? Access::load : Access::store; }
 
-  void one(int core, Access kind, Address address, unsigned bytes, Misses& of) {
+  void access(int core, Access kind, Address address, unsigned bytes, Misses& counted) {
     memory_.access(core, kind, address, bytes);
     const Counts now = memory_.counts();
-    ++of.references;
-    of.nearest += now.levels[0].misses - before_.levels[0].misses;
-    of.last += now.levels[1].misses - before_.levels[1].misses;
+    ++counted.references;
+    counted.l1 += now.levels[0].misses - before_.levels[0].misses;
+    counted.last += now.levels[1].misses - before_.levels[1].misses;
     before_ = now;
   }
 

@@ -1,4 +1,4 @@
-"""Would the C++ tests of the simulated memory notice a mistake in it?"""
+"""Would the C++ tests of the simulated memory notice a bug in it?"""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from simulator_programs import CPP, FLAGS, ROOT, build
 
 INJECTED = ROOT / "tests" / "injected_bugs"
 BUGS = tomlkit.parse((INJECTED / "reference_memory.toml").read_text()).unwrap()["bug"]
-# The mistakes in the simulated memory itself, and the test that must find them.
+# The bugs in the simulated memory itself, and the test that must find each.
 BUGS_INSIDE = [
     {**bug, "test": test}
     for test in ("memory_timing", "memory_variants")
@@ -21,37 +21,37 @@ COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", 
 
 
 def test_every_injected_bug_is_found(tmp_path):
-    """Would the comparison notice a mistake in a memory, and does the right model agree with itself and obey the laws?
-    All bugs are compiled into one program, which makes the one it is told."""
+    """Would the comparison notice a bug in a memory, and does the correct model agree with itself and obey the laws?
+    All bugs are compiled into one program, which enables the one that BUG selects."""
     model = tmp_path / "reference_memory.cpp"
     shutil.copy(CPP / model.name, model)
     _inject_all({model: BUGS}, tmp_path)
-    # The model with bugs gets another name, to be in one program with the right one.
+    # The model with bugs gets another name, since it is linked into one program with the correct one.
     parts = "#define ReferenceMemory Other", f'#include "{model}"', f'#include "{CPP / "reference_as_memory.cpp"}"'
     (tmp_path / "other.cpp").write_text("\n".join(parts))
-    right = (CPP / f"{name}.cpp" for name in ("test_memory_oracle", "memory_traces", "reference_memory"))
-    program = _linked(_compiled([tmp_path / "other.cpp", *right], COMPILE, tmp_path), tmp_path / "compared")
+    correct = (CPP / f"{name}.cpp" for name in ("test_memory_oracle", "memory_traces", "reference_memory"))
+    program = _linked(_compiled([tmp_path / "other.cpp", *correct], COMPILE, tmp_path), tmp_path / "compared")
 
-    def found(number: int) -> str:
+    def report_of(number: int) -> str:
         command = [program, "12" if number < 0 else "60", "1", "2400", "unshrunk"]
         environment = {**os.environ, "BUG": str(number)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
         return done.stdout if done.returncode else ""
 
-    assert not found(-1)
+    assert not report_of(-1)
     with ThreadPoolExecutor(2) as pool:
-        told = list(pool.map(found, range(len(BUGS))))
-    assert not [bug["name"] for bug, words in zip(BUGS, told, strict=True) if "not as the reference model" not in words]
+        outputs = list(pool.map(report_of, range(len(BUGS))))
+    assert not [bug["name"] for bug, out in zip(BUGS, outputs, strict=True) if "not as the reference model" not in out]
 
 
 def test_every_bug_inside_is_found(programs, tmp_path):
-    """Would these two tests notice a mistake? All are compiled into one library, which makes the one it is told."""
+    """Would these two tests notice a bug? All are compiled into one library, which enables the one that BUG selects."""
     memory = tmp_path / "src" / "sim" / "memory"
     shutil.copytree(ROOT / "src" / "sim" / "memory", memory)
-    of_file: dict[Path, list[dict]] = {}
+    bugs_by_file: dict[Path, list[dict]] = {}
     for bug in BUGS_INSIDE:
-        of_file.setdefault(memory / bug["file"], []).append(bug)
-    numbers = _inject_all(of_file, tmp_path)
+        bugs_by_file.setdefault(memory / bug["file"], []).append(bug)
+    numbers = _inject_all(bugs_by_file, tmp_path)
     built = build("test_memory_timing", programs).parents[2] / "src"
     sources = [*sorted(memory.rglob("*.cpp")), built / "sim" / "all_replacements.cpp"]
     libraries = [built / "sim" / "libnearfield_routes.a", built / "base" / "libnearfield_base.a"]
@@ -73,13 +73,13 @@ def test_every_bug_inside_is_found(programs, tmp_path):
 
 
 def _inject_all(bugs: dict[Path, list[dict]], folder: Path) -> dict[str, int]:
-    """Puts all bugs into the files, and which one is made into bug.hpp. Returns the numbers by name."""
+    """Injects all bugs into the files, and writes bug.hpp, which reads the enabled one. Returns the numbers by name."""
     (folder / "bug.hpp").write_text('#include <cstdlib>\ninline const int bug = std::atoi(std::getenv("BUG"));\n')
     numbers: dict[str, int] = {}
-    for file, its in bugs.items():
+    for file, injected in bugs.items():
         text = file.read_text()
-        wrong = {bug["old"]: bug["old"] for bug in its}  # several bugs may be in one place
-        for bug in its:
+        wrong = {bug["old"]: bug["old"] for bug in injected}  # several bugs may be in one place
+        for bug in injected:
             number = numbers[bug["name"]] = len(numbers)
             old = bug["old"]
             if bug.get("statements"):

@@ -1,10 +1,10 @@
-// Is what happens to memory what the words in src/sim/memory/memory.hpp say? Random traces on random machines go
-// through the simulated memory and through the reference model (reference_memory.hpp); after every step all counts must
-// be equal, now and then the state of every copy, and the laws must hold. A difference is shrunk to few steps that a
+// Does the simulated memory do what src/sim/memory/memory.hpp describes? Random traces on random machines run through
+// the simulated memory and through the reference model (reference_memory.hpp); after every step all counts must be
+// equal, at intervals the state of every copy, too, and the laws must hold. A difference is shrunk to few steps that a
 // person can follow.
 //
-// test_memory_oracle [machines [first seed [steps of each [unshrunk]]]], and a quarter as many each with a victim cache and
-// with hubs. 500 machines and 10^7 accesses are: test_memory_oracle 334 1000 9600
+// test_memory_oracle [machines [first seed [steps of each [unshrunk]]]], and a quarter as many each with a victim
+// cache and with hubs. For 500 machines and 10^7 accesses: test_memory_oracle 334 1000 9600
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -43,7 +43,7 @@ const std::pair<const char*, Count DramCounts::*> dram_fields[] = {
     {"bytes", &DramCounts::bytes},
 };
 
-// ---- the same step on both
+// ---- running the same step on both
 
 void replay(Memory& memory, const Step& step, const Machine& machine) {
   std::vector<Reference> trace;
@@ -68,16 +68,16 @@ void act(Memory& memory, const Step& step, const Machine& machine) {
       memory.copy(step.core, step.address, step.from, step.bytes);
       break;
     case Step::What::dma_write:
-      memory.dma_write(step.address, step.bytes, {&step.placement, 1}, memory.clock(step.core));
+      memory.dma_write(step.address, step.bytes, {&step.target, 1}, memory.clock(step.core));
       break;
     case Step::What::dma_read:
       memory.dma_read(step.address, step.bytes, memory.clock(step.core));
       break;
-    case Step::What::forget:
-      memory.forget(step.address, step.bytes);
+    case Step::What::invalidate_range:
+      memory.invalidate_range(step.address, step.bytes);
       break;
-    case Step::What::forget_everything:
-      memory.forget_everything();
+    case Step::What::invalidate_all:
+      memory.invalidate_all();
       break;
   }
 }
@@ -85,20 +85,20 @@ void act(Memory& memory, const Step& step, const Machine& machine) {
 void act(ReferenceMemory& memory, const Step& step, const Machine& machine) {
   for (const OneAccess& access : accesses_of(step, machine))
     memory.access(step.core, access.kind, access.address, access.bytes);
-  if (step.what == Step::What::dma_write) memory.dma_write(step.address, step.bytes, step.placement);
+  if (step.what == Step::What::dma_write) memory.dma_write(step.address, step.bytes, step.target);
   if (step.what == Step::What::dma_read) memory.dma_read(step.address, step.bytes);
-  if (step.what == Step::What::forget) memory.forget(step.address, step.bytes);
-  if (step.what == Step::What::forget_everything) memory.forget_everything();
+  if (step.what == Step::What::invalidate_range) memory.invalidate_range(step.address, step.bytes);
+  if (step.what == Step::What::invalidate_all) memory.invalidate_all();
 }
 
-// ---- what is compared
+// ---- comparison
 
-// Every line of the nearest caches that the steps touch.
+// Returns every L1 line that the steps touch.
 std::vector<Address> lines_of(const std::vector<Step>& steps, const Machine& machine) {
-  const Address unit = unit_bytes(machine), line = static_cast<Address>(machine.caches[0].line_bytes);
+  const Address granule = granule_bytes(machine), line = static_cast<Address>(machine.caches[0].line_bytes);
   std::set<Address> lines;
   const auto add = [&](Address first, std::uint64_t bytes) {
-    for (Address address = first / unit * unit; address < first + bytes; address += line) lines.insert(address);
+    for (Address address = first / granule * granule; address < first + bytes; address += line) lines.insert(address);
   };
   for (const Step& step : steps) {
     for (const OneAccess& access : accesses_of(step, machine)) add(access.address, access.bytes);
@@ -152,22 +152,22 @@ std::string different_copies(Memory& memory, ReferenceMemory& reference, const M
 
 // ---- laws
 
-void counting_laws(const Machine& machine, const Counts& counts, Count accesses, Count bypass_bytes) {
+void counting_laws(const Machine& machine, const Counts& counts, Count accesses, Count nontemporal_bytes) {
   const auto of = [](const LevelCounts& level) { return level.hits + level.misses; };
   CHECK(of(counts.levels[0]) == accesses);
   for (std::size_t level = 1; level < counts.levels.size(); ++level) {
-    const LevelCounts &before = counts.levels[level - 1], &here = counts.levels[level];
+    const LevelCounts &inner = counts.levels[level - 1], &outer = counts.levels[level];
     const bool is_through = machine.caches[level - 1].write == WritePolicy::through;
-    // A walk may end at a miss only where it meets other cores' caches.
+    // A walk may end at a miss only at a coherence point.
     const bool may_end = level > 1 && machine.caches[level - 1].shared_by > machine.caches[level - 2].shared_by;
-    CHECK(of(here) <= (is_through ? of(before) : before.misses));
-    CHECK(of(here) + (may_end ? counts.transfers : 0) >= before.misses);
-    CHECK(here.injected_unused <= here.injections);
+    CHECK(of(outer) <= (is_through ? of(inner) : inner.misses));
+    CHECK(of(outer) + (may_end ? counts.transfers : 0) >= inner.misses);
+    CHECK(outer.injected_unused <= outer.injections);
   }
   const DramCounts& dram = counts.dram;
-  const Count units = dram.reads + dram.writes + dram.prefetches + dram.dma_reads + dram.dma_writes;
+  const Count granules = dram.reads + dram.writes + dram.prefetches + dram.dma_reads + dram.dma_writes;
   CHECK(dram.reads <= counts.levels.back().misses);
-  CHECK(dram.bytes == bypass_bytes + unit_bytes(machine) * units);
+  CHECK(dram.bytes == nontemporal_bytes + granule_bytes(machine) * granules);
 }
 
 struct Located {
@@ -183,7 +183,7 @@ void laws_of_one_line(const Machine& machine, const std::vector<Located>& copies
   for (const Located& a : copies)
     for (const Located& b : copies) {
       if (is_before(a, b) || is_before(b, a)) continue;
-      CHECK(a.copy.shared && b.copy.shared);         // nobody else has what one has exclusively
+      CHECK(a.copy.shared && b.copy.shared);         // nobody else has a line that one cache has exclusively
       CHECK(!(a.copy.modified && b.copy.modified));  // one modified copy
     }
   for (const Located& a : copies) CHECK(machine.coherence == Coherence::moesi || !(a.copy.modified && a.copy.shared));
@@ -198,7 +198,8 @@ void laws_of_copies(const Machine& machine, const Memory& memory, const std::vec
       const Cache& cache = machine.caches[static_cast<std::size_t>(level)];
       if (copy.present || cache.inclusion != Inclusion::inclusive) return;
       for (int inner = core; inner < std::min(core + cache.shared_by, machine.cores); ++inner)
-        for (int nearer = 0; nearer < level; ++nearer) CHECK(!memory.copy_in(inner, nearer, line).present);
+        for (int inner_level = 0; inner_level < level; ++inner_level)
+          CHECK(!memory.copy_in(inner, inner_level, line).present);
     });
     laws_of_one_line(machine, copies);
   }
@@ -207,7 +208,7 @@ void laws_of_copies(const Machine& machine, const Memory& memory, const std::vec
 // ---- one trace
 
 struct Difference {
-  std::size_t steps;  // up to and with the one after which it showed
+  std::size_t steps;  // up to and including the one after which it showed
   std::string what;
 };
 
@@ -227,7 +228,7 @@ std::optional<Difference> first_difference(const Machine& machine, const std::ve
   return std::nullopt;
 }
 
-// Leaves out ever smaller pieces as long as a difference remains, and makes what is left simple.
+// Removes ever smaller pieces of the trace as long as a difference remains, and simplifies the rest.
 class Shrinking {
  public:
   Shrinking(const Machine& machine, std::vector<Step> steps) : machine_(machine), steps_(std::move(steps)) {
@@ -267,7 +268,7 @@ class Shrinking {
     return has_shrunk;
   }
 
-  // Single accesses for a sweep, a replayed trace or a copy, and to one byte.
+  // Replaces a sweep, a replayed trace or a copy by single accesses, and these by accesses to one byte.
   void simplify(std::size_t i) {
     std::vector<Step> simpler = steps_;
     Step step = simpler[i];
@@ -296,10 +297,10 @@ void report(std::uint64_t seed, const Machine& machine, const std::vector<Step>&
   const Shrinking shrunk(machine, all_steps);
   const std::vector<Step>& steps = shrunk.steps();
   std::printf("seed %llu: not as the reference model\n%s", static_cast<unsigned long long>(seed),
-              in_words(machine).c_str());
+              describe(machine).c_str());
   ReferenceMemory reference(machine);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    std::printf("  %2zu. %s\n", i + 1, in_words(steps[i]).c_str());
+    std::printf("  %2zu. %s\n", i + 1, describe(steps[i]).c_str());
     if (i + 1 < steps.size()) act(reference, steps[i], machine);
   }
   std::printf("before the last step (by the reference):\n");
@@ -326,13 +327,13 @@ void add(Totals& totals, const Counts& counts) {
   totals.counts.transfers += counts.transfers;
 }
 
-// Lines of the nearest caches that the cores' accesses touch, and bytes past the caches.
-std::pair<Count, Count> accesses_and_bypass_bytes(const std::vector<Step>& steps, const Machine& machine) {
+// Returns the number of L1 lines that the cores' accesses touch, and the bytes of non-temporal accesses.
+std::pair<Count, Count> accesses_and_nontemporal_bytes(const std::vector<Step>& steps, const Machine& machine) {
   const Address line = static_cast<Address>(machine.caches[0].line_bytes);
   Count lines = 0, bytes = 0;
   for (const Step& step : steps)
     for (const OneAccess& access : accesses_of(step, machine)) {
-      if (access.kind == Access::load_bypass || access.kind == Access::store_bypass)
+      if (access.kind == Access::load_nontemporal || access.kind == Access::store_nontemporal)
         bytes += access.bytes;
       else
         lines += (access.address + access.bytes - 1) / line - access.address / line + 1;
@@ -359,16 +360,16 @@ bool is_as_reference(std::uint64_t seed, Machine (*make)(Random&), std::size_t s
     act(memory, steps[i], machine);
     if ((i + 1) % 800 == 0) laws_of_copies(machine, memory, lines);
   }
-  const auto [accesses, bypass_bytes] = accesses_and_bypass_bytes(steps, machine);
-  counting_laws(machine, memory.counts(), accesses, bypass_bytes);
+  const auto [accesses, nontemporal_bytes] = accesses_and_nontemporal_bytes(steps, machine);
+  counting_laws(machine, memory.counts(), accesses, nontemporal_bytes);
   if (failed_checks > failed_before)
-    std::printf("seed %llu: a law does not hold\n%s", static_cast<unsigned long long>(seed), in_words(machine).c_str());
+    std::printf("seed %llu: a law does not hold\n%s", static_cast<unsigned long long>(seed), describe(machine).c_str());
   add(totals, memory.counts());
   totals.accesses += accesses;
   return failed_checks == failed_before;
 }
 
-// ---- by hand
+// ---- traces written by hand
 
 struct ByHand {
   int core;
@@ -376,7 +377,7 @@ struct ByHand {
   Address address;
 };
 
-// After these accesses, on both, the copy of address 0 in that cache of core 0 must be in this state.
+// After these accesses, the copy of address 0 in that cache of core 0 must be in this state, on both models.
 void ends_in(const Machine& machine, const std::vector<ByHand>& accesses, int level, const std::string& state) {
   Memory memory(machine);
   ReferenceMemory reference(machine);
@@ -407,14 +408,14 @@ Cache one_set(int ways, int line_bytes, int shared_by) {
   return cache;
 }
 
-// A store into a modified copy tells nobody, so that a copy further out, of a longer line, stays owned.
+// A store into a modified copy sends no snoop, so that an outer copy, of a longer line, stays owned.
 void a_store_into_a_modified_copy_is_silent() {
   const auto machine = two_cores(Coherence::moesi, {one_set(1, 64, 1), one_set(2, 64, 1), one_set(1, 128, 1)});
   const std::vector<ByHand> before{
       {0, Access::store, 0},     // modified
       {1, Access::load, 0},      // owned
-      {0, Access::store, 0x40},  // the other half of the unit; the second cache takes the first half as owned
-      {0, Access::load, 0x80},   // and gives it to the third one
+      {0, Access::store, 0x40},  // the other half of the granule; L2 receives the first half as owned
+      {0, Access::load, 0x80},   // and evicts it to L3
   };
   ends_in(machine, before, 2, "owned");
   auto accesses = before;
@@ -422,21 +423,21 @@ void a_store_into_a_modified_copy_is_silent() {
   ends_in(machine, accesses, 2, "owned");
 }
 
-// With mesi, an exclusive cache that has a line modified takes the same line, shared, from a cache before it.
+// With mesi, an exclusive cache that has a line modified receives the same line, shared, from an inner cache.
 void mesi_has_no_owner() {
   auto victims = one_set(4, 32, 2);
   victims.inclusion = Inclusion::exclusive;
   const auto machine = two_cores(Coherence::mesi, {one_set(1, 32, 1), victims, one_set(4, 64, 2)});
   const std::vector<ByHand> before{
       {1, Access::load, 0},    {0, Access::load, 0},  // both share the line
-      {1, Access::load, 0x80},                        // moves one of the copies on
-      {0, Access::store, 0},                          // leaves that one alone, with old data
-      {1, Access::load, 0x20},                        // has the new data of the unit written to it
+      {1, Access::load, 0x80},                        // evicts one of the copies
+      {0, Access::store, 0},                          // leaves that copy alone, with old data
+      {1, Access::load, 0x20},                        // has the new data of the granule written to it
   };
   ends_in(machine, before, 0, "shared");
   ends_in(machine, before, 1, "modified");
   auto accesses = before;
-  accesses.push_back({0, Access::load, 0x100});  // moves the other one on
+  accesses.push_back({0, Access::load, 0x100});  // evicts the other one
   ends_in(machine, accesses, 1, "modified");
 }
 
@@ -466,7 +467,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < machines && is_as_expected; ++i)
     is_as_expected =
         is_as_reference(first_seed + static_cast<std::uint64_t>(i), random_machine, steps, shrinks, totals);
-  for (const auto make : {random_machine_with_victims, random_machine_with_hubs})
+  for (const auto make : {random_machine_with_victim_cache, random_machine_with_hubs})
     for (int i = 0; i < machines / 4 && is_as_expected; ++i)
       is_as_expected = is_as_reference(first_seed + static_cast<std::uint64_t>(i), make, steps, shrinks, totals);
   std::printf("%d machines, %llu accesses\n", machines + machines / 4 * 2,

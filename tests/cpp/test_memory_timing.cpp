@@ -1,5 +1,5 @@
-// When is data there, and what does a core wait for? Times are worked out by hand for a small machine whose costs are
-// all different, or compared between two ways to say the same.
+// When does data arrive, and what does a core wait for? Times are computed by hand for a small machine whose costs are
+// all different, or compared between two equivalent traces.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -25,7 +25,7 @@ using namespace nearfield::sim;
 constexpr unsigned word = 8;
 constexpr Address line = 128;
 
-// A cycle is 1 ns; memory answers after 100 ns, and a line passes its bus in 12.8 ns.
+// A cycle is 1 ns; memory latency is 100 ns, and a line occupies the memory's bus for 12.8 ns.
 Machine machine_with(int window, int misses = 8) {
   Machine machine = made_up_machine();
   machine.core.window = window;
@@ -36,7 +36,7 @@ Machine machine_with(int window, int misses = 8) {
 double ns(const Memory& memory, int core = 0) { return memory.now(core)[0] / 1e3; }
 
 Machine any_machine(Random& random) {
-  Machine machine = random.in(50) ? random_machine(random) : random_machine_with_victims(random);
+  Machine machine = random.in(50) ? random_machine(random) : random_machine_with_victim_cache(random);
   machine.core.window = random.in(50) ? random.between(1, 40) : 0;
   for (Cache& cache : machine.caches)
     if (random.in(50)) cache.bytes_per_cycle = 1 << random.between(0, 5);
@@ -55,15 +55,15 @@ Machine any_machine_with_hubs(Random& random) {
   return machine;
 }
 
-// Whether accesses are one sweep, a trace, or each by itself, after which the clock is looked at, and whether clocks use
-// instructions that not every host has: neither a count nor a time may differ.
+// Neither a count nor a time depends on whether accesses are one sweep, a trace, or single accesses after each of
+// which the clock is read, nor on whether clocks use instructions that not every host has.
 void grouping_changes_nothing(std::uint64_t machines, Machine (*make)(Random&)) {
   for (std::uint64_t seed = 1; seed <= machines; ++seed) {
     Random random(seed);
     const Machine machine = make(random);
-    Memory together(machine, {1, 2, 4, 7.5});
+    Memory grouped(machine, {1, 2, 4, 7.5});
     setenv("NEARFIELD_INSTRUCTIONS", "plain", 1);
-    Memory apart(machine, {1, 2, 4, 7.5});
+    Memory single(machine, {1, 2, 4, 7.5});
     unsetenv("NEARFIELD_INSTRUCTIONS");
     const Access kinds[] = {Access::load, Access::store, Access::chase, Access::index, Access::gather};
     for (int step = 0; step < 60; ++step) {
@@ -82,26 +82,26 @@ void grouping_changes_nothing(std::uint64_t machines, Machine (*make)(Random&)) 
         trace.push_back(
             {begin + i * static_cast<std::uint64_t>(stride), bytes, is_trace ? kinds[(first_kind + i / 3) % 5] : kind});
       if (is_trace)
-        together.replay(core, trace);
+        grouped.replay(core, trace);
       else
-        together.sweep(core, kind, begin, count, stride, bytes, work);
+        grouped.sweep(core, kind, begin, count, stride, bytes, work);
       for (const auto& one : trace) {
-        apart.sweep(core, one.kind, one.address, 1, stride, bytes, work);
-        static_cast<void>(apart.now(core));
+        single.sweep(core, one.kind, one.address, 1, stride, bytes, work);
+        static_cast<void>(single.now(core));
       }
-      const bool same = together.now(core) == apart.now(core);
+      const bool same = grouped.now(core) == single.now(core);
       CHECK(same);
       if (!same) {
         std::printf(
             "seed %llu, step %d, kind %d, %u bytes, stride %lld, %llu times from %llu, %.0f against %.0f ps: window "
             "%d, %s\n",
             static_cast<unsigned long long>(seed), step, static_cast<int>(kind), bytes, static_cast<long long>(stride),
-            static_cast<unsigned long long>(count), static_cast<unsigned long long>(begin), together.now(core)[0],
-            apart.now(core)[0], machine.core.window, in_words(machine).c_str());
+            static_cast<unsigned long long>(count), static_cast<unsigned long long>(begin), grouped.now(core)[0],
+            single.now(core)[0], machine.core.window, describe(machine).c_str());
         return;
       }
     }
-    const Counts one = together.counts(), other = apart.counts();
+    const Counts one = grouped.counts(), other = single.counts();
     for (std::size_t k = 0; k < one.levels.size(); ++k) {
       CHECK(one.levels[k].hits == other.levels[k].hits && one.levels[k].misses == other.levels[k].misses);
       CHECK(one.levels[k].prefetches == other.levels[k].prefetches);
@@ -110,35 +110,35 @@ void grouping_changes_nothing(std::uint64_t machines, Machine (*make)(Random&)) 
   }
 }
 
-// A device's write of one piece takes as long as writes of its units one after the other, whatever cores do between.
-void a_piece_takes_what_its_units_take(std::uint64_t machines) {
+// A device's single write takes as long as consecutive writes of its granules, whatever cores do between them.
+void a_transfer_takes_as_long_as_its_granules(std::uint64_t machines) {
   for (std::uint64_t seed = 1; seed <= machines; ++seed) {
     Random random(seed);
     const Machine machine = any_machine(random);
-    Memory whole(machine, {1, 2, 4, 7.5}), in_units(machine, {1, 2, 4, 7.5});
+    Memory whole(machine, {1, 2, 4, 7.5}), in_granules(machine, {1, 2, 4, 7.5});
     for (int step = 0; step < 60; ++step) {
       const int core = random.between(0, machine.cores - 1);
       const Address begin = random.below(1 << 14) * word;
       const std::uint64_t count = 1 + random.below(200);
       if (random.in(60)) {
-        for (auto* memory : {&whole, &in_units}) memory->sweep(core, Access::store, begin, count, word, word);
+        for (auto* memory : {&whole, &in_granules}) memory->sweep(core, Access::store, begin, count, word, word);
         continue;
       }
-      const Placement place{random.between(-1, static_cast<int>(machine.caches.size()) - 1), core, 0};
-      const Clock start = whole.clock(core), done = whole.dma_write(begin, count * word, {&place, 1}, start);
-      Clock its = start;
+      const InjectionTarget target{random.between(-1, static_cast<int>(machine.caches.size()) - 1), core, 0};
+      const Clock start = whole.clock(core), done = whole.dma_write(begin, count * word, {&target, 1}, start);
+      Clock granules_done = start;
       for (Address at = begin, next, end = begin + count * word; at < end; at = next) {
-        next = std::min(at / unit_bytes(machine) * unit_bytes(machine) + unit_bytes(machine), end);
-        its = in_units.dma_write(at, next - at, {&place, 1}, its);
+        next = std::min(at / granule_bytes(machine) * granule_bytes(machine) + granule_bytes(machine), end);
+        granules_done = in_granules.dma_write(at, next - at, {&target, 1}, granules_done);
       }
-      CHECK(done == its);
-      if (random.in(50)) whole.wait_until(core, done), in_units.wait_until(core, done);
+      CHECK(done == granules_done);
+      if (random.in(50)) whole.wait_until(core, done), in_granules.wait_until(core, done);
     }
   }
 }
 
 // Behind a load that misses, the core issues as many instructions as its window holds, then waits for the data.
-void a_window_ends_what_goes_on_behind_a_miss() {
+void the_window_limits_instructions_behind_a_miss() {
   const auto after = [](int window, int hits) {
     Memory memory(machine_with(window));
     memory.access(0, Access::load, 0, word);  // brings the line that is hit
@@ -155,7 +155,7 @@ void a_window_ends_what_goes_on_behind_a_miss() {
   CHECK(after(128, 60) == 61);
 }
 
-// Stores leave the window before their line is there.
+// Stores leave the window before their line arrives.
 void stores_do_not_fill_the_window() {
   Memory memory(machine_with(4));
   for (Address i = 0; i < 8; ++i) memory.access(0, Access::store, i * line, word);
@@ -168,7 +168,7 @@ void a_gather_waits_for_its_index() {
     Memory memory(machine_with(0));
     memory.access(0, first, 0, word);
     memory.access(0, second, 64 * line, word);
-    CHECK(ns(memory) == 2);  // the core goes on
+    CHECK(ns(memory) == 2);  // the core continues
     memory.drain(0);
     return ns(memory);
   };
@@ -183,10 +183,10 @@ Machine with_prefetcher(int misses, int level = 1) {
   return machine;
 }
 
-// A core waits for a line that was fetched ahead and is still on its way as for a miss: in the background.
-void a_line_on_its_way_stalls_nobody(int level) {
+// A core waits for a prefetched line in flight as for a miss: in the background.
+void a_line_in_flight_stalls_nobody(int level) {
   Memory memory(with_prefetcher(8, level));
-  for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);  // the second one asks for line 3
+  for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);  // the second one prefetches line 3
   const double begun = ns(memory);
   memory.access(0, Access::store, 3 * line, word);
   CHECK(ns(memory) == begun + 1);
@@ -196,13 +196,13 @@ void a_line_on_its_way_stalls_nobody(int level) {
   CHECK(ns(memory) > 100);
 }
 
-// Lines that are fetched ahead take slots that misses wait for; an access to such a line takes no further one.
+// Prefetches occupy slots that misses wait for; an access to such a line occupies no further slot.
 void prefetches_take_slots_of_misses() {
   const auto until_third = [](Address third, int misses, int own = 0) {
     Machine machine = with_prefetcher(misses);
     machine.prefetcher->outstanding = own;
     Memory memory(machine);
-    for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);  // the second one asks for line 3
+    for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);  // the second one prefetches line 3
     memory.access(0, Access::load, third, word);
     return ns(memory);
   };
@@ -212,10 +212,10 @@ void prefetches_take_slots_of_misses() {
   CHECK(until_third(3 * line, 3) == 3);
   Memory full(with_prefetcher(2));
   for (Address i = 0; i < 2; ++i) full.access(0, Access::load, i * line, word);
-  CHECK(full.counts().levels[1].prefetches == 0);  // both slots are taken: nothing is fetched ahead
+  CHECK(full.counts().levels[1].prefetches == 0);  // both slots are occupied: nothing is prefetched
 }
 
-// No stream goes on into another page.
+// No stream continues into another page.
 void streams_end_with_their_page() {
   Memory memory(with_prefetcher(64));
   const Address lines = 4096 / line;
@@ -226,36 +226,36 @@ void streams_end_with_their_page() {
   CHECK(memory.counts().levels[1].prefetches == lines - 3);  // a new stream needs two lines
 }
 
-// Where a cache has no more sets than the prefetcher looks ahead, a line takes the place of the one whose access fetched
-// it, and a cache that includes the nearest one takes it out of that.
+// If a cache has no more sets than the prefetch distance, a prefetched line evicts the line whose access triggered it,
+// and a cache that includes L1 removes that line from L1.
 void sweeps_notice_what_is_fetched_over_them() {
   Machine machine = with_prefetcher(8, 1);
   machine.caches[0].size_bytes = line;
   machine.caches[1].size_bytes = 2 * line;
   machine.caches[0].ways = machine.caches[1].ways = 1;
   machine.caches[1].inclusion = Inclusion::inclusive;
-  Memory together(machine), apart(machine);
-  together.sweep(0, Access::load, 0, 64, word, word);
-  for (Address i = 0; i < 64; ++i) apart.access(0, Access::load, i * word, word);
-  CHECK(apart.counts().levels[0].misses > 4);  // lines
-  CHECK(together.counts().levels[0].misses == apart.counts().levels[0].misses && ns(together) == ns(apart));
+  Memory grouped(machine), single(machine);
+  grouped.sweep(0, Access::load, 0, 64, word, word);
+  for (Address i = 0; i < 64; ++i) single.access(0, Access::load, i * word, word);
+  CHECK(single.counts().levels[0].misses > 4);  // lines
+  CHECK(grouped.counts().levels[0].misses == single.counts().levels[0].misses && ns(grouped) == ns(single));
 }
 
-// A stream upward and one downward expect the same line; when it is accessed, one of them goes on and the other ends.
-void of_streams_that_meet_one_goes_on() {
-  StreamFollower follower(Prefetcher{4, 2, 1}, line, 4096);
-  for (const Address at : {1, 2, 6, 5, 4}) follower.follow(at * line);
-  CHECK(follower.follow(3 * line).has_value());
-  CHECK(!follower.follow(3 * line));
+// An upward and a downward stream expect the same line; when it is accessed, one of them continues and the other ends.
+void one_of_two_streams_that_meet_continues() {
+  StreamPrefetcher prefetcher(Prefetcher{4, 2, 1}, line, 4096);
+  for (const Address at : {1, 2, 6, 5, 4}) prefetcher.on_miss(at * line);
+  CHECK(prefetcher.on_miss(3 * line).has_value());
+  CHECK(!prefetcher.on_miss(3 * line));
 }
 
-// Streams begin, go on and end as in a plain list.
+// Streams begin, continue and end as in a plain list.
 void streams_are_followed_as_in_a_list() {
   Random random{5};
   int followed = 0;
   for (int machine = 0; machine < 200; ++machine) {
     const Prefetcher prefetcher{random.between(1, 63), random.between(1, 6), 1};
-    StreamFollower follower(prefetcher, line, 4096);
+    StreamPrefetcher streams(prefetcher, line, 4096);
     StreamsInAList list(prefetcher, 4096 / line);
     const int lines = 1 << random.between(3, 14);
     int at = 0, direction = 1;
@@ -264,17 +264,17 @@ void streams_are_followed_as_in_a_list() {
       if (what < 3) at = random.between(0, lines - 1);
       if (what == 3) direction = -direction;
       if (what > 4) at = (at + direction + lines) % lines;
-      const auto ahead = follower.follow(static_cast<Address>(at) * line);
-      const auto expected = list.follow(at);
+      const auto target = streams.on_miss(static_cast<Address>(at) * line);
+      const auto expected = list.on_miss(at);
       followed += expected.has_value();
-      CHECK(ahead.has_value() == expected.has_value());
-      CHECK(!ahead || !expected || *ahead == static_cast<Address>(*expected) * line);
+      CHECK(target.has_value() == expected.has_value());
+      CHECK(!target || !expected || *target == static_cast<Address>(*expected) * line);
     }
   }
   CHECK(followed > 1000);
 }
 
-// A line that another core holds modified is fetched ahead from there, and both share it then.
+// A line that another core holds modified is prefetched from its cache, and both share it then.
 void prefetches_are_served_by_other_cores() {
   Memory memory(with_prefetcher(8));
   memory.access(1, Access::store, 3 * line, word);
@@ -283,20 +283,20 @@ void prefetches_are_served_by_other_cores() {
   CHECK(memory.copy_in(1, 1, 3 * line).shared && memory.counts().transfers == 1);
 }
 
-// A prefetch that finds its line in a cache further out is a use of that cache: the line does not make room next.
+// A prefetch that hits in an outer cache is a use of that cache: the line is not evicted next.
 void a_prefetch_is_a_use() {
   Memory memory(with_prefetcher(64));
   const Address set = 3 * line,
-                apart = 32768;  // lines that far apart meet in a set of the last cache, which has 8 ways
-  for (Address i = 0; i < 8; ++i) memory.access(0, Access::load, set + i * apart, word);
+                distance = 32768;  // lines at this distance share a set of the last cache, which has 8 ways
+  for (Address i = 0; i < 8; ++i) memory.access(0, Access::load, set + i * distance, word);
   CHECK(!memory.copy_in(0, 1, set).present && memory.copy_in(0, 2, set).present);
-  for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);  // the second one asks for line 3
+  for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);  // the second one prefetches line 3
   CHECK(memory.copy_in(0, 1, set).present);
-  memory.access(0, Access::load, set + 8 * apart, word);
-  CHECK(memory.copy_in(0, 2, set).present && !memory.copy_in(0, 2, set + apart).present);
+  memory.access(0, Access::load, set + 8 * distance, word);
+  CHECK(memory.copy_in(0, 2, set).present && !memory.copy_in(0, 2, set + distance).present);
 }
 
-// Stores that go through the first cache take the next one's port for their bytes, not for a line.
+// Stores that L1 writes through occupy L2's port for their bytes, not for a line.
 void a_store_goes_through_with_its_bytes() {
   Machine machine = machine_with(0);
   machine.caches[0].write = WritePolicy::through;
@@ -306,10 +306,10 @@ void a_store_goes_through_with_its_bytes() {
   memory.drain(0);
   const double begun = ns(memory);
   for (int i = 0; i < 10; ++i) memory.access(0, Access::store, 0, word);
-  CHECK(ns(memory) == begun + 9 * 2 + 1);  // two cycles each; the last one's bytes still pass
+  CHECK(ns(memory) == begun + 9 * 2 + 1);  // two cycles each; the last one's bytes still occupy the port
 }
 
-// Random frames: no two pages share one, all lie in the memory of their page, and colours are taken evenly.
+// Random frames: no two pages share one, all are in the memory of their page, and page colours are used evenly.
 void frames_are_a_permutation() {
   for (const std::uint64_t page_bytes : {4096U, 1U << 21}) {
     Pages pages;
@@ -317,10 +317,10 @@ void frames_are_a_permutation() {
     pages.placement = PagePlacement::random;
     const Frames frames(pages);
     const Address home = Address{3} << home_shift;
-    const std::uint64_t pages_here = (Address{1} << home_shift) / page_bytes;
-    std::vector<bool> taken(pages_here);
+    const std::uint64_t pages_per_home = (Address{1} << home_shift) / page_bytes;
+    std::vector<bool> taken(pages_per_home);
     std::vector<int> colours(64);
-    for (std::uint64_t page = 0; page < pages_here; ++page) {
+    for (std::uint64_t page = 0; page < pages_per_home; ++page) {
       const Address frame = frames.physical(home + page * page_bytes + 5);
       CHECK(frame >> home_shift == 3 && frame % page_bytes == 5);
       const Address number = (frame - home) / page_bytes;
@@ -328,14 +328,15 @@ void frames_are_a_permutation() {
       taken[number] = true;
       if (page < 64 * 100) ++colours[frame / page_bytes % 64];
     }
-    if (pages_here >= 64 * 100)
+    if (pages_per_home >= 64 * 100)
       for (const int times : colours) CHECK(50 < times && times < 150);
   }
   const Frames identity{Pages{}};
   CHECK(identity.physical(0x123456789) == 0x123456789);
 }
 
-// 3/4 of a cache in 4 KiB pages: each set has room for all if pages lie side by side, and not if they lie anywhere.
+// 3/4 of a cache in 4 KiB pages: each set has room for all lines if pages are contiguous, and not if frames are
+// random.
 void random_frames_meet_in_sets() {
   const auto misses = [](PagePlacement placement) {
     Machine machine = machine_with(0);
@@ -352,31 +353,31 @@ void random_frames_meet_in_sets() {
   CHECK(misses(PagePlacement::random) > 100);
 }
 
-// Accesses that come in any order: a bus starts none before its time, and has no pause while it has something to do, at
-// every memory speed for itself.
-void a_bus_serves_late_comers_in_its_gaps() {
+// Accesses that arrive in any order: a bus starts none before its time, and is never idle while one waits, at every
+// memory speed separately.
+void a_bus_serves_late_requests_in_free_intervals() {
   Bus bus;
-  const auto occupy = [&](Ps start, Ps takes) { return bus.occupy(Times(start), Times(takes))[3]; };
-  CHECK(occupy(100, 10) == 100);
-  CHECK(occupy(100, 10) == 110);
-  CHECK(occupy(40, 10) == 40);
-  CHECK(occupy(45, 10) == 50);
-  CHECK(occupy(95, 10) == 120 - 5);  // half of it before 100, half behind the others
-  CHECK(occupy(0, 50) == 60 - 40);   // 40 before the first one, and what is left behind the second
+  const auto reserve = [&](Ps start, Ps takes) { return bus.reserve(Times(start), Times(takes))[3]; };
+  CHECK(reserve(100, 10) == 100);
+  CHECK(reserve(100, 10) == 110);
+  CHECK(reserve(40, 10) == 40);
+  CHECK(reserve(45, 10) == 50);
+  CHECK(reserve(95, 10) == 120 - 5);  // half of it before 100, half behind the others
+  CHECK(reserve(0, 50) == 60 - 40);   // 40 before the first one, and the rest behind the second
   Random random(1);
   Bus busy;
   Times last;
   for (int n = 0; n < 100'000; ++n) {
     Times start;
     for (auto& at : start.at) at = 9.0 * n + static_cast<Ps>(random.below(500));
-    const Times begun = busy.occupy(start, Times(10));
+    const Times begun = busy.reserve(start, Times(10));
     CHECK(all_at_least(begun, start));
     last = later(last, begun + 10.0);
   }
   for (const Ps at : last.at) CHECK(1e6 <= at && at < 1.001e6);
 }
 
-// A core whose clock is behind gets its line as if the other core's later one were not there.
+// A core whose clock is behind gets its line as if the other core's later access did not exist.
 void a_core_that_is_behind_does_not_wait() {
   const auto ns_with = [](bool other_is_ahead) {
     Memory memory(machine_with(0));
@@ -392,9 +393,9 @@ void a_core_that_is_behind_does_not_wait() {
   CHECK(ns_with(true) == ns_with(false));
 }
 
-// Two sockets of one core each. Links carry what comes from the other socket: 64 lines from its memory take the time
-// of the link. A bus carries the memory's lines, too, and those that the other socket gets.
-void sockets_are_connected_by_so_much() {
+// Two sockets of one core each. Links carry lines from the other socket: 64 lines from its memory take the time of the
+// link. A bus also carries lines from local memory, and those that the other socket gets.
+void connections_of_sockets_limit_bandwidth() {
   const auto ns_of = [](SocketTraffic carries, bool remote, bool by_other = false) {
     Machine machine = machine_with(0, 1000);
     machine.cores = 2;
@@ -422,8 +423,8 @@ void sockets_are_connected_by_so_much() {
   CHECK(std::abs(ns_of(SocketTraffic::everything, false, true) - 2 * crossing) < crossing / 5);  // both buses
 }
 
-// Eight hubs of one core each, two at a router of a square of four. Memory and lines of other caches take longer with
-// every router, and the lines of two cores that cross the same link share it.
+// Eight hubs of one core each, two per router, routers in a square of four. Memory and lines of other caches take
+// longer with every router, and the lines of two cores that cross the same link share it.
 Machine machine_with_hubs() {
   Machine machine = machine_with(0, 1000);
   machine.cores = 8;
@@ -438,7 +439,7 @@ Machine machine_with_hubs() {
 
 Address in_memory_of(Address hub) { return hub << home_shift; }
 
-void hubs_are_so_far_apart() {
+void latency_grows_with_every_router() {
   const auto ns_of = [](Address hub) {
     Memory memory(machine_with_hubs());
     memory.access(0, Access::chase, in_memory_of(hub), word);
@@ -452,7 +453,7 @@ void hubs_are_so_far_apart() {
   CHECK((hops_of_hubs(machine_with_hubs()) == std::vector<int>{0, 0, 1, 1, 1, 1, 2, 2}));
 }
 
-// A modified line comes from its holder, whom the line's home asks; one that nobody modified comes from its home.
+// A modified line comes from its holder, which the line's home snoops; an unmodified one comes from its home.
 void a_home_knows_who_has_a_line() {
   const auto ns_of = [](Access held, int holder, Address home) {
     Memory memory(machine_with_hubs());
@@ -464,11 +465,11 @@ void a_home_knows_who_has_a_line() {
   CHECK(ns_of(Access::store, 1, 1) == 300 + 200);
   CHECK(ns_of(Access::store, 7, 7) == 300 + 200 + 2 * 70);
   CHECK(ns_of(Access::store, 7, 0) == ns_of(Access::store, 7, 7));
-  CHECK(ns_of(Access::store, 1, 2) == 300 + (270 + 270 + 200) / 2);  // 0 asks 2, that asks 1, and 1 sends to 0
+  CHECK(ns_of(Access::store, 1, 2) == 300 + (270 + 270 + 200) / 2);  // from 0 to 2, from 2 to 1, and from 1 to 0
   CHECK(ns_of(Access::load, 1, 2) == ns_of(Access::load, 2, 2) && ns_of(Access::load, 1, 2) == 100 + 270);
 }
 
-// 64 lines, by cores 0 and 1 at a time, take as long as the link that all of them cross.
+// 64 lines per core, loaded by cores 0 and 1 concurrently, take as long as the link that all of them cross.
 void lines_occupy_the_links_of_their_way() {
   constexpr double crossing = 64 * line;  // at 1 GB/s
   const auto ns_of = [](std::vector<Address> homes, Access kind = Access::load, int held_by = -1) {
@@ -487,7 +488,7 @@ void lines_occupy_the_links_of_their_way() {
   const auto takes = [&](double ns, double links) { return std::abs(ns - links * crossing) < crossing / 8; };
   CHECK(ns_of({0}) < crossing / 8);
   CHECK(takes(ns_of({1}), 1));
-  CHECK(takes(ns_of({4, 5}), 2));                // other hubs, the same link between routers
+  CHECK(takes(ns_of({4, 5}), 2));                // different hubs, the same link between routers
   CHECK(takes(ns_of({4, 2}), 1));                // other links
   CHECK(takes(ns_of({2, 2}), 2));                // out of the same hub
   CHECK(takes(ns_of({0}, Access::load, 5), 2));  // from a cache, which writes them to memory, too
@@ -499,25 +500,25 @@ int main(int argc, char** argv) {
   const std::uint64_t machines = argc > 1 ? std::stoull(argv[1]) : 1200;
   grouping_changes_nothing(machines, any_machine);
   grouping_changes_nothing(machines / 4, any_machine_with_hubs);
-  a_piece_takes_what_its_units_take(machines / 4);
-  a_window_ends_what_goes_on_behind_a_miss();
+  a_transfer_takes_as_long_as_its_granules(machines / 4);
+  the_window_limits_instructions_behind_a_miss();
   stores_do_not_fill_the_window();
   a_gather_waits_for_its_index();
-  for (const int level : {0, 1}) a_line_on_its_way_stalls_nobody(level);
+  for (const int level : {0, 1}) a_line_in_flight_stalls_nobody(level);
   prefetches_take_slots_of_misses();
   streams_end_with_their_page();
   sweeps_notice_what_is_fetched_over_them();
-  of_streams_that_meet_one_goes_on();
+  one_of_two_streams_that_meet_continues();
   streams_are_followed_as_in_a_list();
   prefetches_are_served_by_other_cores();
   a_prefetch_is_a_use();
   a_store_goes_through_with_its_bytes();
   frames_are_a_permutation();
   random_frames_meet_in_sets();
-  a_bus_serves_late_comers_in_its_gaps();
+  a_bus_serves_late_requests_in_free_intervals();
   a_core_that_is_behind_does_not_wait();
-  sockets_are_connected_by_so_much();
-  hubs_are_so_far_apart();
+  connections_of_sockets_limit_bandwidth();
+  latency_grows_with_every_router();
   a_home_knows_who_has_a_line();
   lines_occupy_the_links_of_their_way();
   return failed_checks != 0;

@@ -1,7 +1,7 @@
-// Are the results of several variants that are simulated together (src/sim/memory/variants.hpp) those of each one alone?
-// Random traces on random machines, in which devices put lines where each variant says, go through one memory with all
-// variants and through a memory for each. Counts, clocks and what DMA takes must be equal after every step, to the last
-// digit, and the state of every copy now and then. Some memories part on the way.
+// Are the results of several variants simulated together (src/sim/memory/variants.hpp) those of each one alone? Random
+// traces on random machines, in which devices inject lines where each variant says, run through one memory with all
+// variants and through a separate memory for each. After every step counts, clocks and DMA times must be equal to the
+// last digit, and at intervals the state of every copy. Some memories split on the way.
 //
 // test_memory_variants [machines [first seed]], of each kind
 #include <algorithm>
@@ -21,16 +21,16 @@ namespace {
 constexpr std::size_t steps_per_machine = 1500;
 constexpr std::array<double, speeds> slowdown{1, 2.5, 5, 7.5};
 
-// The placements of one step under each variant: the step's own under some, else memory, or another cache.
-using Placements = std::vector<Placement>;
+// The injection target of one step under each variant: the step's own under some, otherwise memory or another cache.
+using InjectionTargets = std::vector<InjectionTarget>;
 
 struct Case {
   Machine machine;
   int variants;
   bool limits_ways;
-  std::size_t parts_at;  // a step; some cases have fewer
+  std::size_t splits_at;  // a step; some cases have fewer
   std::vector<Step> steps;
-  std::vector<Placements> placements;
+  std::vector<InjectionTargets> targets;
 };
 
 void add_time(Random& random, Machine& machine) {
@@ -47,17 +47,17 @@ void add_time(Random& random, Machine& machine) {
     machine.prefetcher = Prefetcher{random.between(1, 12), random.between(1, 4), into, random.between(0, 3)};
 }
 
-Placement random_placement(Random& random, const Case& it, const Placement& like) {
+InjectionTarget random_target(Random& random, const Case& it, const InjectionTarget& like) {
   if (random.in(40)) return {};
   if (random.in(60)) return like;
-  Placement other;
+  InjectionTarget other;
   other.level = random.between(0, static_cast<int>(it.machine.caches.size()) - 1);
   other.core = random.between(0, it.machine.cores - 1);
   return other;
 }
 
-// Each core loads first, since a nearest cache that never held a line is not searched: under each variant alone that
-// depends on what its devices did.
+// Each core loads first, since an L1 that never held a line is not looked up: in a separate memory that depends on
+// what its devices did.
 std::vector<Step> first_loads(const Machine& machine) {
   std::vector<Step> loads;
   for (int core = 0; core < machine.cores; ++core) {
@@ -74,23 +74,23 @@ Case random_case(std::uint64_t seed, Machine (*make)(Random&)) {
   Case it{make(random), random.between(2, 5), random.in(30), 0, {}, {}};
   add_time(random, it.machine);
   for (const Step& step : random_trace(random, it.machine, steps_per_machine)) {
-    if (it.steps.empty() || it.steps.back().what == Step::What::forget_everything)
+    if (it.steps.empty() || it.steps.back().what == Step::What::invalidate_all)
       for (const Step& load : first_loads(it.machine)) it.steps.push_back(load);
     it.steps.push_back(step);
-    if (!it.limits_ways) it.steps.back().placement.ways = 0;
+    if (!it.limits_ways) it.steps.back().target.ways = 0;
     const Access kinds[] = {Access::index, Access::gather};
     if (step.kind == Access::load && random.in(20)) it.steps.back().kind = kinds[random.below(2)];
   }
-  it.parts_at = random.below(2 * it.steps.size());
+  it.splits_at = random.below(2 * it.steps.size());
   for (const Step& step : it.steps) {
-    it.placements.emplace_back(1, step.placement);
-    while (static_cast<int>(it.placements.back().size()) < it.variants)
-      it.placements.back().push_back(random_placement(random, it, step.placement));
+    it.targets.emplace_back(1, step.target);
+    while (static_cast<int>(it.targets.back().size()) < it.variants)
+      it.targets.back().push_back(random_target(random, it, step.target));
   }
   return it;
 }
 
-Clock act(Memory& memory, const Step& step, const Machine& machine, std::span<const Placement> placements) {
+Clock act(Memory& memory, const Step& step, const Machine& machine, std::span<const InjectionTarget> targets) {
   std::vector<Reference> trace;
   switch (step.what) {
     case Step::What::access:
@@ -109,16 +109,16 @@ Clock act(Memory& memory, const Step& step, const Machine& machine, std::span<co
       memory.copy(step.core, step.address, step.from, step.bytes);
       break;
     case Step::What::dma_write:
-      return memory.dma_write(step.address, step.bytes, placements, memory.clock(step.core));
+      return memory.dma_write(step.address, step.bytes, targets, memory.clock(step.core));
     case Step::What::dma_read:
       memory.wait_until(step.core, memory.dma_read(step.address, step.bytes, memory.clock(step.core)));
       memory.drain(step.core);
       break;
-    case Step::What::forget:
-      memory.forget(step.address, step.bytes);
+    case Step::What::invalidate_range:
+      memory.invalidate_range(step.address, step.bytes);
       break;
-    case Step::What::forget_everything:
-      memory.forget_everything();
+    case Step::What::invalidate_all:
+      memory.invalidate_all();
       break;
   }
   return memory.clock(step.core);
@@ -141,48 +141,48 @@ bool same_counts(const Counts& a, const Counts& b) {
   return same;
 }
 
-bool same_copies(const Case& it, const Memory& together, const Memory& alone, int variant) {
+bool same_copies(const Case& it, const Memory& combined, const Memory& separate, int variant) {
   std::set<Address> lines;
   for (const Step& step : it.steps) lines.insert(step.address / 32 * 32);
   for (const Address line : lines)
     for (int core = 0; core < it.machine.cores; ++core)
       for (int level = 0; level < static_cast<int>(it.machine.caches.size()); ++level) {
-        const auto a = together.copy_in(core, level, line, variant), b = alone.copy_in(core, level, line);
+        const auto a = combined.copy_in(core, level, line, variant), b = separate.copy_in(core, level, line);
         if (a.present != b.present || a.modified != b.modified || a.shared != b.shared) return false;
       }
   return true;
 }
 
-// Returns how many steps went well; all of them, if nothing differs.
-std::size_t steps_alike(const Case& it, std::vector<Counts>& counts) {
-  Memory together(it.machine, slowdown, it.variants, it.limits_ways);
-  std::vector<std::unique_ptr<Memory>> alone;
-  for (int v = 0; v < it.variants; ++v) alone.push_back(std::make_unique<Memory>(it.machine, slowdown));
+// Returns how many steps agree; all of them, if nothing differs.
+std::size_t count_equal_steps(const Case& it, std::vector<Counts>& counts) {
+  Memory combined(it.machine, slowdown, it.variants, it.limits_ways);
+  std::vector<std::unique_ptr<Memory>> separate;
+  for (int v = 0; v < it.variants; ++v) separate.push_back(std::make_unique<Memory>(it.machine, slowdown));
   for (std::size_t i = 0; i < it.steps.size(); ++i) {
-    if (i == it.parts_at) together.part();
-    const Clock done = act(together, it.steps[i], it.machine, it.placements[i]);
+    if (i == it.splits_at) combined.split_variants();
+    const Clock done = act(combined, it.steps[i], it.machine, it.targets[i]);
     for (int v = 0; v < it.variants; ++v) {
-      auto& its = *alone[static_cast<std::size_t>(v)];
-      const Clock expected = act(its, it.steps[i], it.machine, {&it.placements[i][static_cast<std::size_t>(v)], 1});
-      if (!(done[v] == expected[0]) || !same_counts(together.counts(v), its.counts())) return i;
-      if ((i + 1) % 500 == 0 && !same_copies(it, together, its, v)) return i;
+      auto& single = *separate[static_cast<std::size_t>(v)];
+      const Clock expected = act(single, it.steps[i], it.machine, {&it.targets[i][static_cast<std::size_t>(v)], 1});
+      if (!(done[v] == expected[0]) || !same_counts(combined.counts(v), single.counts())) return i;
+      if ((i + 1) % 500 == 0 && !same_copies(it, combined, single, v)) return i;
     }
   }
-  for (int v = 0; v < it.variants; ++v) counts.push_back(together.counts(v));
+  for (int v = 0; v < it.variants; ++v) counts.push_back(combined.counts(v));
   return it.steps.size();
 }
 
-// Memories part by themselves where each access finds something else under each variant, but not where one in eight does.
-void memories_part_where_many_accesses_differ() {
+// Memories split by themselves if each access differs between variants, but not if one in eight does.
+void memories_split_if_many_accesses_differ() {
   constexpr Address line = 128, many = 17'000;
   for (const Address differs : {1, 8}) {
     Memory memory(made_up_machine(), slowdown, 2);
     for (Address i = 0; i < many * differs; ++i) {
-      const std::array placements{Placement{}, i % differs == 0 ? Placement{1, 0} : Placement{}};
-      memory.dma_write(i * line, line, placements, memory.clock(0));
+      const std::array targets{InjectionTarget{}, i % differs == 0 ? InjectionTarget{1, 0} : InjectionTarget{}};
+      memory.dma_write(i * line, line, targets, memory.clock(0));
       memory.access(0, Access::load, i * line, 8);
     }
-    CHECK(memory.parted() == (differs == 1));
+    CHECK(memory.is_split() == (differs == 1));
   }
 }
 
@@ -191,23 +191,23 @@ void memories_part_where_many_accesses_differ() {
 int main(int argc, char** argv) {
   const int machines = argc > 1 ? std::atoi(argv[1]) : 40;
   const std::uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
-  memories_part_where_many_accesses_differ();
+  memories_split_if_many_accesses_differ();
   Count differing = 0, injected = 0, victims_missed = 0, prefetches = 0;
-  for (const auto make : {random_machine, random_machine_with_victims, random_machine_with_hubs})
+  for (const auto make : {random_machine, random_machine_with_victim_cache, random_machine_with_hubs})
     for (int i = 0; i < machines; ++i) {
       const auto seed = first + static_cast<std::uint64_t>(i);
       const Case it = random_case(seed, make);
       std::vector<Counts> counts;
-      const auto alike = steps_alike(it, counts);
-      CHECK(alike == it.steps.size());
-      if (alike < it.steps.size()) {
+      const auto equal_steps = count_equal_steps(it, counts);
+      CHECK(equal_steps == it.steps.size());
+      if (equal_steps < it.steps.size()) {
         std::printf("seed %llu: together not as alone after step %zu: %s\n%s", static_cast<unsigned long long>(seed),
-                    alike, in_words(it.steps[alike]).c_str(), in_words(it.machine).c_str());
+                    equal_steps, describe(it.steps[equal_steps]).c_str(), describe(it.machine).c_str());
         return 1;
       }
-      for (const auto& its : counts) {
-        differing += its.dram.reads != counts[0].dram.reads;
-        for (const auto& level : its.levels) {
+      for (const auto& single : counts) {
+        differing += single.dram.reads != counts[0].dram.reads;
+        for (const auto& level : single.levels) {
           injected += level.injections;
           victims_missed += level.victims_missed;
           prefetches += level.prefetches;

@@ -193,7 +193,7 @@ void loads_past_the_caches_are_under_way_together() {
     machine.core.outstanding_misses = misses;
     machine.core.outstanding_bypass = bypass;
     Memory memory(machine);
-    memory.sweep(0, Access::load_bypass, 0, 64, 8, 8);
+    memory.sweep(0, Access::load_nontemporal, 0, 64, 8, 8);
     memory.drain(0);
     return memory.now(0)[0] / 1e3;
   };

@@ -130,7 +130,7 @@ class Counts:
 
     def __repr__(self) -> str: ...
 
-most_cache_levels: int = 6
+max_cache_levels: int = 6
 
 class Memory:
     """One node's memory; ValueError for a geometry that cannot be."""

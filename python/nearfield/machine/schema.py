@@ -222,7 +222,7 @@ class DescribedMachine(Table):
     core: Core | None = _optional("what one core does", needed="unless only messages are described")
     cache: list[Cache] = Field(
         default_factory=list,
-        max_length=memory.most_cache_levels,
+        max_length=memory.max_cache_levels,
         description="nearest first; data and unified ones",
         json_schema_extra={"needed": "unless only messages are described"},
     )

@@ -1,5 +1,6 @@
-// A bus that carries one access at a time, at every memory speed. Accesses do not come in the order of time: one of a
-// core that waits for a slot may be ahead of those of other cores, which then take the time that it left free.
+// A bus that carries one access at a time, at every memory speed. Accesses do not arrive in time order: an access of a
+// core that waits for a slot may be later than those of other cores that follow it, which then use the intervals that
+// it left free.
 #pragma once
 
 #include <algorithm>
@@ -10,126 +11,126 @@
 
 namespace nearfield::sim {
 
-// timing_kernel.hpp; by the host's instructions
+// timing_kernel.hpp, per instruction set of the host
 namespace plain {
-struct TimingSteps;
+struct TimingKernel;
 }
 namespace wide {
-struct TimingSteps;
+struct TimingKernel;
 }
 
-// The times at which a bus was free, at one memory speed, in the order of time.
-class Gaps {
+// The intervals in which a bus was free, at one memory speed, in time order.
+class FreeIntervals {
  public:
-  // Adds a gap, which must be later than all others.
+  // Adds an interval, which must be later than all others.
   void add(Ps begin, Ps end) {
-    if (gaps_ == most) ++oldest_, --gaps_;
-    gap(gaps_++) = {begin, end};
+    if (count_ == capacity) ++oldest_, --count_;
+    interval(count_++) = {begin, end};
   }
-  // Fills up to `takes` of gaps from `start` on, in several pieces if one is too short. Returns what is left of `takes`,
-  // and sets `end` to the end of the last piece.
-  Ps fill(Ps start, Ps takes, Ps& end) {
-    for (auto which = first_that_ends_after(start); which < gaps_ && takes > 0;) {
-      const Gap found = gap(which);
+  // Reserves up to `duration` in intervals from `start` on, in several pieces if one is too short. Returns the part of
+  // `duration` that did not fit, and sets `end` to the end of the last piece.
+  Ps fill(Ps start, Ps duration, Ps& end) {
+    for (auto which = first_ending_after(start); which < count_ && duration > 0;) {
+      const Interval found = interval(which);
       const Ps begun = std::max(start, found.begin);
-      end = std::min(begun + takes, found.end);
-      takes -= end - begun;
+      end = std::min(begun + duration, found.end);
+      duration -= end - begun;
       which = cut(which, begun, end);
     }
-    return takes;
+    return duration;
   }
-  Ps last_end() { return gaps_ > 0 ? gap(gaps_ - 1).end : 0; }
+  Ps last_end() { return count_ > 0 ? interval(count_ - 1).end : 0; }
 
  private:
-  struct Gap {
+  struct Interval {
     Ps begin, end;
   };
-  // As many as cores that share a memory are apart by some lines each. The oldest is forgotten for a new one.
-  static constexpr std::size_t most = 64;
+  // Enough for cores that share a memory and are some lines apart each. A new interval replaces the oldest one.
+  static constexpr std::size_t capacity = 64;
 
-  Gap& gap(std::size_t which) { return gap_[(oldest_ + which) % most]; }
-  std::size_t first_that_ends_after(Ps time) {
-    std::size_t low = 0, high = gaps_;
+  Interval& interval(std::size_t which) { return intervals_[(oldest_ + which) % capacity]; }
+  std::size_t first_ending_after(Ps time) {
+    std::size_t low = 0, high = count_;
     while (low < high) {
       const auto middle = (low + high) / 2;
-      if (gap(middle).end > time)
+      if (interval(middle).end > time)
         high = middle;
       else
         low = middle + 1;
     }
     return low;
   }
-  // Takes a piece out of a gap, and returns which gap comes next.
+  // Removes a piece from an interval, and returns the index of the next interval.
   std::size_t cut(std::size_t which, Ps begun, Ps end) {
-    const Gap before{gap(which).begin, begun}, after{end, gap(which).end};
+    const Interval before{interval(which).begin, begun}, after{end, interval(which).end};
     const bool has_before = before.end > before.begin, has_after = after.end > after.begin;
     if (has_before && has_after) insert(which + 1, after);
     if (!has_before && !has_after) {
       remove(which);
       return which;
     }
-    gap(which) = has_before ? before : after;
+    interval(which) = has_before ? before : after;
     return which + 1;
   }
-  void insert(std::size_t which, const Gap& added) {
-    if (gaps_ == most) return;
-    for (auto next = gaps_++; next > which; --next) gap(next) = gap(next - 1);
-    gap(which) = added;
+  void insert(std::size_t which, const Interval& added) {
+    if (count_ == capacity) return;
+    for (auto next = count_++; next > which; --next) interval(next) = interval(next - 1);
+    interval(which) = added;
   }
   void remove(std::size_t which) {
-    for (--gaps_; which < gaps_; ++which) gap(which) = gap(which + 1);
+    for (--count_; which < count_; ++which) interval(which) = interval(which + 1);
   }
 
-  std::size_t oldest_ = 0, gaps_ = 0;
-  std::array<Gap, most> gap_{};  // a ring
+  std::size_t oldest_ = 0, count_ = 0;
+  std::array<Interval, capacity> intervals_{};  // ring buffer
 };
 
 class Bus {
  public:
-  // Takes the bus for an access that may begin at `start`: in gaps between those of earlier calls if there are any so
-  // late, else behind them. Returns when the access ends, less `takes`.
-  Times occupy(const Times& start, const Times& takes) {
-    if (!all_at_least(start, last_gap_ends_)) [[unlikely]]
-      return occupy_gaps(start, takes);
+  // Reserves the bus for an access that may begin at `start`: in free intervals between earlier reservations if there
+  // are any from then on, else behind them. Returns when the access ends, less `duration`.
+  Times reserve(const Times& start, const Times& duration) {
+    if (!all_at_least(start, last_free_end_)) [[unlikely]]
+      return reserve_free_interval(start, duration);
     const Times begun = later(start, free_);
-    if (!(begun == free_)) remember(start);
-    free_ = begun + takes;
+    if (!(begun == free_)) record_free_interval(start);
+    free_ = begun + duration;
     return begun;
   }
-  // Takes the bus behind all others; nobody waits for it.
-  void append(const Times& takes) { free_ += takes; }
-  // Returns whether it is free from exactly this time on.
-  bool is_free_from(const Times& time) const { return free_ == time && all_at_least(time, last_gap_ends_); }
+  // Reserves the bus behind all others; nobody waits for it.
+  void append(const Times& duration) { free_ += duration; }
+  // Returns whether it is free from exactly this time on, with no free interval later than it.
+  bool is_free_from(const Times& time) const { return free_ == time && all_at_least(time, last_free_end_); }
 
  private:
-  friend struct plain::TimingSteps;
-  friend struct wide::TimingSteps;
-  void remember(const Times& start) {
+  friend struct plain::TimingKernel;
+  friend struct wide::TimingKernel;
+  void record_free_interval(const Times& start) {
     for (std::size_t l = 0; l < speeds; ++l)
       if (start.at[l] > free_.at[l]) {
-        gaps_[l].add(free_.at[l], start.at[l]);
-        last_gap_ends_.at[l] = start.at[l];
+        free_intervals_[l].add(free_.at[l], start.at[l]);
+        last_free_end_.at[l] = start.at[l];
       }
   }
-  Times occupy_gaps(const Times& start, const Times& takes) {
+  Times reserve_free_interval(const Times& start, const Times& duration) {
     Times begun;
     for (std::size_t l = 0; l < speeds; ++l) {
-      const Ps wanted = takes.at[l];
+      const Ps wanted = duration.at[l];
       Ps &free = free_.at[l], end = start.at[l];
       if (end >= free) {
-        if (end > free) gaps_[l].add(free, end);
+        if (end > free) free_intervals_[l].add(free, end);
         free = end += wanted;
-      } else if (const Ps left = gaps_[l].fill(start.at[l], wanted, end); left > 0) {
+      } else if (const Ps left = free_intervals_[l].fill(start.at[l], wanted, end); left > 0) {
         end = free += left;
       }
       begun.at[l] = end - wanted;
-      last_gap_ends_.at[l] = gaps_[l].last_end();
+      last_free_end_.at[l] = free_intervals_[l].last_end();
     }
     return begun;
   }
 
-  Times free_, last_gap_ends_;
-  std::array<Gaps, speeds> gaps_;
+  Times free_, last_free_end_;
+  std::array<FreeIntervals, speeds> free_intervals_;
 };
 
 }  // namespace nearfield::sim

@@ -1,4 +1,4 @@
-// One cache: which lines it holds, in which state, in which order of use. Knows nothing of other caches.
+// One cache: which lines it holds, in which state, in which recency order. It knows nothing of other caches.
 #pragma once
 
 #include <bit>
@@ -15,127 +15,127 @@ namespace nearfield::sim {
 
 class CacheArray {
  public:
-  // std::invalid_argument for a geometry that cannot be. `variants`: those that the cache is for, if they are several;
-  // `ways_matter`: more than the order of lines matters, such as the ways that a device may use.
+  // Throws std::invalid_argument for an impossible geometry. `variants`: set if there are several; `ways_matter`: the
+  // way that holds a line matters, not only the recency order, such as the ways that a device is restricted to.
   explicit CacheArray(const Cache& spec, Variants* variants = nullptr, bool ways_matter = false);
 
   // The set of an address, and the tag of its line there, from 1.
   struct SetAndTag {
-    Block* set;
+    WayGroup* set;
     std::uint32_t tag;
   };
   // A way of a set.
   struct Way {
-    Block* block = nullptr;
-    unsigned lane = 0;
-    explicit operator bool() const { return block != nullptr; }
-    bool empty() const { return block->tag[lane] == no_tag; }
-    std::uint8_t& flags() const { return block->flags[lane]; }
-    std::uint16_t& sharers() const { return block->sharers[lane]; }
+    WayGroup* group = nullptr;
+    unsigned index = 0;
+    explicit operator bool() const { return group != nullptr; }
+    bool is_empty() const { return group->tag[index] == no_tag; }
+    std::uint8_t& flags() const { return group->flags[index]; }
+    std::uint16_t& sharers() const { return group->sharers[index]; }
   };
 
-  // For whoever acts, and may then change the set.
-  NEARFIELD_INNERMOST SetAndTag locate(Address address) const {
+  // Returns the acting group's set, which it may then change.
+  NEARFIELD_ALWAYS_INLINE SetAndTag locate(Address address) const {
     const auto [set, tag] = number_and_tag(address);
-    if (own_) [[unlikely]]
-      return {own_->of_acting(set), tag};
+    if (cow_sets_) [[unlikely]]
+      return {cow_sets_->writable_set(set), tag};
     return {common(set), tag};
   }
-  // Returns the way that holds the line, as find() does, for whoever acts and may then change it.
-  NEARFIELD_INNERMOST Way search(Address address) const {
+  // Returns the way that holds the line, as find() does, in the acting group's set, which it may then change.
+  NEARFIELD_ALWAYS_INLINE Way lookup(Address address) const {
     const auto [set, tag] = number_and_tag(address);
-    if (!own_) [[likely]]
+    if (!cow_sets_) [[likely]]
       return find({common(set), tag}, address);
-    auto* const looked_at = own_->look(set);
-    const auto way = find({looked_at, tag}, address);
-    return way ? Way{own_->of_acting(set) + (way.block - looked_at), way.lane} : way;
+    auto* const readable = cow_sets_->readable_set(set);
+    const auto way = find({readable, tag}, address);
+    return way ? Way{cow_sets_->writable_set(set) + (way.group - readable), way.index} : way;
   }
-  // Returns whether the line is there, for whoever acts.
+  // Returns whether the acting group has the line.
   bool has(Address address) const {
     const auto [set, tag] = number_and_tag(address);
-    return bool{find({own_ ? own_->look(set) : common(set), tag}, address)};
+    return bool{find({cow_sets_ ? cow_sets_->readable_set(set) : common(set), tag}, address)};
   }
-  // Only to find a line, under one variant.
+  // For read access, under one variant.
   SetAndTag locate_for(int variant, Address address) const {
     const auto [set, tag] = number_and_tag(address);
-    return {own_ ? own_->of(variant, set) : common(set), tag};
+    return {cow_sets_ ? cow_sets_->copy_of(variant, set) : common(set), tag};
   }
-  // Returns no set if it is not the same for all variants.
-  NEARFIELD_INNERMOST SetAndTag locate_common(Address address) const {
+  // Returns nullptr as the set if it is not the same in all variants.
+  NEARFIELD_ALWAYS_INLINE SetAndTag locate_common(Address address) const {
     const auto [set, tag] = number_and_tag(address);
-    return {own_ && !own_->is_common(set) ? nullptr : common(set), tag};
+    return {cow_sets_ && !cow_sets_->is_common(set) ? nullptr : common(set), tag};
   }
 
   // Returns the way that holds the line (with sub-blocks: the address's one), or an empty Way.
-  NEARFIELD_INNERMOST Way find(const SetAndTag& where, Address address) const {
+  NEARFIELD_ALWAYS_INLINE Way find(const SetAndTag& where, Address address) const {
     const auto way = find_tag(where);
     if (!has_sub_blocks() || !way) [[likely]]
       return way;
-    return valid_parts(way) & part_of(address) ? way : Way{};
+    return valid_bits(way) & sub_block_bit(address) ? way : Way{};
   }
-  NEARFIELD_INNERMOST Way find_tag(const SetAndTag& where) const {
-    if (blocks_per_set_ > 1) [[unlikely]]
-      return find_in_blocks(where);
-    const auto found = lanes_with(*where.set, where.tag);
+  NEARFIELD_ALWAYS_INLINE Way find_tag(const SetAndTag& where) const {
+    if (groups_per_set_ > 1) [[unlikely]]
+      return find_in_groups(where);
+    const auto found = ways_with_tag(*where.set, where.tag);
     return {found ? where.set : nullptr, static_cast<unsigned>(std::countr_zero(found))};
   }
 
-  NEARFIELD_INNERMOST void touch(const Way& way) {
-    if (is_quick_) [[likely]]
-      order_.touch(*way.block, way.lane);
+  NEARFIELD_ALWAYS_INLINE void touch(const Way& way) {
+    if (is_inline_) [[likely]]
+      order_.touch(*way.group, way.index);
     else
       replacement_->touch(set_of(way), ways_, number(way));
   }
 
-  // Returns the way to fill next, of the first `limit` ways if that is not 0. It may hold a line, which must be taken
-  // out first.
-  NEARFIELD_INNERMOST Way room(const SetAndTag& where, int limit = 0) {
-    if (is_quick_ && limit == 0) [[likely]]
-      return {where.set, order_.room(*where.set)};
-    return room_by_replacement(where.set, limit);
+  // Returns the way to fill next, of the first `limit` ways if that is not 0. It may hold a line, which must be
+  // evicted first.
+  NEARFIELD_ALWAYS_INLINE Way way_to_fill(const SetAndTag& where, int limit = 0) {
+    if (is_inline_ && limit == 0) [[likely]]
+      return {where.set, order_.way_to_fill(*where.set)};
+    return way_by_replacement(where.set, limit);
   }
 
-  // Puts a line (a sub-block) into a way that room() gave, or that has the line's other sub-blocks.
-  NEARFIELD_INNERMOST void fill(const SetAndTag& where, const Way& way, Address address, std::uint8_t state) {
-    if (way.block->tag[way.lane] != where.tag) {
-      way.block->tag[way.lane] = where.tag;
-      way.block->sharers[way.lane] = 0;
+  // Fills a line (a sub-block) into a way that way_to_fill() returned, or that has the line's other sub-blocks.
+  NEARFIELD_ALWAYS_INLINE void fill(const SetAndTag& where, const Way& way, Address address, std::uint8_t state) {
+    if (way.group->tag[way.index] != where.tag) {
+      way.group->tag[way.index] = where.tag;
+      way.group->sharers[way.index] = 0;
     }
     set_state(way, address, state);
-    if (has_sub_blocks()) valid_parts(way) |= part_of(address);
+    if (has_sub_blocks()) valid_bits(way) |= sub_block_bit(address);
     touch(way);
   }
 
-  // Takes the line (the sub-block) out; returns the state that it had.
-  NEARFIELD_INNERMOST std::uint8_t remove(const Way& way, Address address) {
+  // Removes the line (the sub-block); returns the state that it had.
+  NEARFIELD_ALWAYS_INLINE std::uint8_t remove(const Way& way, Address address) {
     const auto was = state(way, address);
     if (has_sub_blocks()) {
-      auto& valid = valid_parts(way);
-      valid = static_cast<std::uint8_t>(valid & ~part_of(address));
+      auto& valid = valid_bits(way);
+      valid = static_cast<std::uint8_t>(valid & ~sub_block_bit(address));
       if (valid & 0x0F) return was;
     }
-    if (is_quick_) [[likely]] {
-      order_.empty(*way.block, way.lane);
+    if (is_inline_) [[likely]] {
+      order_.remove(*way.group, way.index);
     } else {
-      way.block->tag[way.lane] = no_tag;
-      replacement_->emptied(set_of(way), ways_, number(way));
+      way.group->tag[way.index] = no_tag;
+      replacement_->invalidate(set_of(way), ways_, number(way));
     }
     return was;
   }
 
-  // Returns how the fast path sees the cache; only of one that has_view().
+  // Returns the cache in the form that the fast path needs; only if has_view().
   CacheView view() const;
-  bool has_view() const { return is_quick_ && sets_ > 1; }
+  bool has_view() const { return is_inline_ && sets_ > 1; }
 
   // Returns the flags of the line (of the address's sub-block).
-  NEARFIELD_INNERMOST std::uint8_t state(const Way& way, Address address) const {
-    return has_sub_blocks() ? state_of_part(way, part_of(address)) : way.block->flags[way.lane];
+  NEARFIELD_ALWAYS_INLINE std::uint8_t state(const Way& way, Address address) const {
+    return has_sub_blocks() ? sub_block_state(way, sub_block_bit(address)) : way.group->flags[way.index];
   }
-  NEARFIELD_INNERMOST void set_state(const Way& way, Address address, std::uint8_t state) {
+  NEARFIELD_ALWAYS_INLINE void set_state(const Way& way, Address address, std::uint8_t state) {
     if (has_sub_blocks())
-      set_state_of_part(way, part_of(address), state);
+      set_sub_block_state(way, sub_block_bit(address), state);
     else
-      way.block->flags[way.lane] = state;
+      way.group->flags[way.index] = state;
   }
   void add_state(const Way& way, Address address, std::uint8_t flags) {
     set_state(way, address, static_cast<std::uint8_t>(state(way, address) | flags));
@@ -146,57 +146,58 @@ class CacheArray {
 
   // Calls `function` with the address of each sub-block that a way holds, or with the line's if it has none.
   template <class Function>
-  NEARFIELD_INNERMOST void for_each_unit(const Way& way, Function&& function) const {
-    for_each_unit_of_line(way, address_of(way), function);
+  NEARFIELD_ALWAYS_INLINE void for_each_sub_block(const Way& way, Function&& function) const {
+    for_each_sub_block_of_line(way, address_of(way), function);
   }
 
-  // Calls `function` with the address of each line that the cache holds, under any variant, or held under one when the
+  // Calls `function` with the address of each line that the cache holds under any variant, or held under one when the
   // action began.
   template <class Function>
   void for_each_line(Function&& function) const {
-    const auto for_each_of_set = [&](std::uint32_t set, Block* blocks) {
-      for (auto* block = blocks; block < blocks + blocks_per_set_; ++block)
-        for (unsigned lane = 0; lane < lanes_per_block; ++lane)
-          if (block->tag[lane] != no_tag)
-            for_each_unit_of_line({block, lane}, address_in(set, {block, lane}), function);
+    const auto for_each_of_set = [&](std::uint32_t set, WayGroup* way_groups) {
+      for (auto* group = way_groups; group < way_groups + groups_per_set_; ++group)
+        for (unsigned index = 0; index < ways_per_group; ++index)
+          if (group->tag[index] != no_tag)
+            for_each_sub_block_of_line({group, index}, address_in(set, {group, index}), function);
     };
-    const auto sets = sets_ + static_cast<std::uint32_t>(own_ ? own_->sets_behind() : 0);
+    const auto sets = sets_ + static_cast<std::uint32_t>(cow_sets_ ? cow_sets_->clone_slots() : 0);
     for (std::uint32_t set = 0; set < sets; ++set) for_each_of_set(set, common(set));
-    if (own_) own_->for_each_saved(for_each_of_set);
+    if (cow_sets_) cow_sets_->for_each_snapshot(for_each_of_set);
   }
   // Returns the address of the line that a way holds.
   Address address_of(const Way& way) const {
-    auto set = static_cast<std::uint32_t>(way.block - blocks_);
-    if (blocks_per_set_ > 1) [[unlikely]]
-      set /= blocks_per_set_;
+    auto set = static_cast<std::uint32_t>(way.group - way_groups_);
+    if (groups_per_set_ > 1) [[unlikely]]
+      set /= groups_per_set_;
     return address_in(set, way);
   }
-  // The number of units that a way holds, and of those in these states.
+  // The number of sub-blocks (or lines) that a way holds, and of those in these states.
   struct Held {
-    unsigned units, modified, injected;
+    unsigned sub_blocks, modified, injected;
   };
-  NEARFIELD_INNERMOST Held held(const Way& way) const {
+  NEARFIELD_ALWAYS_INLINE Held held(const Way& way) const {
     if (!has_sub_blocks()) {
-      const unsigned state = way.block->flags[way.lane];
+      const unsigned state = way.group->flags[way.index];
       return {1, state & sim::modified, (state & sim::injected) != 0};
     }
-    const unsigned valid = valid_parts(way) & 0x0FU, its = modified_parts(way);
-    return {ones(valid), ones(its & valid), ones(its >> 4 & valid)};
+    const unsigned valid = valid_bits(way) & 0x0FU, states = modified_bits(way);
+    return {ones(valid), ones(states & valid), ones(states >> 4 & valid)};
   }
 
-  bool has_part(const Way& way, Address address) const {
-    return !has_sub_blocks() || (valid_parts(way) & part_of(address)) != 0;
+  bool has_sub_block(const Way& way, Address address) const {
+    return !has_sub_blocks() || (valid_bits(way) & sub_block_bit(address)) != 0;
   }
   std::uint64_t line_bytes() const { return 1ULL << line_shift_; }
-  std::uint64_t unit_bytes() const { return 1ULL << unit_shift_; }  // of a sub-block, or the line
+  std::uint64_t sub_block_bytes() const { return 1ULL << sub_block_shift_; }  // of a sub-block, or the line
   bool has_sub_blocks() const { return sub_blocks_ > 1; }
   void clear();
-  bool keeps_all_in_sets() const { return replacement_->keeps_all_in_sets(); }
-  // Copies what another cache of the same geometry holds under a variant. This one must be empty, and for one variant.
-  void take(const CacheArray& other, int variant);
-  std::size_t host_bytes() const { return sizeof(Block) * sets_ * blocks_per_set_; }
-  // Tells the host that this set will be needed. It must be inlined: a call of it looks to GCC as if it did nothing.
-  NEARFIELD_INNERMOST void fetch_early(Address address) const {
+  bool keeps_state_in_sets() const { return replacement_->keeps_state_in_sets(); }
+  // Copies the contents that another cache of the same geometry has under a variant. This one must be empty, and for
+  // one variant.
+  void copy_variant(const CacheArray& other, int variant);
+  std::size_t host_bytes() const { return sizeof(WayGroup) * sets_ * groups_per_set_; }
+  // Prefetches this set into the host's caches. It must be inlined: to GCC, a call of it looks as if it did nothing.
+  NEARFIELD_ALWAYS_INLINE void host_prefetch(Address address) const {
     const auto* set = common(number_and_tag(address).set);
     __builtin_prefetch(set, 1);
     __builtin_prefetch(&set->age, 1);
@@ -206,85 +207,85 @@ class CacheArray {
   struct NumberAndTag {
     std::uint32_t set, tag;
   };
-  NEARFIELD_INNERMOST NumberAndTag number_and_tag_of_several(Address address) const {
+  NEARFIELD_ALWAYS_INLINE NumberAndTag number_and_tag_of_many(Address address) const {
     const auto line = static_cast<std::uint32_t>(address >> line_shift_);
     const auto tag = static_cast<std::uint32_t>(static_cast<unsigned __int128>(reciprocal_) * line >> 64);
     return {line - tag * sets_, tag + 1};
   }
-  NEARFIELD_INNERMOST NumberAndTag number_and_tag(Address address) const {
+  NEARFIELD_ALWAYS_INLINE NumberAndTag number_and_tag(Address address) const {
     if (sets_ == 1) [[unlikely]]
       return {0, static_cast<std::uint32_t>(address >> line_shift_) + 1};
-    return number_and_tag_of_several(address);
+    return number_and_tag_of_many(address);
   }
-  Block* common(std::uint32_t set) const { return blocks_ + static_cast<std::size_t>(set) * blocks_per_set_; }
-  // `set`: counted with those that variants have for themselves.
-  NEARFIELD_INNERMOST Address address_in(std::uint32_t set, const Way& way) const {
+  WayGroup* common(std::uint32_t set) const { return way_groups_ + static_cast<std::size_t>(set) * groups_per_set_; }
+  // `set`: clones are numbered behind the common sets.
+  NEARFIELD_ALWAYS_INLINE Address address_in(std::uint32_t set, const Way& way) const {
     if (set >= sets_) [[unlikely]]
-      set = own_->set_behind(set - sets_);
-    return (static_cast<Address>(way.block->tag[way.lane] - 1) * sets_ + set) << line_shift_;
+      set = cow_sets_->set_of_clone(set - sets_);
+    return (static_cast<Address>(way.group->tag[way.index] - 1) * sets_ + set) << line_shift_;
   }
 
   template <class Function>
-  NEARFIELD_INNERMOST void for_each_unit_of_line(const Way& way, Address line, Function&& function) const {
+  NEARFIELD_ALWAYS_INLINE void for_each_sub_block_of_line(const Way& way, Address line, Function&& function) const {
     if (!has_sub_blocks()) [[likely]]
       return function(line);
     for (std::uint32_t part = 0; part < sub_blocks_; ++part)
-      if (valid_parts(way) >> part & 1) function(line + (static_cast<Address>(part) << unit_shift_));
+      if (valid_bits(way) >> part & 1) function(line + (static_cast<Address>(part) << sub_block_shift_));
   }
 
   // Sub-blocks, as bits: in each byte the low half says which are valid (modified), the high half which are shared
   // (injected).
-  static std::uint8_t& valid_parts(const Way& way) { return way.block->parts[way.lane][0]; }
-  static std::uint8_t& modified_parts(const Way& way) { return way.block->parts[way.lane][1]; }
+  static std::uint8_t& valid_bits(const Way& way) { return way.group->sub_blocks[way.index][0]; }
+  static std::uint8_t& modified_bits(const Way& way) { return way.group->sub_blocks[way.index][1]; }
   static unsigned ones(unsigned four_bits) { return 0x4332322132212110ULL >> 4 * four_bits & 7; }
-  std::uint8_t part_of(Address address) const {
-    return static_cast<std::uint8_t>(1U << (address >> unit_shift_ & (sub_blocks_ - 1)));
+  std::uint8_t sub_block_bit(Address address) const {
+    return static_cast<std::uint8_t>(1U << (address >> sub_block_shift_ & (sub_blocks_ - 1)));
   }
-  static std::uint8_t state_of_part(const Way& way, std::uint8_t part) {
-    const unsigned valid = valid_parts(way), its_modified = modified_parts(way),
+  static std::uint8_t sub_block_state(const Way& way, std::uint8_t part) {
+    const unsigned valid = valid_bits(way), modified_and_injected = modified_bits(way),
                    high = static_cast<unsigned>(part) << 4;
-    return static_cast<std::uint8_t>((its_modified & part ? modified : 0) | (valid & high ? shared : 0) |
-                                     (its_modified & high ? injected : 0));
+    return static_cast<std::uint8_t>((modified_and_injected & part ? modified : 0) | (valid & high ? shared : 0) |
+                                     (modified_and_injected & high ? injected : 0));
   }
-  static void set_state_of_part(const Way& way, std::uint8_t part, std::uint8_t state) {
+  static void set_sub_block_state(const Way& way, std::uint8_t part, std::uint8_t state) {
     const unsigned both = part * 0x11U, high = part * 0x10U;
-    auto& valid = valid_parts(way);
-    auto& its_modified = modified_parts(way);
+    auto& valid = valid_bits(way);
+    auto& modified_and_injected = modified_bits(way);
     valid = static_cast<std::uint8_t>((valid & ~high) | (state & shared ? high : 0));
-    its_modified = static_cast<std::uint8_t>((its_modified & ~both) | (state & modified ? part : 0U) |
-                                             (state & injected ? high : 0));
+    modified_and_injected = static_cast<std::uint8_t>((modified_and_injected & ~both) | (state & modified ? part : 0U) |
+                                                      (state & injected ? high : 0));
   }
 
-  Block* set_of(const Way& way) const {
-    return way.block - static_cast<std::size_t>(way.block - blocks_) % blocks_per_set_;
+  WayGroup* set_of(const Way& way) const {
+    return way.group - static_cast<std::size_t>(way.group - way_groups_) % groups_per_set_;
   }
   int number(const Way& way) const {
-    return static_cast<int>((way.block - set_of(way)) * lanes_per_block) + static_cast<int>(way.lane);
+    return static_cast<int>((way.group - set_of(way)) * ways_per_group) + static_cast<int>(way.index);
   }
-  static Way nth(Block* set, int number) {
-    return {set + number / lanes_per_block, static_cast<unsigned>(number % lanes_per_block)};
+  static Way nth(WayGroup* set, int number) {
+    return {set + number / ways_per_group, static_cast<unsigned>(number % ways_per_group)};
   }
-  Way find_in_blocks(const SetAndTag& where) const;
-  Way room_by_replacement(Block* set, int limit);
+  Way find_in_groups(const SetAndTag& where) const;
+  Way way_by_replacement(WayGroup* set, int limit);
 
-  void prepare_if_new(Block* set);
+  void prepare_if_unused(WayGroup* set);
 
-  Zeros<Block> zeros_;            // a set is zeros until it is used
-  Block* blocks_ = nullptr;       // in zeros_
-  std::uint64_t reciprocal_ = 0;  // of the number of sets, times 2^64: exact for dividends and divisors of 32 bits
+  LazyZeroArray<WayGroup> storage_;  // a set is all zeros until it is used
+  WayGroup* way_groups_ = nullptr;   // in storage_
+  std::uint64_t reciprocal_ = 0;     // of the number of sets, times 2^64: exact for dividends and divisors of 32 bits
   std::uint32_t sets_;
-  std::uint32_t blocks_per_set_;
+  std::uint32_t groups_per_set_;
   std::uint8_t line_shift_;
-  std::uint8_t unit_shift_;
+  std::uint8_t sub_block_shift_;
   std::uint8_t sub_blocks_;
   bool lru_;
-  bool is_quick_ = false;  // its sets have one block each, in an order_ that needs no call
-  bool is_narrow_;         // it has no more ways than first_lanes_with() looks at
+  bool is_inline_ = false;  // its sets have one way group each, in an order_ that needs no call
+  bool is_narrow_;          // it has at most narrow_ways ways
   int ways_;
   int variants_ = 1;
-  OrderOfUse order_;
+  RecencyOrder order_;
   std::unique_ptr<Replacement> replacement_;
-  std::unique_ptr<OwnSets> own_;  // if there are several variants
+  std::unique_ptr<CopyOnWriteSets> cow_sets_;  // if there are several variants
 };
 
 }  // namespace nearfield::sim

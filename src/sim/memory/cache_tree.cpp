@@ -9,8 +9,8 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::size_t most_sharers = 16;  // caches of which one before them can keep account
-constexpr Count few_searches = 4;         // cost as much as a directory does
+constexpr std::size_t max_sharers = 16;             // bits for inner caches in a line's sharers
+constexpr Count max_lookups_without_directory = 4;  // up to as many cost no more than a directory
 
 [[noreturn]] void refuse(std::size_t level, const std::string& why) {
   throw std::invalid_argument("cache[" + std::to_string(level) + "] " + why);
@@ -18,40 +18,41 @@ constexpr Count few_searches = 4;         // cost as much as a directory does
 
 void check_order(const Machine& machine) {
   const auto& caches = machine.caches;
-  if (caches.size() > most_cache_levels) refuse(most_cache_levels, "is one more than can be simulated");
+  if (caches.size() > max_cache_levels) refuse(max_cache_levels, "is one more than can be simulated");
   if (caches.empty()) throw std::invalid_argument("a simulated machine needs a cache");
   for (std::size_t k = 0; k < caches.size(); ++k) {
     const auto& cache = caches[k];
     if (cache.shared_by < 1) refuse(k, "is shared by " + std::to_string(cache.shared_by) + " cores");
     if (cache.inclusion == Inclusion::inclusive && cache.sub_blocks > 1) refuse(k, "is inclusive and has sub-blocks");
-    if (cache.inclusion == Inclusion::exclusive && k == 0) refuse(k, "is the nearest one and cannot be exclusive");
+    if (cache.inclusion == Inclusion::exclusive && k == 0) refuse(k, "is the innermost cache and cannot be exclusive");
     if (k == 0) continue;
-    const auto& before = caches[k - 1];
-    if (cache.inclusion == Inclusion::exclusive && before.write == WritePolicy::through)
-      refuse(k, "is exclusive and would take the stores that the one before it writes through");
-    if (cache.write == WritePolicy::through && before.write == WritePolicy::back)
-      refuse(k, "writes through, and the one before it does not");
-    if (cache.line_bytes % before.line_bytes != 0) refuse(k, "has lines that are no multiple of those before it");
-    if (cache.shared_by % before.shared_by != 0) refuse(k, "is shared by parts of those before it");
-    if (cache.inclusion == Inclusion::exclusive && cache.line_bytes / cache.sub_blocks != before.line_bytes)
-      refuse(k, "is exclusive and takes parts of another size than the lines before it");
+    const auto& inner = caches[k - 1];
+    if (cache.inclusion == Inclusion::exclusive && inner.write == WritePolicy::through)
+      refuse(k, "is exclusive and would take the stores that the next inner cache writes through");
+    if (cache.write == WritePolicy::through && inner.write == WritePolicy::back)
+      refuse(k, "writes through, but the next inner cache does not");
+    if (cache.line_bytes % inner.line_bytes != 0) refuse(k, "has lines that are no multiple of the next inner cache's");
+    if (cache.shared_by % inner.shared_by != 0)
+      refuse(k, "is shared by a number of cores that is no multiple of the next inner cache's");
+    if (cache.inclusion == Inclusion::exclusive && cache.line_bytes / cache.sub_blocks != inner.line_bytes)
+      refuse(k, "is exclusive and has sub-blocks of another size than the next inner cache's lines");
   }
 }
 
 }  // namespace
 
-Contents::Contents(const Machine& machine, int variants, bool ways_matter)
+CacheTree::CacheTree(const Machine& machine, int variants, bool ways_matter)
     : variants_(variants, static_cast<int>(machine.caches.size())), levels_(static_cast<int>(machine.caches.size())) {
   check_order(machine);
   build(machine, ways_matter);
-  unit_ = nodes_.front()->array.unit_bytes();
-  unit_shift_ = std::countr_zero(unit_);
-  nearest_line_ = nodes_.back()->array.line_bytes();
+  granule_bytes_ = nodes_.front()->array.sub_block_bytes();
+  granule_shift_ = std::countr_zero(granule_bytes_);
+  l1_line_bytes_ = nodes_.back()->array.line_bytes();
 }
 
-// Builds from the last level inward, so that parents exist before their children.
-void Contents::build(const Machine& machine, bool ways_matter) {
-  auto* const variants = variants_.several() ? &variants_ : nullptr;
+// Builds from the last level inwards, so that parents exist before their children.
+void CacheTree::build(const Machine& machine, bool ways_matter) {
+  auto* const variants = variants_.has_several() ? &variants_ : nullptr;
   caches_of_core_.resize(static_cast<std::size_t>(machine.cores));
   for (int level = levels_ - 1; level >= 0; --level) {
     const auto& cache = machine.caches[static_cast<std::size_t>(level)];
@@ -60,124 +61,131 @@ void Contents::build(const Machine& machine, bool ways_matter) {
       for (int c = core; c < std::min(core + cache.shared_by, machine.cores); ++c)
         caches_of_core_[static_cast<std::size_t>(c)][static_cast<std::size_t>(level)] = &node;
       if (level + 1 < levels_) node.parent = &cache_at(core, level + 1);
-      auto& beside = (node.parent ? node.parent->before : at_memory_).caches;
-      node.number = static_cast<int>(beside.size());
-      beside.push_back(&node);
+      auto& siblings = (node.parent ? node.parent->inner : memory_point_).caches;
+      node.number = static_cast<int>(siblings.size());
+      siblings.push_back(&node);
     }
   }
   for (auto& node : nodes_) {
-    node->meeting = node->before.caches.size() > 1;
-    node->knows_absence =
-        node->inclusion == Inclusion::inclusive && node->array.unit_bytes() == nodes_.front()->array.unit_bytes();
-    node->knows_sharers = node->knows_absence && node->before.caches.size() <= most_sharers;
+    node->is_coherence_point = node->inner.caches.size() > 1;
+    node->is_inclusive_filter = node->inclusion == Inclusion::inclusive &&
+                                node->array.sub_block_bytes() == nodes_.front()->array.sub_block_bytes();
+    node->tracks_sharers = node->is_inclusive_filter && node->inner.caches.size() <= max_sharers;
     node->is_simple =
-        node->before.caches.empty() && node->parent && node->array.unit_bytes() == node->parent->array.line_bytes();
+        node->inner.caches.empty() && node->parent && node->array.sub_block_bytes() == node->parent->array.line_bytes();
   }
-  count_searches_of_all();
-  const auto choose = [&](Meeting& meeting) {
-    const Count caches = std::accumulate(meeting.searches.begin(), meeting.searches.end(), meeting.caches.size());
-    meeting.has_directory =
-        meeting.caches.size() > 1 && meeting.caches.size() <= Holders::most_caches && caches > few_searches;
+  recount_tag_lookups();
+  const auto choose_directory = [&](CoherencePoint& point) {
+    const Count caches = std::accumulate(point.tag_lookups.begin(), point.tag_lookups.end(), point.caches.size());
+    point.has_directory = point.caches.size() > 1 && point.caches.size() <= Directory::max_caches &&
+                          caches > max_lookups_without_directory;
   };
-  choose(at_memory_);
+  choose_directory(memory_point_);
   for (auto& node : nodes_)
-    if (!node->knows_sharers) choose(node->before);
+    if (!node->tracks_sharers) choose_directory(node->inner);
 }
 
 // ---- directories
 
-// A search of a cache that never had a line counts, too, unless it is a nearest one: a machine has many of these that a
-// run does not use.
-void Contents::count_searches_of_all() {
-  const auto sum_up = [](Meeting& meeting) {
-    meeting.searches = {};
-    for (const auto* cache : meeting.caches)
-      for (std::size_t level = 0; level < most_cache_levels; ++level) meeting.searches[level] += cache->searches[level];
+// A lookup in a cache that never had a line counts, too, unless it is a first-level one: a machine has many of these
+// that a run does not use.
+void CacheTree::recount_tag_lookups() {
+  const auto sum_up = [](CoherencePoint& point) {
+    point.tag_lookups = {};
+    for (const auto* cache : point.caches)
+      for (std::size_t level = 0; level < max_cache_levels; ++level)
+        point.tag_lookups[level] += cache->tag_lookups[level];
   };
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-    auto& it = **node;
-    sum_up(it.before);
-    it.searches = it.inclusion == Inclusion::inclusive ? Searches{} : it.before.searches;
-    it.searches[static_cast<std::size_t>(it.level)] += it.used || it.level > 0;
+    auto& cache = **node;
+    sum_up(cache.inner);
+    cache.tag_lookups = cache.inclusion == Inclusion::inclusive ? TagLookups{} : cache.inner.tag_lookups;
+    cache.tag_lookups[static_cast<std::size_t>(cache.level)] += cache.used || cache.level > 0;
   }
-  sum_up(at_memory_);
+  sum_up(memory_point_);
 }
 
-void Contents::first_use(CacheNode& node) {
+void CacheTree::first_use(CacheNode& node) {
   node.used = true;
   ++used_at_[static_cast<std::size_t>(node.level)];
-  if (node.level == 0) count_searches_of_all();
+  if (node.level == 0) recount_tag_lookups();
 }
 
-std::optional<Holders::Set> Contents::enters(Meeting& meeting, const CacheNode& own, Address address) {
-  if (!meeting.holders) {
-    if (meeting.first == nullptr) meeting.first = &own;
-    if (meeting.first == &own) return std::nullopt;
-    meeting.holders = std::make_unique<Holders>(meeting.caches.size());
-    add_lines(meeting, meeting.first->number, *meeting.first);
+std::optional<Directory::Sharers> CacheTree::directory_add(CoherencePoint& point, const CacheNode& own,
+                                                           Address address) {
+  if (!point.directory) {
+    if (point.only_user == nullptr) point.only_user = &own;
+    if (point.only_user == &own) return std::nullopt;
+    point.directory = std::make_unique<Directory>(point.caches.size());
+    add_lines(point, point.only_user->number, *point.only_user);
   }
-  if (meeting.holders->full()) [[unlikely]]
-    meeting.holders->renew([&] {
-      for (const auto* cache : meeting.caches) add_lines(meeting, cache->number, *cache);
+  if (point.directory->is_full()) [[unlikely]]
+    point.directory->rebuild([&] {
+      for (const auto* cache : point.caches) add_lines(point, cache->number, *cache);
     });
-  auto holders = meeting.holders->of(number_of(address));
-  holders.add(own.number);
-  return holders;
+  auto sharers = point.directory->entry(granule_number(address));
+  sharers.add(own.number);
+  return sharers;
 }
 
-// Adds the units of which a cache, or one before it, has a part; their holder has that number.
-void Contents::add_lines(Meeting& meeting, int number, const CacheNode& node) {
+// Adds the granules of which this cache, or one inside it, has a part; `number` is their sharer.
+void CacheTree::add_lines(CoherencePoint& point, int number, const CacheNode& node) {
   if (node.used)
-    node.array.for_each_line([&](Address address) { meeting.holders->of(number_of(address)).add(number); });
-  for (const auto* cache : node.before.caches) add_lines(meeting, number, *cache);
+    node.array.for_each_line([&](Address address) { point.directory->entry(granule_number(address)).add(number); });
+  for (const auto* cache : node.inner.caches) add_lines(point, number, *cache);
 }
 
-// ---- lines that come in and go out
+// ---- fills and evictions
 
-void Contents::insert(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state,
-                      int limit) {
+void CacheTree::insert(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state,
+                       int limit) {
   auto& array = node.array;
   use(node);
   CacheArray::Way way;
   if ((state & injected) || array.has_sub_blocks()) way = array.find_tag(where);
   if (way && array.find(where, address) && !(state & injected)) state |= array.state(way, address) & modified;
   if (!way) {
-    way = array.room(where, limit);
-    if (!way.empty()) make_room(node, way, state & injected);
+    way = array.way_to_fill(where, limit);
+    if (!way.is_empty()) evict_for_fill(node, way, state & injected);
   }
   array.fill(where, way, address, state);
 }
 
-void Contents::make_room_among_victims(CacheNode& node, const CacheArray::Way& way) { make_room(node, way, false); }
+void CacheTree::evict_from_victim_cache(CacheNode& node, const CacheArray::Way& way) {
+  evict_for_fill(node, way, false);
+}
 
-bool Contents::remove_before(CacheNode& node, const CacheArray::Way& way, Address address) {
-  if (!node.knows_sharers) [[unlikely]]
-    return remove_from_all(node, address);
+bool CacheTree::back_invalidate(CacheNode& node, const CacheArray::Way& way, Address address) {
+  if (!node.tracks_sharers) [[unlikely]]
+    return remove_from_all_inner(node, address);
   bool was_modified = false;
   for (unsigned sharers = way.sharers(); sharers != 0; sharers &= sharers - 1) {
-    auto& child = *node.before.caches[static_cast<std::size_t>(std::countr_zero(sharers))];
-    was_modified |= child.is_simple ? remove_line(child, address) : remove_in(child, address, node.array.line_bytes());
+    auto& child = *node.inner.caches[static_cast<std::size_t>(std::countr_zero(sharers))];
+    was_modified |=
+        child.is_simple ? remove_line(child, address) : remove_in_subtree(child, address, node.array.line_bytes());
   }
   return was_modified;
 }
 
-bool Contents::remove_from_all(CacheNode& node, Address address) {
+bool CacheTree::remove_from_all_inner(CacheNode& node, Address address) {
   bool was_modified = false;
-  for_each_holder(node.before, unit_of(address),
-                  [&](CacheNode& cache) { was_modified |= remove_in(cache, address, node.array.line_bytes()); });
+  for_each_sharer(node.inner, granule_of(address), [&](CacheNode& cache) {
+    was_modified |= remove_in_subtree(cache, address, node.array.line_bytes());
+  });
   return was_modified;
 }
 
-bool Contents::remove_in(CacheNode& node, Address address, std::uint64_t bytes) {
+bool CacheTree::remove_in_subtree(CacheNode& node, Address address, std::uint64_t bytes) {
   bool was_modified = false;
-  for (auto at = address; at < address + bytes; at += node.array.unit_bytes()) was_modified |= remove_line(node, at);
-  for (auto* cache : node.before.caches) was_modified |= remove_in(*cache, address, bytes);
+  for (auto at = address; at < address + bytes; at += node.array.sub_block_bytes())
+    was_modified |= remove_line(node, at);
+  for (auto* cache : node.inner.caches) was_modified |= remove_in_subtree(*cache, address, bytes);
   return was_modified;
 }
 
-// Removes a line (a sub-block) that an inclusive cache further out evicts; returns whether it was modified.
-bool Contents::remove_line(CacheNode& node, Address address) {
-  const auto way = node.array.search(address);
+// Removes a line (a sub-block) that an inclusive outer cache evicts; returns whether it was modified.
+bool CacheTree::remove_line(CacheNode& node, Address address) {
+  const auto way = node.array.lookup(address);
   if (!way) return false;
   const auto state = node.array.remove(way, address);
   ++counts_of(node).back_invalidations;
@@ -185,9 +193,9 @@ bool Contents::remove_line(CacheNode& node, Address address) {
   return (state & modified) != 0;
 }
 
-bool Contents::remove_everywhere(Address unit, Count LevelCounts::* counter) {
+bool CacheTree::invalidate_all_copies(Address granule, Count LevelCounts::* counter) {
   bool was_modified = false;
-  for_each_copy(unit, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
+  for_each_copy(granule, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
     const auto state = node.array.remove(way, at);
     was_modified |= (state & modified) != 0;
     if (counter == nullptr) return;
@@ -197,57 +205,57 @@ bool Contents::remove_everywhere(Address unit, Count LevelCounts::* counter) {
   return was_modified;
 }
 
-void Contents::flush(Address address) {
-  if (remove_everywhere(unit_of(address), &LevelCounts::write_backs)) write_to_memory();
+void CacheTree::flush(Address address) {
+  if (invalidate_all_copies(granule_of(address), &LevelCounts::write_backs)) write_to_memory();
 }
 
-void Contents::forget(Address address) { remove_everywhere(unit_of(address), nullptr); }
+void CacheTree::invalidate(Address address) { invalidate_all_copies(granule_of(address), nullptr); }
 
-void Contents::forget_everything() {
+void CacheTree::invalidate_all() {
   for (auto& node : nodes_) {
     node->array.clear();
-    node->victims.clear();
+    node->displaced_lines.clear();
     node->used = false;
   }
   used_at_ = {};
-  const auto forget_holders = [](Meeting& meeting) {
-    meeting.first = nullptr;
-    meeting.holders.reset();
+  const auto drop_directory = [](CoherencePoint& point) {
+    point.only_user = nullptr;
+    point.directory.reset();
   };
-  forget_holders(at_memory_);
-  for (auto& node : nodes_) forget_holders(node->before);
-  count_searches_of_all();
+  drop_directory(memory_point_);
+  for (auto& node : nodes_) drop_directory(node->inner);
+  recount_tag_lookups();
 }
 
-bool Contents::keeps_all_in_sets() const {
-  return std::ranges::all_of(nodes_, [](const auto& node) { return node->array.keeps_all_in_sets(); });
+bool CacheTree::keeps_state_in_sets() const {
+  return std::ranges::all_of(nodes_, [](const auto& node) { return node->array.keeps_state_in_sets(); });
 }
 
-void Contents::take(const Contents& other, int variant) {
+void CacheTree::copy_variant(const CacheTree& other, int variant) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    auto &node = *nodes_[i], &its = *other.nodes_[i];
-    if (its.used) {
-      node.array.take(its.array, variant);
+    auto &node = *nodes_[i], &source = *other.nodes_[i];
+    if (source.used) {
+      node.array.copy_variant(source.array, variant);
       use(node);
     }
-    its.victims.for_each([&](std::uint64_t unit, Variants::Mask who) {
-      if ((who >> variant & 1) != 0) node.victims.add(unit, variants_.all());
+    source.displaced_lines.for_each([&](std::uint64_t granule, Variants::Mask group) {
+      if ((group >> variant & 1) != 0) node.displaced_lines.add(granule, variants_.all());
     });
   }
-  for (std::size_t i = 0; i < nodes_.size(); ++i) take_holders(nodes_[i]->before, other.nodes_[i]->before);
-  take_holders(at_memory_, other.at_memory_);
-  watches_victims_ = other.watches_victims_;
-  variants_.common() = other.variants_.tally_of(variant);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) copy_directory(nodes_[i]->inner, other.nodes_[i]->inner);
+  copy_directory(memory_point_, other.memory_point_);
+  tracks_displaced_lines_ = other.tracks_displaced_lines_;
+  variants_.common_counters() = other.variants_.counters_of(variant);
 }
 
-void Contents::take_holders(Meeting& meeting, const Meeting& other) {
-  if (other.first) meeting.first = meeting.caches[static_cast<std::size_t>(other.first->number)];
-  if (!other.holders) return;
-  meeting.holders = std::make_unique<Holders>(meeting.caches.size());
-  for (const auto* cache : meeting.caches) add_lines(meeting, cache->number, *cache);
+void CacheTree::copy_directory(CoherencePoint& point, const CoherencePoint& other) {
+  if (other.only_user) point.only_user = point.caches[static_cast<std::size_t>(other.only_user->number)];
+  if (!other.directory) return;
+  point.directory = std::make_unique<Directory>(point.caches.size());
+  for (const auto* cache : point.caches) add_lines(point, cache->number, *cache);
 }
 
-Memory::Copy Contents::copy_in(int variant, int core, int level, Address address) const {
+Memory::Copy CacheTree::copy_in(int variant, int core, int level, Address address) const {
   const auto& array = cache_at(core, level).array;
   const auto where = array.locate_for(variant, address);
   const auto way = array.find(where, address);
@@ -256,46 +264,48 @@ Memory::Copy Contents::copy_in(int variant, int core, int level, Address address
   return {true, (state & modified) != 0, (state & shared) != 0};
 }
 
-// ---- what is put down when it is known which variants did it
+// ---- deferred updates
 
-void Contents::leaves(Meeting& meeting, Address unit, int number) {
-  note({Afterwards::What::left, variants_.acting(), unit, nullptr, &meeting, number});
+void CacheTree::directory_remove(CoherencePoint& point, Address granule, int number) {
+  defer({DeferredUpdate::What::removed, variants_.leader(), granule, nullptr, &point, number});
 }
 
-void Contents::note(const Afterwards& it) {
-  afterwards_.push_back(it);
-  if (!variants_.several()) do_afterwards();
+void CacheTree::defer(const DeferredUpdate& update) {
+  deferred_updates_.push_back(update);
+  if (!variants_.has_several()) apply_deferred_updates();
 }
 
-void Contents::do_afterwards() {
-  for (const auto& it : afterwards_) {
-    const auto who = variants_.acted_for(it.acting);
-    if (it.what == Afterwards::What::left) {
-      if (who == variants_.all()) it.meeting->holders->of(number_of(it.unit)).remove(it.number);
+void CacheTree::apply_deferred_updates() {
+  for (const auto& update : deferred_updates_) {
+    const auto group = variants_.group_of(update.leader);
+    if (update.what == DeferredUpdate::What::removed) {
+      if (group == variants_.all())
+        update.point->directory->entry(granule_number(update.granule)).remove(update.number);
       continue;
     }
-    auto& victims = it.node->victims;
-    if (it.what == Afterwards::What::made_room) {
-      victims.add(number_of(it.unit), who);
+    auto& displaced_lines = update.node->displaced_lines;
+    if (update.what == DeferredUpdate::What::displaced) {
+      displaced_lines.add(granule_number(update.granule), group);
       continue;
     }
-    if (const Variants::Mask its = victims.of(number_of(it.unit)) & who) {
-      ++variants_.tally_of_group(its).levels[static_cast<std::size_t>(it.node->level)].victims_missed;
-      victims.remove(number_of(it.unit), its);
+    if (const Variants::Mask missing = displaced_lines.variants_of(granule_number(update.granule)) & group) {
+      ++variants_.counters_of_group(missing).levels[static_cast<std::size_t>(update.node->level)].victims_missed;
+      displaced_lines.remove(granule_number(update.granule), missing);
     }
   }
-  afterwards_.clear();
+  deferred_updates_.clear();
 }
 
-// ---- what is counted
+// ---- counters
 
-Counts Contents::counts(int variant) const {
-  const auto tally = variants_.tally_of(variant);
+Counts CacheTree::counts(int variant) const {
+  const auto counters = variants_.counters_of(variant);
   Counts all;
-  all.levels.assign(tally.levels.begin(), tally.levels.begin() + levels_);
-  for (std::size_t level = 0; level < all.levels.size(); ++level) all.levels[level].snoops += tally.searches[level];
-  all.dram = tally.dram;
-  all.transfers = tally.transfers;
+  all.levels.assign(counters.levels.begin(), counters.levels.begin() + levels_);
+  for (std::size_t level = 0; level < all.levels.size(); ++level)
+    all.levels[level].snoops += counters.tag_lookups[level];
+  all.dram = counters.dram;
+  all.transfers = counters.transfers;
   return all;
 }
 

@@ -2,117 +2,121 @@
 
 namespace nearfield::sim {
 
-Snooping::Others Snooping::ask(CacheNode& node, const CacheNode& own, Address address, Ask ask) {
-  return node.knows_sharers ? ask_sharers(node, own, address, ask) : ask_before(node.before, &node, own, address, ask);
+Snooping::SnoopResult Snooping::snoop(CacheNode& node, const CacheNode& own, Address address, SnoopRequest request) {
+  return node.tracks_sharers ? snoop_sharers(node, own, address, request)
+                             : snoop_point(node.inner, &node, own, address, request);
 }
 
-Snooping::Others Snooping::ask_sharers(CacheNode& node, const CacheNode& own, Address address, Ask ask) {
-  Others found;
+Snooping::SnoopResult Snooping::snoop_sharers(CacheNode& node, const CacheNode& own, Address address,
+                                              SnoopRequest request) {
+  SnoopResult found;
   const auto way = node.array.find_tag(node.array.locate(address));
-  if (!way) return ask_before(node.before, &node, own, address, ask);
-  for (auto* cache : node.before.caches) {
+  if (!way) return snoop_point(node.inner, &node, own, address, request);
+  for (auto* cache : node.inner.caches) {
     if (cache == &own || !(way.sharers() & cache->bit())) continue;
-    ask_in(*cache, &node, address, ask, found);
-    if (ask == Ask::give_up) way.sharers() &= static_cast<std::uint16_t>(~cache->bit());
+    snoop_subtree(*cache, &node, address, request, found);
+    if (request == SnoopRequest::invalidate) way.sharers() &= static_cast<std::uint16_t>(~cache->bit());
   }
   return found;
 }
 
-// Asks the caches right before a meeting point, or those of them that may have the unit. `met` is the cache where they
-// meet, if it is one.
-Snooping::Others Snooping::ask_before(Meeting& meeting, CacheNode* met, const CacheNode& own, Address address,
-                                      Ask ask) {
-  Others found;
-  const auto ask_one = [&](CacheNode& cache) {
-    const bool before = found.any, here = ask_in(cache, met, address, ask, found);
-    if (found.any && !before) found.holder = cache.number;
-    return here && ask == Ask::share;
+// Snoops the caches of a coherence point, or those that its directory names. `at` is the cache there, if it is not the
+// memory.
+Snooping::SnoopResult Snooping::snoop_point(CoherencePoint& point, CacheNode* at, const CacheNode& own, Address address,
+                                            SnoopRequest request) {
+  SnoopResult found;
+  const auto snoop_one = [&](CacheNode& cache) {
+    const bool had_line = found.has_line, is_held = snoop_subtree(cache, at, address, request, found);
+    if (found.has_line && !had_line) found.holder = cache.number;
+    return is_held && request == SnoopRequest::read_shared;
   };
-  if (!meeting.has_directory) {
-    for (auto* cache : meeting.caches)
-      if (cache != &own) ask_one(*cache);
+  if (!point.has_directory) {
+    for (auto* cache : point.caches)
+      if (cache != &own) snoop_one(*cache);
     return found;
   }
-  contents_.count_searches(meeting.searches, own.searches);
-  auto holders = contents_.enters(meeting, own, address);
-  if (!holders) return found;
-  holders->for_each([&](int number) {
-    auto& cache = *meeting.caches[static_cast<std::size_t>(number)];
+  tree_.count_tag_lookups(point.tag_lookups, own.tag_lookups);
+  auto sharers = tree_.directory_add(point, own, address);
+  if (!sharers) return found;
+  sharers->for_each([&](int number) {
+    auto& cache = *point.caches[static_cast<std::size_t>(number)];
     if (&cache == &own) return;
-    contents_.count_searches({}, cache.searches);
-    if (!ask_one(cache)) contents_.leaves(meeting, address, number);
+    tree_.count_tag_lookups({}, cache.tag_lookups);
+    if (!snoop_one(cache)) tree_.directory_remove(point, address, number);
   });
   return found;
 }
 
-// Asks for a whole unit, which may be several lines of a nearer cache, and returns whether any cache here had a part of
-// it. `met` is where the asking core's path meets that of these caches. A machine has many caches that a run never uses:
-// a search of such a cache is counted, but its lines are not looked at.
-bool Snooping::ask_in(CacheNode& node, CacheNode* met, Address address, Ask ask, Others& found) {
+// Snoops for a whole granule, which may be several lines of an inner cache, and returns whether any cache in this
+// subtree had a part of it. `at` is the cache where the requesting core's path meets that of these caches. A machine
+// has many caches that a run never uses: a lookup in such an outer cache is counted, but not made.
+bool Snooping::snoop_subtree(CacheNode& node, CacheNode* at, Address address, SnoopRequest request,
+                             SnoopResult& found) {
   if (!node.used && node.level == 0) return false;
-  ++contents_.counts_of(node).snoops;
-  bool here = node.used && answer(node, met, address, ask, found);
-  if (node.inclusion == Inclusion::inclusive && !here) return false;
-  const bool has_directory = node.before.has_directory;
-  if (has_directory) contents_.count_searches(node.before.searches, {});
-  contents_.for_each_holder(node.before, contents_.unit_of(address), [&](CacheNode& cache) {
-    if (has_directory) contents_.count_searches({}, cache.searches);
-    here |= ask_in(cache, met, address, ask, found);
+  ++tree_.counts_of(node).snoops;
+  bool is_held = node.used && snoop_cache(node, at, address, request, found);
+  if (node.inclusion == Inclusion::inclusive && !is_held) return false;
+  const bool has_directory = node.inner.has_directory;
+  if (has_directory) tree_.count_tag_lookups(node.inner.tag_lookups, {});
+  tree_.for_each_sharer(node.inner, tree_.granule_of(address), [&](CacheNode& cache) {
+    if (has_directory) tree_.count_tag_lookups({}, cache.tag_lookups);
+    is_held |= snoop_subtree(cache, at, address, request, found);
   });
-  return here;
+  return is_held;
 }
 
-// Asks one cache, and returns whether it held a part of the unit.
-bool Snooping::answer(CacheNode& node, CacheNode* met, Address address, Ask ask, Others& found) {
-  const auto unit = contents_.unit_of(address);
-  bool here = false;
-  for (auto at = unit; at < unit + contents_.unit_bytes(); at += node.array.unit_bytes()) {
-    const auto way = node.array.search(at);
+// Snoops one cache, and returns whether it held a part of the granule.
+bool Snooping::snoop_cache(CacheNode& node, CacheNode* at, Address address, SnoopRequest request, SnoopResult& found) {
+  const auto granule = tree_.granule_of(address);
+  bool is_held = false;
+  for (auto part = granule; part < granule + tree_.granule_bytes(); part += node.array.sub_block_bytes()) {
+    const auto way = node.array.lookup(part);
     if (!way) continue;
-    here = found.part = true;
-    const bool is_it = address - at < node.array.unit_bytes();
-    const auto state = node.array.state(way, at);
-    found.any |= is_it;
+    is_held = found.has_part = true;
+    const bool is_it = address - part < node.array.sub_block_bytes();
+    const auto state = node.array.state(way, part);
+    found.has_line |= is_it;
     found.modified |= is_it && (state & modified);
     found.part_modified |= (state & modified) != 0;
     found.shared &= (state & shared) != 0;
-    if (ask == Ask::give_up) {
-      if (state & injected) ++contents_.counts_of(node).injected_unused;
-      node.array.remove(way, at);
-      ++contents_.counts_of(node).invalidations;
+    if (request == SnoopRequest::invalidate) {
+      if (state & injected) ++tree_.counts_of(node).injected_unused;
+      node.array.remove(way, part);
+      ++tree_.counts_of(node).invalidations;
       continue;
     }
-    node.array.add_state(way, at, shared);
+    node.array.add_state(way, part, shared);
     if (!(state & modified) || coherence_ == Coherence::moesi) continue;
-    node.array.drop_state(way, at, modified);
-    const auto there = met ? met->array.search(at) : CacheArray::Way{};
-    if (there)
-      met->array.add_state(there, at, modified);
+    node.array.drop_state(way, part, modified);
+    const auto outer_copy = at ? at->array.lookup(part) : CacheArray::Way{};
+    if (outer_copy)
+      at->array.add_state(outer_copy, part, modified);
     else
       found.unwritten = true;
   }
-  return here;
+  return is_held;
 }
 
-void Snooping::remove_beyond(int core, int level, Address address) {
-  for (int k = level + 1; k < contents_.levels(); ++k) {
-    auto& node = contents_.cache_at(core, k);
-    const auto way = node.array.search(address);
-    const auto& own = contents_.cache_at(core, k - 1);
-    if (way ? may_have(node, way, own) : !node.knows_absence && node.meeting) ask(node, own, address, Ask::give_up);
+void Snooping::invalidate_remote_copies(int core, int level, Address address) {
+  for (int k = level + 1; k < tree_.levels(); ++k) {
+    auto& node = tree_.cache_at(core, k);
+    const auto way = node.array.lookup(address);
+    const auto& own = tree_.cache_at(core, k - 1);
+    if (way ? others_may_have(node, way, own) : !node.is_inclusive_filter && node.is_coherence_point)
+      snoop(node, own, address, SnoopRequest::invalidate);
     if (!way) continue;
     const auto state = node.array.state(way, address);
     if (!(state & shared)) return;
     node.array.drop_state(way, address, shared);
   }
-  ask_at_memory(core, address, Ask::give_up);
+  snoop_at_memory(core, address, SnoopRequest::invalidate);
 }
 
-std::uint8_t Snooping::state_with(const Others& others, std::uint8_t state) {
-  contents_.count_transfers(others.modified);
-  if (coherence_ == Coherence::moesi && (others.modified || !others.part_modified))
-    return static_cast<std::uint8_t>(shared | (others.modified ? 0 : state));
-  if (others.unwritten || (state & modified)) contents_.write_to_memory();
+std::uint8_t Snooping::shared_state(const SnoopResult& snooped, std::uint8_t state) {
+  tree_.count_transfers(snooped.modified);
+  if (coherence_ == Coherence::moesi && (snooped.modified || !snooped.part_modified))
+    return static_cast<std::uint8_t>(shared | (snooped.modified ? 0 : state));
+  if (snooped.unwritten || (state & modified)) tree_.write_to_memory();
   return shared;
 }
 

@@ -1,4 +1,5 @@
-// What the memory of a node is made of, and a core of it with all of it at hand. Only Memory's own files include this.
+// Internals of Memory: its components, and CoreContext, which bundles what an access of one core needs. Only Memory's
+// own files include this.
 #pragma once
 
 #include <optional>
@@ -13,7 +14,7 @@
 
 namespace nearfield::sim {
 
-// Physical addresses end here; also stands for no line.
+// The end of physical addresses; also stands for no line.
 inline constexpr Address end_of_memory = Address{1} << 37;
 inline constexpr Address no_line = end_of_memory;
 
@@ -21,106 +22,108 @@ inline bool is_store(Access kind) { return kind == Access::store; }
 
 struct Memory::Caches {
   Caches(const Machine& machine, int variants, bool limits_ways)
-      : hierarchy(machine, variants, limits_ways), devices(contents, machine) {}
+      : hierarchy(machine, variants, limits_ways), devices(tree, machine) {}
   Hierarchy hierarchy;
-  Contents& contents = hierarchy.contents();
+  CacheTree& tree = hierarchy.tree();
   Devices devices;
 };
 
-// The fast path is compiled for each shape of a core's caches: whether there is a victim cache, whether the lines of that
-// have sub-blocks, and whether there are several variants. Caches that it cannot serve have the slow shape.
-template <bool its_victims, bool its_parts, bool its_several>
-struct FastShape {
-  static constexpr bool fast = true, victims = its_victims, parts = its_parts, several = its_several;
+// The fast path is compiled for each configuration of a core's caches: whether there is a victim cache, whether its
+// lines have sub-blocks, and whether there are several variants. Caches that it cannot serve have a SlowPathConfig.
+template <bool victim_cache_, bool sub_blocks_, bool variants_>
+struct FastPathConfig {
+  static constexpr bool fast = true, has_victim_cache = victim_cache_, has_sub_blocks = sub_blocks_,
+                        has_variants = variants_;
 };
-template <bool its_several>
-struct SlowShape {
-  static constexpr bool fast = false, victims = false, parts = false, several = its_several;
+template <bool variants_>
+struct SlowPathConfig {
+  static constexpr bool fast = false, has_victim_cache = false, has_sub_blocks = false, has_variants = variants_;
 };
 
-struct Memory::Acting {
-  // Calls `function` with the shape of this core's caches.
+struct Memory::CoreContext {
+  // Calls `function` with the configuration of this core's caches.
   template <class Function>
-  NEARFIELD_INNERMOST void with_shape(Function&& function) const {
-    several() ? with_shape_of<true>(function) : with_shape_of<false>(function);
+  NEARFIELD_ALWAYS_INLINE void dispatch_fast_path(Function&& function) const {
+    has_variants() ? dispatch_fast_path_of<true>(function) : dispatch_fast_path_of<false>(function);
   }
-  template <bool its_several, class Function>
-  NEARFIELD_INNERMOST void with_shape_of(Function&& function) const {
-    if (!path.is_fast) return function(SlowShape<its_several>{});
-    if (!path.has_victims) return function(FastShape<false, false, its_several>{});
-    if (path.third.sub_blocks > 1) return function(FastShape<true, true, its_several>{});
-    function(FastShape<true, false, its_several>{});
+  template <bool variants_, class Function>
+  NEARFIELD_ALWAYS_INLINE void dispatch_fast_path_of(Function&& function) const {
+    if (!path.is_fast) return function(SlowPathConfig<variants_>{});
+    if (!path.has_victim_cache) return function(FastPathConfig<false, false, variants_>{});
+    if (path.l3.sub_blocks > 1) return function(FastPathConfig<true, true, variants_>{});
+    function(FastPathConfig<true, false, variants_>{});
   }
 
   int core;
-  TimedSteps& steps;
+  TimingEventBuffer& events;
   Hierarchy& hierarchy;
-  Contents& contents;
-  Translation* translation;  // if it costs something
+  CacheTree& tree;
+  Translation* translation;  // nullptr if translation is free
   const Frames& frames;
   const Hierarchy::Path& path;
-  StreamFollower* follower;  // if there is one
-  Timing& timing;            // of the first variant, and its clock of this core
+  StreamPrefetcher* prefetcher;  // nullptr if there is none
+  Timing& timing;                // of the first variant, as is `clock`
   Timing::CoreClock& clock;
-  // Those of each variant.
+  // The timing model and this core's clock of each variant.
   struct Time {
     Timing& timing;
     Timing::CoreClock& clock;
   };
   std::vector<Time> times;
-  bool several() const { return times.size() > 1; }
+  bool has_variants() const { return times.size() > 1; }
 
-  // ---- what clocks are to be told of
-  NEARFIELD_INNERMOST void add(const TimedStep& step) const {
-    if (steps.full()) [[unlikely]]
-      tell();
-    steps.add(step);
+  // ---- timing events
+  NEARFIELD_ALWAYS_INLINE void add(const TimingEvent& event) const {
+    if (events.full()) [[unlikely]]
+      flush_timing_events();
+    events.add(event);
   }
-  NEARFIELD_INNERMOST void add_hits(Access kind, unsigned bytes, Count count, Ps work) const {
-    if (kind == Access::store && timing.stores_go_through()) [[unlikely]]
-      return add({.what = TimedStep::What::through, .kind = kind, .bytes = bytes, .time = work, .count = count});
-    if (steps.full()) [[unlikely]]
-      tell();
-    steps.add_hits(count, timing.per_hit(kind, work));
+  NEARFIELD_ALWAYS_INLINE void add_hits(Access kind, unsigned bytes, Count count, Ps work) const {
+    if (kind == Access::store && timing.writes_through()) [[unlikely]]
+      return add(
+          {.what = TimingEvent::What::write_through, .kind = kind, .bytes = bytes, .time = work, .count = count});
+    if (events.full()) [[unlikely]]
+      flush_timing_events();
+    events.add_hits(count, timing.hit_time(kind, work));
   }
   void add_writes(Address address, unsigned writes) const {
-    if (writes > 0) add({.what = TimedStep::What::writes, .writes = writes, .address = address});
+    if (writes > 0) add({.what = TimingEvent::What::memory_writes, .writes = writes, .address = address});
   }
-  NEARFIELD_INNERMOST void tell() const {
-    if (!steps.empty()) tell_all();
+  NEARFIELD_ALWAYS_INLINE void flush_timing_events() const {
+    if (!events.empty()) apply_buffered_events();
   }
-  [[gnu::noinline]] void tell_all() const {
-    for (auto& its : times) its.timing.take(its.clock, steps.all());
-    steps.clear();
+  [[gnu::noinline]] void apply_buffered_events() const {
+    for (auto& time : times) time.timing.apply(time.clock, events.all());
+    events.clear();
   }
-  // Tells the clocks of one variant of a step that is not one of all, after those that are.
-  void tell(std::size_t variant, const TimedStep& step) const {
-    auto& its = times[variant];
-    its.timing.take(its.clock, {&step, 1});
+  // Applies an event to the clocks of one variant only; buffered events must have been flushed.
+  void apply_event(std::size_t variant, const TimingEvent& event) const {
+    auto& time = times[variant];
+    time.timing.apply(time.clock, {&event, 1});
   }
 
-  // ---- lines that are on their way, under any variant, by hash; a line that is not there any longer may still be here
-  void goes_ahead(Address line) const { ahead[Arrivals::hash(line)] = true; }
-  // Returns whether the address's line may be on its way, under any variant.
-  NEARFIELD_INNERMOST bool is_ahead(Address address) const {
-    if (!follower) return false;
-    const auto unit = contents.unit_of(address);
-    auto& may_be = ahead[Arrivals::hash(unit)];
-    if (!may_be) [[likely]]
+  // ---- in-flight lines under any variant, by hash; a line that has arrived may still be marked
+  void mark_in_flight(Address line) const { in_flight[InFlightLines::hash(line)] = true; }
+  // Returns whether the address's line may be in flight under any variant.
+  NEARFIELD_ALWAYS_INLINE bool is_in_flight(Address address) const {
+    if (!prefetcher) return false;
+    const auto granule = tree.granule_of(address);
+    auto& marked = in_flight[InFlightLines::hash(granule)];
+    if (!marked) [[likely]]
       return false;
-    tell();
-    may_be = std::ranges::any_of(times, [&](auto& its) { return its.clock.ahead.may_have(unit); });
-    return may_be;
+    flush_timing_events();
+    marked = std::ranges::any_of(times, [&](auto& time) { return time.clock.in_flight.may_contain(granule); });
+    return marked;
   }
-  mutable std::array<bool, Arrivals::hashes> ahead{};
+  mutable std::array<bool, InFlightLines::num_buckets> in_flight{};
 };
 
 template <class Function>
-void Memory::for_each_unit(Address address, std::uint64_t bytes, Function&& function) {
-  const auto unit = caches_->contents.unit_bytes();
+void Memory::for_each_granule(Address address, std::uint64_t bytes, Function&& function) {
+  const auto granule = caches_->tree.granule_bytes();
   const Address end = address + bytes;
   for (Address next; address < end; address = next) {
-    next = std::min((address & ~(unit - 1)) + unit, end);
+    next = std::min((address & ~(granule - 1)) + granule, end);
     function(frames_->physical(address), next - address);
   }
 }

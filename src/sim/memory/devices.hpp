@@ -1,4 +1,4 @@
-// Reads and writes memory on behalf of a device, and changes the copies in caches accordingly, one unit at a time.
+// Reads and writes memory on behalf of a device, and updates the copies in caches accordingly, one granule at a time.
 #pragma once
 
 #include <span>
@@ -9,19 +9,19 @@ namespace nearfield::sim {
 
 class Devices {
  public:
-  // `contents` must outlive this object.
-  Devices(Contents& contents, const Machine& machine)
-      : contents_(contents), read_of_modified_(machine.nic ? machine.nic->read_of_modified : DmaRead::keep) {}
+  // `tree` must outlive this object.
+  Devices(CacheTree& tree, const Machine& machine)
+      : tree_(tree), read_of_modified_(machine.nic ? machine.nic->read_of_modified : DmaRead::keep) {}
 
-  void write_whole(Address unit, const Placement& placement);
-  void write_part(Address unit);
-  bool read(Address unit);  // returns whether DRAM supplied it
+  void write_whole(Address granule, const InjectionTarget& target);
+  void write_part(Address granule);
+  bool read(Address granule);  // returns whether DRAM supplied it
 
  private:
-  void remove_but(std::span<CacheNode* const> kept, Address unit);
-  void put(std::span<CacheNode* const> kept, Address unit, const Placement& placement);
+  void remove_but(std::span<CacheNode* const> kept, Address granule);
+  void put(std::span<CacheNode* const> kept, Address granule, const InjectionTarget& target);
 
-  Contents& contents_;
+  CacheTree& tree_;
   DmaRead read_of_modified_;
 };
 

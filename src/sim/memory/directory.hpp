@@ -1,6 +1,5 @@
-// A directory for the caches before a point where their paths meet: which of them may have a unit. A core's miss then
-// asks these caches and not all of them. A cache that is named here may have lost the unit since; one that is not named
-// does not have it.
+// A directory for the caches of a coherence point: which of them may have a granule. A core's miss then snoops these
+// caches and not all of them. A sharer may have lost the granule since; a cache that is no sharer does not have it.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +12,14 @@
 
 namespace nearfield::sim {
 
-class Holders {
+class Directory {
  public:
-  static constexpr std::size_t most_caches = 128;
+  static constexpr std::size_t max_caches = 128;
 
-  // Caches, by their numbers before the meeting point.
-  class Set {
+  // Caches, by their numbers at the coherence point.
+  class Sharers {
    public:
-    Set(std::uint32_t* words, int count) : words_(words), count_(count) {}
+    Sharers(std::uint32_t* words, int count) : words_(words), count_(count) {}
     void add(int cache) { words_[cache >> 5] |= bit(cache); }
     void remove(int cache) { words_[cache >> 5] &= ~bit(cache); }
     bool is_only(int cache) const {
@@ -28,7 +27,7 @@ class Holders {
       for (int w = 0; w < count_; ++w) others |= words_[w] & ~(w == cache >> 5 ? bit(cache) : 0U);
       return others == 0;
     }
-    // Calls `function` with each number, in ascending order. It may remove that one.
+    // Calls `function` with each number, in ascending order. The function may remove that number.
     template <class Function>
     void for_each(Function&& function) const {
       for (int w = 0; w < count_; ++w)
@@ -41,55 +40,60 @@ class Holders {
     int count_;
   };
 
-  // `caches`: how many there are, at most `most_caches`.
-  explicit Holders(std::size_t caches)
+  // `caches`: the number of caches, at most `max_caches`.
+  explicit Directory(std::size_t caches)
       : words_(static_cast<int>((caches + 31) / 32)), stride_shift_(std::bit_width(static_cast<unsigned>(words_))) {
-    resize(smallest);
+    resize(min_slots);
   }
 
-  // Returns whether the next unit needs a longer table, or one with fewer units.
-  bool full() const { return 2 * units_ >= slots_; }
-  // Returns the holders of a unit, to be changed. It must have one in the end, and stays valid until the next call.
-  Set of(std::uint64_t number) {
-    if (full()) [[unlikely]]
+  // Returns whether another granule needs a larger table, or one with fewer granules.
+  bool is_full() const { return 2 * granules_ >= slots_; }
+  // Returns the sharers of a granule, to be changed. The caller must leave at least one; the result is valid until the
+  // next call.
+  Sharers entry(std::uint64_t number) {
+    if (is_full()) [[unlikely]]
       grow();
     auto* const slot = find(number);
     if (slot[0] == 0) {
-      slot[0] = name(number);
-      ++units_;
+      slot[0] = key(number);
+      ++granules_;
     }
-    return set_in(slot);
+    return sharers_in(slot);
   }
-  // Calls `function` with each holder of a unit.
+  // Calls `function` with each sharer of a granule.
   template <class Function>
   void for_each(std::uint64_t number, Function&& function) {
-    if (auto* const slot = find(number); slot[0] != 0) set_in(slot).for_each(function);
+    if (auto* const slot = find(number); slot[0] != 0) sharers_in(slot).for_each(function);
   }
-  // Forgets all units, and calls `add`, which must add those that have holders. Afterwards there is room for as many more.
+  // Drops all granules, and calls `add`, which must add those that have sharers. Afterwards there is room for as many
+  // again.
   template <class Add>
-  void renew(Add&& add) {
+  void rebuild(Add&& add) {
     std::fill_n(table_.get(), slots_ << stride_shift_, 0U);
-    units_ = 0;
+    granules_ = 0;
     add();
-    if (4 * units_ > slots_) grow();
+    if (4 * granules_ > slots_) grow();
   }
-  // Tells the host that this unit's holders will be needed.
-  NEARFIELD_INNERMOST void fetch_early(std::uint64_t number) const { __builtin_prefetch(slot_at(hash(number)), 1); }
+  // Prefetches this granule's entry into the host's caches.
+  NEARFIELD_ALWAYS_INLINE void host_prefetch(std::uint64_t number) const {
+    __builtin_prefetch(slot_at(hash(number)), 1);
+  }
 
  private:
-  static constexpr std::size_t smallest = 1 << 10;
+  static constexpr std::size_t min_slots = 1 << 10;
 
-  // A slot has the name of a unit, or 0 if it is free, and then the words of its set. It is as long as a power of two, so
-  // that it lies in one line of the host.
+  // A slot holds the key of a granule, or 0 if it is free, followed by the words of its sharers. Its length is a power
+  // of two, so that it does not cross host cache lines.
   std::uint32_t* slot_at(std::size_t at) const { return table_.get() + (at << stride_shift_); }
-  Set set_in(std::uint32_t* slot) const { return {slot + 1, words_}; }
-  // Returns the number plus one, since 0 stands for no unit. It fits: a node has 2^37 bytes, and a unit at least 32. Only
-  // the very last unit of a node whose units have 32 bytes gets 0, so that it may seem to have holders that it has not.
-  static std::uint32_t name(std::uint64_t number) { return static_cast<std::uint32_t>(number + 1); }
+  Sharers sharers_in(std::uint32_t* slot) const { return {slot + 1, words_}; }
+  // Returns the number plus one, since 0 marks a free slot. It fits: a node has 2^37 bytes, and a granule at least 32.
+  // Only the very last granule of a node with granules of 32 bytes gets 0, so that it may seem to have sharers that it
+  // does not have.
+  static std::uint32_t key(std::uint64_t number) { return static_cast<std::uint32_t>(number + 1); }
 
   void resize(std::size_t slots) {
     slots_ = slots;
-    table_ = make_zeros<std::uint32_t>(slots << stride_shift_, HostPages::large);
+    table_ = make_lazy_zero_array<std::uint32_t>(slots << stride_shift_, HostPages::large);
     shift_ = 64 - std::countr_zero(slots);
   }
   void grow() {
@@ -103,17 +107,17 @@ class Holders {
   std::size_t hash(std::uint64_t number) const {
     return static_cast<std::size_t>((number + 1) * 0x9E3779B97F4A7C15ULL >> shift_);
   }
-  // Returns where a unit is, or the free slot for it.
+  // Returns the slot of a granule, or the free slot for it.
   std::uint32_t* find(std::uint64_t number) const {
     auto at = hash(number);
-    while (slot_at(at)[0] != 0 && slot_at(at)[0] != name(number)) at = (at + 1) & (slots_ - 1);
+    while (slot_at(at)[0] != 0 && slot_at(at)[0] != key(number)) at = (at + 1) & (slots_ - 1);
     return slot_at(at);
   }
 
-  int words_;  // of 32 caches each
+  int words_;  // 32 caches each
   int stride_shift_, shift_ = 0;
-  std::size_t slots_ = 0, units_ = 0;
-  Zeros<std::uint32_t> table_;
+  std::size_t slots_ = 0, granules_ = 0;
+  LazyZeroArray<std::uint32_t> table_;
 };
 
 }  // namespace nearfield::sim

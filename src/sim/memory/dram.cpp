@@ -7,7 +7,7 @@ DramTiming::DramTiming(const Machine& machine, const std::array<double, speeds>&
       memories_(static_cast<std::size_t>((machine.cores + cores_per_memory_ - 1) / cores_per_memory_)),
       remote_(ps_from_ns(machine.dram.remote_ns)),
       bank_bytes_(static_cast<std::uint64_t>(machine.dram.bank_interleave_bytes)),
-      unit_bytes_(static_cast<std::uint64_t>(machine.caches.back().line_bytes / machine.caches.back().sub_blocks)) {
+      granule_bytes_(static_cast<std::uint64_t>(machine.caches.back().line_bytes / machine.caches.back().sub_blocks)) {
   const auto& dram = machine.dram;
   const double through_caches_ns = machine.caches.back().latency_cycles / machine.core.clock_ghz;
   for (std::size_t l = 0; l < speeds; ++l) {
@@ -16,7 +16,7 @@ DramTiming::DramTiming(const Machine& machine, const std::array<double, speeds>&
     latency_.at[l] = ps_from_ns(through_caches_ns + (dram.latency_ns - through_caches_ns) * slowdown[l]);
     bank_busy_.at[l] = ps_from_ns(dram.bank_busy_ns * slowdown[l]);
   }
-  unit_on_bus_ = bytes_on_bus(unit_bytes_);
+  granule_bus_time_ = compute_bus_time(granule_bytes_);
   for (auto& memory : memories_)
     if (dram.banks > 1 && dram.bank_busy_ns > 0) memory.bank_free.resize(static_cast<std::size_t>(dram.banks));
 }

@@ -1,8 +1,7 @@
-// The fast path of a core's access: through two caches of the commonest kinds and perhaps a victim cache beyond them,
-// for as long as no other core has the line. What it does to states and counts is what load_any() and store_any() would
-// do, step by step in the same order: it only leaves out what cannot be there, so it asks nobody, and nothing that it
-// holds is shared. It looks first, and where something is there after all, or a set is not the same under all variants,
-// it has changed nothing and says `slow`.
+// The fast path of a core's access: through two caches of the most common kinds and an optional victim cache beyond
+// them, for lines that no other core holds. It has the same effect on states and counts as Hierarchy::load() and
+// store(), step by step in the same order, but without snooping. All preconditions are checked before the first
+// change; if one fails, or a set differs between variants, it returns `slow` without side effects.
 #pragma once
 
 #include "sim/memory/evictions.hpp"
@@ -10,301 +9,308 @@
 
 namespace nearfield::sim {
 
-template <class Shape>
+template <class Config>
 class FastPath {
  public:
   using Use = Hierarchy::Use;
-  using Place = CacheView::Place;
+  using Location = CacheView::Location;
   static constexpr int slow = -1;
 
-  NEARFIELD_INNERMOST FastPath(Hierarchy& hierarchy, const Hierarchy::Path& path)
-      : contents_(hierarchy.contents_), path_(path), counted_(contents_.variants().common()) {}
+  NEARFIELD_ALWAYS_INLINE FastPath(Hierarchy& hierarchy, const Hierarchy::Path& path)
+      : tree_(hierarchy.tree_), path_(path), counters_(tree_.variants().common_counters()) {}
 
-  // Makes one access inside one line of the nearest cache. Returns the level that had the line.
-  NEARFIELD_INNERMOST int access(bool store, Address address) {
-    if constexpr (!Shape::fast) return slow;
-    const auto near = path_.first.locate(address);
-    if (Shape::several && !path_.first.is_common(near)) return slow;
-    auto& set = *near.set;
-    const auto found = path_.first.find(near);
-    const auto lane = static_cast<unsigned>(std::countr_zero(found));
+  // Makes one access inside one L1 line. Returns the level that had the line.
+  NEARFIELD_ALWAYS_INLINE int access(bool store, Address address) {
+    if constexpr (!Config::fast) return slow;
+    const auto in_l1 = path_.l1.locate(address);
+    if (Config::has_variants && !path_.l1.is_common(in_l1)) return slow;
+    auto& set = *in_l1.set;
+    const auto found = path_.l1.find(in_l1);
+    const auto way = static_cast<unsigned>(std::countr_zero(found));
     if (!store) {
-      if (!found) return miss<Use::load>(address, near);
-      hit_nearest(set, lane);
-      if (set.flags[lane] & (injected | prefetched)) [[unlikely]]
-        set.flags[lane] &= static_cast<std::uint8_t>(~(injected | prefetched));
+      if (!found) return miss<Use::load>(address, in_l1);
+      hit_l1(set, way);
+      if (set.flags[way] & (injected | prefetched)) [[unlikely]]
+        set.flags[way] &= static_cast<std::uint8_t>(~(injected | prefetched));
       return 0;
     }
-    if (path_.through) return store_through(address, near, found);
-    if (!found) return miss<Use::store>(address, near);
-    if (set.flags[lane] & shared) return slow;
-    hit_nearest(set, lane);
-    if (set.flags[lane] != modified) set.flags[lane] = modified;
+    if (path_.l1_writes_through) return store_through(address, in_l1, found);
+    if (!found) return miss<Use::store>(address, in_l1);
+    if (set.flags[way] & shared) return slow;
+    hit_l1(set, way);
+    if (set.flags[way] != modified) set.flags[way] = modified;
     return 0;
   }
-  // Counts `count` more accesses to the line of the last access, which was fast and had that result: hits, or stores
-  // that go on through the nearest cache.
-  NEARFIELD_INNERMOST void repeat(bool store, Count count) {
-    if (!store || !path_.through) {
-      counted_.levels[0].hits += count;
+  // Counts `count` more accesses to the line of the last access, which took the fast path: hits, or stores that L1
+  // writes through.
+  NEARFIELD_ALWAYS_INLINE void repeat(bool store, Count count) {
+    if (!store || !path_.l1_writes_through) {
+      counters_.levels[0].hits += count;
       return;
     }
-    (stored_in_nearest_ ? counted_.levels[0].hits : counted_.levels[0].misses) += count;
-    counted_.levels[1].hits += count;
+    (stored_in_l1_ ? counters_.levels[0].hits : counters_.levels[0].misses) += count;
+    counters_.levels[1].hits += count;
   }
-  // Brings a line into the second cache. Returns where it came from, 0 if it is there already.
+  // Prefetches a line into L2. Returns the level that it came from, 0 if L2 has it already.
   int prefetch(Address address) {
-    if constexpr (!Shape::victims) return slow;
-    const auto where = path_.second.locate(address);
-    if (Shape::several && !path_.second.is_common(where)) return slow;
-    if (path_.second.find(where)) return 0;
-    return fetch<Use::prefetch>(address, {}, where);
+    if constexpr (!Config::has_victim_cache) return slow;
+    const auto in_l2 = path_.l2.locate(address);
+    if (Config::has_variants && !path_.l2.is_common(in_l2)) return slow;
+    if (path_.l2.find(in_l2)) return 0;
+    return fetch<Use::prefetch>(address, {}, in_l2);
   }
 
  private:
-  NEARFIELD_INNERMOST void hit_nearest(Block& set, unsigned lane) {
-    ++counted_.levels[0].hits;
-    path_.first.touch(set, lane);
+  NEARFIELD_ALWAYS_INLINE void hit_l1(WayGroup& set, unsigned way) {
+    ++counters_.levels[0].hits;
+    path_.l1.touch(set, way);
   }
 
-  NEARFIELD_INNERMOST int store_through(Address address, const Place& near, std::uint32_t found) {
-    if (!found && !is_no_victim(0, address)) return slow;
-    const int level = miss<Use::store_through>(address, near);
+  NEARFIELD_ALWAYS_INLINE int store_through(Address address, const Location& in_l1, std::uint32_t found) {
+    if (!found && was_displaced(0, address)) return slow;
+    const int level = miss<Use::store_through>(address, in_l1);
     if (level == slow) return slow;
-    stored_in_nearest_ = found != 0;
+    stored_in_l1_ = found != 0;
     if (!found) {
-      ++counted_.levels[0].misses;
+      ++counters_.levels[0].misses;
       return level;
     }
-    const auto lane = static_cast<unsigned>(std::countr_zero(found));
-    hit_nearest(*near.set, lane);
-    if (near.set->flags[lane] != 0) near.set->flags[lane] = 0;
+    const auto way = static_cast<unsigned>(std::countr_zero(found));
+    hit_l1(*in_l1.set, way);
+    if (in_l1.set->flags[way] != 0) in_l1.set->flags[way] = 0;
     return level;
   }
 
-  // Makes an access that missed the nearest cache, or a store through it.
+  // Makes an access that missed L1, or a store that L1 writes through.
   template <Use use>
-  NEARFIELD_INNERMOST int miss(Address address, const Place& near) {
-    const auto where = path_.second.locate(address);
-    if (Shape::several && !path_.second.is_common(where)) return slow;
-    const auto found = path_.second.find(where);
-    if (!found) return fetch<use>(address, near, where);
-    const auto lane = static_cast<unsigned>(std::countr_zero(found));
-    auto& set = *where.set;
-    if ((set.flags[lane] & shared) | (set.sharers[lane] & ~path_.own)) [[unlikely]]
+  NEARFIELD_ALWAYS_INLINE int miss(Address address, const Location& in_l1) {
+    const auto in_l2 = path_.l2.locate(address);
+    if (Config::has_variants && !path_.l2.is_common(in_l2)) return slow;
+    const auto found = path_.l2.find(in_l2);
+    if (!found) return fetch<use>(address, in_l1, in_l2);
+    const auto way = static_cast<unsigned>(std::countr_zero(found));
+    auto& set = *in_l2.set;
+    if ((set.flags[way] & shared) | (set.sharers[way] & ~path_.own_bit)) [[unlikely]]
       return slow;
-    if (use != Use::store_through && !(has_room(near, where, lanes_per_block) && is_no_victim(0, address))) return slow;
-    ++counted_.levels[1].hits;
-    path_.second.touch(set, lane);
+    if (use != Use::store_through && !(has_room(in_l1, in_l2, ways_per_group) && !was_displaced(0, address)))
+      return slow;
+    ++counters_.levels[1].hits;
+    path_.l2.touch(set, way);
     if (use == Use::store_through) {
-      if (set.flags[lane] != modified) set.flags[lane] = modified;
+      if (set.flags[way] != modified) set.flags[way] = modified;
       return 1;
     }
-    if (set.flags[lane] & ~modified) set.flags[lane] &= modified;
-    if (set.sharers[lane] != path_.own) set.sharers[lane] = path_.own;
-    fill_nearest(near, use == Use::store ? modified : 0);
+    if (set.flags[way] & ~modified) set.flags[way] &= modified;
+    if (set.sharers[way] != path_.own_bit) set.sharers[way] = path_.own_bit;
+    fill_l1(in_l1, use == Use::store ? modified : 0);
     return 1;
   }
 
-  // Fetches the line, which the second cache misses, from the victim cache or from memory.
+  // Fetches a line that L2 misses from the victim cache or from memory.
   template <Use use>
-  NEARFIELD_INNERMOST int fetch(Address address, const Place& near, const Place& where) {
-    if constexpr (!Shape::victims) return slow;
+  NEARFIELD_ALWAYS_INLINE int fetch(Address address, const Location& in_l1, const Location& in_l2) {
+    if constexpr (!Config::has_victim_cache) return slow;
     constexpr bool counts = use != Use::prefetch;  // hits and misses
-    constexpr bool fills_nearest = use == Use::load || use == Use::store;
-    const auto &second = path_.second, &third = path_.third;
-    // ---- what is there
-    const auto there = third.locate(address);
-    if (Shape::several && !third.is_common(there)) return slow;
-    const auto found = third.find(there);
-    const auto lane = static_cast<unsigned>(std::countr_zero(found));
-    const bool hits = found && has_part(there, lane, address);
-    const unsigned state = hits ? state_of(there, lane, address) : 0;
-    auto& set = *where.set;
-    const auto room = second.room(set);
-    const bool is_full = set.tag[room] != no_tag;
-    if ((state & shared) || (is_full && (set.flags[room] & (shared | injected)))) return slow;
-    const Address evicted = second.address_of(where, room);
-    Place goes_to;
+    constexpr bool fills_l1 = use == Use::load || use == Use::store;
+    const auto &l2 = path_.l2, &l3 = path_.l3;
+    // ---- preconditions
+    const auto in_l3 = l3.locate(address);
+    if (Config::has_variants && !l3.is_common(in_l3)) return slow;
+    const auto found = l3.find(in_l3);
+    const auto way = static_cast<unsigned>(std::countr_zero(found));
+    const bool hits = found && has_sub_block(in_l3, way, address);
+    const unsigned state = hits ? state_of(in_l3, way, address) : 0;
+    auto& set = *in_l2.set;
+    const auto way_of_fill = l2.way_to_fill(set);
+    const bool is_full = set.tag[way_of_fill] != no_tag;
+    if ((state & shared) || (is_full && (set.flags[way_of_fill] & (shared | injected)))) return slow;
+    const Address evicted = l2.address_of(in_l2, way_of_fill);
+    Location evicted_in_l3;
     if (is_full) {
-      goes_to = third.locate(evicted);
-      if (Shape::several && !can_evict(where, room, evicted, goes_to)) return slow;
+      evicted_in_l3 = l3.locate(evicted);
+      if (Config::has_variants && !eviction_is_common(in_l2, way_of_fill, evicted, evicted_in_l3)) return slow;
     }
-    if (fills_nearest && !(has_room(near, where, room) && is_no_victim(0, address))) return slow;
-    if (counts && !(is_no_victim(1, address) && (hits || is_no_victim(2, address)))) return slow;
-    if (path_.meets && !nobody_else_has(address, hits)) return slow;
+    if (fills_l1 && !(has_room(in_l1, in_l2, way_of_fill) && !was_displaced(0, address))) return slow;
+    if (counts && (was_displaced(1, address) || (!hits && was_displaced(2, address)))) return slow;
+    if (path_.has_coherence_point && !add_to_directories(address, hits)) return slow;
 
-    // ---- what is done
-    if (counts) ++counted_.levels[1].misses;
+    // ---- changes
+    if (counts) ++counters_.levels[1].misses;
     if (hits) {
-      counted_.levels[2].hits += counts;
-      take(there, lane, address, counts);
+      counters_.levels[2].hits += counts;
+      remove_from_victim_cache(in_l3, way, address, counts);
     } else {
-      counted_.levels[2].misses += counts;
-      ++(counts ? counted_.dram.reads : counted_.dram.prefetches);
+      counters_.levels[2].misses += counts;
+      ++(counts ? counters_.dram.reads : counters_.dram.prefetches);
     }
-    contents_.use(*path_.second_node);
-    if (is_full) give_to_victims(where, room, evicted, goes_to);
+    tree_.use(*path_.l2_node);
+    if (is_full) insert_into_victim_cache(in_l2, way_of_fill, evicted, evicted_in_l3);
     const bool is_modified = use == Use::store_through || (state & modified);
     const unsigned marks = is_modified * unsigned{modified} + (use == Use::prefetch) * unsigned{prefetched};
-    second.fill(where, room, static_cast<std::uint8_t>(marks));
-    set.sharers[room] = path_.second_node->knows_sharers ? path_.own : 0;
-    counted_.levels[1].prefetches += use == Use::prefetch;
-    if (fills_nearest) fill_nearest(near, use == Use::store ? modified : 0);
+    l2.fill(in_l2, way_of_fill, static_cast<std::uint8_t>(marks));
+    set.sharers[way_of_fill] = path_.l2_node->tracks_sharers ? path_.own_bit : 0;
+    counters_.levels[1].prefetches += use == Use::prefetch;
+    if (fills_l1) fill_l1(in_l1, use == Use::store ? modified : 0);
     return hits ? 2 : 3;
   }
 
-  // ---- looking first
+  // ---- preconditions
 
-  // Returns whether the nearest cache can be filled without asking anybody: the line that makes room is dropped, or the
-  // second cache has it, in another lane than `leaves`, which is about to be empty.
-  NEARFIELD_INNERMOST bool has_room(const Place& near, const Place& where, unsigned leaves) const {
-    const auto& first = path_.first;
-    const auto room = first.room(*near.set);
-    const unsigned flags = near.set->flags[room];
-    if (!(flags & (modified | injected)) || near.set->tag[room] == no_tag) [[likely]]
-      return path_.nearest_node->used;
+  // Returns whether L1 can be filled without snooping: the evicted line is dropped, or L2 has it in another way than
+  // `emptied_way`, which is about to be emptied.
+  NEARFIELD_ALWAYS_INLINE bool has_room(const Location& in_l1, const Location& in_l2, unsigned emptied_way) const {
+    const auto& l1 = path_.l1;
+    const auto way_of_fill = l1.way_to_fill(*in_l1.set);
+    const unsigned flags = in_l1.set->flags[way_of_fill];
+    if (!(flags & (modified | injected)) || in_l1.set->tag[way_of_fill] == no_tag) [[likely]]
+      return path_.l1_node->used;
     if (flags & injected) return false;
-    const auto its = path_.second.locate(first.address_of(near, room));
-    if (Shape::several && !path_.second.is_common(its)) return false;
-    const auto found = path_.second.find(its);
-    return found && (its.set != where.set || path_.includes_nearest || !(found >> leaves & 1));
+    const auto victim_in_l2 = path_.l2.locate(l1.address_of(in_l1, way_of_fill));
+    if (Config::has_variants && !path_.l2.is_common(victim_in_l2)) return false;
+    const auto found = path_.l2.find(victim_in_l2);
+    return found && (victim_in_l2.set != in_l2.set || path_.l2_includes_l1 || !(found >> emptied_way & 1));
   }
-  // Returns whether no line that made room for an injected one is missed in this level's cache.
-  NEARFIELD_INNERMOST bool is_no_victim(std::size_t level, Address address) const {
-    return !contents_.watches_victims() || contents_.is_no_victim(path_.node(level), address);
+  // Returns whether the line was displaced from this level's cache by an injected one, and a miss of it is to be
+  // counted.
+  NEARFIELD_ALWAYS_INLINE bool was_displaced(std::size_t level, Address address) const {
+    return tree_.tracks_displaced_lines() && tree_.displaced_by_injection(path_.node(level), address);
   }
-  // Returns whether the line that makes room in the second cache touches only sets that are the same for all variants.
-  bool can_evict(const Place& where, unsigned room, Address evicted, const Place& goes_to) const {
-    if (!path_.third.is_common(goes_to)) return false;
-    if (!path_.includes_nearest) return true;
-    return !(where.set->sharers[room] & ~path_.own) && path_.first.is_common(path_.first.locate(evicted));
+  // Returns whether evicting this line from L2 touches only sets that are the same in all variants.
+  bool eviction_is_common(const Location& in_l2, unsigned way_of_fill, Address evicted,
+                          const Location& evicted_in_l3) const {
+    if (!path_.l3.is_common(evicted_in_l3)) return false;
+    if (!path_.l2_includes_l1) return true;
+    return !(in_l2.set->sharers[way_of_fill] & ~path_.own_bit) && path_.l1.is_common(path_.l1.locate(evicted));
   }
-  // Asks the directories about a line that comes from the victim cache, or from memory if that does not have it.
-  bool nobody_else_has(Address address, bool is_victim) {
-    if (Shape::several) contents_.variants().begin_common();
-    auto &before_last = path_.third_node->before, &at_memory = contents_.at_memory();
-    if (!contents_.enters_alone(before_last, *path_.second_node, address)) return false;
-    if (!is_victim && !contents_.enters_alone(at_memory, *path_.third_node, address)) return false;
-    if (before_last.has_directory) contents_.count_searches(before_last.searches, path_.second_node->searches);
-    if (!is_victim && at_memory.has_directory) contents_.count_searches(at_memory.searches, path_.third_node->searches);
+  // Adds the line to the directories of the coherence points that it passes, from the victim cache or, if that does
+  // not have it, from memory. Returns whether no other cache can have it.
+  bool add_to_directories(Address address, bool is_in_victim_cache) {
+    if (Config::has_variants) tree_.variants().begin_common();
+    auto &l3_point = path_.l3_node->inner, &memory_point = tree_.memory_point();
+    if (!tree_.directory_add_exclusive(l3_point, *path_.l2_node, address)) return false;
+    if (!is_in_victim_cache && !tree_.directory_add_exclusive(memory_point, *path_.l3_node, address)) return false;
+    if (l3_point.has_directory) tree_.count_tag_lookups(l3_point.tag_lookups, path_.l2_node->tag_lookups);
+    if (!is_in_victim_cache && memory_point.has_directory)
+      tree_.count_tag_lookups(memory_point.tag_lookups, path_.l3_node->tag_lookups);
     return true;
   }
 
   // ---- the victim cache, whose lines may have sub-blocks
 
-  NEARFIELD_INNERMOST bool has_part(const Place& there, unsigned lane, Address address) const {
-    return !Shape::parts || (there.set->parts[lane][0] & path_.third.part_of(address));
+  NEARFIELD_ALWAYS_INLINE bool has_sub_block(const Location& in_l3, unsigned way, Address address) const {
+    return !Config::has_sub_blocks || (in_l3.set->sub_blocks[way][0] & path_.l3.sub_block_bit(address));
   }
-  NEARFIELD_INNERMOST unsigned state_of(const Place& there, unsigned lane, Address address) const {
-    if (!Shape::parts) return there.set->flags[lane];
-    const unsigned part = path_.third.part_of(address), high = part << 4;
-    const unsigned valid = there.set->parts[lane][0], its_modified = there.set->parts[lane][1];
-    return (its_modified & part ? unsigned{modified} : 0U) | (valid & high ? unsigned{shared} : 0U) |
-           (its_modified & high ? unsigned{injected} : 0U);
+  NEARFIELD_ALWAYS_INLINE unsigned state_of(const Location& in_l3, unsigned way, Address address) const {
+    if (!Config::has_sub_blocks) return in_l3.set->flags[way];
+    const unsigned bit = path_.l3.sub_block_bit(address), high = bit << 4;
+    const unsigned valid_bits = in_l3.set->sub_blocks[way][0], modified_bits = in_l3.set->sub_blocks[way][1];
+    return (modified_bits & bit ? unsigned{modified} : 0U) | (valid_bits & high ? unsigned{shared} : 0U) |
+           (modified_bits & high ? unsigned{injected} : 0U);
   }
-  NEARFIELD_INNERMOST void take(const Place& there, unsigned lane, Address address, bool is_use) const {
-    if (Shape::parts) {
-      auto& valid = there.set->parts[lane][0];
-      valid = static_cast<std::uint8_t>(valid & ~path_.third.part_of(address));
-      if (valid & 0x0F) {
-        if (is_use) path_.third.touch(*there.set, lane);
+  NEARFIELD_ALWAYS_INLINE void remove_from_victim_cache(const Location& in_l3, unsigned way, Address address,
+                                                        bool is_use) const {
+    if (Config::has_sub_blocks) {
+      auto& valid_bits = in_l3.set->sub_blocks[way][0];
+      valid_bits = static_cast<std::uint8_t>(valid_bits & ~path_.l3.sub_block_bit(address));
+      if (valid_bits & 0x0F) {
+        if (is_use) path_.l3.touch(*in_l3.set, way);
         return;
       }
     }
-    if (path_.third.tree && is_use) path_.third.touch(*there.set, lane);
-    path_.third.empty(*there.set, lane);
+    if (path_.l3.plru && is_use) path_.l3.touch(*in_l3.set, way);
+    path_.l3.remove(*in_l3.set, way);
   }
-  // Moves a line that makes room in the second cache into the victim cache.
-  NEARFIELD_INNERMOST void give_to_victims(const Place& where, unsigned room, Address evicted, const Place& goes_to) {
-    bool is_modified = (where.set->flags[room] & modified) != 0;
-    if (path_.includes_nearest) is_modified |= remove_before(where, room, evicted);
-    ++counted_.levels[1].evictions;
-    counted_.levels[1].write_backs += is_modified;
-    contents_.use(*path_.third_node);
-    const auto found = path_.third.find(goes_to);
-    auto lane = static_cast<unsigned>(std::countr_zero(found));
+  // Moves a line that L2 evicts into the victim cache.
+  NEARFIELD_ALWAYS_INLINE void insert_into_victim_cache(const Location& in_l2, unsigned way_of_fill, Address evicted,
+                                                        const Location& evicted_in_l3) {
+    bool is_modified = (in_l2.set->flags[way_of_fill] & modified) != 0;
+    if (path_.l2_includes_l1) is_modified |= back_invalidate(in_l2, way_of_fill, evicted);
+    ++counters_.levels[1].evictions;
+    counters_.levels[1].write_backs += is_modified;
+    tree_.use(*path_.l3_node);
+    const auto found = path_.l3.find(evicted_in_l3);
+    auto way = static_cast<unsigned>(std::countr_zero(found));
     if (!found) {
-      lane = path_.third.room(*goes_to.set);
-      if (goes_to.set->tag[lane] != no_tag) drop(goes_to, lane);
+      way = path_.l3.way_to_fill(*evicted_in_l3.set);
+      if (evicted_in_l3.set->tag[way] != no_tag) evict_to_memory(evicted_in_l3, way);
     }
-    add(goes_to, lane, evicted, is_modified);
+    add(evicted_in_l3, way, evicted, is_modified);
   }
-  // Removes a line that the second cache evicts from the caches before it; returns whether one held it modified.
-  NEARFIELD_INNERMOST bool remove_before(const Place& where, unsigned room, Address evicted) {
-    const unsigned sharers = where.set->sharers[room];
-    if (sharers & ~path_.own) return contents_.remove_before(*path_.second_node, {where.set, room}, evicted);
+  // Removes a line that L2 evicts from the inner caches; returns whether one held it modified.
+  NEARFIELD_ALWAYS_INLINE bool back_invalidate(const Location& in_l2, unsigned way_of_fill, Address evicted) {
+    const unsigned sharers = in_l2.set->sharers[way_of_fill];
+    if (sharers & ~path_.own_bit) return tree_.back_invalidate(*path_.l2_node, {in_l2.set, way_of_fill}, evicted);
     if (sharers == 0) return false;
-    const auto near = path_.first.locate(evicted);
-    const auto found = path_.first.find(near);
+    const auto in_l1 = path_.l1.locate(evicted);
+    const auto found = path_.l1.find(in_l1);
     if (!found) [[likely]]
       return false;
-    const auto lane = static_cast<unsigned>(std::countr_zero(found));
-    const unsigned state = near.set->flags[lane];
-    path_.first.empty(*near.set, lane);
-    ++counted_.levels[0].back_invalidations;
-    counted_.levels[0].injected_unused += (state & injected) != 0;
+    const auto way = static_cast<unsigned>(std::countr_zero(found));
+    const unsigned state = in_l1.set->flags[way];
+    path_.l1.remove(*in_l1.set, way);
+    ++counters_.levels[0].back_invalidations;
+    counters_.levels[0].injected_unused += (state & injected) != 0;
     return (state & modified) != 0;
   }
-  // Evicts what the victim cache holds there to memory.
-  NEARFIELD_INNERMOST void drop(const Place& place, unsigned lane) {
-    unsigned units = 1, its_modified = place.set->flags[lane] & modified,
-             its_injected = place.set->flags[lane] & injected;
-    if (Shape::parts) {
-      const unsigned valid = place.set->parts[lane][0] & 0x0FU, both = place.set->parts[lane][1];
-      units = ones(valid);
-      its_modified = ones(both & valid);
-      its_injected = ones(both >> 4 & valid);
+  // Evicts the victim cache's line in this way to memory.
+  NEARFIELD_ALWAYS_INLINE void evict_to_memory(const Location& location, unsigned way) {
+    unsigned sub_blocks = 1, modified_bits = location.set->flags[way] & modified,
+             injected_bits = location.set->flags[way] & injected;
+    if (Config::has_sub_blocks) {
+      const unsigned valid_bits = location.set->sub_blocks[way][0] & 0x0FU, both = location.set->sub_blocks[way][1];
+      sub_blocks = ones(valid_bits);
+      modified_bits = ones(both & valid_bits);
+      injected_bits = ones(both >> 4 & valid_bits);
     } else {
-      its_injected = its_injected != 0;
+      injected_bits = injected_bits != 0;
     }
-    counted_.levels[2].evictions += units;
-    counted_.levels[2].injected_unused += its_injected;
-    counted_.levels[2].write_backs += its_modified;
-    if (its_modified) contents_.write_to_memory(its_modified);
+    counters_.levels[2].evictions += sub_blocks;
+    counters_.levels[2].injected_unused += injected_bits;
+    counters_.levels[2].write_backs += modified_bits;
+    if (modified_bits) tree_.write_to_memory(modified_bits);
   }
   static unsigned ones(unsigned four_bits) { return 0x4332322132212110ULL >> 4 * four_bits & 7; }
-  // Adds a line that is modified or in no special state; a line that is there stays modified.
-  NEARFIELD_INNERMOST void add(const Place& place, unsigned lane, Address address, bool is_modified) const {
-    auto& set = *place.set;
-    const bool is_new = set.tag[lane] != place.tag;
-    set.tag[lane] = place.tag;
-    if (!Shape::parts) {
-      const unsigned before = is_new ? 0U : set.flags[lane] & modified;
-      set.flags[lane] = static_cast<std::uint8_t>(before | is_modified);
+  // Adds a line, modified or exclusive; if the victim cache has it modified already, it stays modified.
+  NEARFIELD_ALWAYS_INLINE void add(const Location& location, unsigned way, Address address, bool is_modified) const {
+    auto& set = *location.set;
+    const bool is_new = set.tag[way] != location.tag;
+    set.tag[way] = location.tag;
+    if (!Config::has_sub_blocks) {
+      const unsigned before = is_new ? 0U : set.flags[way] & modified;
+      set.flags[way] = static_cast<std::uint8_t>(before | is_modified);
     } else {
-      const unsigned part = path_.third.part_of(address), both = part * 0x11U, high = part * 0x10U;
-      auto &valid = set.parts[lane][0], &its_modified = set.parts[lane][1];
-      const unsigned valid_before = is_new ? 0U : valid, modified_before = is_new ? 0U : its_modified;
-      const unsigned before = valid_before & part ? modified_before & part : 0U;
-      valid = static_cast<std::uint8_t>((valid_before & ~high) | part);
-      its_modified = static_cast<std::uint8_t>((modified_before & ~both) | before | (is_modified ? part : 0U));
+      const unsigned bit = path_.l3.sub_block_bit(address), both = bit * 0x11U, high = bit * 0x10U;
+      auto &valid_bits = set.sub_blocks[way][0], &modified_bits = set.sub_blocks[way][1];
+      const unsigned valid_before = is_new ? 0U : valid_bits, modified_before = is_new ? 0U : modified_bits;
+      const unsigned before = valid_before & bit ? modified_before & bit : 0U;
+      valid_bits = static_cast<std::uint8_t>((valid_before & ~high) | bit);
+      modified_bits = static_cast<std::uint8_t>((modified_before & ~both) | before | (is_modified ? bit : 0U));
     }
-    path_.third.touch(set, lane);
+    path_.l3.touch(set, way);
   }
 
-  // Fills the nearest cache; has_room() said that it can.
-  NEARFIELD_INNERMOST void fill_nearest(const Place& near, std::uint8_t state) {
-    const auto& first = path_.first;
-    ++counted_.levels[0].misses;
-    const auto room = first.room(*near.set);
-    if (near.set->tag[room] != no_tag) {
-      ++counted_.levels[0].evictions;
-      if (near.set->flags[room] & modified) [[unlikely]]
-        write_back_to_second(first.address_of(near, room));
+  // Fills L1; has_room() has returned true.
+  NEARFIELD_ALWAYS_INLINE void fill_l1(const Location& in_l1, std::uint8_t state) {
+    const auto& l1 = path_.l1;
+    ++counters_.levels[0].misses;
+    const auto way_of_fill = l1.way_to_fill(*in_l1.set);
+    if (in_l1.set->tag[way_of_fill] != no_tag) {
+      ++counters_.levels[0].evictions;
+      if (in_l1.set->flags[way_of_fill] & modified) [[unlikely]]
+        write_back_to_l2(l1.address_of(in_l1, way_of_fill));
     }
-    first.fill(near, room, state);
+    l1.fill(in_l1, way_of_fill, state);
   }
-  void write_back_to_second(Address address) {
-    ++counted_.levels[0].write_backs;
-    const auto where = path_.second.locate(address);
-    where.set->flags[std::countr_zero(path_.second.find(where))] |= modified;
+  void write_back_to_l2(Address address) {
+    ++counters_.levels[0].write_backs;
+    const auto in_l2 = path_.l2.locate(address);
+    in_l2.set->flags[std::countr_zero(path_.l2.find(in_l2))] |= modified;
   }
 
-  Contents& contents_;
+  CacheTree& tree_;
   const Hierarchy::Path& path_;
-  Tally& counted_;
-  bool stored_in_nearest_ = false;
+  CounterBlock& counters_;
+  bool stored_in_l1_ = false;
 };
 
 }  // namespace nearfield::sim

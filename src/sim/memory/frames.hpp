@@ -1,6 +1,6 @@
-// Says where pages of virtual memory lie in physical memory. A kernel gives a page any free frame, so that neighbouring
-// pages need not lie in neighbouring sets of a cache. With PagePlacement::random each page has a frame by chance, the
-// same one in every run. A frame lies in the memory (the 8 GiB) in which its page lies.
+// Maps pages of virtual memory to frames of physical memory. A kernel gives a page any free frame, so that
+// neighbouring pages need not map to neighbouring sets of a cache. With PagePlacement::random each page has a
+// pseudo-random frame, the same one in every run. A frame is in the same memory (of 8 GiB) as its page.
 #pragma once
 
 #include <bit>
@@ -27,7 +27,7 @@ class Frames {
 
  private:
   Address mask() const { return (Address{1} << bits_) - 1; }
-  // A permutation of the numbers of `bits_` bits: each step can be undone.
+  // A permutation of the numbers of `bits_` bits: each step is invertible.
   Address shuffled(Address page) const {
     for (const Address odd : {0x9E3779B97F4A7C15ULL, 0xBF58476D1CE4E5B9ULL, 0x94D049BB133111EBULL}) {
       page = page * odd & mask();

@@ -7,15 +7,16 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::size_t kept_by_host = 1 << 18;  // bytes of a level's state that are seldom far from the host's core
+// State of a level that usually stays in the host's inner caches.
+constexpr std::size_t host_cache_bytes = 1 << 18;
 
 }  // namespace
 
 Hierarchy::Hierarchy(const Machine& machine, int variants, bool ways_matter)
-    : contents_(machine, variants, ways_matter),
-      others_(contents_, machine.coherence),
-      levels_(contents_.levels()),
-      is_read_at_home_(machine.links.has_value()) {
+    : tree_(machine, variants, ways_matter),
+      snooping_(tree_, machine.coherence),
+      levels_(tree_.levels()),
+      home_supplies_clean_lines_(machine.links.has_value()) {
   paths_.resize(static_cast<std::size_t>(machine.cores));
   find_paths();
 }
@@ -24,290 +25,290 @@ void Hierarchy::find_paths() {
   for (std::size_t core = 0; core < paths_.size(); ++core) paths_[core] = path_of(static_cast<int>(core));
 }
 
-void Hierarchy::forget_everything() {
-  contents_.forget_everything();
-  find_paths();  // the sets lie elsewhere now
+void Hierarchy::invalidate_all() {
+  tree_.invalidate_all();
+  find_paths();  // the sets have moved
 }
 
-int Hierarchy::far_from() const {
+int Hierarchy::first_level_beyond_host_cache() const {
   int level = levels_;
-  while (level > 0 && contents_.used_at(level - 1) * contents_.cache_at(0, level - 1).array.host_bytes() > kept_by_host)
+  while (level > 0 && tree_.used_at(level - 1) * tree_.cache_at(0, level - 1).array.host_bytes() > host_cache_bytes)
     --level;
   return level;
 }
 
-// A path is fast if its first two caches keep whole lines, in one block a set and an order that needs no call, the second
-// one knows which caches before it have a line, and either only this core's caches can have what the second one misses or a
-// directory tells whether others may.
+// A path is fast if L1 and L2 have no sub-blocks and one way group per set, in a recency order that needs no call, if
+// L2 knows which inner caches have a line, and if either only this core's caches can have a line that L2 misses or a
+// directory knows whether others may.
 Hierarchy::Path Hierarchy::path_of(int core) const {
   Path path;
   path.core = core;
-  path.nearest_node = &contents_.cache_at(core, 0);
+  path.l1_node = &tree_.cache_at(core, 0);
   if (levels_ < 2) return path;
-  path.second_node = &contents_.cache_at(core, 1);
-  const auto &nearest = *path.nearest_node, &second = *path.second_node;
+  path.l2_node = &tree_.cache_at(core, 1);
+  const auto &l1 = *path.l1_node, &l2 = *path.l2_node;
   const auto is_plain = [](const CacheNode& node) { return node.array.has_view() && !node.array.has_sub_blocks(); };
-  path.is_fast = is_plain(nearest) && is_plain(second) && second.inclusion != Inclusion::exclusive && !second.through &&
-                 (second.knows_sharers || !second.meeting) && second.array.line_bytes() >= nearest.array.line_bytes();
+  path.is_fast = is_plain(l1) && is_plain(l2) && l2.inclusion != Inclusion::exclusive && !l2.writes_through &&
+                 (l2.tracks_sharers || !l2.is_coherence_point) && l2.array.line_bytes() >= l1.array.line_bytes();
   if (!path.is_fast) return path;
-  path.own = nearest.bit();
-  path.through = nearest.through;
-  path.includes_nearest = second.inclusion == Inclusion::inclusive;
-  path.first = nearest.array.view();
-  path.second = second.array.view();
+  path.own_bit = l1.bit();
+  path.l1_writes_through = l1.writes_through;
+  path.l2_includes_l1 = l2.inclusion == Inclusion::inclusive;
+  path.l1 = l1.array.view();
+  path.l2 = l2.array.view();
   if (levels_ != 3) return path;
-  path.third_node = &contents_.cache_at(core, 2);
-  const auto& third = *path.third_node;
-  const auto can_meet = [](const Meeting& meeting) { return meeting.caches.size() <= 1 || meeting.has_directory; };
-  const bool can_fill_second = second.inclusion == Inclusion::neither || (second.knows_sharers && nearest.is_simple);
-  path.has_victims = third.array.has_view() && third.inclusion == Inclusion::exclusive && can_meet(third.before) &&
-                     can_meet(contents_.at_memory()) && can_fill_second;
-  if (path.has_victims) path.third = third.array.view();
-  path.meets = third.meeting || contents_.at_memory().caches.size() > 1;
+  path.l3_node = &tree_.cache_at(core, 2);
+  const auto& l3 = *path.l3_node;
+  const auto can_serve = [](const CoherencePoint& point) { return point.caches.size() <= 1 || point.has_directory; };
+  const bool can_fill_l2 = l2.inclusion == Inclusion::neither || (l2.tracks_sharers && l1.is_simple);
+  path.has_victim_cache = l3.array.has_view() && l3.inclusion == Inclusion::exclusive && can_serve(l3.inner) &&
+                          can_serve(tree_.memory_point()) && can_fill_l2;
+  if (path.has_victim_cache) path.l3 = l3.array.view();
+  path.has_coherence_point = l3.is_coherence_point || tree_.memory_point().caches.size() > 1;
   return path;
 }
 
 // ---- accesses of cores
 
-// An access hits beyond the nearest cache; returns the state with which the line goes inward.
-std::uint8_t Hierarchy::hit_or_take(CacheNode& node, const CacheArray::Way& way, Address address) {
+// An access hits beyond L1; returns the state with which the line moves inwards.
+std::uint8_t Hierarchy::hit_or_move(CacheNode& node, const CacheArray::Way& way, Address address) {
   if (node.inclusion == Inclusion::exclusive) {
-    ++contents_.counts_of(node).hits;
-    node.array.touch(way);  // other sub-blocks stay
+    ++tree_.counts_of(node).hits;
+    node.array.touch(way);  // for the sub-blocks that stay
     return node.array.remove(way, address) & (modified | shared);
   }
-  contents_.hit(node, way, address);
+  tree_.hit(node, way, address);
   return node.array.state(way, address) & shared;
 }
 
-// The same for a line that is fetched ahead: it counts as no hit, and sub-blocks that stay in an exclusive cache are as old
-// as before.
-std::uint8_t Hierarchy::take(CacheNode& node, const CacheArray::Way& way, Address address) {
+// The same for a prefetched line: it counts as no hit, and sub-blocks that stay in an exclusive cache keep their age.
+std::uint8_t Hierarchy::move_out(CacheNode& node, const CacheArray::Way& way, Address address) {
   if (node.inclusion == Inclusion::exclusive) return node.array.remove(way, address) & (modified | shared);
   node.array.touch(way);
   return node.array.state(way, address) & shared;
 }
 
-Found Hierarchy::load_missed(int core, Address address, CacheArray::SetAndTag nearest) {
-  contents_.miss(contents_.cache_at(core, 0), address);
+LookupResult Hierarchy::load_miss(int core, Address address, CacheArray::SetAndTag in_l1) {
+  tree_.miss(tree_.cache_at(core, 0), address);
   Located located;
-  located[0] = nearest;
+  located[0] = in_l1;
   return fetch<true>(core, 0, address, located);
 }
 
-// Brings a line to read into the caches of `core` from level `first` outward, which does not have it. `counts`: hits,
-// misses and reads as those of a core.
+// Brings a line for reading into the caches of `core` from level `first` outwards, which does not have it. `counts`:
+// hits, misses and reads count as those of a core.
 template <bool counts>
-Found Hierarchy::fetch(int core, int first, Address address, Located& located) {
-  Found found{levels_, false};
+LookupResult Hierarchy::fetch(int core, int first, Address address, Located& located) {
+  LookupResult found{levels_, false};
   std::uint8_t state = 0;
-  int parts = 0;  // others before the core's cache of this level have some of the unit, though not this line
+  int shared_before = 0;  // others inside the core's cache of this level have some of the granule, though not this line
   for (int k = std::max(first, 1); k < levels_; ++k) {
-    auto& node = contents_.cache_at(core, k);
-    const auto& own = contents_.cache_at(core, k - 1);
+    auto& node = tree_.cache_at(core, k);
+    const auto& own = tree_.cache_at(core, k - 1);
     const auto where = located[static_cast<std::size_t>(k)] = node.array.locate(address);
     const auto way = node.array.find(where, address);
-    Snooping::Others others;
+    Snooping::SnoopResult snooped;
     if (!way) {
-      if (counts) contents_.miss(node, address);
-      if (node.knows_absence && node.before.has_directory) contents_.enters(node.before, own, address);
-      if (!node.meeting || node.knows_absence) continue;
-      others = others_.ask(node, own, address, Ask::share);
-      if (others.unwritten) contents_.write_to_memory();
-      if (others.part) parts = k;
-      if (!others.any) continue;
-      contents_.count_transfers(1);
+      if (counts) tree_.miss(node, address);
+      if (node.is_inclusive_filter && node.inner.has_directory) tree_.directory_add(node.inner, own, address);
+      if (!node.is_coherence_point || node.is_inclusive_filter) continue;
+      snooped = snooping_.snoop(node, own, address, SnoopRequest::read_shared);
+      if (snooped.unwritten) tree_.write_to_memory();
+      if (snooped.has_part) shared_before = k;
+      if (!snooped.has_line) continue;
+      tree_.count_transfers(1);
       state = shared;
       found = {k, true};
       break;
     }
-    if (Snooping::may_have(node, way, own)) [[unlikely]]
-      others = others_.ask(node, own, address, Ask::share);
-    state = counts ? hit_or_take(node, way, address) : take(node, way, address);
-    if (others.part) [[unlikely]]
-      state = others_.state_with(others, state);
-    if (node.knows_sharers) way.sharers() |= own.bit();
-    found = {k, others.modified};
+    if (Snooping::others_may_have(node, way, own)) [[unlikely]]
+      snooped = snooping_.snoop(node, own, address, SnoopRequest::read_shared);
+    state = counts ? hit_or_move(node, way, address) : move_out(node, way, address);
+    if (snooped.has_part) [[unlikely]]
+      state = snooping_.shared_state(snooped, state);
+    if (node.tracks_sharers) way.sharers() |= own.bit();
+    found = {k, snooped.modified};
     break;
   }
   if (found.level == levels_) {
-    const auto others = others_.ask_at_memory(core, address, Ask::share);
-    if (others.unwritten) contents_.write_to_memory();
-    found.transferred = others.any && (others.modified || !is_read_at_home_);
-    found.holder = others.holder;
-    found.written = found.transferred && others.unwritten;
-    contents_.count_transfers(found.transferred);
-    auto& dram = contents_.dram_counts();
+    const auto snooped = snooping_.snoop_at_memory(core, address, SnoopRequest::read_shared);
+    if (snooped.unwritten) tree_.write_to_memory();
+    found.transferred = snooped.has_line && (snooped.modified || !home_supplies_clean_lines_);
+    found.holder = snooped.holder;
+    found.written = found.transferred && snooped.unwritten;
+    tree_.count_transfers(found.transferred);
+    auto& dram = tree_.dram_counts();
     (counts ? dram.reads : dram.prefetches) += !found.transferred;
-    if (others.part) state = shared;
+    if (snooped.has_part) state = shared;
   }
-  // If others before the cache of level `first` itself had it, that cache is filled, too.
-  fill(core, first, std::max(found.level, first + 1), address, located, state, false, parts);
+  // If others inside the cache of level `first` itself had it, that cache is filled, too.
+  fill(core, first, std::max(found.level, first + 1), address, located, state, false, shared_before);
   return found;
 }
 
-Found Hierarchy::load(int core, Address address) {
-  auto& nearest = contents_.cache_at(core, 0);
-  const auto where = nearest.array.locate(address);
-  const auto way = nearest.array.find(where, address);
-  if (!way) return load_missed(core, address, where);
-  contents_.hit(nearest, way, address);
+LookupResult Hierarchy::load(int core, Address address) {
+  auto& l1 = tree_.cache_at(core, 0);
+  const auto where = l1.array.locate(address);
+  const auto way = l1.array.find(where, address);
+  if (!way) return load_miss(core, address, where);
+  tree_.hit(l1, way, address);
   return {};
 }
 
-Found Hierarchy::store(int core, Address address) {
-  return contents_.cache_at(core, 0).through ? store_through(core, address) : store_at(core, 0, address);
+LookupResult Hierarchy::store(int core, Address address) {
+  return tree_.cache_at(core, 0).writes_through ? store_through(core, address) : store_at(core, 0, address);
 }
 
-bool Hierarchy::hits_nearest_for_all(int core, bool store, Address address) {
-  auto& nearest = contents_.cache_at(core, 0);
-  const auto where = nearest.array.locate_common(address);
-  if (!where.set || (store && nearest.through)) return false;
-  const auto way = nearest.array.find(where, address);
-  return way && !(store && (nearest.array.state(way, address) & shared));
+bool Hierarchy::hits_l1_in_all_variants(int core, bool store, Address address) {
+  auto& l1 = tree_.cache_at(core, 0);
+  const auto where = l1.array.locate_common(address);
+  if (!where.set || (store && l1.writes_through)) return false;
+  const auto way = l1.array.find(where, address);
+  return way && !(store && (l1.array.state(way, address) & shared));
 }
 
-bool Hierarchy::all_have(int core, int level, Address address) const {
-  const auto& array = contents_.cache_at(core, level).array;
+bool Hierarchy::is_present_in_all_variants(int core, int level, Address address) const {
+  const auto& array = tree_.cache_at(core, level).array;
   const auto where = array.locate_common(address);
   return where.set && array.find(where, address);
 }
 
-// The nearest caches write through: what they hold is updated, and the first one that writes back takes the store.
-Found Hierarchy::store_through(int core, Address address) {
+// The inner caches write through: a line that they hold is updated, and the first write-back cache takes the store.
+LookupResult Hierarchy::store_through(int core, Address address) {
   int level = 0;
-  for (; level < levels_ && contents_.cache_at(core, level).through; ++level) {
-    auto& node = contents_.cache_at(core, level);
+  for (; level < levels_ && tree_.cache_at(core, level).writes_through; ++level) {
+    auto& node = tree_.cache_at(core, level);
     const auto way = node.array.find(node.array.locate(address), address);
     if (way) {
-      contents_.hit(node, way, address);
+      tree_.hit(node, way, address);
       node.array.set_state(way, address, 0);
     } else {
-      contents_.miss(node, address);
+      tree_.miss(node, address);
     }
-    if (way ? level > 0 && Snooping::may_have(node, way, contents_.cache_at(core, level - 1))
-            : node.meeting && !node.knows_absence)
-      others_.ask(node, contents_.cache_at(core, level - 1), address, Ask::give_up);
+    if (way ? level > 0 && Snooping::others_may_have(node, way, tree_.cache_at(core, level - 1))
+            : node.is_coherence_point && !node.is_inclusive_filter)
+      snooping_.snoop(node, tree_.cache_at(core, level - 1), address, SnoopRequest::invalidate);
   }
   if (level == levels_) {
-    others_.ask_at_memory(core, address, Ask::give_up);
-    contents_.write_to_memory();
+    snooping_.snoop_at_memory(core, address, SnoopRequest::invalidate);
+    tree_.write_to_memory();
     return {levels_, false};
   }
   return store_at(core, level, address);
 }
 
-// Stores in the first cache that writes back.
-Found Hierarchy::store_at(int core, int level, Address address) {
-  auto& node = contents_.cache_at(core, level);
+// Stores in the first write-back cache.
+LookupResult Hierarchy::store_at(int core, int level, Address address) {
+  auto& node = tree_.cache_at(core, level);
   const auto where = node.array.locate(address);
   const auto way = node.array.find(where, address);
-  if (!way) return store_missed(core, level, address, where);
+  if (!way) return store_miss(core, level, address, where);
   store_hit(core, node, way, address);
   return {level, false};
 }
 
 void Hierarchy::store_hit(int core, CacheNode& node, const CacheArray::Way& way, Address address) {
   const auto state = node.array.state(way, address);
-  contents_.hit(node, way, address);
+  tree_.hit(node, way, address);
   if (state == modified && node.level == 0) [[likely]]
     return;
   if (node.level > 0) {
-    const auto& own = contents_.cache_at(core, node.level - 1);
-    if (Snooping::may_have(node, way, own)) others_.ask(node, own, address, Ask::give_up);
+    const auto& own = tree_.cache_at(core, node.level - 1);
+    if (Snooping::others_may_have(node, way, own)) snooping_.snoop(node, own, address, SnoopRequest::invalidate);
   }
-  if (state & shared) others_.remove_beyond(core, node.level, address);
+  if (state & shared) snooping_.invalidate_remote_copies(core, node.level, address);
   node.array.set_state(way, address, modified);
 }
 
-Found Hierarchy::store_missed(int core, int level, Address address, CacheArray::SetAndTag first) {
-  contents_.miss(contents_.cache_at(core, level), address);
+LookupResult Hierarchy::store_miss(int core, int level, Address address, CacheArray::SetAndTag first) {
+  tree_.miss(tree_.cache_at(core, level), address);
   Located located;
   located[static_cast<std::size_t>(level)] = first;
-  Found found{levels_, false};
-  bool alone = false;  // what supplied the line was no shared copy
+  LookupResult found{levels_, false};
+  bool exclusive = false;  // the copy that supplied the line was not shared
   std::uint8_t state = 0;
   for (int k = level; k < levels_ && found.level == levels_; ++k) {
-    auto& node = contents_.cache_at(core, k);
-    const auto* own = k > 0 ? &contents_.cache_at(core, k - 1) : nullptr;
+    auto& node = tree_.cache_at(core, k);
+    const auto* own = k > 0 ? &tree_.cache_at(core, k - 1) : nullptr;
     if (k > level) {
       const auto where = located[static_cast<std::size_t>(k)] = node.array.locate(address);
       const auto way = node.array.find(where, address);
       if (way) {
-        Snooping::Others others;
-        if (Snooping::may_have(node, way, *own)) others = others_.ask(node, *own, address, Ask::give_up);
-        state = hit_or_take(node, way, address);
-        if (node.knows_sharers) way.sharers() |= own->bit();
-        alone = !(state & shared);
-        if (!alone && node.inclusion != Inclusion::exclusive) node.array.drop_state(way, address, shared);
-        found = {k, others.modified};
+        Snooping::SnoopResult snooped;
+        if (Snooping::others_may_have(node, way, *own))
+          snooped = snooping_.snoop(node, *own, address, SnoopRequest::invalidate);
+        state = hit_or_move(node, way, address);
+        if (node.tracks_sharers) way.sharers() |= own->bit();
+        exclusive = !(state & shared);
+        if (!exclusive && node.inclusion != Inclusion::exclusive) node.array.drop_state(way, address, shared);
+        found = {k, snooped.modified};
         break;
       }
-      contents_.miss(node, address);
+      tree_.miss(node, address);
     }
-    if (own && node.knows_absence && node.before.has_directory) contents_.enters(node.before, *own, address);
-    if (node.knows_absence || !node.meeting) continue;
-    const auto others = others_.ask(node, *own, address, Ask::give_up);
-    if (!others.any) continue;
+    if (own && node.is_inclusive_filter && node.inner.has_directory) tree_.directory_add(node.inner, *own, address);
+    if (node.is_inclusive_filter || !node.is_coherence_point) continue;
+    const auto snooped = snooping_.snoop(node, *own, address, SnoopRequest::invalidate);
+    if (!snooped.has_line) continue;
     found = {k, true};
-    alone = !others.shared;
+    exclusive = !snooped.shared;
   }
   if (found.level == levels_) {
-    const auto others = others_.ask_at_memory(core, address, Ask::give_up);
-    found.transferred = others.any && (others.modified || !is_read_at_home_);
-    found.holder = others.holder;
-    contents_.dram_counts().reads += !found.transferred;
-  } else if (!alone) {
-    others_.remove_beyond(core, found.level, address);
+    const auto snooped = snooping_.snoop_at_memory(core, address, SnoopRequest::invalidate);
+    found.transferred = snooped.has_line && (snooped.modified || !home_supplies_clean_lines_);
+    found.holder = snooped.holder;
+    tree_.dram_counts().reads += !found.transferred;
+  } else if (!exclusive) {
+    snooping_.invalidate_remote_copies(core, found.level, address);
   }
-  contents_.count_transfers(found.transferred);
-  // If others before that very cache had it, it is filled, too, to take the store.
+  tree_.count_transfers(found.transferred);
+  // If others inside that very cache had the line, the cache is filled, too, to take the store.
   fill(core, level, std::max(found.level, level + 1), address, located, state & modified, true);
   return found;
 }
 
-void Hierarchy::repeat(int core, bool store, Address address, Count count_of) {
-  auto& nearest = contents_.cache_at(core, 0);
-  if (!store || !nearest.through) {
-    contents_.counts_of(nearest).hits += count_of;
+void Hierarchy::repeat(int core, bool store, Address address, Count count) {
+  auto& l1 = tree_.cache_at(core, 0);
+  if (!store || !l1.writes_through) {
+    tree_.counts_of(l1).hits += count;
     return;
   }
   for (int level = 0; level < levels_; ++level) {
-    auto& node = contents_.cache_at(core, level);
-    (node.array.has(address) ? contents_.counts_of(node).hits : contents_.counts_of(node).misses) += count_of;
-    if (!node.through) return;
+    auto& node = tree_.cache_at(core, level);
+    (node.array.has(address) ? tree_.counts_of(node).hits : tree_.counts_of(node).misses) += count;
+    if (!node.writes_through) return;
   }
-  contents_.write_to_memory(count_of);
+  tree_.write_to_memory(count);
 }
 
-// ---- lines that come in and go out
+// ---- fills
 
 // Puts the line into the caches [first, end) of a core, outermost first, so that inclusive ones have it before those
-// they include. Those before `shared_before` are shared in any case.
+// that they include. Those inside level `shared_before` become shared in any case.
 void Hierarchy::fill(int core, int first, int end, Address address, const Located& located, std::uint8_t state,
                      bool stored, int shared_before) {
-  bool to_keep = state & modified;  // modified data that the outermost one takes on
+  bool to_keep = state & modified;  // modified data that the outermost cache keeps
   for (int k = end - 1; k >= first; --k) {
-    auto& node = contents_.cache_at(core, k);
+    auto& node = tree_.cache_at(core, k);
     if (node.inclusion == Inclusion::exclusive) continue;
-    auto its = static_cast<std::uint8_t>(k < shared_before ? shared : state & shared);
-    if (!node.through && (to_keep || (stored && k == first))) its |= modified;
-    to_keep = to_keep && node.through;
-    contents_.put(node, located[static_cast<std::size_t>(k)], address, its,
-                  node.knows_sharers && k > 0 ? contents_.cache_at(core, k - 1).bit() : 0U);
+    auto fill_state = static_cast<std::uint8_t>(k < shared_before ? shared : state & shared);
+    if (!node.writes_through && (to_keep || (stored && k == first))) fill_state |= modified;
+    to_keep = to_keep && node.writes_through;
+    tree_.put(node, located[static_cast<std::size_t>(k)], address, fill_state,
+              node.tracks_sharers && k > 0 ? tree_.cache_at(core, k - 1).bit() : 0U);
   }
-  if (to_keep && !stored) contents_.write_to_memory();
+  if (to_keep && !stored) tree_.write_to_memory();
 }
 
-std::optional<Found> Hierarchy::prefetch(int core, int level, Address address) {
-  auto& target = contents_.cache_at(core, level);
+std::optional<LookupResult> Hierarchy::prefetch(int core, int level, Address address) {
+  auto& target = tree_.cache_at(core, level);
   Located located;
   const auto where = located[static_cast<std::size_t>(level)] = target.array.locate(address);
   if (target.array.find(where, address)) return std::nullopt;
-  const Found found = fetch<false>(core, level, address, located);
+  const LookupResult found = fetch<false>(core, level, address, located);
   if (const auto way = target.array.find(where, address)) {
     target.array.add_state(way, address, prefetched);
-    ++contents_.counts_of(target).prefetches;
+    ++tree_.counts_of(target).prefetches;
   }
   return found;
 }

@@ -1,6 +1,6 @@
-// Keeps which lines had to make room for injected ones in a cache, and were not missed since then. Each unit of the node's
-// memory has a byte, which says under which variants it is such a line. The bytes lie in pieces, and a piece is allocated
-// with its first victim.
+// The lines that injected ones displaced from a cache and that were not missed since. Each granule of the node's
+// memory has a byte, a mask of the variants under which it is such a line. The bytes are allocated in pages, each with
+// its first victim.
 #pragma once
 
 #include <array>
@@ -12,39 +12,40 @@
 
 namespace nearfield::sim {
 
-class Victims {
+class InjectionVictims {
  public:
   using Mask = Variants::Mask;
 
-  // Units are counted from the beginning of the node's memory.
-  Mask of(std::uint64_t unit) const {
-    const auto number = unit / units_per_piece;
-    if (number >= pieces_.size() || !pieces_[number]) return 0;
-    return (*pieces_[number])[unit % units_per_piece];
+  // Returns the variants under which this granule is a victim. Granules are numbered from the beginning of the node's
+  // memory.
+  Mask variants_of(std::uint64_t granule) const {
+    const auto number = granule / granules_per_page;
+    if (number >= pages_.size() || !pages_[number]) return 0;
+    return (*pages_[number])[granule % granules_per_page];
   }
-  void add(std::uint64_t unit, Mask variants) {
-    const auto number = unit / units_per_piece;
-    if (number >= pieces_.size()) pieces_.resize(number + 1);
-    if (!pieces_[number]) pieces_[number] = std::make_unique<Piece>();
-    (*pieces_[number])[unit % units_per_piece] |= variants;
+  void add(std::uint64_t granule, Mask variants) {
+    const auto number = granule / granules_per_page;
+    if (number >= pages_.size()) pages_.resize(number + 1);
+    if (!pages_[number]) pages_[number] = std::make_unique<Page>();
+    (*pages_[number])[granule % granules_per_page] |= variants;
   }
-  // `unit` is a victim under one of these variants.
-  void remove(std::uint64_t unit, Mask variants) {
-    (*pieces_[unit / units_per_piece])[unit % units_per_piece] &= static_cast<Mask>(~variants);
+  // `granule` is a victim under at least one variant.
+  void remove(std::uint64_t granule, Mask variants) {
+    (*pages_[granule / granules_per_page])[granule % granules_per_page] &= static_cast<Mask>(~variants);
   }
-  void clear() { pieces_.clear(); }
+  void clear() { pages_.clear(); }
   // Calls `function` with each victim and its variants.
   template <class Function>
   void for_each(Function&& function) const {
-    for (std::size_t number = 0; number < pieces_.size(); ++number)
-      for (std::size_t i = 0; pieces_[number] && i < units_per_piece; ++i)
-        if (const Mask its = (*pieces_[number])[i]) function(number * units_per_piece + i, its);
+    for (std::size_t number = 0; number < pages_.size(); ++number)
+      for (std::size_t i = 0; pages_[number] && i < granules_per_page; ++i)
+        if (const Mask variants = (*pages_[number])[i]) function(number * granules_per_page + i, variants);
   }
 
  private:
-  static constexpr std::size_t units_per_piece = 1 << 15;
-  using Piece = std::array<Mask, units_per_piece>;
-  std::vector<std::unique_ptr<Piece>> pieces_;
+  static constexpr std::size_t granules_per_page = 1 << 15;
+  using Page = std::array<Mask, granules_per_page>;
+  std::vector<std::unique_ptr<Page>> pages_;
 };
 
 }  // namespace nearfield::sim

@@ -1,5 +1,5 @@
-// Arrays that begin as zeros, and of which the host gives memory for the pages that are used. calloc() does the same only
-// until the first large array was freed: from then on it keeps such memory, and clears all of an array at once.
+// Zero-initialised arrays for which the host allocates memory only for the pages that are used. calloc() does the same
+// only until the first large array was freed: from then on it reuses such memory, and clears all of an array at once.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 namespace nearfield::sim {
 
 struct Unmap {
-  std::size_t mapped = 0;  // bytes; 0: it was allocated
+  std::size_t mapped = 0;  // bytes; 0: from aligned_alloc()
   void operator()(void* start) const {
     if (mapped > 0)
       munmap(start, mapped);
@@ -22,22 +22,21 @@ struct Unmap {
 };
 
 template <class Element>
-using Zeros = std::unique_ptr<Element[], Unmap>;
+using LazyZeroArray = std::unique_ptr<Element[], Unmap>;
 
-// The pages of the host in which an array lies. Large ones suit a long array that is used all over, and cost memory where
-// it is not.
-enum class HostPages { usual, large };
+// The host pages of an array. Large ones suit a long array that is used throughout, and waste memory otherwise.
+enum class HostPages { normal, large };
 
-// Returns so many elements, whose bytes are zeros.
+// Returns `count` elements, all bytes zero.
 template <class Element>
-Zeros<Element> make_zeros(std::size_t count, HostPages pages = HostPages::usual) {
+LazyZeroArray<Element> make_lazy_zero_array(std::size_t count, HostPages pages = HostPages::normal) {
   constexpr std::size_t small = 1 << 14, alignment = 64, long_enough = 1 << 22;
   const std::size_t bytes = (count * sizeof(Element) + alignment - 1) / alignment * alignment;
   if (bytes > small) {
     void* const start =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) throw std::bad_alloc();
-    if (pages == HostPages::large && bytes >= long_enough) madvise(start, bytes, MADV_HUGEPAGE);  // or it does without
+    if (pages == HostPages::large && bytes >= long_enough) madvise(start, bytes, MADV_HUGEPAGE);  // best effort
     return {static_cast<Element*>(start), Unmap{bytes}};
   }
   void* const start = std::aligned_alloc(alignment, bytes);

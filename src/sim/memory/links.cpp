@@ -38,15 +38,15 @@ HubLinks::HubLinks(const Machine& machine) {
   first_router_ = ps_from_ns(machine.dram.remote_ns);
   ps_per_byte_ = machine.links->gb_per_s > 0 ? 1e3 / machine.links->gb_per_s : 0;
   links_.resize(static_cast<std::size_t>(between + 2 * hubs));
-  ways_.resize(hubs_ * hubs_);
+  routes_.resize(hubs_ * hubs_);
   for (int from = 0; from < hubs; ++from)
     for (int to = 0; to < hubs; ++to) {
       if (from == to) continue;
-      auto& way = ways_[static_cast<std::size_t>(from) * hubs_ + static_cast<std::size_t>(to)];
-      routers->route(from, to, way.links);
-      way.beyond_first = ps_from_ns(machine.links->hop_ns) * static_cast<double>(way.links.size());
-      way.links.insert(way.links.begin(), between + from);
-      way.links.push_back(between + hubs + to);
+      auto& route = routes_[static_cast<std::size_t>(from) * hubs_ + static_cast<std::size_t>(to)];
+      routers->route(from, to, route.links);
+      route.beyond_first = ps_from_ns(machine.links->hop_ns) * static_cast<double>(route.links.size());
+      route.links.insert(route.links.begin(), between + from);
+      route.links.push_back(between + hubs + to);
     }
 }
 

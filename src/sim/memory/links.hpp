@@ -1,8 +1,8 @@
-// Computes the way of lines between the hubs of a node: how much longer memory and other cores' caches take because they
-// are several routers away, and how long lines wait for each other. A line crosses its hub's link, the links between
-// routers and the other hub's link, and occupies each for as long as its bytes take there. Left out: requests and
-// acknowledgements, which are short; the time from one link of a way to the next, so that a line occupies all of them
-// when it arrives; that the holder of a line which nobody modified is asked, too.
+// Transfers of lines between the hubs of a node: how much longer memory and other cores' caches take because they are
+// several routers away, and how long lines queue. A line crosses its hub's link, the links between routers and the
+// other hub's link, and occupies each for the transfer time of its bytes. Left out: requests and acknowledgements,
+// which are short; the time from one link of a route to the next, so that a line occupies all of them when it arrives;
+// that the holder of an unmodified line is snooped, too.
 #pragma once
 
 #include <vector>
@@ -12,55 +12,56 @@
 
 namespace nearfield::sim {
 
-// Returns how many links between routers lie on the way from the hub of core 0 to each hub; nothing if a machine has no
-// hubs. Throws std::invalid_argument if its routers have no room for them.
+// Returns the number of links between routers from the hub of core 0 to each hub; nothing if a machine has no hubs.
+// Throws std::invalid_argument if its routers have no room for them.
 std::vector<int> hops_of_hubs(const Machine& machine);
 
-// Hubs are named by one of their cores.
+// Hubs are identified by one of their cores.
 class HubLinks {
  public:
   explicit HubLinks(const Machine& machine);
 
   bool any() const { return !links_.empty(); }
-  // Returns the latency beyond that of the nearest other memory.
-  Ps beyond_first_router(int core, int core_at_home) const { return way(core, core_at_home).beyond_first; }
-  // Returns how much longer it takes to get a line from another core's cache than if that core, the line's home and the
-  // core that asks had one hub: the request goes to the home, from there to the holder, and the line comes from there.
-  Ps by_way_of_home(int core, int core_at_home, int holder) const {
+  // Returns the latency beyond that of the closest remote memory.
+  Ps beyond_first_router(int core, int core_at_home) const { return route(core, core_at_home).beyond_first; }
+  // Returns how much longer it takes to get a line from another core's cache than if that core, the line's home and
+  // the requesting core had one hub: the request goes to the home, from there to the holder, and the line comes from
+  // there.
+  Ps via_home(int core, int core_at_home, int holder) const {
     return std::nearbyint(
-        (to_and_fro(core, core_at_home) + to_and_fro(core_at_home, holder) + to_and_fro(holder, core)) / 2);
+        (round_trip(core, core_at_home) + round_trip(core_at_home, holder) + round_trip(holder, core)) / 2);
   }
-  // Returns when a line is there that would be there at `there` if nothing else were on its way.
-  Times cross(int from, int to, std::uint64_t bytes, Times there) {
-    const Ps time = takes(bytes);
-    for (const int link : way(from, to).links) there = link_of(link).occupy(there + -time, Times(time)) + time;
-    return there;
+  // Returns when a line arrives that would arrive at `arrival` on idle links.
+  Times cross(int from, int to, std::uint64_t bytes, Times arrival) {
+    const Ps time = transfer_time(bytes);
+    for (const int link : route(from, to).links) arrival = link_of(link).reserve(arrival + -time, Times(time)) + time;
+    return arrival;
   }
-  // Puts a line that is written to memory behind all others; nobody waits for it.
+  // Queues a line that is written to memory behind all others; nobody waits for it.
   void post(int from, int to, std::uint64_t bytes) {
-    for (const int link : way(from, to).links) link_of(link).append(Times(takes(bytes)));
+    for (const int link : route(from, to).links) link_of(link).append(Times(transfer_time(bytes)));
   }
 
  private:
-  struct Way {
+  struct Route {
     std::vector<int> links;
     Ps beyond_first = 0;
   };
 
   std::size_t hub_of(int core) const { return static_cast<std::size_t>(core / cores_per_hub_); }
-  const Way& way(int from, int to) const { return ways_[hub_of(from) * hubs_ + hub_of(to)]; }
-  Ps to_and_fro(int from, int to) const {
-    return hub_of(from) == hub_of(to) ? 0 : first_router_ + way(from, to).beyond_first;
+  const Route& route(int from, int to) const { return routes_[hub_of(from) * hubs_ + hub_of(to)]; }
+  Ps round_trip(int from, int to) const {
+    return hub_of(from) == hub_of(to) ? 0 : first_router_ + route(from, to).beyond_first;
   }
   Bus& link_of(int number) { return links_[static_cast<std::size_t>(number)]; }
-  Ps takes(std::uint64_t bytes) const { return std::nearbyint(static_cast<double>(bytes) * ps_per_byte_); }
+  Ps transfer_time(std::uint64_t bytes) const { return std::nearbyint(static_cast<double>(bytes) * ps_per_byte_); }
 
   int cores_per_hub_ = 1;
   std::size_t hubs_ = 0;
   Ps first_router_ = 0;
   double ps_per_byte_ = 0;
-  std::vector<Bus> links_;  // those between routers; those out of each hub; those into each hub
-  std::vector<Way> ways_;   // from each hub to each
+  std::vector<Bus> links_;     // between routers; out of each hub; into each hub
+  std::vector<Route> routes_;  // from each hub to each hub
 };
 
 }  // namespace nearfield::sim

@@ -17,15 +17,15 @@ Machine without_translation(Machine machine) {
   return machine;
 }
 
-// Returns the machine with caches of few sets. Accesses that stream past the caches do not see the difference, and the
-// caches are soon full of modified lines.
+// Returns the machine with caches of few sets. Accesses that stream past the caches behave the same, and the caches
+// are soon full of modified lines.
 Machine with_small_caches(Machine machine) {
-  std::uint64_t least_sets = 16;
+  std::uint64_t min_sets = 16;
   for (auto& cache : machine.caches) {
     const auto set_bytes = static_cast<std::uint64_t>(cache.line_bytes) * static_cast<std::uint64_t>(cache.ways);
-    const auto sets = std::min(cache.size_bytes / set_bytes, least_sets * static_cast<std::uint64_t>(cache.shared_by));
+    const auto sets = std::min(cache.size_bytes / set_bytes, min_sets * static_cast<std::uint64_t>(cache.shared_by));
     cache.size_bytes = sets * set_bytes;
-    least_sets *= 2;
+    min_sets *= 2;
   }
   return machine;
 }
@@ -40,7 +40,7 @@ std::uint64_t reach_bytes(const Machine& machine, std::size_t level) {
   return reach;
 }
 
-// Returns a chain through that many lines in an order without a pattern, from `begin` on.
+// Returns a chain through `lines` lines in random order, from `begin` on.
 std::vector<Address> chain_of(std::uint64_t lines, std::uint64_t line_bytes, Address begin = 0) {
   std::vector<Address> chain(lines);
   for (std::uint64_t i = 0; i < lines; ++i) chain[i] = begin + i * line_bytes;
@@ -55,15 +55,15 @@ double follow_ns(Memory& memory, const std::vector<Address>& chain) {
   return (memory.now(0)[0] - start) / 1e3 / static_cast<double>(chain.size());
 }
 
-// Returns the ns per load of a chain of lines that all hit this level. The chain is longer than the nearer caches hold,
-// so that none of them has a line when its turn comes, and fits this cache. For memory no cache ever had its lines.
+// Returns the ns per load of a chase whose loads all hit this level. The chain is longer than the inner caches hold,
+// so that each of its loads misses them, and fits this cache. For memory, no cache has ever held its lines.
 double chase_ns(const Machine& machine, std::size_t level) {
   const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
   Memory memory(machine);
   if (level == machine.caches.size()) return follow_ns(memory, chain_of(cold_lines, line));
-  const std::uint64_t before = level > 0 ? reach_bytes(machine, level - 1) : 0;
-  const auto bytes = (before + reach_bytes(machine, level)) / 2;
-  const auto chain = chain_of((level > 0 ? std::min(bytes, 4 * before) : bytes) / line, line);
+  const std::uint64_t inner_bytes = level > 0 ? reach_bytes(machine, level - 1) : 0;
+  const auto bytes = (inner_bytes + reach_bytes(machine, level)) / 2;
+  const auto chain = chain_of((level > 0 ? std::min(bytes, 4 * inner_bytes) : bytes) / line, line);
   follow_ns(memory, chain);
   return follow_ns(memory, chain);
 }
@@ -89,7 +89,7 @@ double copy_traffic_gb_per_s(const Machine& machine) {
   const auto line = static_cast<std::uint64_t>(measured.caches.back().line_bytes);
   const std::uint64_t bytes = cold_lines / static_cast<std::uint64_t>(cores) * line;
   Memory memory(measured);
-  // The core whose clock is behind goes on.
+  // The core whose clock is behind continues.
   const auto copy_to_the_end = [&](std::vector<std::uint64_t> done) {
     for (;;) {
       int core = -1;

@@ -1,33 +1,35 @@
-// The memory of one simulated node: its cores' caches, coherence between them, TLBs, DRAM, and the doors through which
-// a NIC reads, writes and injects. Contents of memory are not kept, only where lines are and in which state.
+// The memory of one simulated node: the caches of its cores, coherence between them, TLBs, DRAM, and the interface
+// through which a NIC reads, writes and injects. It keeps no data, only where lines are and in which state.
 //
-// One thread calls it, for cores in the order in which they act. Nothing here knows where accesses come from.
+// One thread calls it, for cores in the order in which they act. Memory does not know where accesses come from.
 //
-// It may be simulated under several variants at once: a device writes to another place in each. What cores do is the
-// same in all, what caches hold and what the time is differs. The results are those of a memory for each variant; what
-// is common to all is done once (variants.hpp), then each variant's clocks go on.
+// It can simulate several variants at once: NIC policies, under each of which a device writes to another place. All
+// variants execute the same accesses; cache contents and times differ. The results are those of a separate memory per
+// variant. Work that is common to all variants is done once (variants.hpp), then the clocks of each variant advance.
 //
-// An access of core c to a line goes as follows (the oracle in the tests follows these words):
+// An access of core c to a line is simulated as follows (the oracle in the tests follows these words):
 //
-// 1. The caches between c and memory are asked, nearest first. A hit in an exclusive cache moves the line out of it.
-//    The line is then put into every cache before the one that had it, outermost first, apart from exclusive ones and,
-//    for stores, from write-through ones that missed. A line that makes room goes on to the next cache: always into an
-//    exclusive one; into any other one if it is modified and not there yet, and if it is there, it is marked modified;
-//    beyond the last cache, modified lines are written to memory. A line evicted from an inclusive cache is first
-//    removed from all caches before it, and is modified if one of them was.
-// 2. Where the path to memory meets other cores' caches, in a cache shared with them or at the memory, those are asked
-//    on a miss before it (a load), or on anything but exclusive ownership (a store). A load leaves their copies shared:
-//    a modified one is then written to the meeting point (mesi) or stays its owner's (moesi). A store removes them.
-// 3. States of a copy: modified, owned (moesi: modified and shared), exclusive, shared. A line that no other core has
-//    is filled exclusive; a store makes it modified.
-//    Where hubs are linked, the line's home has a directory: a line that comes to the memory's meeting point and that
-//    no other core modified is read from DRAM there, whoever else has it.
-// 4. Coherence, DRAM and DMA work in the longest line of all caches (of sub-blocks, where they are): the unit.
+// 1. The caches between c and memory are looked up, innermost first. A hit in an exclusive cache moves the line out of
+//    it. The line is then filled into every cache inside the one that had it, outermost first, except for exclusive
+//    ones and, for stores, write-through ones that missed. An evicted line goes to the next outer cache: always if
+//    that is exclusive, otherwise only if the line is modified; a copy that is present there already is then only
+//    marked modified. Beyond the last cache, modified lines are written to memory. A line evicted from an inclusive
+//    cache is first removed from all caches inside it, and is modified if one of these copies was.
+// 2. Where the path to memory meets the caches of other cores (a coherence point: a cache shared with them, or the
+//    memory), these are snooped: by a load if the levels inside that point missed, by a store unless it has exclusive
+//    ownership. A load leaves their copies shared: a modified copy is then written to the coherence point (mesi) or
+//    stays with its owner (moesi). A store removes their copies.
+// 3. A copy is modified, owned (moesi: modified and shared), exclusive or shared. A line that no other core has is
+//    filled exclusive; a store makes it modified. If hubs are linked, the line's home has a directory: a line that is
+//    requested at the memory's coherence point and that no other core modified is read from DRAM there, whoever else
+//    has it.
+// 4. Coherence, DRAM and DMA work in the longest line of all caches (the longest sub-block, where lines have these):
+//    the coherence granule.
 //
 // Time: an access costs Core::cycles_per_access. A load that depends on the one before it (chase) also waits for its
-// data. The core waits for the data of others only when Core::outstanding_misses are under way, when it is Core::window
-// instructions ahead of a load that has no data yet, or at drain(); for accesses past the caches when
-// Core::outstanding_bypass of their own are under way. How accesses are grouped into sweeps changes no count and no time.
+// data. Otherwise the core waits for data only if Core::outstanding_misses are in flight, if it is Core::window
+// instructions ahead of a load whose data has not arrived, or in drain(); for non-temporal accesses, if
+// Core::outstanding_bypass of these are in flight. How accesses are grouped into sweeps changes no count and no time.
 #pragma once
 
 #include <cstdint>
@@ -47,17 +49,17 @@ struct Machine;
 
 namespace nearfield::sim {
 
-struct Counts;         // counts.hpp
-class Frames;          // frames.hpp: where pages lie
-class TimedSteps;      // timing_events.hpp: what clocks are to be told of
-class Timing;          // timing.hpp: clocks
-class Translation;     // tlb.hpp
-class StreamFollower;  // prefetcher.hpp
+struct Counts;
+class Frames;             // maps pages to frames
+class TimingEventBuffer;  // cache outcomes that the timing model has not consumed yet
+class Timing;             // the clocks of cores
+class Translation;        // TLBs
+class StreamPrefetcher;   // one per core
 
 class Memory {
  public:
-  // `memory_slowdown` has a factor for each speed: the latency beyond the last cache is multiplied by it, and the
-  // bandwidth divided. `limits_ways`: placements of several variants may be limited to some ways. Throws
+  // `memory_slowdown` has a factor for each memory speed: the latency beyond the last cache is multiplied by it, and
+  // the bandwidth divided. `limits_ways`: injection targets may restrict some variants to a subset of the ways. Throws
   // std::invalid_argument, which names the cache, for an impossible geometry.
   explicit Memory(const Machine& machine, const std::array<double, speeds>& memory_slowdown = {1, 1, 1, 1},
                   int variants = 1, bool limits_ways = false);
@@ -65,46 +67,46 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // ---- what cores do
+  // ---- accesses of cores
   void access(int core, Access kind, Address address, unsigned bytes);
-  // Makes `count` accesses to `bytes` each, `stride_bytes` apart; the computation between them takes `work` beside each.
+  // Makes `count` accesses to `bytes` each, `stride_bytes` apart, with `work` of computation per access.
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes,
              Ps work = 0);
-  // Copies in pieces as long as a line of the nearest cache. Each piece is loaded, then stored, in words of 8 bytes; a
-  // rest is copied in single bytes.
+  // Copies in pieces of one L1 line. Each piece is loaded, then stored, in words of 8 bytes; the remainder is copied
+  // in single bytes.
   void copy(int core, Address to, Address from, std::uint64_t bytes);
-  // Makes the accesses of a recorded trace; or accesses of one kind, of `bytes` each.
+  // Makes the accesses of a recorded trace; or accesses of one kind, to `bytes` each.
   void replay(int core, std::span<const Reference> trace);
   void replay(int core, std::span<const Address> addresses, Access kind, unsigned bytes);
 
-  // ---- what devices do. These return when the transfer, which begins at `start`, is done. A read gets units that a
-  // cache has whole or modified from there, and the rest from DRAM, for which it waits once: lines follow one another.
-  // Each variant has a placement.
-  Clock dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements, const Clock& start);
+  // ---- accesses of devices. Both return when the transfer, which begins at `start`, is complete. A read takes
+  // granules that a cache holds whole or modified from that cache, and the rest from DRAM, whose latency it pays once,
+  // because the lines are pipelined. `targets` has one entry per variant.
+  Clock dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets, const Clock& start);
   Clock dma_read(Address address, std::uint64_t bytes, const Clock& start);
 
-  // ---- what scenarios do; takes no time and is not counted
-  void forget(Address address, std::uint64_t bytes);  // from all caches; modified lines reach memory
-  void forget_everything();
+  // ---- set-up of scenarios; takes no time and is not counted
+  void invalidate_range(Address address, std::uint64_t bytes);  // in all caches; modified lines reach memory
+  void invalidate_all();
 
-  // Gives each variant a memory of its own from now on. Counts and times stay what they would have been. An access then
-  // costs as much as one in each of these memories, which is less where many accesses find something else under each
-  // variant; so this is also done by itself when that is the case. It does nothing where a cache replaces lines at random,
-  // since one generator serves all variants.
-  void part();
-  bool parted() const { return !apart_.empty(); }
+  // Simulates every access once per variant from now on, in a memory per variant. Counts and times stay what they
+  // would have been. This is faster if many accesses differ between variants, so Memory also splits by itself once
+  // more than one access in four does. Does nothing if a cache replaces lines at random, since one generator serves
+  // all variants.
+  void split_variants();
+  bool is_split() const { return !split_.empty(); }
 
   // ---- clocks
   const Times& now(int core, int variant = 0) const;
   Clock clock(int core) const;  // under all variants
   void advance(int core, Ps duration);
   void wait_until(int core, const Clock& instant);
-  void drain(int core);  // until nothing is under way
+  void drain(int core);  // until nothing is in flight
 
   Counts counts(int variant = 0) const;
   void reset_counts();
 
-  // Tells whether and in which state the core's cache of that level holds the line; for tests and for buffer states.
+  // Returns whether and in which state the core's cache of that level holds the line; for tests and for buffer states.
   struct Copy {
     bool present = false, modified = false, shared = false;
   };
@@ -113,71 +115,73 @@ class Memory {
  private:
   using Timings = std::vector<std::unique_ptr<Timing>>;  // one per variant
   struct Caches;                                         // hierarchy.hpp and devices.hpp
-  struct Acting;                                         // a core, with all of it at hand
+  struct CoreContext;                                    // what an access of one core needs
   Memory(const Machine& machine, Timings timings, bool limits_ways);
-  void take(const Memory& other, int variant);
-  const Acting& acting(int core) const;
-  // Returns whether each variant has a memory of its own. Gives them these first, if that is faster from now on.
-  bool is_parted() {
-    if (differing_ < many) [[likely]]
+  void copy_variant(const Memory& other, int variant);
+  const CoreContext& core_context(int core) const;
+  // Returns whether each variant has a memory of its own. Splits first if that is faster from now on.
+  bool split_if_diverging() {
+    if (diverging_ < split_check_period) [[likely]]
       return false;
-    return part_if_faster();
+    return split_if_faster();
   }
-  bool part_if_faster();
-  void tell_clocks() const;
-  // Accesses inside one line of the nearest cache, on the fast path for this shape of caches (core_context.hpp).
-  template <class Shape>
-  void one(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
-  template <class Shape>
-  void look_ahead(const Acting& acting, Address address);
-  template <class Shape>
-  void sweep_lines(const Acting& acting, Access kind, Address address, std::uint64_t count, std::uint64_t stride,
+  bool split_if_faster();
+  void flush_timing_events() const;
+  // Accesses inside one L1 line, on the fast path for this configuration of caches (core_context.hpp).
+  template <class Config>
+  void access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times, Ps work);
+  template <class Config>
+  void run_prefetcher(const CoreContext& context, Address address);
+  template <class Config>
+  void sweep_lines(const CoreContext& context, Access kind, Address address, std::uint64_t count, std::uint64_t stride,
                    bool downward, unsigned bytes, Ps work);
   struct OfOneKind;
   template <class Trace>
   void replay_all(int core, const Trace& trace);
-  template <class Shape, class Trace>
-  void replay_batch(const Acting& acting, const Trace& trace, std::size_t begin, std::size_t end,
-                    std::size_t last_ahead, int far_from);
+  template <class Config, class Trace>
+  void replay_batch(const CoreContext& context, const Trace& trace, std::size_t begin, std::size_t end,
+                    std::size_t prefetch_end, int far_level);
   // The same on the slow path.
-  void one_slowly(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
-  void one_apart(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);
-  void translate(const Acting& acting, Address address, Count times);
-  void some(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);
-  void bypass(const Acting& acting, Access kind, Address address, unsigned bytes, Ps work);
-  void add_followers(const Machine& machine);
+  void access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times, Ps work);
+  void dispatch_access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
+  void translate(const CoreContext& context, Address address, Count times);
+  void access_spanning_lines(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
+  void access_nontemporal(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
+  void add_prefetchers(const Machine& machine);
   // Under several variants:
   struct Outcomes;
-  void one_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work);
-  template <class Shape>
-  bool look_ahead_of_several(const Acting& acting, Address address);
-  template <class Shape>
-  bool look_ahead_of_several(const Acting& acting, const Outcomes& outcomes);
-  void rest_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count count, Ps work);
+  void access_line_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times,
+                               Ps work);
+  template <class Config>
+  bool run_prefetcher_per_variant(const CoreContext& context, Address address);
+  template <class Config>
+  bool run_prefetcher_per_variant(const CoreContext& context, const Outcomes& outcomes);
+  void repeat_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count,
+                          Ps work);
   template <class Action>
   std::pair<Clock, unsigned char> transfer(Address address, std::uint64_t bytes, const Clock& start,
-                                           const std::array<unsigned char, most_variants>& alike, Action&& action);
+                                           const std::array<unsigned char, most_variants>& classes, Action&& action);
   template <class Function>
-  void for_each_unit(Address address, std::uint64_t bytes, Function&& function);
+  void for_each_granule(Address address, std::uint64_t bytes, Function&& function);
 
-  std::unique_ptr<Counts> counts_of_tlbs_;  // and page faults
+  std::unique_ptr<Counts> counts_of_tlbs_;  // of TLBs, and page faults
   std::unique_ptr<Caches> caches_;
   std::unique_ptr<Frames> frames_;
   Timings timings_;
   std::unique_ptr<Translation> translation_;
-  std::vector<StreamFollower> followers_;  // one per core
-  std::unique_ptr<TimedSteps> steps_;
-  std::vector<Acting> acting_;              // one per core
-  mutable const Acting* latest_ = nullptr;  // whose steps these are
-  std::unique_ptr<const Machine> machine_;  // if there are several variants
+  std::vector<StreamPrefetcher> prefetchers_;  // one per core
+  std::unique_ptr<TimingEventBuffer> events_;
+  std::vector<CoreContext> contexts_;                     // one per core
+  mutable const CoreContext* current_context_ = nullptr;  // whose events are buffered
+  std::unique_ptr<const Machine> machine_;                // if there are several variants
   bool limits_ways_;
-  std::vector<std::unique_ptr<Memory>> apart_;  // one per variant, after part(): they hold all, and this one nothing
-  static constexpr Count many = 1 << 14;        // accesses that differ, after which it is decided whether to part
-  // Accesses since the last decision that found something else under some variant; `many` after part().
-  Count differing_ = 0;
-  Count accesses_before_ = 0;  // of all cores, at the last decision
+  std::vector<std::unique_ptr<Memory>> split_;  // one per variant after split_variants(); this one is then empty
+  static constexpr Count split_check_period = 1 << 14;  // differing accesses between two decisions whether to split
+  // Accesses since the last decision whose outcome differed between variants; `split_check_period` after splitting.
+  Count diverging_ = 0;
+  Count accesses_at_last_check_ = 0;  // of all cores
   bool translates_ = false;
-  bool fetches_over_itself_ = false;  // a line fetched ahead may take the place of the line whose access fetched it
+  bool prefetch_may_evict_trigger_ = false;  // a prefetched line may evict the line whose access triggered the prefetch
 };
 
 }  // namespace nearfield::sim

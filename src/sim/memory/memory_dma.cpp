@@ -1,152 +1,153 @@
-// What devices do to a node's memory.
+// DMA accesses of devices to a node's memory.
 #include "sim/memory/core_context.hpp"
 
 namespace nearfield::sim {
 namespace {
 
-// A transfer as the DRAM of each variant sees it. Neighbouring units pass one after the other, so the DRAM is told of a
-// row of them at once.
+// A transfer as the DRAM of each variant sees it. Consecutive granules are collected into runs, each of which passes
+// the DRAM in one call.
 class Transfer {
  public:
-  Transfer(std::span<const std::unique_ptr<Timing>> timings, std::uint64_t unit, const Clock& start)
-      : timings_(timings), unit_(unit), done_(start) {}
+  Transfer(std::span<const std::unique_ptr<Timing>> timings, std::uint64_t granule, const Clock& start)
+      : timings_(timings), granule_bytes_(granule), done_(start) {}
 
   void pass(std::size_t variant, Address address, std::uint64_t bytes) {
-    auto& row = rows_[variant];
-    if (address != row.begin + row.units * unit_ || bytes != unit_) tell(variant);
-    if (bytes != unit_) {
-      its(variant) = dram(variant).pass(address, bytes, its(variant));
+    auto& run = runs_[variant];
+    if (address != run.begin + run.granules * granule_bytes_ || bytes != granule_bytes_) flush_run(variant);
+    if (bytes != granule_bytes_) {
+      time(variant) = dram(variant).pass(address, bytes, time(variant));
       return;
     }
-    if (row.units == 0) row.begin = address;
-    ++row.units;
+    if (run.granules == 0) run.begin = address;
+    ++run.granules;
   }
-  // Units that caches write before the next one passes.
-  void write(std::size_t variant, Address address, unsigned units) {
-    if (units == 0) return;
-    tell(variant);
-    dram(variant).post(address, units * unit_);
+  // Granules that caches write before the next one passes.
+  void write(std::size_t variant, Address address, unsigned granules) {
+    if (granules == 0) return;
+    flush_run(variant);
+    dram(variant).post(address, granules * granule_bytes_);
   }
   const Clock& done() {
-    for (std::size_t variant = 0; variant < timings_.size(); ++variant) tell(variant);
+    for (std::size_t variant = 0; variant < timings_.size(); ++variant) flush_run(variant);
     return done_;
   }
 
  private:
-  struct Row {
+  struct Run {
     Address begin = 0;
-    Count units = 0;
+    Count granules = 0;
   };
   DramTiming& dram(std::size_t variant) { return timings_[variant]->dram(); }
-  Times& its(std::size_t variant) { return done_[static_cast<int>(variant)]; }
-  void tell(std::size_t variant) {
-    auto& row = rows_[variant];
-    if (row.units == 0) return;
-    its(variant) = dram(variant).pass_units(row.begin, row.units, its(variant));
-    row.units = 0;
+  Times& time(std::size_t variant) { return done_[static_cast<int>(variant)]; }
+  void flush_run(std::size_t variant) {
+    auto& run = runs_[variant];
+    if (run.granules == 0) return;
+    time(variant) = dram(variant).pass_granules(run.begin, run.granules, time(variant));
+    run.granules = 0;
   }
 
   std::span<const std::unique_ptr<Timing>> timings_;
-  std::uint64_t unit_;
+  std::uint64_t granule_bytes_;
   Clock done_;
-  std::array<Row, most_variants> rows_;
+  std::array<Run, most_variants> runs_;
 };
 
-// The units of a transfer that are one action, and what it did to each under each variant.
-struct Units {
-  static constexpr std::size_t most = 32;
+// The granules of a transfer that form one action, and its outcome for each, per variant.
+struct Granules {
+  static constexpr std::size_t capacity = 32;
   struct Outcome {
     bool passes;  // through DRAM
     unsigned writes;
   };
-  struct Unit {
+  struct Granule {
     Address address;
     std::uint64_t bytes;
   };
-  Units() {}
+  Granules() {}
 
   std::size_t count = 0;
   union {
-    std::array<Unit, most> units;
+    std::array<Granule, capacity> granules;
   };
   union {
-    std::array<std::array<Outcome, most>, most_variants> outcomes;  // by who acted
+    std::array<std::array<Outcome, capacity>, most_variants> outcomes;  // by leader
   };
 };
 
 }  // namespace
 
-// `action` is done for each unit of a range, for many units at once. Returns when the transfer is done, and the variants
-// under which DRAM has a part in it.
+// Runs `action` for each granule of a range, many granules per run. Returns when the transfer is complete, and the
+// variants under which DRAM takes part in it.
 template <class Action>
 std::pair<Clock, unsigned char> Memory::transfer(Address address, std::uint64_t bytes, const Clock& start,
-                                                 const std::array<unsigned char, most_variants>& alike,
+                                                 const std::array<unsigned char, most_variants>& classes,
                                                  Action&& action) {
-  tell_clocks();
-  auto& contents = caches_->contents;
-  Transfer transfer(timings_, contents.unit_bytes(), start);
+  flush_timing_events();
+  auto& tree = caches_->tree;
+  Transfer transfer(timings_, tree.granule_bytes(), start);
   Variants::Mask passes = 0;
-  Units units;
-  const auto act = [&] {
-    const bool whole = units.units[0].bytes == contents.unit_bytes();
-    const auto actors = contents.act(whole ? alike : contents.variants().all_alike(), [&](int variant) {
-      auto& outcomes = units.outcomes[static_cast<std::size_t>(variant)];
-      for (std::size_t i = 0; i < units.count; ++i) {
-        const bool its = action(variant, contents.unit_of(units.units[i].address), whole);
-        outcomes[i] = {its, contents.take_writes()};
+  Granules granules;
+  const auto run_action = [&] {
+    const bool whole = granules.granules[0].bytes == tree.granule_bytes();
+    const auto leaders = tree.run(whole ? classes : tree.variants().single_class(), [&](int variant) {
+      auto& outcomes = granules.outcomes[static_cast<std::size_t>(variant)];
+      for (std::size_t i = 0; i < granules.count; ++i) {
+        const bool passes_dram = action(variant, tree.granule_of(granules.granules[i].address), whole);
+        outcomes[i] = {passes_dram, tree.take_writes()};
       }
     });
     for (std::size_t v = 0; v < timings_.size(); ++v)
-      for (std::size_t i = 0; i < units.count; ++i) {
-        const auto& its = units.outcomes[actors[v]][i];
-        transfer.write(v, units.units[i].address, its.writes);
-        if (!its.passes) continue;
+      for (std::size_t i = 0; i < granules.count; ++i) {
+        const auto& outcome = granules.outcomes[leaders[v]][i];
+        transfer.write(v, granules.granules[i].address, outcome.writes);
+        if (!outcome.passes) continue;
         passes |= static_cast<Variants::Mask>(1U << v);
-        transfer.pass(v, units.units[i].address, units.units[i].bytes);
+        transfer.pass(v, granules.granules[i].address, granules.granules[i].bytes);
       }
-    units.count = 0;
+    granules.count = 0;
   };
-  for_each_unit(address, bytes, [&](Address at, std::uint64_t part) {
-    const bool joins = units.count < Units::most && (units.count == 0 || units.units[units.count - 1].bytes == part);
-    if (!joins) act();
-    units.units[units.count++] = {at, part};
+  for_each_granule(address, bytes, [&](Address at, std::uint64_t piece) {
+    const bool joins = granules.count < Granules::capacity &&
+                       (granules.count == 0 || granules.granules[granules.count - 1].bytes == piece);
+    if (!joins) run_action();
+    granules.granules[granules.count++] = {at, piece};
   });
-  if (units.count > 0) act();
+  if (granules.count > 0) run_action();
   return {transfer.done(), passes};
 }
 
-Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const Placement> placements,
+Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
                         const Clock& start) {
-  if (!apart_.empty()) {
+  if (!split_.empty()) {
     Clock done(start.variants());
     for (int v = 0; v < start.variants(); ++v) {
-      const auto its = static_cast<std::size_t>(v);
-      done[v] = apart_[its]->dma_write(address, bytes, placements.subspan(its, 1), start.of(v))[0];
+      const auto index = static_cast<std::size_t>(v);
+      done[v] = split_[index]->dma_write(address, bytes, targets.subspan(index, 1), start.of(v))[0];
     }
     return done;
   }
-  const auto alike =
-      caches_->contents.variants().alike([&](std::size_t a, std::size_t b) { return placements[a] == placements[b]; });
-  return transfer(address, bytes, start, alike,
-                  [&](int variant, Address unit, bool whole) {
+  const auto classes = caches_->tree.variants().equivalence_classes(
+      [&](std::size_t a, std::size_t b) { return targets[a] == targets[b]; });
+  return transfer(address, bytes, start, classes,
+                  [&](int variant, Address granule, bool whole) {
                     if (whole)
-                      caches_->devices.write_whole(unit, placements[static_cast<std::size_t>(variant)]);
+                      caches_->devices.write_whole(granule, targets[static_cast<std::size_t>(variant)]);
                     else
-                      caches_->devices.write_part(unit);
+                      caches_->devices.write_part(granule);
                     return true;
                   })
       .first;
 }
 
 Clock Memory::dma_read(Address address, std::uint64_t bytes, const Clock& start) {
-  if (!apart_.empty()) {
+  if (!split_.empty()) {
     Clock done(start.variants());
     for (int v = 0; v < start.variants(); ++v)
-      done[v] = apart_[static_cast<std::size_t>(v)]->dma_read(address, bytes, start.of(v))[0];
+      done[v] = split_[static_cast<std::size_t>(v)]->dma_read(address, bytes, start.of(v))[0];
     return done;
   }
-  auto [done, waits] = transfer(address, bytes, start, caches_->contents.variants().all_alike(),
-                                [&](int, Address unit, bool) { return caches_->devices.read(unit); });
+  auto [done, waits] = transfer(address, bytes, start, caches_->tree.variants().single_class(),
+                                [&](int, Address granule, bool) { return caches_->devices.read(granule); });
   for (int v = 0; v < start.variants(); ++v)
     if (waits >> v & 1) done[v] += timings_[static_cast<std::size_t>(v)]->dram().device_latency();
   return done;

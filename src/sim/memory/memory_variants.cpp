@@ -1,58 +1,61 @@
-// A core's accesses under several variants (variants.hpp). Most are alike under all of them: the caches' part is done once,
-// then each variant's clock is told of it.
+// A core's accesses under several variants (variants.hpp). Most are the same in all: their cache part is simulated
+// once, then each variant's clock consumes the outcome.
 #include "sim/memory/core_context.hpp"
 
 namespace nearfield::sim {
 
-// What an access did to the caches.
+// The outcome of an access in the caches.
 struct Memory::Outcomes {
   struct Outcome {
     Outcome() {}
     union {
-      Found found;
+      LookupResult found;
     };
-    unsigned writes;  // units written to memory
-    Address ahead;    // the line to fetch ahead, or no_line
+    unsigned writes;        // granules written to memory
+    Address prefetch_line;  // the line to prefetch, or no_line
   };
-  const Outcome& of(std::size_t variant) const { return by[actors[variant]]; }
+  const Outcome& of(std::size_t variant) const { return by[leaders[variant]]; }
 
-  std::array<Outcome, most_variants> by;  // who acted
-  Variants::Actors actors;
+  std::array<Outcome, most_variants> by;  // by leader
+  Variants::GroupLeaders leaders;
 };
 
-// One or more accesses to a line that the fast path does not make.
-void Memory::one_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count times, Ps work) {
-  auto& hierarchy = acting.hierarchy;
-  auto& contents = acting.contents;
+// One or more accesses to a line that the fast path does not handle.
+void Memory::access_line_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes,
+                                     Count times, Ps work) {
+  auto& hierarchy = context.hierarchy;
+  auto& tree = context.tree;
   const bool store = is_store(kind);
   const auto access = [&] {
-    return store ? hierarchy.store(acting.core, address) : hierarchy.load(acting.core, address);
+    return store ? hierarchy.store(context.core, address) : hierarchy.load(context.core, address);
   };
-  if (hierarchy.hits_nearest_for_all(acting.core, store, address)) {
-    contents.act_for_all(access);
-    if (acting.is_ahead(address))
-      acting.add({.what = TimedStep::What::awaited, .kind = kind, .bytes = bytes, .address = address, .time = work});
+  if (hierarchy.hits_l1_in_all_variants(context.core, store, address)) {
+    tree.run_common(access);
+    if (context.is_in_flight(address))
+      context.add(
+          {.what = TimingEvent::What::hit_under_fill, .kind = kind, .bytes = bytes, .address = address, .time = work});
     else
-      acting.add_hits(kind, bytes, 1, work);
+      context.add_hits(kind, bytes, 1, work);
     if (times > 1) {
-      contents.act_for_all([&] {
-        hierarchy.repeat(acting.core, store, address, times - 1);
+      tree.run_common([&] {
+        hierarchy.repeat(context.core, store, address, times - 1);
         return 0;
       });
-      acting.add_hits(kind, bytes, times - 1, work);
+      context.add_hits(kind, bytes, times - 1, work);
     }
     return;
   }
   Outcomes outcomes;
-  outcomes.actors = contents.act([&](int variant) {
+  outcomes.leaders = tree.run([&](int variant) {
     auto& outcome = outcomes.by[static_cast<std::size_t>(variant)];
     outcome.found = access();
-    outcome.writes = contents.take_writes();
-    outcome.ahead = no_line;
-    if (acting.follower && outcome.found.level > 0) outcome.ahead = acting.follower->follow(address).value_or(no_line);
+    outcome.writes = tree.take_writes();
+    outcome.prefetch_line = no_line;
+    if (context.prefetcher && outcome.found.level > 0)
+      outcome.prefetch_line = context.prefetcher->on_miss(address).value_or(no_line);
   });
-  const auto step_of = [&](const Outcomes::Outcome& outcome) -> TimedStep {
-    const auto what = outcome.found.level > 0 ? TimedStep::What::missed : TimedStep::What::awaited;
+  const auto event_of = [&](const Outcomes::Outcome& outcome) -> TimingEvent {
+    const auto what = outcome.found.level > 0 ? TimingEvent::What::miss : TimingEvent::What::hit_under_fill;
     return {.what = what,
             .kind = kind,
             .found = outcome.found,
@@ -61,100 +64,105 @@ void Memory::one_of_several(const Acting& acting, Access kind, Address address, 
             .address = address,
             .time = work};
   };
-  const bool apart = outcomes.actors.several();
-  if (apart) {
-    if (differing_ < many) ++differing_;
-    acting.tell();
-    for (std::size_t v = 0; v < acting.times.size(); ++v) acting.tell(v, step_of(outcomes.of(v)));
+  const bool diverged = outcomes.leaders.has_several();
+  if (diverged) {
+    if (diverging_ < split_check_period) ++diverging_;
+    context.flush_timing_events();
+    for (std::size_t v = 0; v < context.times.size(); ++v) context.apply_event(v, event_of(outcomes.of(v)));
   } else {
-    acting.add(step_of(outcomes.by[0]));
+    context.add(event_of(outcomes.by[0]));
   }
-  if (acting.follower && (apart || outcomes.by[0].ahead < end_of_memory))
-    look_ahead_of_several<SlowShape<true>>(acting, outcomes);
-  if (times > 1) rest_of_several(acting, kind, address, bytes, times - 1, work);
+  if (context.prefetcher && (diverged || outcomes.by[0].prefetch_line < end_of_memory))
+    run_prefetcher_per_variant<SlowPathConfig<true>>(context, outcomes);
+  if (times > 1) repeat_per_variant(context, kind, address, bytes, times - 1, work);
 }
 
 // The accesses to a line after the first one.
-void Memory::rest_of_several(const Acting& acting, Access kind, Address address, unsigned bytes, Count count, Ps work) {
-  auto& contents = acting.contents;
+void Memory::repeat_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count,
+                                Ps work) {
+  auto& tree = context.tree;
   std::array<unsigned, most_variants> writes;
   const auto repeat = [&](int variant) {
-    acting.hierarchy.repeat(acting.core, is_store(kind), address, count);
-    return writes[static_cast<std::size_t>(variant)] = contents.take_writes();
+    context.hierarchy.repeat(context.core, is_store(kind), address, count);
+    return writes[static_cast<std::size_t>(variant)] = tree.take_writes();
   };
-  Variants::Actors actors;
-  if (is_store(kind) && acting.path.nearest_node->through)
-    actors = contents.act(repeat);
+  Variants::GroupLeaders leaders;
+  if (is_store(kind) && context.path.l1_node->writes_through)
+    leaders = tree.run(repeat);
   else
-    contents.act_for_all([&] { return repeat(0); });
-  if (!actors.several()) {
-    acting.add_writes(address, writes[0]);
+    tree.run_common([&] { return repeat(0); });
+  if (!leaders.has_several()) {
+    context.add_writes(address, writes[0]);
   } else {
-    acting.tell();
-    for (std::size_t v = 0; v < acting.times.size(); ++v)
-      acting.tell(v, {.what = TimedStep::What::writes, .writes = writes[actors[v]], .address = address});
+    context.flush_timing_events();
+    for (std::size_t v = 0; v < context.times.size(); ++v)
+      context.apply_event(v,
+                          {.what = TimingEvent::What::memory_writes, .writes = writes[leaders[v]], .address = address});
   }
-  acting.add_hits(kind, bytes, count, work);
+  context.add_hits(kind, bytes, count, work);
 }
 
-// The prefetcher sees a miss that was one under all variants. Returns whether any line was fetched.
-template <class Shape>
-bool Memory::look_ahead_of_several(const Acting& acting, Address address) {
+// The prefetcher sees an L1 miss that happened in all variants. Returns whether any line was fetched.
+template <class Config>
+bool Memory::run_prefetcher_per_variant(const CoreContext& context, Address address) {
   Outcomes outcomes;
-  const auto follow = [&](int variant) {
-    outcomes.by[static_cast<std::size_t>(variant)].ahead = acting.follower->follow(address).value_or(no_line);
+  const auto choose_line = [&](int variant) {
+    outcomes.by[static_cast<std::size_t>(variant)].prefetch_line =
+        context.prefetcher->on_miss(address).value_or(no_line);
   };
-  if (acting.follower->is_common())
-    follow(0);
+  if (context.prefetcher->is_common())
+    choose_line(0);
   else
-    outcomes.actors = acting.contents.act(follow);
-  if (!outcomes.actors.several() && outcomes.by[0].ahead >= end_of_memory) return false;
-  return look_ahead_of_several<Shape>(acting, outcomes);
+    outcomes.leaders = context.tree.run(choose_line);
+  if (!outcomes.leaders.has_several() && outcomes.by[0].prefetch_line >= end_of_memory) return false;
+  return run_prefetcher_per_variant<Config>(context, outcomes);
 }
 
-// Under each variant, the line that the follower named is fetched if there is a slot. Returns whether any was.
-template <class Shape>
-bool Memory::look_ahead_of_several(const Acting& acting, const Outcomes& outcomes) {
-  acting.tell();
+// Prefetches, in each variant, the line that the prefetcher chose if there is a slot. Returns whether any line was
+// fetched.
+template <class Config>
+bool Memory::run_prefetcher_per_variant(const CoreContext& context, const Outcomes& outcomes) {
+  context.flush_timing_events();
   std::array<Address, most_variants> lines{};
-  bool all_alike = true;
-  for (std::size_t v = 0; v < acting.times.size(); ++v) {
-    auto& [timing, clock] = acting.times[v];
-    const auto ahead = outcomes.of(v).ahead;
-    lines[v] = ahead < end_of_memory && timing.has_slot_to_prefetch(clock) ? ahead : no_line;
-    all_alike &= lines[v] == lines[0];
+  bool all_equal = true;
+  for (std::size_t v = 0; v < context.times.size(); ++v) {
+    auto& [timing, clock] = context.times[v];
+    const auto prefetch_line = outcomes.of(v).prefetch_line;
+    lines[v] = prefetch_line < end_of_memory && timing.has_prefetch_slot(clock) ? prefetch_line : no_line;
+    all_equal &= lines[v] == lines[0];
   }
-  auto& contents = acting.contents;
-  const auto& variants = contents.variants();
-  const int level = acting.follower->level();
-  if (all_alike) {
-    if (lines[0] == no_line || acting.hierarchy.all_have(acting.core, level, lines[0])) return false;
-    FastPath<Shape> fast(acting.hierarchy, acting.path);
+  auto& tree = context.tree;
+  const auto& variants = tree.variants();
+  const int level = context.prefetcher->level();
+  if (all_equal) {
+    if (lines[0] == no_line || context.hierarchy.is_present_in_all_variants(context.core, level, lines[0]))
+      return false;
+    FastPath<Config> fast(context.hierarchy, context.path);
     if (const int from = level == 1 ? fast.prefetch(lines[0]) : fast.slow; from != fast.slow) {
-      acting.add({.what = TimedStep::What::prefetched,
-                  .found = {from},
-                  .writes = contents.take_writes(),
-                  .address = lines[0]});
-      acting.goes_ahead(lines[0]);
+      context.add(
+          {.what = TimingEvent::What::prefetch, .found = {from}, .writes = tree.take_writes(), .address = lines[0]});
+      context.mark_in_flight(lines[0]);
       return true;
     }
   }
-  std::array<std::optional<Found>, most_variants> from;
+  std::array<std::optional<LookupResult>, most_variants> from;
   std::array<unsigned, most_variants> writes;
-  const auto alike = all_alike ? variants.all_alike()
-                               : variants.alike([&](std::size_t a, std::size_t b) { return lines[a] == lines[b]; });
-  const auto actors = contents.act(alike, [&](int variant) {
+  const auto classes =
+      all_equal ? variants.single_class()
+                : variants.equivalence_classes([&](std::size_t a, std::size_t b) { return lines[a] == lines[b]; });
+  const auto leaders = tree.run(classes, [&](int variant) {
     const auto v = static_cast<std::size_t>(variant);
-    if (lines[v] != no_line) from[v] = acting.hierarchy.prefetch(acting.core, level, lines[v]);
-    writes[v] = contents.take_writes();
+    if (lines[v] != no_line) from[v] = context.hierarchy.prefetch(context.core, level, lines[v]);
+    writes[v] = tree.take_writes();
   });
-  for (std::size_t v = 0; v < acting.times.size(); ++v) {
-    const auto whose = actors[v];
-    if (!from[whose]) continue;
-    acting.tell(
-        v,
-        {.what = TimedStep::What::prefetched, .found = *from[whose], .writes = writes[whose], .address = lines[whose]});
-    acting.goes_ahead(lines[whose]);
+  for (std::size_t v = 0; v < context.times.size(); ++v) {
+    const auto leader = leaders[v];
+    if (!from[leader]) continue;
+    context.apply_event(v, {.what = TimingEvent::What::prefetch,
+                            .found = *from[leader],
+                            .writes = writes[leader],
+                            .address = lines[leader]});
+    context.mark_in_flight(lines[leader]);
   }
   return true;
 }

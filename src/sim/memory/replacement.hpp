@@ -1,10 +1,10 @@
-// Chooses the line of a full set that must make room. A replacement is an object that its cache calls; it keeps its
-// state in the ages of the set's blocks (16 bytes per 16 ways), or says that it does not. Empty ways are always filled
+// Chooses the line of a full set that is evicted. A replacement is an object that its cache calls; it keeps its state
+// in the ages of the set's way groups (16 bytes per 16 ways), or says that it does not. Empty ways are always filled
 // first.
 //
-// A set begins with zeros; if these are not good for an order of use, the cache calls prepare() before the first line
-// comes. Then, for a way that holds a line: touch() when it is used or filled; and emptied() when its line is removed.
-// victim() is asked only when no way is empty.
+// A set begins with zeros; if a recency order needs other values, the cache calls prepare() before the first fill.
+// Then, for a way that holds a line: touch() when it is used or filled; and invalidate() when its line is removed.
+// victim() is called only if no way is empty.
 #pragma once
 
 #include <memory>
@@ -18,13 +18,13 @@ namespace nearfield::sim {
 class Replacement {
  public:
   virtual ~Replacement() = default;
-  virtual void prepare(Block* set, int ways) = 0;
-  virtual void touch(Block* set, int ways, int way) = 0;
-  virtual void emptied(Block* set, int ways, int way) = 0;
-  virtual int victim(Block* set, int ways) = 0;
+  virtual void prepare(WayGroup* set, int ways) = 0;
+  virtual void touch(WayGroup* set, int ways, int way) = 0;
+  virtual void invalidate(WayGroup* set, int ways, int way) = 0;
+  virtual int victim(WayGroup* set, int ways) = 0;
   // Chooses among the first `limit` ways only.
-  virtual int victim_among(Block* set, int ways, int limit) = 0;
-  virtual bool keeps_all_in_sets() const { return true; }
+  virtual int victim_among(WayGroup* set, int ways, int limit) = 0;
+  virtual bool keeps_state_in_sets() const { return true; }
 };
 
 struct ReplacementSpec {

@@ -1,5 +1,6 @@
-// Computes how long lines wait for what connects a socket to the rest of its node: a front-side bus, which all that
-// enters or leaves the socket crosses, or links, which carry what the socket gets from other sockets and their memories.
+// How long lines wait for the connection of a socket to the rest of its node: a front-side bus, which everything that
+// enters or leaves the socket crosses, or links, which carry the lines that the socket gets from other sockets and
+// their memories.
 #pragma once
 
 #include <vector>
@@ -19,29 +20,29 @@ class Sockets {
     if (ps_per_byte_ > 0) connections_.resize(static_cast<std::size_t>((machine.cores + cores_ - 1) / cores_));
   }
 
-  bool limit() const { return !connections_.empty(); }
-  // Each returns when a line is there that would be there at `there` if nothing else were on its way: from a memory,
-  // beside which `core_at_home` is, or from one of the last caches.
-  Times from_memory(int core, int core_at_home, std::uint64_t bytes, const Times& there) {
-    return has_bus_ || of(core) != of(core_at_home) ? cross(core, bytes, there) : there;
+  bool are_limited() const { return !connections_.empty(); }
+  // Both return when a line arrives that would arrive at `arrival` on an idle connection: from the memory that is
+  // local to `core_at_home`, or from one of the last-level caches.
+  Times from_memory(int core, int core_at_home, std::uint64_t bytes, const Times& arrival) {
+    return has_bus_ || socket_of(core) != socket_of(core_at_home) ? cross(core, bytes, arrival) : arrival;
   }
-  Times from_cache(int core, int number, std::uint64_t bytes, const Times& there) {
+  Times from_cache(int core, int number, std::uint64_t bytes, const Times& arrival) {
     const int holder = number * cores_per_cache_;
-    if (of(core) == of(holder)) return has_bus_ ? cross(core, bytes, there) : there;
-    return cross(core, bytes, has_bus_ ? cross(holder, bytes, there) : there);
+    if (socket_of(core) == socket_of(holder)) return has_bus_ ? cross(core, bytes, arrival) : arrival;
+    return cross(core, bytes, has_bus_ ? cross(holder, bytes, arrival) : arrival);
   }
-  // Puts a line that a core writes to memory behind all others; nobody waits for it.
+  // Queues a line that a core writes to memory behind all others; nobody waits for it.
   void post(int core, int core_at_home, std::uint64_t bytes) {
-    if (!has_bus_ && of(core) == of(core_at_home)) return;
-    connections_[of(has_bus_ ? core : core_at_home)].append(Times(takes(bytes)));
+    if (!has_bus_ && socket_of(core) == socket_of(core_at_home)) return;
+    connections_[socket_of(has_bus_ ? core : core_at_home)].append(Times(transfer_time(bytes)));
   }
 
  private:
-  std::size_t of(int core) const { return static_cast<std::size_t>(core / cores_); }
-  Ps takes(std::uint64_t bytes) const { return std::nearbyint(static_cast<double>(bytes) * ps_per_byte_); }
-  Times cross(int core, std::uint64_t bytes, const Times& there) {
-    const Ps time = takes(bytes);
-    return connections_[of(core)].occupy(there + -time, Times(time)) + time;
+  std::size_t socket_of(int core) const { return static_cast<std::size_t>(core / cores_); }
+  Ps transfer_time(std::uint64_t bytes) const { return std::nearbyint(static_cast<double>(bytes) * ps_per_byte_); }
+  Times cross(int core, std::uint64_t bytes, const Times& arrival) {
+    const Ps time = transfer_time(bytes);
+    return connections_[socket_of(core)].reserve(arrival + -time, Times(time)) + time;
   }
 
   int cores_, cores_per_cache_;

@@ -1,5 +1,5 @@
-// Keeps what accesses of one core did in the caches until clocks are told of it. The caches' part of several accesses is
-// simulated first, which needs no clock; then the clocks of each variant are told of all of them at once.
+// Buffers the cache outcomes of one core's accesses until the timing model consumes them. The cache part of several
+// accesses is simulated first, which needs no clock; then the clocks of each variant consume all of them at once.
 #pragma once
 
 #include <cstddef>
@@ -9,47 +9,47 @@
 
 namespace nearfield::sim {
 
-struct TimedStep {
+struct TimingEvent {
   enum class What : std::uint8_t {
-    hits,        // `count` accesses that hit the nearest cache, each of which takes `time`
-    awaited,     // a hit of a line of the nearest cache that may still be on its way there
-    missed,      // an access that missed the nearest cache, and hits of the same line after it: `count` together
-    prefetched,  // a line was fetched ahead
-    through,     // `count` stores through the nearest cache to one that has the line
-    bypassed,    // an access past the caches
-    writes,      // nothing but units that were written to memory
-    nothing,     // the core issues nothing for this `time`
+    hits,            // `count` accesses that hit L1, each of which takes `time`
+    hit_under_fill,  // an L1 hit of a line that may still be in flight (a secondary miss)
+    miss,            // an access that missed L1, and hits of the same line after it: `count` in all
+    prefetch,        // a line was prefetched
+    write_through,   // `count` stores that L1 writes through to an outer cache that has the line
+    nontemporal,     // a non-temporal access
+    memory_writes,   // only granules that were written to memory
+    stall,           // the core issues nothing for `time`
   };
   What what = What::hits;
   Access kind = Access::load;
-  Found found{};        // where the line of a miss was
-  unsigned bytes = 0;   // of each access
-  unsigned writes = 0;  // units that were written to memory to make room
-  Address address = 0;  // physical
-  Ps time = 0;          // unless said otherwise, by which the computation beside each access is longer than issuing it
+  LookupResult found{};  // which level or core supplied the line of a miss
+  unsigned bytes = 0;    // of each access
+  unsigned writes = 0;   // granules that evictions wrote to memory
+  Address address = 0;   // physical
+  Ps time = 0;           // extra compute time per access beyond the issue cost, unless stated otherwise above
   Count count = 1;
 };
 
-// The steps that clocks were not told of yet.
-class TimedSteps {
+// The events that the clocks have not consumed yet.
+class TimingEventBuffer {
  public:
-  static constexpr std::size_t most = 64;
+  static constexpr std::size_t capacity = 64;
 
-  bool full() const { return count_ == most; }
+  bool full() const { return count_ == capacity; }
   bool empty() const { return count_ == 0; }
-  void add(const TimedStep& step) { steps_[count_++] = step; }
-  // Hits that take equally long and follow one another are one step.
+  void add(const TimingEvent& event) { events_[count_++] = event; }
+  // Consecutive hits that take equally long are merged into one event.
   void add_hits(Count count, Ps each) {
-    if (count_ > 0 && steps_[count_ - 1].what == TimedStep::What::hits && steps_[count_ - 1].time == each)
-      steps_[count_ - 1].count += count;
+    if (count_ > 0 && events_[count_ - 1].what == TimingEvent::What::hits && events_[count_ - 1].time == each)
+      events_[count_ - 1].count += count;
     else
-      add({.what = TimedStep::What::hits, .time = each, .count = count});
+      add({.what = TimingEvent::What::hits, .time = each, .count = count});
   }
-  std::span<const TimedStep> all() const { return {steps_.data(), count_}; }
+  std::span<const TimingEvent> all() const { return {events_.data(), count_}; }
   void clear() { count_ = 0; }
 
  private:
-  std::array<TimedStep, most> steps_;
+  std::array<TimingEvent, capacity> events_;
   std::size_t count_ = 0;
 };
 

@@ -1,267 +1,273 @@
-// How the clocks of one core go on over steps. timing.cpp includes this file once for each kind of the host's
-// instructions, in a namespace of its own that defines
-//   V            the times at all memory speeds, as registers hold them; with +, ==, later() and all_at_least()
-//   of, whole    from memory; `whole` for what put() stored
-//   put          to memory
-//   times        as a Times
-// Steps that are seldom done are in timing.cpp, and take a Times. There is no #pragma once, since the file is included twice.
+// How the clocks of one core advance over timing events. timing.cpp includes this file once per instruction set of the
+// host, in a namespace of its own that defines
+//   SimdTimes                the times at all memory speeds in registers; with +, ==, later() and all_at_least()
+//   load_halves, load_whole  from memory; `load_whole` for what store() wrote
+//   store                    to memory
+//   to_times                 conversion to Times
+// Rare events are handled in timing.cpp, on Times. There is no #pragma once, since the file is included twice.
 
-struct TimingSteps {
+struct TimingKernel {
   Timing& timing;
-  Timing::CoreClock& me;
-  V now;
+  Timing::CoreClock& clock;
+  SimdTimes now;
   Count issued;
 
-  TimingSteps(Timing& of_node, Timing::CoreClock& of_core)
-      : timing(of_node), me(of_core), now(of(of_core.now)), issued(of_core.issued) {}
+  TimingKernel(Timing& node_timing, Timing::CoreClock& core_clock)
+      : timing(node_timing), clock(core_clock), now(load_halves(core_clock.now)), issued(core_clock.issued) {}
 
-  static void run(Timing& timing, Timing::CoreClock& me, std::span<const TimedStep> steps) {
-    TimingSteps it(timing, me);
-    for (const auto& step : steps) {
-      if (it.take<false>(step)) [[likely]]
+  static void run(Timing& timing, Timing::CoreClock& clock, std::span<const TimingEvent> events) {
+    TimingKernel kernel(timing, clock);
+    for (const auto& event : events) {
+      if (kernel.apply<false>(event)) [[likely]]
         continue;
-      it.put_back();
-      take_with_calls(timing, me, step);
-      it.now = whole(me.now);
-      it.issued = me.issued;
+      kernel.save();
+      apply_with_calls(timing, clock, event);
+      kernel.now = load_whole(clock.now);
+      kernel.issued = clock.issued;
     }
-    it.put_back();
+    kernel.save();
   }
-  [[gnu::noinline]] static void take_with_calls(Timing& timing, Timing::CoreClock& me, const TimedStep& step) {
-    TimingSteps it(timing, me);
-    it.take<true>(step);
-    it.put_back();
+  [[gnu::noinline]] static void apply_with_calls(Timing& timing, Timing::CoreClock& clock, const TimingEvent& event) {
+    TimingKernel kernel(timing, clock);
+    kernel.apply<true>(event);
+    kernel.save();
   }
-  void put_back() const {
-    put(now, me.now);
-    me.issued = issued;
+  void save() const {
+    store(now, clock.now);
+    clock.issued = issued;
   }
 
-  // Takes a step. Most steps need no call of another function, and only without one does the time stay in a register from
-  // step to step. So without `calls`, returns false for a step that needs one, and has then done nothing but wait for
-  // the window.
+  // Applies an event. Out-of-line calls would spill the SIMD time register, so the common events are handled inline.
+  // Without `calls`, returns false for an event that needs a call, and has then only waited for the window.
   template <bool calls>
-  NEARFIELD_INNERMOST bool take(const TimedStep& step) {
-    switch (step.what) {
-      case TimedStep::What::missed:
-        return missed<calls>(step);
-      case TimedStep::What::hits:
-        issue(step.count, step.time);
+  NEARFIELD_ALWAYS_INLINE bool apply(const TimingEvent& event) {
+    switch (event.what) {
+      case TimingEvent::What::miss:
+        return miss<calls>(event);
+      case TimingEvent::What::hits:
+        issue(event.count, event.time);
         return true;
-      case TimedStep::What::through:
-        stored_through(step.bytes, step.count, step.time);
+      case TimingEvent::What::write_through:
+        write_through(event.bytes, event.count, event.time);
         return true;
-      case TimedStep::What::awaited:
-        return awaited<calls>(step);
-      case TimedStep::What::prefetched:
-        return prefetched<calls>(step);
-      case TimedStep::What::bypassed:
-        if constexpr (calls) bypassed(step);
+      case TimingEvent::What::hit_under_fill:
+        return hit_under_fill<calls>(event);
+      case TimingEvent::What::prefetch:
+        return prefetch<calls>(event);
+      case TimingEvent::What::nontemporal:
+        if constexpr (calls) nontemporal(event);
         return calls;
-      case TimedStep::What::writes:
-        if (!calls && timing.is_connected_) return false;
-        write_back<calls>(step);
+      case TimingEvent::What::memory_writes:
+        if (!calls && timing.has_limited_links_) return false;
+        write_back<calls>(event);
         return true;
-      case TimedStep::What::nothing:
-        now = now + step.time;
+      case TimingEvent::What::stall:
+        now = now + event.time;
     }
     return true;
   }
-  // Returns whether the way of a step's line, which begins at `start`, or a place for it in the window needs a call.
-  NEARFIELD_INNERMOST bool needs_call(const TimedStep& step, V start) const {
-    if (step.found.transferred || me.window.full()) [[unlikely]]
+  // Returns whether the transfer of an event's line, which begins at `start`, or its entry in the window needs a call.
+  NEARFIELD_ALWAYS_INLINE bool needs_call(const TimingEvent& event, SimdTimes start) const {
+    if (event.found.transferred || clock.window.is_full()) [[unlikely]]
       return true;
-    const bool uses_memory = step.found.level == timing.caches_ || step.writes > 0;
-    return uses_memory &&
-           !(timing.is_plain_ && all_at_least(start, whole(timing.dram_.memories_.front().bus.last_gap_ends_)));
+    const bool uses_memory = event.found.level == timing.num_caches_ || event.writes > 0;
+    return uses_memory && !(timing.has_plain_memory_ &&
+                            all_at_least(start, load_whole(timing.dram_.memories_.front().bus.last_free_end_)));
   }
 
-  // Does not depend on how instructions are grouped: those before the window stalls, then the rest.
-  NEARFIELD_INNERMOST void issue(Count count, Ps each) {
-    while (issued + count > me.window.stalls()) [[unlikely]] {
-      const Count before = me.window.stalls() - issued;
+  // Issues instructions. The result does not depend on how they are grouped: those before the window stalls are issued
+  // first, then the rest.
+  NEARFIELD_ALWAYS_INLINE void issue(Count count, Ps each) {
+    while (issued + count > clock.window.stall_index()) [[unlikely]] {
+      const Count before = clock.window.stall_index() - issued;
       issued += before;
       count -= before;
-      now = later(now + static_cast<Ps>(before) * each, whole(me.window.pop()));
+      now = later(now + static_cast<Ps>(before) * each, load_whole(clock.window.pop()));
     }
     issued += count;
     now = now + static_cast<Ps>(count) * each;
   }
 
-  NEARFIELD_INNERMOST void wait_for_window() {
-    while (issued >= me.window.stalls()) [[unlikely]]
-      now = later(now, whole(me.window.pop()));
+  NEARFIELD_ALWAYS_INLINE void wait_for_window() {
+    while (issued >= clock.window.stall_index()) [[unlikely]]
+      now = later(now, load_whole(clock.window.pop()));
   }
 
-  // A core's caches, or for a line that was found in others' caches their holder, write units to memory.
+  // A core's caches write granules to memory; for a line that another core's cache supplied, its holder does.
   template <bool calls>
-  NEARFIELD_INNERMOST void write_back(const TimedStep& step) {
-    if (step.writes == 0) return;
-    timing.dram_.post(step.address, step.writes * timing.unit_);
-    if (calls && timing.is_connected_) timing.post(me, step.address, step.writes, step.found);
+  NEARFIELD_ALWAYS_INLINE void write_back(const TimingEvent& event) {
+    if (event.writes == 0) return;
+    timing.dram_.post(event.address, event.writes * timing.granule_bytes_);
+    if (calls && timing.has_limited_links_) timing.post_writes(clock, event.address, event.writes, event.found);
   }
 
-  // Accesses to one line, of which the first one missed the nearest cache and the others hit it.
+  // Accesses to one line, of which the first missed L1 and the others hit kernel.
   template <bool calls>
-  NEARFIELD_INNERMOST bool missed(const TimedStep& step) {
-    if (step.kind == Access::store && step.found.level == timing.through_ && !step.found.transferred) {
-      if (!calls && timing.is_connected_) return false;
-      write_back<calls>(step);
-      stored_through(step.bytes, step.count, step.time);
+  NEARFIELD_ALWAYS_INLINE bool miss(const TimingEvent& event) {
+    if (event.kind == Access::store && event.found.level == timing.write_back_level_ && !event.found.transferred) {
+      if (!calls && timing.has_limited_links_) return false;
+      write_back<calls>(event);
+      write_through(event.bytes, event.count, event.time);
       return true;
     }
-    if (!first_missed<calls>(step)) return false;
-    if (step.count > 1) hit(step, step.count - 1);
+    if (!first_miss<calls>(event)) return false;
+    if (event.count > 1) hit(event, event.count - 1);
     return true;
   }
   template <bool calls>
-  NEARFIELD_INNERMOST bool first_missed(const TimedStep& step) {
+  NEARFIELD_ALWAYS_INLINE bool first_miss(const TimingEvent& event) {
     wait_for_window();
-    const V with_slot = later(now, whole(me.misses.free()));
-    if (!calls && (step.kind == Access::chase || needs_call(step, with_slot))) [[unlikely]]
+    const SimdTimes with_slot = later(now, load_whole(clock.miss_slots.next_free()));
+    if (!calls && (event.kind == Access::chase || needs_call(event, with_slot))) [[unlikely]]
       return false;
-    write_back<calls>(step);
-    V arrived = now;
-    bool is_new = true;  // a line that is on its way has its slot already
-    if (const Address unit = step.address & ~(timing.unit_ - 1); timing.prefetches_ && me.ahead.may_have(unit))
-        [[unlikely]] {
-      const V there = of(me.ahead.take(unit, times(now)));
-      // Else it was lost before its use, to a store of another core or to other lines.
-      if (!step.found.transferred && step.found.level < timing.caches_) {
-        arrived = there;
+    write_back<calls>(event);
+    SimdTimes arrived = now;
+    bool is_new = true;  // a line in flight has its slot already
+    if (const Address granule = event.address & ~(timing.granule_bytes_ - 1);
+        timing.has_prefetcher_ && clock.in_flight.may_contain(granule)) [[unlikely]] {
+      const SimdTimes arrival = load_halves(clock.in_flight.consume(granule, to_times(now)));
+      // Otherwise it was lost before its use, to a store of another core or to other lines.
+      if (!event.found.transferred && event.found.level < timing.num_caches_) {
+        arrived = arrival;
         is_new = arrived == now;
       }
     }
-    if (calls && step.kind == Access::chase) {
+    if (calls && event.kind == Access::chase) {
       ++issued;
-      now = ready<calls>(step, arrived) + step.time;
+      now = data_arrival<calls>(event, arrived) + event.time;
       return true;
     }
-    const V start = is_new ? with_slot : now;
-    const V known = step.kind == Access::gather ? later(start, whole(me.index)) : start;  // the address
-    const V done = ready<calls>(step, is_new ? known : later(known, arrived));
-    if (is_new) take_slot(me.misses, done);
-    goes_on<calls>(step, start, done);
+    const SimdTimes start = is_new ? with_slot : now;
+    const SimdTimes known =
+        event.kind == Access::gather ? later(start, load_whole(clock.index)) : start;  // when the address is known
+    const SimdTimes done = data_arrival<calls>(event, is_new ? known : later(known, arrived));
+    if (is_new) occupy_slot(clock.miss_slots, done);
+    continue_past<calls>(event, start, done);
     return true;
   }
 
-  // The core goes on while an access is under way, until `done`.
+  // The core continues while an access is in flight until `done`.
   template <bool calls>
-  NEARFIELD_INNERMOST void goes_on(const TimedStep& step, V start, V done) {
-    // The window never waits for data that is there before its last instruction can be issued.
-    if (step.kind != Access::store && !all_at_least(start + timing.within_window_, done)) [[unlikely]] {
-      if (calls && me.window.full()) me.window.make_room();
-      put(done, me.window.add(issued + timing.window_));
+  NEARFIELD_ALWAYS_INLINE void continue_past(const TimingEvent& event, SimdTimes start, SimdTimes done) {
+    // The window never waits for data that arrives before its last instruction can be issued.
+    if (event.kind != Access::store && !all_at_least(start + timing.min_window_time_, done)) [[unlikely]] {
+      if (calls && clock.window.is_full()) clock.window.grow();
+      store(done, clock.window.add(issued + timing.window_));
     }
-    if (step.kind == Access::index) put(done, me.index);
+    if (event.kind == Access::index) store(done, clock.index);
     ++issued;
-    now = start + (timing.per_access_ + step.time);
+    now = start + (timing.per_access_ + event.time);
   }
 
-  NEARFIELD_INNERMOST static void take_slot(UnderWay& slots, V done) {
-    // Mostly the latest one is done last.
-    if (all_at_least(done, whole(slots.last()))) [[likely]]
-      put(done, slots.next());
+  NEARFIELD_ALWAYS_INLINE static void occupy_slot(MissSlots& slots, SimdTimes done) {
+    // Usually the latest one is done last.
+    if (all_at_least(done, load_whole(slots.last_done()))) [[likely]]
+      store(done, slots.take_next());
     else
-      slots.insert(times(done));
+      slots.insert(to_times(done));
   }
 
-  // Returns when the data is there.
+  // Returns when the data arrives.
   template <bool calls>
-  NEARFIELD_INNERMOST V ready(const TimedStep& step, V start) {
-    if (calls && step.found.transferred) return of(timing.transferred(me, step.found, step.address, times(start)));
-    if (step.found.level == timing.caches_) return from_memory<calls>(step.address & ~(timing.unit_ - 1), start);
-    const auto level = static_cast<std::size_t>(step.found.level);
-    const auto& its = timing.levels_[level];
-    if (its.per_unit == 0) [[unlikely]]
-      return start + its.latency;
-    auto& free = me.port_free[level];
-    const V begun = later(start, whole(free));
-    put(begun + its.per_unit, free);
-    return begun + its.latency;
+  NEARFIELD_ALWAYS_INLINE SimdTimes data_arrival(const TimingEvent& event, SimdTimes start) {
+    if (calls && event.found.transferred)
+      return load_halves(timing.transfer_from_cache(clock, event.found, event.address, to_times(start)));
+    if (event.found.level == timing.num_caches_)
+      return from_memory<calls>(event.address & ~(timing.granule_bytes_ - 1), start);
+    const auto level = static_cast<std::size_t>(event.found.level);
+    const auto& level_timing = timing.levels_[level];
+    if (level_timing.per_line == 0) [[unlikely]]
+      return start + level_timing.latency;
+    auto& free = clock.port_free[level];
+    const SimdTimes begun = later(start, load_whole(free));
+    store(begun + level_timing.per_line, free);
+    return begun + level_timing.latency;
   }
 
   template <bool calls>
-  NEARFIELD_INNERMOST V from_memory(Address unit, V start) {
-    if constexpr (calls) return of(timing.from_memory(me, unit, timing.unit_, times(start)));
+  NEARFIELD_ALWAYS_INLINE SimdTimes from_memory(Address granule, SimdTimes start) {
+    if constexpr (calls) return load_halves(timing.from_memory(clock, granule, timing.granule_bytes_, to_times(start)));
     auto& dram = timing.dram_;
     auto& bus = dram.memories_.front().bus;
-    const V free = whole(bus.free_), begun = later(start, free);
-    if (!(begun == free)) bus.remember(times(start));
-    put(begun + whole(dram.unit_on_bus_), bus.free_);
-    return begun + whole(dram.latency_);
+    const SimdTimes free = load_whole(bus.free_), begun = later(start, free);
+    if (!(begun == free)) bus.record_free_interval(to_times(start));
+    store(begun + load_whole(dram.granule_bus_time_), bus.free_);
+    return begun + load_whole(dram.latency_);
   }
 
-  // A hit of a line of the nearest cache that may be on its way to the second one.
+  // An L1 hit of a line that may be in flight to L2.
   template <bool calls>
-  NEARFIELD_INNERMOST bool awaited(const TimedStep& step) {
-    if (!calls && me.window.full()) [[unlikely]]
+  NEARFIELD_ALWAYS_INLINE bool hit_under_fill(const TimingEvent& event) {
+    if (!calls && clock.window.is_full()) [[unlikely]]
       return false;
-    const Address unit = step.address & ~(timing.unit_ - 1);
-    const V there = me.ahead.may_have(unit) ? of(me.ahead.take(unit, times(now))) : now;
-    if (there == now) {
-      hit(step, 1);
+    const Address granule = event.address & ~(timing.granule_bytes_ - 1);
+    const SimdTimes arrival =
+        clock.in_flight.may_contain(granule) ? load_halves(clock.in_flight.consume(granule, to_times(now))) : now;
+    if (arrival == now) {
+      hit(event, 1);
       return true;
     }
     wait_for_window();
-    if (step.kind == Access::chase) {
+    if (event.kind == Access::chase) {
       ++issued;
-      now = later(now, there) + (timing.levels_.front().latency + step.time);
+      now = later(now, arrival) + (timing.levels_.front().latency + event.time);
       return true;
     }
-    goes_on<calls>(step, now, there);
+    continue_past<calls>(event, now, arrival);
     return true;
   }
-  // Such accesses hit the nearest cache.
-  NEARFIELD_INNERMOST void hit(const TimedStep& step, Count count) {
-    if (step.kind == Access::store && timing.through_ > 0) return stored_through(step.bytes, count, step.time);
-    issue(count, timing.per_hit(step.kind, step.time));
+  // Accesses that hit L1.
+  NEARFIELD_ALWAYS_INLINE void hit(const TimingEvent& event, Count count) {
+    if (event.kind == Access::store && timing.write_back_level_ > 0)
+      return write_through(event.bytes, count, event.time);
+    issue(count, timing.hit_time(event.kind, event.time));
   }
 
-  // A line is fetched ahead.
+  // A line is prefetched.
   template <bool calls>
-  NEARFIELD_INNERMOST bool prefetched(const TimedStep& step) {
-    auto& slots = timing.prefetches_apart_ ? me.prefetches : me.misses;
-    const V start = later(now, whole(slots.free()));
-    if (!calls && (me.ahead.is_new() || needs_call(step, start))) [[unlikely]]
+  NEARFIELD_ALWAYS_INLINE bool prefetch(const TimingEvent& event) {
+    auto& slots = timing.has_own_prefetch_slots_ ? clock.prefetch_slots : clock.miss_slots;
+    const SimdTimes start = later(now, load_whole(slots.next_free()));
+    if (!calls && (clock.in_flight.is_unallocated() || needs_call(event, start))) [[unlikely]]
       return false;
-    write_back<calls>(step);
-    const V there = ready<calls>(step, start);
-    if (calls && me.ahead.is_new()) me.ahead.prepare();
-    me.ahead.add(step.address, times(there));
-    take_slot(slots, there);
+    write_back<calls>(event);
+    const SimdTimes arrival = data_arrival<calls>(event, start);
+    if (calls && clock.in_flight.is_unallocated()) clock.in_flight.allocate();
+    clock.in_flight.add(event.address, to_times(arrival));
+    occupy_slot(slots, arrival);
     return true;
   }
 
-  // An access past the caches.
-  NEARFIELD_INNERMOST void bypassed(const TimedStep& step) {
+  // A non-temporal access.
+  NEARFIELD_ALWAYS_INLINE void nontemporal(const TimingEvent& event) {
     wait_for_window();
-    write_back<true>(step);
-    const V start = later(now, of(me.bypasses.free()));
-    const V done = of(timing.from_memory(me, step.address, step.bytes, times(start)));
-    put(later(of(me.all_bypassed), done), me.all_bypassed);
-    take_slot(me.bypasses, done);
+    write_back<true>(event);
+    const SimdTimes start = later(now, load_halves(clock.nontemporal_slots.next_free()));
+    const SimdTimes done = load_halves(timing.from_memory(clock, event.address, event.bytes, to_times(start)));
+    store(later(load_halves(clock.nontemporal_done), done), clock.nontemporal_done);
+    occupy_slot(clock.nontemporal_slots, done);
     ++issued;
-    now = start + std::max(timing.per_access_ + step.time, std::nearbyint(step.bytes * timing.bypass_ps_per_byte_));
+    now = start +
+          std::max(timing.per_access_ + event.time, std::nearbyint(event.bytes * timing.nontemporal_ps_per_byte_));
   }
 
-  // Stores that go through to the first cache that writes back, which has the line (if there is none: to memory, which is
-  // not waited for). Each takes that cache's port for its own bytes.
-  NEARFIELD_INNERMOST void stored_through(unsigned bytes, Count count, Ps work) {
-    const auto level = static_cast<std::size_t>(timing.through_);
+  // Stores that are written through to the first write-back cache, which has the line (without such a cache: to
+  // memory, which is not waited for). Each occupies that cache's port for its own bytes.
+  NEARFIELD_ALWAYS_INLINE void write_through(unsigned bytes, Count count, Ps work) {
+    const auto level = static_cast<std::size_t>(timing.write_back_level_);
     const Ps each = std::nearbyint(bytes * timing.levels_[level].per_byte), cost = timing.per_access_ + work;
-    V free = whole(me.port_free[level]);
+    SimdTimes free = load_whole(clock.port_free[level]);
     for (; count > 0; --count) {
       wait_for_window();
       now = later(now, free);
       free = now + each;
       issue(1, cost);
       if (each > cost || count == 1) continue;
-      // From here on the port is free before each store.
+      // From now on the port is free before each store.
       issue(count - 1, cost);
       free = now + (each - cost);
       break;
     }
-    put(free, me.port_free[level]);
+    store(free, clock.port_free[level]);
   }
 };

@@ -27,25 +27,25 @@ TlbArray::TlbArray(const Tlb& spec) {
   ways_ = static_cast<std::uint32_t>(spec.ways);
   sets_ = entries / ways_;
   entries_.resize(entries + sets_);
-  chains_.resize(std::bit_ceil(2 * entries));
-  hash_shift_ = 32 - std::countr_zero(chains_.size());
+  buckets_.resize(std::bit_ceil(2 * entries));
+  hash_shift_ = 32 - std::countr_zero(buckets_.size());
   clear();
 }
 
 void TlbArray::clear() {
-  chains_.assign(chains_.size(), none);
+  buckets_.assign(buckets_.size(), none);
   for (std::uint32_t set = 0; set < sets_; ++set) {
     const std::uint32_t head = sets_ * ways_ + set;
     entries_[head].older = entries_[head].younger = head;
     for (std::uint32_t entry = set * ways_; entry < (set + 1) * ways_; ++entry) {
       entries_[entry] = {none, entry, entry, none};
-      make_youngest(entry, head);
+      promote_to_mru(entry, head);
     }
   }
 }
 
-void TlbArray::unchain(std::uint32_t entry) {
-  auto* link = &chain_of(entries_[entry].page);
+void TlbArray::unlink(std::uint32_t entry) {
+  auto* link = &bucket_of(entries_[entry].page);
   while (*link != entry) link = &entries_[*link].next_of_hash;
   *link = entries_[entry].next_of_hash;
 }
@@ -53,21 +53,21 @@ void TlbArray::unchain(std::uint32_t entry) {
 // ---- pages
 
 TouchedPages::TouchedPages(int page_shift)
-    : pieces_(((Address{1} << address_bits >> page_shift) - 1) / pages_per_piece + 1) {}
+    : chunks_(((Address{1} << address_bits >> page_shift) - 1) / pages_per_chunk + 1) {}
 
 bool TouchedPages::insert(std::uint64_t page) {
-  auto& piece = pieces_[page / pages_per_piece];
-  if (!piece) piece = std::make_unique<Piece>();
-  auto& word = (*piece)[page % pages_per_piece / 64];
+  auto& chunk = chunks_[page / pages_per_chunk];
+  if (!chunk) chunk = std::make_unique<Chunk>();
+  auto& word = (*chunk)[page % pages_per_chunk / 64];
   const auto bit = std::uint64_t{1} << page % 64;
   const bool is_new = !(word & bit);
   word |= bit;
   return is_new;
 }
 
-void TouchedPages::take(const TouchedPages& other) {
-  for (std::size_t i = 0; i < pieces_.size(); ++i)
-    pieces_[i] = other.pieces_[i] ? std::make_unique<Piece>(*other.pieces_[i]) : nullptr;
+void TouchedPages::copy_from(const TouchedPages& other) {
+  for (std::size_t i = 0; i < chunks_.size(); ++i)
+    chunks_[i] = other.chunks_[i] ? std::make_unique<Chunk>(*other.chunks_[i]) : nullptr;
 }
 
 // ---- all cores
@@ -82,13 +82,13 @@ Translation::Translation(const Machine& machine, std::vector<TlbCounts>& counts,
   if (machine.pages.tlbs.empty()) return;
   for (const auto& tlb : machine.pages.tlbs) miss_ps_.push_back(ps_from_ns(tlb.miss_cycles / machine.core.clock_ghz));
   cores_.resize(static_cast<std::size_t>(machine.cores));
-  for (const auto& tlb : machine.pages.tlbs) empty_.emplace_back(tlb);
+  for (const auto& tlb : machine.pages.tlbs) initial_tlbs_.emplace_back(tlb);
 }
 
 Ps Translation::look_up(int core, Address address) {
   auto& tlbs = cores_[static_cast<std::size_t>(core)].tlbs;
   if (tlbs.empty()) [[unlikely]]
-    tlbs = empty_;
+    tlbs = initial_tlbs_;
   const Address page = address >> page_shift_;
   Ps cost = 0;
   for (std::size_t k = 0; k < tlbs.size(); ++k) {
@@ -99,7 +99,7 @@ Ps Translation::look_up(int core, Address address) {
     ++counts_[k].misses;
     cost += miss_ps_[k];
   }
-  // A page never touched is in no TLB.
+  // A page that was never touched is in no TLB.
   if (touched_.insert(page)) {
     ++page_faults_;
     cost += fault_ps_;
@@ -107,12 +107,12 @@ Ps Translation::look_up(int core, Address address) {
   return cost;
 }
 
-void Translation::take(const Translation& other) {
+void Translation::copy_from(const Translation& other) {
   cores_ = other.cores_;
-  touched_.take(other.touched_);
+  touched_.copy_from(other.touched_);
 }
 
-void Translation::forget_everything() {
+void Translation::invalidate_all() {
   for (auto& core : cores_) {
     for (auto& tlb : core.tlbs) tlb.clear();
     core.last_page = ~Address{0};

@@ -1,5 +1,5 @@
-// Computes the time that a core needs to translate addresses: TLBs, nearest first, and the first touch of a page. Pages
-// are mapped to themselves.
+// The time that a core needs for address translation: TLBs, innermost first, and the first touch of a page. Pages are
+// identity-mapped.
 #pragma once
 
 #include <bit>
@@ -12,28 +12,28 @@
 
 namespace nearfield::sim {
 
-// One TLB: sets of pages, each in the order of use; the least recently used page makes room. Pages are found by hashing
-// and the order is a list, so that a look-up costs the same in any number of ways.
+// One TLB: sets of pages, each in recency order; the least recently used page is evicted. Pages are found by hashing
+// and the order is a list, so that a lookup costs the same for any number of ways.
 class TlbArray {
  public:
   explicit TlbArray(const Tlb& spec);
 
-  // Returns whether it has the page, which becomes the most recently used one of its set and takes the entry of the
-  // least recently used one if it is new.
+  // Returns whether it has the page. The page becomes the most recently used one of its set; a new page takes the
+  // entry of the least recently used one.
   bool use(std::uint32_t page) {
-    auto& chain = chain_of(page);
+    auto& bucket = bucket_of(page);
     const std::uint32_t head = sets_ * ways_ + set_of(page);
-    for (auto entry = chain; entry != none; entry = entries_[entry].next_of_hash)
+    for (auto entry = bucket; entry != none; entry = entries_[entry].next_of_hash)
       if (entries_[entry].page == page) {
-        make_youngest(entry, head);
+        promote_to_mru(entry, head);
         return true;
       }
     const auto oldest = entries_[head].younger;
-    if (entries_[oldest].page != none) unchain(oldest);
+    if (entries_[oldest].page != none) unlink(oldest);
     entries_[oldest].page = page;
-    entries_[oldest].next_of_hash = chain;
-    chain = oldest;
-    make_youngest(oldest, head);
+    entries_[oldest].next_of_hash = bucket;
+    bucket = oldest;
+    promote_to_mru(oldest, head);
     return false;
   }
   void clear();
@@ -42,49 +42,49 @@ class TlbArray {
   static constexpr std::uint32_t none = 0xFFFFFFFF;
   struct Entry {
     std::uint32_t page = none;
-    std::uint32_t older, younger;  // in the ring of its set, which its head closes
+    std::uint32_t older, younger;  // in the ring of its set, which the set's head closes
     std::uint32_t next_of_hash = none;
   };
 
-  std::uint32_t& chain_of(std::uint32_t page) { return chains_[page * 0x9E3779B9U >> hash_shift_]; }
+  std::uint32_t& bucket_of(std::uint32_t page) { return buckets_[page * 0x9E3779B9U >> hash_shift_]; }
   std::uint32_t set_of(std::uint32_t page) const {
     return std::has_single_bit(sets_) ? page & (sets_ - 1) : page % sets_;
   }
-  void unchain(std::uint32_t entry);
-  void make_youngest(std::uint32_t entry, std::uint32_t head) {
-    auto& it = entries_[entry];
-    entries_[it.older].younger = it.younger;
-    entries_[it.younger].older = it.older;
-    it.younger = head;
-    it.older = entries_[head].older;
-    entries_[it.older].younger = entry;
+  void unlink(std::uint32_t entry);
+  void promote_to_mru(std::uint32_t entry, std::uint32_t head) {
+    auto& used = entries_[entry];
+    entries_[used.older].younger = used.younger;
+    entries_[used.younger].older = used.older;
+    used.younger = head;
+    used.older = entries_[head].older;
+    entries_[used.older].younger = entry;
     entries_[head].older = entry;
   }
 
   std::uint32_t sets_, ways_;
-  std::vector<Entry> entries_;  // then a head per set: its older is the youngest, its younger the oldest
-  std::vector<std::uint32_t> chains_;
+  std::vector<Entry> entries_;  // then a head per set: its `older` is the youngest entry, its `younger` the oldest
+  std::vector<std::uint32_t> buckets_;
   int hash_shift_;
 };
 
-// The pages that were ever touched: a bit for each, in pieces that are allocated with the first of their pages.
+// The pages that were ever touched: one bit each, in chunks that are allocated with the first of their pages.
 class TouchedPages {
  public:
   explicit TouchedPages(int page_shift);
-  void take(const TouchedPages& other);
+  void copy_from(const TouchedPages& other);
   bool insert(std::uint64_t page);  // returns whether the page is new
 
  private:
-  static constexpr std::size_t pages_per_piece = 1 << 15;
-  using Piece = std::array<std::uint64_t, pages_per_piece / 64>;
-  std::vector<std::unique_ptr<Piece>> pieces_;
+  static constexpr std::size_t pages_per_chunk = 1 << 15;
+  using Chunk = std::array<std::uint64_t, pages_per_chunk / 64>;
+  std::vector<std::unique_ptr<Chunk>> chunks_;
 };
 
 class Translation {
  public:
   Translation(const Machine& machine, std::vector<TlbCounts>& counts, Count& page_faults);
 
-  // Returns how much longer an access by this core takes.
+  // Returns the time that translation adds to an access of this core.
   Ps cost(int core, Address address) {
     if (cores_.empty()) return 0;
     auto& last_page = cores_[static_cast<std::size_t>(core)].last_page;
@@ -95,23 +95,24 @@ class Translation {
     last_page = address >> page_shift_;
     return look_up(core, address);
   }
-  // Counts that many more accesses to the page of the last access.
+  // Counts `count` more accesses to the page of the last access.
   void repeat(Count count) {
     if (!cores_.empty()) counts_[0].hits += count;
   }
-  void forget_everything();
-  // Copies what another one, which is of the same machine, knows; not its counts.
-  void take(const Translation& other);
+  void invalidate_all();
+  // Copies the state of another one of the same machine; not its counts.
+  void copy_from(const Translation& other);
 
  private:
-  struct Core_ {
+  struct CoreTlbs {
     std::vector<TlbArray> tlbs;
     Address last_page = ~Address{0};
   };
   Ps look_up(int core, Address address);
 
-  std::vector<Core_> cores_;
-  std::vector<TlbArray> empty_;  // of a core that begins: most cores of a machine do nothing
+  std::vector<CoreTlbs> cores_;
+  // The TLBs of a core before its first access. They are copied then, since most cores of a machine do nothing.
+  std::vector<TlbArray> initial_tlbs_;
   std::vector<Ps> miss_ps_;
   TouchedPages touched_;
   std::vector<TlbCounts>& counts_;

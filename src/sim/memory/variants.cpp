@@ -8,105 +8,107 @@
 namespace nearfield::sim {
 namespace {
 
-// Most sets have one block, which a call would take longer to copy.
-void copy_set(const Block* from, std::uint32_t blocks, Block* to) {
-  if (blocks == 1) [[likely]]
+// Most sets are one way group, which a call would take longer to copy.
+void copy_set(const WayGroup* from, std::uint32_t way_groups, WayGroup* to) {
+  if (way_groups == 1) [[likely]]
     *to = *from;
   else
-    std::copy_n(from, blocks, to);
+    std::copy_n(from, way_groups, to);
 }
 
 }  // namespace
 
-Tally Variants::tally_of(int variant) const {
-  Tally sum;
+CounterBlock Variants::counters_of(int variant) const {
+  CounterBlock sum;
   const auto numbers = sum.numbers(levels_);
-  for (std::size_t group = 0; group < tallies_.size(); ++group) {
-    if (!(group >> variant & 1) || !tallies_[group]) continue;
-    const auto more = tallies_[group]->numbers(levels_);
-    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += more[i];
+  for (std::size_t group = 0; group < counters_by_group_.size(); ++group) {
+    if (!(group >> variant & 1) || !counters_by_group_[group]) continue;
+    const auto added = counters_by_group_[group]->numbers(levels_);
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += added[i];
   }
   return sum;
 }
 
 void Variants::reset_counts() {
-  for (auto& tally : tallies_)
-    if (tally) *tally = {};
+  for (auto& counters : counters_by_group_)
+    if (counters) *counters = {};
 }
 
-void Variants::save(OwnSets& sets, std::uint32_t set, const Block* blocks, std::uint32_t count) {
-  if (!saved_.empty() && saved_.back().sets == &sets && saved_.back().set == set) return;
-  if (images_used_ + count > images_.size()) images_.resize(2 * (images_used_ + count));
-  saved_.push_back({&sets, set, images_used_});
-  copy_set(blocks, count, &images_[images_used_]);
-  images_used_ += count;
+void Variants::take_snapshot(CopyOnWriteSets& sets, std::uint32_t set, const WayGroup* way_groups,
+                             std::uint32_t count) {
+  if (!snapshots_.empty() && snapshots_.back().sets == &sets && snapshots_.back().set == set) return;
+  if (snapshot_used_ + count > snapshot_storage_.size()) snapshot_storage_.resize(2 * (snapshot_used_ + count));
+  snapshots_.push_back({&sets, set, snapshot_used_});
+  copy_set(way_groups, count, &snapshot_storage_[snapshot_used_]);
+  snapshot_used_ += count;
 }
 
-void Variants::split(Mask users) {
-  const Mask leaving = together_ & static_cast<Mask>(~users);
-  together_ &= users;
-  for (const auto& saved : saved_)
-    if (const Mask its = leaving & saved.sets->users_with(acting_, saved.set))
-      saved.sets->make_own(its, saved.set, &images_[saved.image]);
+void Variants::split_off(Mask users) {
+  const Mask leaving = group_ & static_cast<Mask>(~users);
+  group_ &= users;
+  for (const auto& snapshot : snapshots_)
+    if (const Mask users_leaving = leaving & snapshot.sets->users_with(leader_, snapshot.set))
+      snapshot.sets->clone_set(users_leaving, snapshot.set, &snapshot_storage_[snapshot.offset]);
 }
 
-bool Variants::next_group() {
-  if (together_ != counting_) move_counts();
-  for (unsigned left = together_; left != 0; left &= left - 1)
-    actors_.of[static_cast<std::size_t>(std::countr_zero(left))] = static_cast<std::uint8_t>(acting_);
-  left_ &= static_cast<Mask>(~together_);
-  if (left_ == 0) {
+bool Variants::start_next_group() {
+  if (group_ != counted_group_) move_counts();
+  for (unsigned left = group_; left != 0; left &= left - 1)
+    leaders_.of[static_cast<std::size_t>(std::countr_zero(left))] = static_cast<std::uint8_t>(leader_);
+  pending_ &= static_cast<Mask>(~group_);
+  if (pending_ == 0) {
     end();
     return false;
   }
-  const int next = std::countr_zero(left_);
-  together_ = (*alike_)[static_cast<std::size_t>(next)] & left_;
+  const int next = std::countr_zero(pending_);
+  group_ = (*classes_)[static_cast<std::size_t>(next)] & pending_;
   begin_group(next);
-  forget_images();
+  discard_snapshots();
   return true;
 }
 
-// The group is another one than was guessed.
+// The group is not the predicted one.
 void Variants::move_counts() {
-  const auto now = tally_->numbers(levels_), before = before_.numbers(levels_),
-             right = tally_of_group(together_).numbers(levels_);
-  for (std::size_t i = 0; i < now.size(); ++i) right[i] += std::exchange(now[i], before[i]) - before[i];
-  guess_[static_cast<std::size_t>(acting_)] = together_;
+  const auto now = counters_->numbers(levels_), before = counters_before_.numbers(levels_),
+             actual = counters_of_group(group_).numbers(levels_);
+  for (std::size_t i = 0; i < now.size(); ++i) actual[i] += std::exchange(now[i], before[i]) - before[i];
+  predicted_group_[static_cast<std::size_t>(leader_)] = group_;
 }
 
 void Variants::end() {
-  act_as(0, all_);
-  together_ = all_;
-  for (const auto& [sets, set] : looked_at_) sets->unite_equal(set);
+  run_as(0, all_);
+  group_ = all_;
+  for (const auto& [sets, set] : sets_to_merge_) sets->merge_equal_sets(set);
 }
 
-Block* OwnSets::of_acting(std::uint32_t set) {
-  if (owners_[set] == 0 && variants_.together_ == variants_.all_) [[likely]] {
-    if (variants_.saves_) variants_.save(*this, set, common(set), blocks_per_set_);
+WayGroup* CopyOnWriteSets::writable_set(std::uint32_t set) {
+  if (owners_[set] == 0 && variants_.group_ == variants_.all_) [[likely]] {
+    if (variants_.takes_snapshots_) variants_.take_snapshot(*this, set, common(set), groups_per_set_);
     return common(set);
   }
-  return of_group(set);
+  return writable_set_of_group(set);
 }
 
-// Leaves the block to the group of whoever acts.
-Block* OwnSets::of_group(std::uint32_t set) {
-  const int actor = variants_.acting();
-  const Mask users = users_with(actor, set);
-  variants_.keep_together(users);
-  const Mask group = variants_.together_;
-  if (const Mask others = users & static_cast<Mask>(~group))  // variant 0 has the common block, always
-    make_own(others & 1 ? group : others, set, of(actor, set));
+// Gives the acting group a copy of its own.
+WayGroup* CopyOnWriteSets::writable_set_of_group(std::uint32_t set) {
+  const int leader = variants_.leader();
+  const Mask users = users_with(leader, set);
+  variants_.split_group(users);
+  const Mask group = variants_.group_;
+  if (const Mask others = users & static_cast<Mask>(~group))  // variant 0 always has the common set
+    clone_set(others & 1 ? group : others, set, copy_of(leader, set));
   else
-    variants_.unite_afterwards(*this, set);
-  Block* const blocks = of(actor, set);
-  if (!Variants::is_one(group)) variants_.save(*this, set, blocks, blocks_per_set_);
-  return blocks;
+    variants_.merge_later(*this, set);
+  WayGroup* const way_groups = copy_of(leader, set);
+  if (!Variants::is_one(group)) variants_.take_snapshot(*this, set, way_groups, groups_per_set_);
+  return way_groups;
 }
 
-// `users`: some, but not all, of those that have one block.
-void OwnSets::make_own(Mask users, std::uint32_t set, const Block* like) {
+// `users`: some, but not all, of the variants that share one copy.
+void CopyOnWriteSets::clone_set(Mask users, std::uint32_t set, const WayGroup* source) {
   if (!slots_)
-    slots_ = make_zeros<std::uint32_t>(static_cast<std::size_t>(sets_) * static_cast<std::size_t>(variants_.count()));
+    slots_ = make_lazy_zero_array<std::uint32_t>(static_cast<std::size_t>(sets_) *
+                                                 static_cast<std::size_t>(variants_.count()));
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(set_of_slot_.size()));
     set_of_slot_.push_back(0);
@@ -117,22 +119,23 @@ void OwnSets::make_own(Mask users, std::uint32_t set, const Block* like) {
   set_of_slot_[number] = set;
   for (unsigned left = users & owners_[set]; left != 0; left &= left - 1)
     users_[slot(std::countr_zero(left), set)] &= static_cast<Mask>(~users);
-  put_into(users, set, number);
+  assign_slot(users, set, number);
   owners_[set] |= users;
-  ++variants_.own_blocks_;
-  copy_set(like, blocks_per_set_, common(sets_ + number));
-  variants_.unite_afterwards(*this, set);
+  ++variants_.num_clones_;
+  copy_set(source, groups_per_set_, common(sets_ + number));
+  variants_.merge_later(*this, set);
 }
 
-void OwnSets::give_back(std::uint32_t number) {
-  Block* const its = common(sets_ + number);
-  for (auto* block = its; block < its + blocks_per_set_; ++block) std::fill_n(block->tag, lanes_per_block, no_tag);
+void CopyOnWriteSets::free_clone(std::uint32_t number) {
+  WayGroup* const way_groups = common(sets_ + number);
+  for (auto* way_group = way_groups; way_group < way_groups + groups_per_set_; ++way_group)
+    std::fill_n(way_group->tag, ways_per_group, no_tag);
   free_.push_back(number);
   users_[number] = 0;
-  --variants_.own_blocks_;
+  --variants_.num_clones_;
 }
 
-void OwnSets::unite_equal(std::uint32_t set) {
+void CopyOnWriteSets::merge_equal_sets(std::uint32_t set) {
   for (Mask left = owners_[set]; left != 0;) {
     const int variant = std::countr_zero(left);
     const auto number = slot(variant, set);
@@ -140,43 +143,44 @@ void OwnSets::unite_equal(std::uint32_t set) {
     left &= static_cast<Mask>(~users);
     if (is_equal(common(sets_ + number), common(set))) {
       owners_[set] &= static_cast<Mask>(~users);
-      give_back(number);
+      free_clone(number);
       continue;
     }
     for (unsigned others = left; others != 0; others &= others - 1) {
       const auto other = slot(std::countr_zero(others), set);
       if (!is_equal(common(sets_ + number), common(sets_ + other))) continue;
-      put_into(users, set, other);
-      give_back(number);
+      assign_slot(users, set, other);
+      free_clone(number);
       break;
     }
   }
 }
 
-bool OwnSets::is_equal(const Block* a, const Block* b) const {
-  if (compare_ == Compare::blocks) return std::memcmp(a, b, sizeof(Block) * blocks_per_set_) == 0;
-  if (sum_of_tags(*a) != sum_of_tags(*b)) return false;  // mostly
-  if (std::memcmp(a, b, sizeof(Block)) == 0) return true;
+bool CopyOnWriteSets::is_equal(const WayGroup* a, const WayGroup* b) const {
+  if (compare_ == Compare::bytes) return std::memcmp(a, b, sizeof(WayGroup) * groups_per_set_) == 0;
+  if (sum_of_tags(*a) != sum_of_tags(*b)) return false;  // differs for most sets with other lines
+  if (std::memcmp(a, b, sizeof(WayGroup)) == 0) return true;
   int lines = 0;
-  for (unsigned lane = 0; lane < lanes_per_block; ++lane) {
-    if (a->tag[lane] == no_tag) continue;
-    const auto found = lanes_with(*b, a->tag[lane]);
+  for (unsigned way = 0; way < ways_per_group; ++way) {
+    if (a->tag[way] == no_tag) continue;
+    const auto found = ways_with_tag(*b, a->tag[way]);
     if (found == 0) return false;
-    const auto there = static_cast<unsigned>(std::countr_zero(found));
-    if (a->age[lane] != b->age[there] || a->flags[lane] != b->flags[there] || a->sharers[lane] != b->sharers[there])
+    const auto way_in_b = static_cast<unsigned>(std::countr_zero(found));
+    if (a->age[way] != b->age[way_in_b] || a->flags[way] != b->flags[way_in_b] ||
+        a->sharers[way] != b->sharers[way_in_b])
       return false;
     ++lines;
   }
-  return lines + std::popcount(lanes_with(*b, no_tag)) == lanes_per_block;
+  return lines + std::popcount(ways_with_tag(*b, no_tag)) == ways_per_group;
 }
 
-void OwnSets::clear(Block* blocks) {
-  variants_.own_blocks_ -= set_of_slot_.size() - free_.size();
+void CopyOnWriteSets::clear(WayGroup* way_groups) {
+  variants_.num_clones_ -= set_of_slot_.size() - free_.size();
   std::fill(owners_.begin(), owners_.end(), Mask{0});
   set_of_slot_.clear();
   users_.clear();
   free_.clear();
-  blocks_ = blocks;
+  way_groups_ = way_groups;
 }
 
 }  // namespace nearfield::sim

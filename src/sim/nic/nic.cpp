@@ -132,7 +132,7 @@ Nic::Reading Nic::read(Address address, std::uint64_t bytes, const Clock& start)
 }
 
 Clock Nic::place(const Incoming& incoming, const Clock& start) {
-  std::array<Placement, most_variants> where;
+  std::array<InjectionTarget, most_variants> where;
   for (std::size_t v = 0; v < policies_.size(); ++v)
     where[v] = policies_[v]->place(incoming, OfNode(node_, static_cast<int>(v)));
   return node_.dma_write(incoming.address, incoming.bytes, {where.data(), policies_.size()}, start);

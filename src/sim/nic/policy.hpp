@@ -41,7 +41,7 @@ class Evidence {
 class Policy {
  public:
   virtual ~Policy() = default;
-  virtual Placement place(const Incoming& incoming, const Evidence& evidence) = 0;
+  virtual InjectionTarget place(const Incoming& incoming, const Evidence& evidence) = 0;
 };
 
 struct PolicyParameter {
@@ -60,7 +60,7 @@ struct PolicySpec {
   std::vector<PolicyParameter> parameters;
   int levels;  // caches that it needs on a way to memory
   std::unique_ptr<Policy> (*make)(const Machine& machine, const PolicyValues& values);
-  bool limits_ways = false;  // its placements do (Placement::ways)
+  bool limits_ways = false;  // its injection targets do (InjectionTarget::ways)
 };
 
 // Returns all policies: the base, then the papers', then the others.
@@ -84,6 +84,8 @@ class PolicyChoice {
 };
 
 // Places into the cache of that level (counted from 0) that is nearest to the receiving core.
-inline Placement into_level(int level, const Incoming& incoming, int ways = 0) { return {level, incoming.core, ways}; }
+inline InjectionTarget into_level(int level, const Incoming& incoming, int ways = 0) {
+  return {level, incoming.core, ways};
+}
 
 }  // namespace nearfield::sim

@@ -50,7 +50,7 @@ class Synchronous final : public Protocol {
       block.quiet = true;
       block.part_offset = message.sent_bytes;
       block.part_bytes = block.bytes = std::min(block_bytes, message.bytes - message.sent_bytes);
-      sender.node().touch(sender.core(), Access::load_bypass, message.data, message.sent_bytes, block.bytes);
+      sender.node().touch(sender.core(), Access::load_nontemporal, message.data, message.sent_bytes, block.bytes);
       sender.node().drain(sender.core());
       message.sent_bytes += block.bytes;
       sender.site().shipping.send(block);
@@ -60,7 +60,7 @@ class Synchronous final : public Protocol {
   }
 
   static void store_block(Endpoint& receiver, Message& message, const Item& item) {
-    receiver.node().touch(receiver.core(), Access::store_bypass, message.receive->buffer, item.offset, item.bytes);
+    receiver.node().touch(receiver.core(), Access::store_nontemporal, message.receive->buffer, item.offset, item.bytes);
     message.received_bytes += item.bytes;
     if (message.received_bytes < message.bytes) return;
     receiver.node().drain(receiver.core());

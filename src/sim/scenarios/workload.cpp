@@ -149,7 +149,7 @@ std::vector<MetricInfo> metrics() {
   for (const auto& one : counted()) list.push_back(one.info);
   for (const auto& one : counted_in_memory) list.push_back({one.name, one.unit, Combine::root, one.summary});
   for (const auto& [name, summary, first_level, count] : counted_at_levels)
-    for (std::size_t level = first_level; level <= most_cache_levels; ++level)
+    for (std::size_t level = first_level; level <= max_cache_levels; ++level)
       list.push_back({metric_at(level, name), "count", Combine::root, summary + std::to_string(level)});
   return list;
 }

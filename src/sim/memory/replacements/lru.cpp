@@ -1,39 +1,39 @@
-// Least recently used, exactly: every way has an age, 0 is the youngest. An emptied way becomes the oldest, so that the
-// oldest one is empty whenever one is.
+// Exact least recently used: every way has an age, 0 is the youngest. An invalidated way becomes the oldest, so that
+// the oldest way is empty whenever any way is.
 #include "sim/memory/replacement.hpp"
 
 namespace nearfield::sim {
 namespace {
 
-int blocks_of(int ways) { return (ways + lanes_per_block - 1) / lanes_per_block; }
-std::uint8_t& age_of(Block* set, int way) { return set[way / lanes_per_block].age[way % lanes_per_block]; }
+int groups_of(int ways) { return (ways + ways_per_group - 1) / ways_per_group; }
+std::uint8_t& age_of(WayGroup* set, int way) { return set[way / ways_per_group].age[way % ways_per_group]; }
 
 class Lru final : public Replacement {
  public:
-  void prepare(Block* set, int ways) override {
-    for (int lane = 0; lane < blocks_of(ways) * lanes_per_block; ++lane)
-      age_of(set, lane) = lane < ways ? static_cast<std::uint8_t>(ways - 1 - lane) : no_way;
+  void prepare(WayGroup* set, int ways) override {
+    for (int way = 0; way < groups_of(ways) * ways_per_group; ++way)
+      age_of(set, way) = way < ways ? static_cast<std::uint8_t>(ways - 1 - way) : no_way;
   }
 
-  void touch(Block* set, int ways, int way) override {
+  void touch(WayGroup* set, int ways, int way) override {
     const auto age = age_of(set, way);
-    for (int b = 0; b < blocks_of(ways); ++b) grow_older_than(set[b], age);
+    for (int b = 0; b < groups_of(ways); ++b) age_younger_ways(set[b], age);
     age_of(set, way) = 0;
   }
 
-  void emptied(Block* set, int ways, int way) override {
+  void invalidate(WayGroup* set, int ways, int way) override {
     const auto age = age_of(set, way);
-    for (int b = 0; b < blocks_of(ways); ++b) grow_younger_than(set[b], age);
+    for (int b = 0; b < groups_of(ways); ++b) rejuvenate_older_ways(set[b], age);
     age_of(set, way) = static_cast<std::uint8_t>(ways - 1);
   }
 
-  int victim(Block* set, int ways) override {
+  int victim(WayGroup* set, int ways) override {
     for (int b = 0;; ++b)
-      if (const auto found = lanes_of_age(set[b], static_cast<std::uint8_t>(ways - 1)))
-        return b * lanes_per_block + __builtin_ctz(found);
+      if (const auto found = ways_of_age(set[b], static_cast<std::uint8_t>(ways - 1)))
+        return b * ways_per_group + __builtin_ctz(found);
   }
 
-  int victim_among(Block* set, int, int limit) override {
+  int victim_among(WayGroup* set, int, int limit) override {
     int oldest = 0;
     for (int way = 1; way < limit; ++way)
       if (age_of(set, way) > age_of(set, oldest)) oldest = way;

@@ -1,4 +1,4 @@
-// Any way, by a xorshift generator with a fixed seed: the same trace evicts the same lines.
+// Random replacement, by a xorshift generator with a fixed seed: the same trace evicts the same lines.
 #include "sim/memory/replacement.hpp"
 
 namespace nearfield::sim {
@@ -6,12 +6,14 @@ namespace {
 
 class Random final : public Replacement {
  public:
-  void prepare(Block*, int) override {}
-  void touch(Block*, int, int) override {}
-  void emptied(Block*, int, int) override {}
-  int victim(Block*, int ways) override { return static_cast<int>(next() % static_cast<unsigned>(ways)); }
-  int victim_among(Block*, int, int limit) override { return static_cast<int>(next() % static_cast<unsigned>(limit)); }
-  bool keeps_all_in_sets() const override { return false; }
+  void prepare(WayGroup*, int) override {}
+  void touch(WayGroup*, int, int) override {}
+  void invalidate(WayGroup*, int, int) override {}
+  int victim(WayGroup*, int ways) override { return static_cast<int>(next() % static_cast<unsigned>(ways)); }
+  int victim_among(WayGroup*, int, int limit) override {
+    return static_cast<int>(next() % static_cast<unsigned>(limit));
+  }
+  bool keeps_state_in_sets() const override { return false; }
 
  private:
   std::uint32_t next() {

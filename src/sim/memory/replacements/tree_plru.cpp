@@ -1,5 +1,6 @@
-// A binary tree of one bit per node over the ways: a use turns the bits on its path away from itself, the victim is
-// where the bits lead. The tree lies in the first bytes of the set's ages, node 1 is its root.
+// Tree pseudo-LRU: a binary tree of one bit per node over the ways. A use turns the bits on its path away from itself;
+// the victim is the way to which the bits lead. The tree is kept in the first bytes of the set's ages, node 1 is its
+// root.
 #include "sim/memory/replacement.hpp"
 
 namespace nearfield::sim {
@@ -7,11 +8,11 @@ namespace {
 
 class TreePlru final : public Replacement {
  public:
-  void prepare(Block* set, int ways) override {
-    for (int b = 0; b * lanes_per_block < ways; ++b) std::memset(set[b].age, 0, sizeof set[b].age);
+  void prepare(WayGroup* set, int ways) override {
+    for (int b = 0; b * ways_per_group < ways; ++b) std::memset(set[b].age, 0, sizeof set[b].age);
   }
 
-  void touch(Block* set, int ways, int way) override {
+  void touch(WayGroup* set, int ways, int way) override {
     int node = 1;
     for (int half = ways / 2; half > 0; half /= 2) {
       const bool right = (way & half) != 0;
@@ -20,16 +21,17 @@ class TreePlru final : public Replacement {
     }
   }
 
-  void emptied(Block*, int, int) override {}
+  void invalidate(WayGroup*, int, int) override {}
 
-  int victim(Block* set, int ways) override {
+  int victim(WayGroup* set, int ways) override {
     int node = 1;
     while (node < ways) node = 2 * node + bit(set, node);
     return node - ways;
   }
 
-  // Down to the subtree of the first `limit` ways, by the bits from there; a limit between two powers of two is cut.
-  int victim_among(Block* set, int ways, int limit) override {
+  // Descends to the subtree of the first `limit` ways, then follows the bits; between two powers of two, the result is
+  // clamped to the limit.
+  int victim_among(WayGroup* set, int ways, int limit) override {
     int node = 1;
     for (int half = ways / 2; half >= limit && half > 0; half /= 2) node = 2 * node;
     while (node < ways) node = 2 * node + bit(set, node);
@@ -38,12 +40,12 @@ class TreePlru final : public Replacement {
   }
 
  private:
-  static std::uint8_t& byte(Block* set, int node) {
+  static std::uint8_t& byte(WayGroup* set, int node) {
     const int at = node / 8;
-    return set[at / lanes_per_block].age[at % lanes_per_block];
+    return set[at / ways_per_group].age[at % ways_per_group];
   }
-  static bool bit(Block* set, int node) { return (byte(set, node) >> (node % 8) & 1) != 0; }
-  static void put(Block* set, int node, bool right) {
+  static bool bit(WayGroup* set, int node) { return (byte(set, node) >> (node % 8) & 1) != 0; }
+  static void put(WayGroup* set, int node, bool right) {
     auto& b = byte(set, node);
     b = static_cast<std::uint8_t>(right ? b | 1U << (node % 8) : b & ~(1U << (node % 8)));
   }

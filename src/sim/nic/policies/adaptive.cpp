@@ -23,7 +23,7 @@ class Adaptive final : public Policy {
       line_ = std::max(line_, static_cast<std::uint64_t>(cache.line_bytes / std::max(1, cache.sub_blocks)));
   }
 
-  Placement place(const Incoming& incoming, const Evidence& evidence) override {
+  InjectionTarget place(const Incoming& incoming, const Evidence& evidence) override {
     const bool header = incoming.what == Incoming::What::header;
     const std::uint64_t lines = header ? 1 : incoming.bytes / line_;
     if (paused_ > 0) {

@@ -21,7 +21,9 @@ class Ddio final : public Policy {
                                   "': the last-level cache of machine '" + machine.name + "' has " +
                                   std::to_string(there));
   }
-  Placement place(const Incoming& incoming, const Evidence&) override { return into_level(level_, incoming, ways_); }
+  InjectionTarget place(const Incoming& incoming, const Evidence&) override {
+    return into_level(level_, incoming, ways_);
+  }
 
  private:
   int level_, ways_;

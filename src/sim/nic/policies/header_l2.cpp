@@ -7,8 +7,8 @@ namespace {
 
 class HeaderL2 final : public Policy {
  public:
-  Placement place(const Incoming& incoming, const Evidence&) override {
-    return incoming.what == Incoming::What::header ? into_level(1, incoming) : Placement{};
+  InjectionTarget place(const Incoming& incoming, const Evidence&) override {
+    return incoming.what == Incoming::What::header ? into_level(1, incoming) : InjectionTarget{};
   }
 };
 

@@ -11,7 +11,7 @@ class HeaderPayload final : public Policy {
  public:
   HeaderPayload(const Machine& machine, const PolicyValues&)
       : header_(header_l2_policy.make(machine, {})), payload_(payload_l3_policy.make(machine, {})) {}
-  Placement place(const Incoming& incoming, const Evidence& evidence) override {
+  InjectionTarget place(const Incoming& incoming, const Evidence& evidence) override {
     return (incoming.what == Incoming::What::header ? header_ : payload_)->place(incoming, evidence);
   }
 

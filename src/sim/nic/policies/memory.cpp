@@ -6,7 +6,7 @@ namespace {
 
 class ToMemory final : public Policy {
  public:
-  Placement place(const Incoming&, const Evidence&) override { return {}; }
+  InjectionTarget place(const Incoming&, const Evidence&) override { return {}; }
 };
 
 }  // namespace

@@ -8,9 +8,9 @@ namespace {
 class PayloadL3 final : public Policy {
  public:
   PayloadL3(const Machine& machine, const PolicyValues&) : most_bytes_(machine.caches[2].size_bytes / 2) {}
-  Placement place(const Incoming& incoming, const Evidence&) override {
+  InjectionTarget place(const Incoming& incoming, const Evidence&) override {
     const bool inject = incoming.what == Incoming::What::payload && incoming.message_bytes <= most_bytes_;
-    return inject ? into_level(2, incoming) : Placement{};
+    return inject ? into_level(2, incoming) : InjectionTarget{};
   }
 
  private:
