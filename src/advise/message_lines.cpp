@@ -7,7 +7,7 @@ void MessageLines::add(std::uint64_t first, std::uint64_t last) {
     const std::uint64_t hash = hash_of(page);
     if (hash >= threshold_ || !pages_.try_emplace(page, pages_.size() * lines_per_page).second) continue;
     maybe_[hash % maybe_bits / 64] |= 1ULL << hash % 64;
-    if (pages_.size() > most_pages_) drop_half();
+    if (pages_.size() > max_pages_) drop_half();
   }
 }
 

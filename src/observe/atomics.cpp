@@ -1,6 +1,6 @@
-// Atomic operations of programs compiled with hooks: the compiler leaves them to the thread sanitizer's library, so this
-// one has to do them. They are done in the strongest order, whatever the program asked for, and recorded as a load, a
-// store, or both.
+// Atomic operations of programs compiled with hooks. The compiler leaves them to the thread sanitizer's library, so
+// this one has to implement them. They are sequentially consistent, whatever order the program specifies, and recorded
+// as a load, a store, or both.
 #include <cstdint>
 
 #include "observe/recorder.hpp"

@@ -52,7 +52,7 @@ void fail(const char* what) {
   fprintf(stderr, "nearfield: %s %s: %s. %s\n", what, file_name, strerror(errno), then);
   if (file >= 0) close(file);
   file = -1;
-  if (is_live) kill(getpid(), SIGTERM);  // there is nobody any more for whom the program runs
+  if (is_live) kill(getpid(), SIGTERM);  // the program runs for nobody else
 }
 
 void write_all(const void* data, std::size_t bytes) {
@@ -105,7 +105,7 @@ bool open_file(const char* where) {
   return true;
 }
 
-// link() does not replace: a second program under the same command must not take the first one's streams.
+// link() does not overwrite, so a second program under the same command cannot replace the streams of the first.
 void name_file(int rank, int ranks) {
   if (file < 0) return;
   if (is_live) {
@@ -126,7 +126,7 @@ void name_file(int rank, int ranks) {
 }
 
 int descriptor() { return file; }
-int answer_descriptor() { return answers; }
+int reply_descriptor() { return answers; }
 bool goes_to_simulation() { return is_live && file >= 0; }
 
 void platform::write_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses) {

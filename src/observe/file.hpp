@@ -1,24 +1,25 @@
-// The stream's file or connection (platform::write_chunk is here as well): chunks, packed by Zstandard's shared library if the machine has it.
+// The stream's file or connection; also defines platform::write_chunk. Chunks are compressed if the host has
+// Zstandard's shared library.
 #pragma once
 
 #include <cstdint>
 
 namespace nearfield::observe {
 
-// Opens the file of a process that has no rank yet, in a folder, or connects to a simulation (connection.hpp). Returns
-// whether that worked; if not, a message says why.
+// Opens the file of a process without a rank, in a folder, or connects to a simulation (connection.hpp). Returns
+// whether that succeeded; if not, a message gives the reason.
 bool open_file(const char* where);
-// Names the file after the rank, or tells the simulation which one of how many it is.
+// Renames the file to the rank's, or sends the simulation the rank and the number of ranks.
 void name_file(int rank, int ranks);
-// Returns the file or connection that is open.
+// Returns the open file or connection.
 int descriptor();
-// Returns the connection by which a simulation answers; -1 if there is none.
-int answer_descriptor();
-// Returns whether a simulation reads the stream while the program runs.
+// Returns the connection on which a simulation replies; -1 if there is none.
+int reply_descriptor();
+// Returns whether a live simulation reads the stream.
 bool goes_to_simulation();
-// Writes the last chunk and closes the file. Without it, the stream is cut: the process was killed.
+// Writes the last chunk and closes the file. A stream without it is truncated: the process was killed.
 void close_file();
-// In a child after fork(): the file is its parent's.
+// Called in a child after fork(), since the file belongs to its parent.
 void abandon_file();
 
 }  // namespace nearfield::observe

@@ -1,6 +1,6 @@
-/* What the library of hooks (libnearfield_observe.so) offers the profiling layer, which is loaded beside it and finds
-   these by name. Only the thread that called MPI_Init may call them. Nothing here fails: when a stream cannot be written
-   any more, a message says so and the program goes on. */
+/* The interface of the hook library (libnearfield_observe.so) for the profiling layer, which is loaded beside it and
+   finds these functions by name. Only the thread that called MPI_Init may call them. None of them fails: when a stream
+   cannot be written any more, a message says so and the program continues. */
 #ifndef NEARFIELD_OBSERVE_INTERFACE_H
 #define NEARFIELD_OBSERVE_INTERFACE_H
 
@@ -9,45 +9,45 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Returns whether this process is observed: `nearfield observe` started it, and no fork() came since. */
+/* Returns whether this process is observed: `nearfield observe` started it, and it has not forked since. */
 int nearfield_observe_active(void);
 
-/* Gives the stream its rank of how many: its file is rank-N.nfs from now on. Until then it has the name of the process.
-   To be called in MPI_Init, before the first event. */
+/* Sets the stream's rank and the number of ranks. The file is rank-N.nfs from then on; before, it is named after the
+   process. To be called in MPI_Init, before the first event. */
 void nearfield_observe_rank(int rank, int ranks);
 
-/* Returns the connection by which the simulation tells this rank what time decides (stream/answer.hpp); -1 if it does not.
-   To be called after nearfield_observe_rank. */
-int nearfield_observe_answers(void);
+/* Returns the connection on which the simulation sends the outcomes that it decides (stream/live_reply.hpp); -1 if it
+   decides none. To be called after nearfield_observe_rank. */
+int nearfield_observe_reply_socket(void);
 
-/* Returns whether the program's own clock, MPI_Wtime, is to be the simulation's. */
+/* Returns whether MPI_Wtime is to return simulated time. */
 int nearfield_observe_clock(void);
 
-/* Sends what was recorded so far to the simulation that reads the stream; each tenth call writes it to the file. */
+/* Sends what has been recorded so far to the simulation that reads the stream. A file gets it at every tenth call. */
 void nearfield_observe_flush(void);
 
-/* Appends an event (stream/event_bytes.hpp) behind the accesses made so far. */
+/* Appends an event (stream/event_bytes.hpp) after the accesses recorded so far. */
 void nearfield_observe_event(const unsigned char* bytes, unsigned long size);
 
-/* Returns the number of the object that contains this address of code, after an Object event if it is a new one, and in
-   *offset what addr2line takes. */
+/* Returns the number of the object that contains this code address, and in *offset what addr2line takes. Writes an
+   Object event first if the object is new. */
 unsigned long nearfield_observe_place(const void* address, unsigned long* offset);
 
-/* Returns how many addresses of code it has stored: where the function that has this call was called, where its caller was
-   called, and so on, `most` at most. Only calls of functions with hooks are known, but under Valgrind all. */
+/* Stores at most `most` code addresses: the call site of the function that contains this call, that of its caller, and
+   so on. Returns how many. Only functions with hooks are known, except under Valgrind, which knows all. */
 int nearfield_observe_callers(const void* call, const void** addresses, int most);
 
-/* While paused (calls nest), accesses are not recorded: a reduction operator of the program runs within an MPI call, for
-   example. */
+/* Accesses are not recorded while paused (calls nest), for example when a reduction operator of the program runs inside
+   an MPI call. */
 void nearfield_observe_pause(void);
 void nearfield_observe_resume(void);
 
-/* The part of the run that MPI_Pcontrol cuts out begins or ends: accesses outside it are not recorded if that is what
-   NEARFIELD_OBSERVE_REGION asks for (recorder.cpp). */
+/* The region that MPI_Pcontrol delimits begins or ends. If NEARFIELD_OBSERVE_REGION selects it (recorder.cpp), accesses
+   outside of it are not recorded. */
 void nearfield_observe_region(int begins);
 
-/* Writes out everything and closes the stream. To be called after the End event, and before the process is ended from
-   outside (MPI_Abort). */
+/* Writes everything and closes the stream. To be called after the End event, and before the process is killed
+   (MPI_Abort). */
 void nearfield_observe_close(void);
 
 #pragma GCC visibility pop

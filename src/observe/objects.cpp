@@ -13,7 +13,7 @@ struct Search {
   Object object{};
 };
 
-int look(dl_phdr_info* info, std::size_t, void* what) {
+int find_object(dl_phdr_info* info, std::size_t, void* what) {
   auto& search = *static_cast<Search*>(what);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const auto& part = info->dlpi_phdr[i];
@@ -26,7 +26,7 @@ int look(dl_phdr_info* info, std::size_t, void* what) {
   return 0;
 }
 
-// The loader knows the executable without a name.
+// The loader lists the executable without a name.
 const char* executable() {
   static char path[4096];
   const auto length = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -38,7 +38,7 @@ const char* executable() {
 
 Object platform::object_at(std::uint64_t code) {
   Search search{code};
-  dl_iterate_phdr(look, &search);
+  dl_iterate_phdr(find_object, &search);
   if (search.object.end == 0) search.object.begin = search.object.end = code;
   if (!*search.object.path) search.object.path = executable();
   return search.object;

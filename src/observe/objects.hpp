@@ -1,11 +1,11 @@
-// The executable of this process, as the loader knows it (platform::object_at is here as well).
+// The executable of this process, as the loader knows it; also defines platform::object_at.
 #pragma once
 
 #include <cstdint>
 
 namespace nearfield::observe {
 
-// Returns what is to be added to an offset in the executable's file for an address of its code.
+// Returns the load bias of the executable: the address of its code minus the offset in its file.
 std::uint64_t executable_base();
 
 }  // namespace nearfield::observe

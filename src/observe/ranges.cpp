@@ -1,5 +1,5 @@
-// Functions of the C library that access whole ranges. `nearfield cc` has the linker call __wrap_memcpy where the
-// program calls memcpy, so calls from other libraries, MPI among them, are not recorded.
+// Functions of the C library that access ranges. `nearfield cc` links the program's calls of memcpy to __wrap_memcpy,
+// so calls from other libraries, such as MPI, are not recorded.
 #include <string.h>
 
 #include "observe/recorder.hpp"
@@ -12,7 +12,7 @@ using namespace nearfield::observe;
 
 namespace {
 
-void copied(const void* code, const void* to, const void* from, size_t bytes) {
+void record_copy_ranges(const void* code, const void* to, const void* from, size_t bytes) {
   range(code, stream::load_range, from, bytes);
   range(code, stream::store_range, to, bytes);
 }
@@ -21,11 +21,11 @@ void copied(const void* code, const void* to, const void* from, size_t bytes) {
 
 #define RANGES(prefix)                                                   \
   HOOK void* prefix##memcpy(void* to, const void* from, size_t bytes) {  \
-    copied(CODE, to, from, bytes);                                       \
+    record_copy_ranges(CODE, to, from, bytes);                           \
     return memcpy(to, from, bytes);                                      \
   }                                                                      \
   HOOK void* prefix##memmove(void* to, const void* from, size_t bytes) { \
-    copied(CODE, to, from, bytes);                                       \
+    record_copy_ranges(CODE, to, from, bytes);                           \
     return memmove(to, from, bytes);                                     \
   }                                                                      \
   HOOK void* prefix##memset(void* to, int value, size_t bytes) {         \

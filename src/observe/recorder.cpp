@@ -23,17 +23,17 @@ State state = State::unknown;
 void* recorded_thread = nullptr;
 bool in_valgrind = false;
 bool ranked = false;
-bool region_by_mpi = false;  // it is what MPI_Pcontrol cuts out
+bool region_by_mpi = false;  // MPI_Pcontrol delimits it
 bool in_region = true;
-int pauses = 0;              // of MPI calls
-bool other_threads = false;  // an access of another thread was seen
+int pauses = 0;              // nesting depth of pauses by MPI calls
+bool other_threads = false;  // another thread has accessed memory
 
-// Begins to record accesses, or ends it, as is right now.
+// Starts or stops recording accesses, as the current state requires.
 void turn_on_or_off() {
   if (state != State::recording) return;
   const bool on = pauses == 0 && in_region;
   if (in_valgrind)
-    nearfield_ask(NEARFIELD_STATE, on, pauses > 0, 0);
+    nearfield_request_tool(NEARFIELD_STATE, on, pauses > 0, 0);
   else
     recorded = on ? recorded_thread : nullptr;
 }
@@ -44,14 +44,14 @@ void begin_child() {
   abandon_file();
 }
 
-// NEARFIELD_OBSERVE_REGION is "pcontrol", or offset and size of a function in the executable's file, and its name:
+// NEARFIELD_OBSERVE_REGION is "pcontrol", or the offset and size of a function in the executable's file and its name:
 // "0x1234,96,solve". It is read before main(), which may be that function.
 __attribute__((constructor(200))) void choose_region() {
-  const char* const asked = getenv("NEARFIELD_OBSERVE_REGION");
-  if (!asked || !*asked) return;
-  region_by_mpi = strcmp(asked, "pcontrol") == 0;
+  const char* const setting = getenv("NEARFIELD_OBSERVE_REGION");
+  if (!setting || !*setting) return;
+  region_by_mpi = strcmp(setting, "pcontrol") == 0;
   char* rest = nullptr;
-  const std::uint64_t offset = strtoull(asked, &rest, 16);
+  const std::uint64_t offset = strtoull(setting, &rest, 16);
   if (!region_by_mpi && *rest == ',') {
     region.begin = executable_base() + offset;
     region.size = strtoull(rest + 1, &rest, 10);
@@ -67,24 +67,24 @@ void begin() {
   pthread_atfork(nullptr, nullptr, begin_child);
   recorded_thread = __builtin_thread_pointer();
   state = State::recording;
-  in_valgrind = nearfield_ask(NEARFIELD_BEGIN, static_cast<unsigned long>(descriptor()),
-                              reinterpret_cast<unsigned long>(static_cast<nearfield_region*>(&region)), 0);
+  in_valgrind = nearfield_request_tool(NEARFIELD_BEGIN, static_cast<unsigned long>(descriptor()),
+                                       reinterpret_cast<unsigned long>(static_cast<nearfield_region*>(&region)), 0);
   if (!in_valgrind) {
     begin_stream();
     callers.thread = recorded_thread;
   } else if (region.size > 0) {
-    in_region = true;  // the tool knows when
+    in_region = true;  // the tool tracks the region
   }
   turn_on_or_off();
 }
 
-// Programs without hooks make no first access that anybody would see but Valgrind.
+// In programs without hooks only Valgrind sees the first access.
 __attribute__((constructor)) void begin_in_valgrind() {
-  if (nearfield_ask(NEARFIELD_PRESENT, 0, 0, 0)) begin();
+  if (nearfield_request_tool(NEARFIELD_PRESENT, 0, 0, 0)) begin();
 }
 
-void tell_other_threads() {
-  if (__atomic_load_n(&other_threads, __ATOMIC_RELAXED)) tell_threads();
+void report_other_threads() {
+  if (__atomic_load_n(&other_threads, __ATOMIC_RELAXED)) record_other_threads();
 }
 
 __attribute__((destructor)) void end() {
@@ -102,10 +102,10 @@ bool first_access() {
   if (state == State::unknown) begin();
   if (state == State::recording && __builtin_thread_pointer() != recorded_thread)
     __atomic_store_n(&other_threads, true, __ATOMIC_RELAXED);
-  return here();
+  return in_recorded_thread();
 }
 
-void access_elsewhere(Encoder::Key key, std::uint64_t address) {
+void access_slow(Encoder::Key key, std::uint64_t address) {
   if (first_access()) encoder.access(key, address);
 }
 
@@ -113,7 +113,7 @@ void enter_or_leave(bool enters) {
   if (state == State::unknown) begin();
   if (in_valgrind || __builtin_thread_pointer() != recorded_thread) return;
   if (enters ? region.depth++ > 0 : --region.depth > 0) return;
-  if (state == State::recording) tell_region(region.name, enters);
+  if (state == State::recording) record_region(region.name, enters);
   in_region = enters;
   turn_on_or_off();
 }
@@ -127,7 +127,7 @@ void* platform::memory(std::uint64_t bytes) {
 
 void platform::event(const unsigned char* bytes, std::uint64_t size) {
   if (in_valgrind)
-    nearfield_ask(NEARFIELD_EVENT, reinterpret_cast<unsigned long>(bytes), size, 0);
+    nearfield_request_tool(NEARFIELD_EVENT, reinterpret_cast<unsigned long>(bytes), size, 0);
   else
     encoder.event(bytes, size);
 }
@@ -146,40 +146,42 @@ void nearfield_observe_rank(int rank, int ranks) {
   ranked = true;
 }
 
-int nearfield_observe_answers() { return getenv("NEARFIELD_OBSERVE_ASK") && !in_valgrind ? answer_descriptor() : -1; }
+int nearfield_observe_reply_socket() {
+  return getenv("NEARFIELD_OBSERVE_ASK") && !in_valgrind ? reply_descriptor() : -1;
+}
 
 int nearfield_observe_clock() { return getenv("NEARFIELD_OBSERVE_CLOCK") != nullptr; }
 
-// Files get larger chunks than a simulation, since each chunk names its places of code again.
+// Files get larger chunks than a simulation, because each chunk defines its sites again.
 void nearfield_observe_flush() {
   constexpr unsigned flushes_per_chunk = 10;
   static unsigned flushes = 0;
   if (state != State::recording || (!goes_to_simulation() && ++flushes % flushes_per_chunk != 0)) return;
   if (in_valgrind)
-    nearfield_ask(NEARFIELD_FLUSH, 0, 0, 0);
+    nearfield_request_tool(NEARFIELD_FLUSH, 0, 0, 0);
   else
     encoder.finish_chunk();
 }
 
 void nearfield_observe_event(const unsigned char* bytes, unsigned long size) {
   if (state != State::recording) return;
-  tell_other_threads();
+  report_other_threads();
   platform::event(bytes, size);
 }
 
 unsigned long nearfield_observe_place(const void* address, unsigned long* offset) {
   const auto code = reinterpret_cast<std::uint64_t>(address);
-  if (in_valgrind) return nearfield_ask(NEARFIELD_PLACE, code, reinterpret_cast<unsigned long>(offset), 0);
-  return mentioned(code, *offset);
+  if (in_valgrind) return nearfield_request_tool(NEARFIELD_PLACE, code, reinterpret_cast<unsigned long>(offset), 0);
+  return emit_location_once(code, *offset);
 }
 
 int nearfield_observe_callers(const void* call, const void** addresses, int most) {
   if (in_valgrind)
-    return static_cast<int>(nearfield_ask(NEARFIELD_CALLERS, reinterpret_cast<unsigned long>(call),
-                                          reinterpret_cast<unsigned long>(addresses),
-                                          static_cast<unsigned long>(most)));
+    return static_cast<int>(nearfield_request_tool(NEARFIELD_CALLERS, reinterpret_cast<unsigned long>(call),
+                                                   reinterpret_cast<unsigned long>(addresses),
+                                                   static_cast<unsigned long>(most)));
   int count = 0;
-  for (unsigned i = callers.depth; i > 0 && callers.depth <= Callers::most && count < most; --i)
+  for (unsigned i = callers.depth; i > 0 && callers.depth <= Callers::max_depth && count < most; --i)
     addresses[count++] = callers.at[i - 1];
   return count;
 }
@@ -201,9 +203,9 @@ void nearfield_observe_region(int begins) {
 void nearfield_observe_close() {
   if (state != State::recording) return;
   recorded = nullptr;
-  tell_other_threads();
+  report_other_threads();
   if (in_valgrind)
-    nearfield_ask(NEARFIELD_END, 0, 0, 0);
+    nearfield_request_tool(NEARFIELD_END, 0, 0, 0);
   else
     end_stream();
   close_file();

@@ -21,17 +21,17 @@
 
 namespace nb = nanobind;
 using namespace nearfield;
-using advise::Found;
+using advise::AnalysisResult;
 
 namespace {
 
 // What one rank's stream says, and the places of its sites: object and offset.
 struct Rank {
-  Found found;
+  AnalysisResult found;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> sites;
 };
 
-using Told = std::function<void(std::uint64_t)>;
+using Progress = std::function<void(std::uint64_t)>;
 
 struct Ended : std::exception {};
 
@@ -41,13 +41,13 @@ class Work {
   Work(const std::vector<std::string>& streams, const advise::Options& options)
       : streams_(streams), options_(options), ranks_(streams.size()), passed_(streams.size()) {}
 
-  std::vector<Rank> run(unsigned threads, const std::optional<Told>& progress) {
+  std::vector<Rank> run(unsigned threads, const std::optional<Progress>& progress) {
     std::vector<std::jthread> pool;
     running_ = std::clamp<unsigned>(threads, 1, static_cast<unsigned>(streams_.size()));
     for (unsigned i = running_; i > 0; --i) pool.emplace_back([this] { analyse_some(); });
     while (running_ > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      hear(progress);
+      poll_interrupt(progress);
     }
     pool.clear();
     if (interrupted_) std::rethrow_exception(interrupted_);
@@ -56,7 +56,7 @@ class Work {
   }
 
  private:
-  void hear(const std::optional<Told>& progress) {
+  void poll_interrupt(const std::optional<Progress>& progress) {
     if (end_) return;
     std::uint64_t all = 0;
     for (const auto& one : passed_) all += one;
@@ -100,7 +100,7 @@ class Work {
 };
 
 std::vector<Rank> analyse(const std::vector<std::string>& streams, const std::vector<std::uint64_t>& limits_bytes,
-                          std::uint64_t small_bytes, unsigned threads, const std::optional<Told>& progress) {
+                          std::uint64_t small_bytes, unsigned threads, const std::optional<Progress>& progress) {
   advise::Options options;
   options.limits_bytes = limits_bytes;
   options.small_bytes = small_bytes;
@@ -149,14 +149,16 @@ void bind_parts(nb::module_& module) {
 void bind_advise(nb::module_& parent) {
   auto module = parent.def_submodule("advise", "Reuse distances and messages of observed programs.");
   bind_parts(module);
-  readable(nb::class_<Found>(module, "Found", "Sums over one rank's stream."), field("rank", &Found::rank),
-           field("ranks", &Found::ranks), field("host", &Found::host), field("accesses", &Found::accesses),
-           field("delays", &Found::delays), field("between_calls_ns", &Found::between_calls_ns),
-           field("delayed_between_ns", &Found::delayed_between_ns), field("sampled", &Found::sampled),
-           field("ended", &Found::ended), field("calls", &Found::calls), field("messages", &Found::messages),
-           field("ended_in", &Found::ended_in), field("bursts", &Found::bursts),
-           field("collectives", &Found::collectives), field("synchronisations", &Found::synchronisations),
-           field("topologies", &Found::topologies), field("objects", &Found::objects));
+  readable(nb::class_<AnalysisResult>(module, "AnalysisResult", "Sums over one rank's stream."),
+           field("rank", &AnalysisResult::rank), field("ranks", &AnalysisResult::ranks),
+           field("host", &AnalysisResult::host), field("accesses", &AnalysisResult::accesses),
+           field("delays", &AnalysisResult::delays), field("between_calls_ns", &AnalysisResult::between_calls_ns),
+           field("delayed_between_ns", &AnalysisResult::delayed_between_ns), field("sampled", &AnalysisResult::sampled),
+           field("ended", &AnalysisResult::ended), field("calls", &AnalysisResult::calls),
+           field("messages", &AnalysisResult::messages), field("ended_in", &AnalysisResult::ended_in),
+           field("bursts", &AnalysisResult::bursts), field("collectives", &AnalysisResult::collectives),
+           field("synchronisations", &AnalysisResult::synchronisations),
+           field("topologies", &AnalysisResult::topologies), field("objects", &AnalysisResult::objects));
   readable(nb::class_<Rank>(module, "Rank", "What a stream says, and the places of its sites: object, offset."),
            field("found", &Rank::found), field("sites", &Rank::sites));
   module.def("analyse", &analyse, nb::arg("streams"), nb::arg("limits_bytes"), nb::arg("small_bytes"),

@@ -129,13 +129,13 @@ void bind_streams(nb::module_& module) {
   nb::class_<Live>(inner, "Live", "The streams of a program that still runs, on this host.")
       .def(nb::init<>())
       .def_prop_ro("address", &Live::address, "What NEARFIELD_OBSERVE has to be for the program.")
-      .def("keep", &Live::keep, nb::arg("folder"), "Writes all streams into a folder, too, from now on.")
-      .def_prop_ro("not_kept", &Live::not_kept, "Why the streams could not be kept; empty if they were.")
-      .def_prop_ro("ranks", &Live::ranks, "How many the program has; 0 until all of them are in MPI_Init.")
+      .def("save_to", &Live::save_to, nb::arg("folder"), "Also writes all streams into a folder from now on.")
+      .def_prop_ro("save_error", &Live::save_error, "Why the streams could not be saved; empty if they were.")
+      .def_prop_ro("ranks", &Live::ranks, "The number of ranks; 0 until all of them are in MPI_Init.")
       .def_prop_ro("idle", &Live::idle, "Whether no process is connected.")
-      .def("take_all", &Live::take_all, "The command has ended: what its ranks have sent is taken in.")
-      .def("drain", &Live::drain, "Nobody will read streams any more: they are kept, or dropped.")
-      .def("close", &Live::close, "Ends all connections, and whoever waits for a stream.");
+      .def("read_until_eof", &Live::read_until_eof, "The command has ended: reads all that its ranks have sent.")
+      .def("discard_unread", &Live::discard_unread, "Nobody reads the streams any more: they are saved or dropped.")
+      .def("close", &Live::close, "Ends all connections and all pending reads.");
   nb::class_<Reader>(inner, "Reader",
                      "Reads one rank's stream from its beginning, once. Raises BrokenStream at a byte.")
       .def(nb::init<const std::string&>(), nb::arg("path"))
@@ -147,7 +147,7 @@ void bind_streams(nb::module_& module) {
            "Counts the accesses up to the next event, and adds them to `counts`.")
       .def("event", &next_event, nb::sig("def event(self) -> tuple[str, dict[str, typing.Any]] | None"),
            "Returns the next event, its name and fields; None at the end of the stream.")
-      .def("to_last_chunk", &Reader::to_last_chunk,
+      .def("skip_to_last_chunk", &Reader::skip_to_last_chunk,
            "Passes over all chunks but the last one with bytes, and reads none.")
       .def_prop_ro("chunks", &Reader::chunks, "The headers of the chunks so far.")
       .def_prop_ro("sites", &Reader::sites, "The sites so far, which accesses count from 0.");

@@ -1,21 +1,21 @@
-// Numbers as bytes: seven bits each, the lowest first, the eighth bit says that more follow; signed ones alternate
-// (0, -1, 1, -2, ...), so that small ones are short either way.
+// Variable-length numbers (LEB128): seven bits per byte, lowest first; the eighth bit says that more follow. Signed
+// numbers are zigzag-encoded (0, -1, 1, -2, ...), so that small magnitudes are short.
 #pragma once
 
 #include <cstdint>
 
 namespace nearfield::stream {
 
-constexpr int most_bytes = 10;  // of one number
+constexpr int max_bytes = 10;  // per number
 
-constexpr std::uint64_t folded(std::int64_t value) {
+constexpr std::uint64_t zigzag_encode(std::int64_t value) {
   return static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63);
 }
-constexpr std::int64_t unfolded(std::uint64_t value) {
+constexpr std::int64_t zigzag_decode(std::uint64_t value) {
   return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
 }
 
-// Returns the place behind the number.
+// Returns the position after the number.
 inline unsigned char* put(unsigned char* to, std::uint64_t value) {
   while (value >= 128) {
     *to++ = static_cast<unsigned char>(value | 128);
@@ -25,7 +25,7 @@ inline unsigned char* put(unsigned char* to, std::uint64_t value) {
   return to;
 }
 
-// Returns the place behind the number, or nullptr if it is not whole before `end`.
+// Returns the position after the number, or nullptr if it is not complete before `end`.
 inline const unsigned char* get(const unsigned char* from, const unsigned char* end, std::uint64_t& value) {
   value = 0;
   for (int shift = 0; from != end && shift < 64; shift += 7) {

@@ -12,16 +12,16 @@ void Encoder::begin(const EncoderClient& client) {
   forget();
 }
 
-void Encoder::unpredicted(Key key, std::uint64_t address) {
+void Encoder::write_unpredicted(Key key, std::uint64_t address) {
   Site* const expected = *link_;
   Site& site = expected->key == key ? *expected : find(key);
   quick(key) = &site;
-  // It is as predicted, and only another site with the same last bits of its place was in the way.
-  if (&site == expected && !is_new(site) && site.course.expected() == address) return access(key, address);
+  // The access is as predicted; another site with the same hash occupied the slot.
+  if (&site == expected && !is_new(site) && site.predictor.expected() == address) return access(key, address);
   if (is_new(site)) {
     define(site, address);
   } else {
-    const std::uint64_t difference = address - site.course.expected();
+    const std::uint64_t difference = address - site.predictor.expected();
     const bool same_site = &site == expected, eights = difference % 8 == 0;
     if (difference == 0)
       token(Token::site);
@@ -31,11 +31,11 @@ void Encoder::unpredicted(Key key, std::uint64_t address) {
       token(eights ? Token::site_step8 : Token::site_step);
     if (!same_site) number(site.number);
     const auto step = static_cast<std::int64_t>(difference);
-    if (difference != 0) number(folded(eights ? step / 8 : step));
+    if (difference != 0) number(zigzag_encode(eights ? step / 8 : step));
     if (difference == 0)
-      site.course.as_expected();
+      site.predictor.advance();
     else
-      elsewhere(site, address);
+      correct_prediction(site, address);
   }
   *link_ = &site;
   link_ = &site.next;
@@ -48,24 +48,24 @@ void Encoder::range(Key key, std::uint64_t address, std::uint64_t bytes) {
   if (is_new(site)) define(site, address);
   token(Token::range);
   number(site.number);
-  number(folded(static_cast<std::int64_t>(address - site.course.expected())));
+  number(zigzag_encode(static_cast<std::int64_t>(address - site.predictor.expected())));
   number(bytes);
-  elsewhere(site, address);
+  correct_prediction(site, address);
   *link_ = &site;
   link_ = &site.next;
   ++in_chunk_;
   if (at_ + room > raw_ + chunk_bytes) finish_chunk();
 }
 
-void Encoder::elsewhere(Site& site, std::uint64_t address) {
-  site.course.elsewhere(address, in_chunk_);
-  if (!site.course.wants_history()) return;
+void Encoder::correct_prediction(Site& site, std::uint64_t address) {
+  site.predictor.mispredict(address, in_chunk_);
+  if (!site.predictor.needs_history()) return;
   if (!site.history) {
     site.history = static_cast<History*>(client_.memory(sizeof(History)));
-    site.history->steps = static_cast<Step*>(client_.memory((History::most_steps + 1) * sizeof(Step)));
+    site.history->steps = static_cast<Step*>(client_.memory((History::max_steps + 1) * sizeof(Step)));
     site.history->after = static_cast<std::uint32_t*>(client_.memory(History::slots * sizeof(std::uint32_t)));
   }
-  site.course.follow(*site.history);
+  site.predictor.use_history(*site.history);
 }
 
 void Encoder::event(const unsigned char* bytes, std::uint64_t length) {
@@ -99,14 +99,14 @@ void Encoder::forget() {
 }
 
 void Encoder::token(Token kind) {
-  const auto predicted = predicted_ < most_predicted ? predicted_ : most_predicted;
+  const auto predicted = predicted_ < max_predicted ? predicted_ : max_predicted;
   *at_++ = static_cast<unsigned char>(predicted << token_bits | static_cast<unsigned>(kind));
-  if (predicted == most_predicted) number(predicted_ - most_predicted);
+  if (predicted == max_predicted) number(predicted_ - max_predicted);
   in_chunk_ += predicted_;
   predicted_ = 0;
 }
 
-// The object's event comes before the site that names it, so place() may call event().
+// The event of a new object must precede the site that refers to it, so place() may call event().
 void Encoder::define(Site& site, std::uint64_t address) {
   std::uint64_t offset = 0;
   const std::uint64_t object = client_.place(site.key.code, offset);
@@ -114,12 +114,12 @@ void Encoder::define(Site& site, std::uint64_t address) {
   number(object);
   number(offset);
   number(site.key.kind);
-  number(folded(static_cast<std::int64_t>(address - last_new_)));
+  number(zigzag_encode(static_cast<std::int64_t>(address - last_new_)));
   last_new_ = address;
   site.number = defined_++;
   site.chunk = chunk_;
   site.next = &nobody_;
-  site.course.begin(address);
+  site.predictor.start(address);
 }
 
 Encoder::Site& Encoder::find(Key key) {

@@ -1,5 +1,5 @@
-// Events as bytes: the number of the kind, then its fields in their order. Needs the C++ library, which the hooks do
-// without: the profiling layer writes events through this, readers read them.
+// Serialises events: the number of the kind, then the fields in their order. The profiling layer writes events with it
+// and readers decode them. Needs the C++ library, which the hooks do without.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace nearfield::stream {
 
 class EventWriter {
  public:
-  // Returns the event's bytes, which hold until the next call.
+  // Returns the event's bytes, which remain valid until the next call.
   template <class Kind>
   const std::vector<unsigned char>& bytes(const Kind& event) {
     bytes_.clear();
@@ -24,7 +24,7 @@ class EventWriter {
 
  private:
   void number(std::uint64_t value) {
-    unsigned char buffer[most_bytes];
+    unsigned char buffer[max_bytes];
     const unsigned char* const end = put(buffer, value);
     for (const unsigned char* at = buffer; at != end; ++at) bytes_.push_back(*at);
   }
@@ -33,7 +33,7 @@ class EventWriter {
     if constexpr (std::is_enum_v<Value> || std::is_unsigned_v<Value>)
       number(static_cast<std::uint64_t>(value));
     else if constexpr (std::is_integral_v<Value>)
-      number(folded(value));
+      number(zigzag_encode(value));
     else if constexpr (std::is_same_v<Value, std::string>) {
       number(value.size());
       bytes_.insert(bytes_.end(), value.begin(), value.end());
@@ -52,17 +52,17 @@ class EventReader {
  public:
   EventReader(const unsigned char* begin, const unsigned char* end) : at_(begin), end_(end) {}
 
-  // Returns the event that the bytes are, all of them; nothing if they are none.
+  // Returns the event that all of the bytes encode; nothing if they are invalid.
   std::optional<Event> event() {
     const std::uint64_t kind = number();
-    std::optional<Event> found = made(kind, std::make_index_sequence<std::variant_size_v<Event>>());
+    std::optional<Event> found = read_kind(kind, std::make_index_sequence<std::variant_size_v<Event>>());
     if (!at_ || at_ != end_) return {};
     return found;
   }
 
  private:
   template <std::size_t... Kinds>
-  std::optional<Event> made(std::uint64_t kind, std::index_sequence<Kinds...>) {
+  std::optional<Event> read_kind(std::uint64_t kind, std::index_sequence<Kinds...>) {
     std::optional<Event> found;
     ((kind == Kinds ? void(found = read<std::variant_alternative_t<Kinds, Event>>()) : void()), ...);
     return found;
@@ -78,7 +78,7 @@ class EventReader {
     if (at_) at_ = get(at_, end_, value);
     return at_ ? value : 0;
   }
-  // A size that more bytes than there are would be needed for is a mistake, and not worth its memory.
+  // A size beyond the remaining bytes is an error; it must not lead to an allocation.
   std::size_t size() {
     const std::uint64_t value = number();
     if (at_ && value > static_cast<std::uint64_t>(end_ - at_)) at_ = nullptr;
@@ -89,7 +89,7 @@ class EventReader {
     if constexpr (std::is_enum_v<Value> || std::is_unsigned_v<Value>) {
       value = static_cast<Value>(number());
     } else if constexpr (std::is_integral_v<Value>) {
-      value = static_cast<Value>(unfolded(number()));
+      value = static_cast<Value>(zigzag_decode(number()));
     } else if constexpr (std::is_same_v<Value, std::string>) {
       const std::size_t length = size();
       if (at_) value.assign(at_, at_ + length), at_ += length;
@@ -101,7 +101,7 @@ class EventReader {
     }
   }
 
-  const unsigned char* at_;  // nullptr: something was wrong
+  const unsigned char* at_;  // nullptr after an error
   const unsigned char* end_;
 };
 

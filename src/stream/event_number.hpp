@@ -1,4 +1,4 @@
-// The number of a kind of event in a stream.
+// The number of an event's kind in a stream.
 #pragma once
 
 #include "stream/events.hpp"
@@ -6,13 +6,13 @@
 namespace nearfield::stream {
 
 template <class Kind, class... Kinds>
-consteval Number place_among(const std::variant<Kinds...>*) {
+consteval Number index_among(const std::variant<Kinds...>*) {
   Number place = 0;
   bool found = false;
   ((found = found || std::is_same_v<Kind, Kinds>, place += !found), ...);
   return place;
 }
 template <class Kind>
-constexpr Number number_of = place_among<Kind>(static_cast<const Event*>(nullptr));
+constexpr Number number_of = index_among<Kind>(static_cast<const Event*>(nullptr));
 
 }  // namespace nearfield::stream

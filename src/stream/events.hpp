@@ -1,14 +1,15 @@
-// The events of a stream, which are all that it says besides accesses: the vocabulary that the profiling layer writes,
-// and that replay, advise and `show` read. It is smaller than MPI's: a blocking call is its nonblocking one and a wait,
-// a persistent request is what each start of it does, a derived datatype is the blocks that it describes. So a reader
-// knows a dozen kinds of events.
+// The events of a stream, that is, all of its contents except accesses. The profiling layer writes them; replay, advise
+// and `show` read them. They are fewer than MPI's functions: a blocking call is recorded as the nonblocking one and a
+// wait, a persistent request as what each start does, a derived datatype as its blocks. So a reader knows about twenty
+// kinds.
 //
-// Communicators, requests, layouts and texts have numbers that the stream's own rank gave them; an event that gives a
-// number comes before those that use it. Ranks called `peer` are those of the communicator, `world` those of
-// MPI_COMM_WORLD. Times are of the observed run, in nanoseconds since the event before, and only `enter` and `leave`
-// have them. Left out: one-sided calls, dynamic processes, files; the stream says `refused` where the program uses them.
+// Communicators, requests, layouts and texts have numbers that the stream's own rank assigned; an event that assigns a
+// number precedes those that use it. Ranks called `peer` are ranks of the communicator, `world` ranks of
+// MPI_COMM_WORLD. Times are those of the observed run, in nanoseconds since the previous event with a time; only
+// `enter` and `leave` have them. Left out: one-sided calls, dynamic processes, files; a program that uses them gets a
+// `refused` event.
 //
-// A new kind of event, or a new field, is a new version of the format (stream.hpp).
+// A new kind of event, or a new field, requires a new version of the format (format.hpp).
 #pragma once
 
 #include <cstdint>
@@ -23,25 +24,25 @@ using Number = std::uint64_t;
 constexpr std::int64_t any = -1;        // MPI_ANY_SOURCE, MPI_ANY_TAG
 constexpr std::int64_t proc_null = -2;  // MPI_PROC_NULL
 
-// Each event lists its fields once, in the order of the bytes: `fields(event, visit)` calls visit(name, member) for each.
-// People know the event as `called`.
+// Each event lists its fields once, in serialisation order: `fields(event, visit)` calls visit(name, member) for each.
+// Its name in files and messages is `called`.
 
-// This process is rank `rank` of `ranks`: the first event of an MPI program, written in MPI_Init. Events and accesses
-// before it are of the time before MPI_Init.
-struct RankIs {
+// This process is rank `rank` of `ranks`: the first event of an MPI program, written in MPI_Init. Earlier events and
+// accesses happened before MPI_Init.
+struct RankInfo {
   static constexpr const char* called = "rank_is";
   Number rank = 0, ranks = 1;
   std::string host;
-  std::string library;  // first line of MPI_Get_library_version
-  bool asks = false;    // a simulation decides what MPI leaves to time: there are Waits and Ask events
-  bool delays = false;  // the system tells `delayed_ns` (Enter, Leave); else they are 0
+  std::string library;   // first line of MPI_Get_library_version
+  bool is_live = false;  // a simulation decides nondeterministic outcomes, so there are WaitStarted and Ask events
+  bool delays = false;   // the system reports `delayed_ns` (Enter, Leave); otherwise it is 0
   static void fields(auto& e, auto visit) {
     visit("rank", e.rank), visit("ranks", e.ranks), visit("host", e.host), visit("library", e.library);
-    visit("asks", e.asks), visit("delays", e.delays);
+    visit("asks", e.is_live), visit("delays", e.delays);
   }
 };
 
-// Gives text a number: names of MPI calls and of regions.
+// Assigns a number to a text: the name of an MPI function or region.
 struct Text {
   static constexpr const char* called = "text";
   Number text = 0;
@@ -49,7 +50,7 @@ struct Text {
   static void fields(auto& e, auto visit) { visit("text", e.text), visit("is", e.is); }
 };
 
-// The executable or a shared library, of which sites are places. Objects count from 0, in the order in which they come.
+// The executable or a shared library, which contains sites. Objects are numbered from 0 in order of appearance.
 struct Object {
   static constexpr const char* called = "object";
   Number object = 0;
@@ -57,12 +58,12 @@ struct Object {
   static void fields(auto& e, auto visit) { visit("object", e.object), visit("path", e.path); }
 };
 
-// A place in the program from which MPI is called: the return address of the call, as an offset in the object's file
-// (what addr2line takes). `callers` are pairs of an object and an offset: where the function with the call was called, and
-// so on, as far as functions were compiled with hooks, `most_callers` at most. Wrappers of MPI are told apart by them.
+// A code location from which MPI is called: the return address of the call, as an offset in the object's file (what
+// addr2line takes). `callers` are pairs of object and offset: the call site of the function with the call, and so on,
+// as far as functions were compiled with hooks, `max_callers` at most. They distinguish the callers of wrappers of MPI.
 struct CallSite {
   static constexpr const char* called = "call_site";
-  static constexpr std::size_t most_callers = 3;
+  static constexpr std::size_t max_callers = 3;
   Number call_site = 0, object = 0, offset = 0;
   std::vector<Number> callers;
   static void fields(auto& e, auto visit) {
@@ -70,8 +71,8 @@ struct CallSite {
   }
 };
 
-// The program calls the MPI function that `name` is the text of; what it does follows until `leave`. `delayed_ns` is the
-// part of `since_ns` in which the rank was ready to run and had no core, because something else ran there.
+// The program calls the MPI function whose name is the text `name`; its effects follow until `leave`. `delayed_ns` is
+// the part of `since_ns` in which the rank was runnable without a core, because something else ran there.
 struct Enter {
   static constexpr const char* called = "enter";
   Number name = 0, call_site = 0, since_ns = 0, delayed_ns = 0;
@@ -86,11 +87,11 @@ struct Leave {
   static void fields(auto& e, auto visit) { visit("since_ns", e.since_ns), visit("delayed_ns", e.delayed_ns); }
 };
 
-// A communicator that the rank is a member of: MPI_COMM_WORLD and MPI_COMM_SELF too. `context` is the same number on all
-// members and of no other communicator of the run. `world` has the members in the order of their ranks in it; an
-// intercommunicator's `remote` has the other group, and is empty otherwise. `sources` and `destinations` are the ranks
-// that neighbourhood collectives get from and give to, if it has a topology. When MPI_Comm_set_name names it, the event
-// comes again, with the same numbers.
+// A communicator that the rank is a member of, including MPI_COMM_WORLD and MPI_COMM_SELF. `context` is the same number
+// on all members and unique in the run. `world` lists the members in rank order; `remote` is the other group of an
+// intercommunicator, and empty otherwise. `sources` and `destinations` are the neighbours in its topology, if it has
+// one, from which neighbourhood collectives receive and to which they send. MPI_Comm_set_name repeats the event with
+// the same numbers.
 struct Communicator {
   static constexpr const char* called = "communicator";
   Number communicator = 0, context = 0;
@@ -104,8 +105,9 @@ struct Communicator {
   }
 };
 
-// The bytes of one element of a datatype: runs of `count` blocks of `bytes` each, `stride_bytes` apart, the first one at
-// `offset_bytes` from the buffer's address. Elements are `extent_bytes` apart. The sum of all blocks is `size_bytes`.
+// The bytes of one element of a datatype: runs of `count` blocks of `bytes` each, `stride_bytes` apart, the first one
+// at `offset_bytes` from the buffer's address. Elements are `extent_bytes` apart. All blocks together have
+// `size_bytes`.
 struct LayoutRun {
   std::int64_t offset_bytes = 0;
   Number bytes = 0, count = 1;
@@ -120,14 +122,14 @@ struct Layout {
   Number layout = 0, size_bytes = 0;
   std::int64_t extent_bytes = 0;
   std::vector<LayoutRun> runs;
-  std::string name;  // MPI_Type_get_name, or what MPI_Type_get_envelope says
+  std::string name;  // from MPI_Type_get_name, or the constructor from MPI_Type_get_envelope
   static void fields(auto& e, auto visit) {
     visit("layout", e.layout), visit("size_bytes", e.size_bytes), visit("extent_bytes", e.extent_bytes),
         visit("runs", e.runs), visit("name", e.name);
   }
 };
 
-// `count` elements of a layout from an address on.
+// `count` elements of a layout, starting at an address.
 struct Data {
   Number address = 0, count = 0, layout = 0;
   static void fields(auto& e, auto visit) {
@@ -137,7 +139,7 @@ struct Data {
 
 enum class Mode : std::uint8_t { standard, synchronous, buffered, ready };
 
-// Requests count from 1, and a number is given again only after `wait`, `outcome` or `forget` ended it.
+// Requests are numbered from 1; a number is reused only after `wait`, `looked` or `forget` ended it.
 struct Send {
   static constexpr const char* called = "send";
   Number request = 0;
@@ -156,14 +158,15 @@ struct Receive {
   Number communicator = 0;
   std::int64_t peer = 0, tag = 0;  // or any
   Data data;                       // at most
-  bool told = false;               // the rank wants to know from its simulation which message this one gets
+  bool notify_on_match = false;    // the rank waits for its live simulation to report the match
   static void fields(auto& e, auto visit) {
     visit("request", e.request), visit("communicator", e.communicator), visit("peer", e.peer), visit("tag", e.tag),
-        visit("data", e.data), visit("told", e.told);
+        visit("data", e.data), visit("told", e.notify_on_match);
   }
 };
 
-// The message that a receive got or a probe saw. It stands before the `wait` or `looked` of the call that told the program.
+// The message that a receive or probe matched. It precedes the `wait`, `looked` or `probe` of the call that returned
+// it.
 struct Outcome {
   static constexpr const char* called = "outcome";
   Number request = 0;  // 0: of a probe
@@ -174,24 +177,25 @@ struct Outcome {
   }
 };
 
-// The rank goes on when all of these are done; they are over then.
-struct Wait {
+// The rank has waited for the completion of all of these requests; they are inactive afterwards.
+struct Completed {
   static constexpr const char* called = "wait";
   std::vector<Number> requests;
   static void fields(auto& e, auto visit) { visit("requests", e.requests); }
 };
 
-// The rank asked which of some requests are done, and was told `done`, which are over then: Test, Testall, Testany,
-// Testsome, Request_get_status; with `waited` it went on only when at least one was: Waitany, Waitsome.
-struct Looked {
+// The rank tested the requests `at` and learnt that `done` have completed, which are inactive afterwards: Test,
+// Testall, Testany, Testsome, Request_get_status. With `waited` it blocked until at least one completed: Waitany,
+// Waitsome.
+struct Tested {
   static constexpr const char* called = "looked";
   std::vector<Number> at, done;
   bool waited = false;
   static void fields(auto& e, auto visit) { visit("at", e.at), visit("done", e.done), visit("waited", e.waited); }
 };
 
-// Probe (`waited`) and Iprobe, of which `found` tells whether there was a message; then `outcome` said which. A matched
-// probe (Mprobe, Improbe) is one too, and the receive of its message is a Receive of that source and tag.
+// Probe (`waited`) or Iprobe; `found` says whether there was a message, which the preceding `outcome` describes. Mprobe
+// and Improbe are recorded likewise, and the receive of the matched message as a Receive of its source and tag.
 struct Probe {
   static constexpr const char* called = "probe";
   Number communicator = 0;
@@ -203,17 +207,17 @@ struct Probe {
   }
 };
 
-// A request that nobody will wait for: MPI_Request_free.
+// A request that is never completed by a wait: MPI_Request_free.
 struct Forget {
   static constexpr const char* called = "forget";
   Number request = 0;
   static void fields(auto& e, auto visit) { visit("request", e.request); }
 };
 
-// A collective operation. `kind` says which; those with lists (v, w) have one part per rank of the communicator or per
-// neighbour, and the others one part for all: what the arguments of MPI say, `root` included (0 where there is none). A
-// rank that gives or gets nothing (not the root) has no parts there; a broadcast's buffer is given by the root and got by
-// the others. `request` is 0 if it blocks.
+// A collective operation. Kinds with lists (v, w) have one part per rank of the communicator or per neighbour, the
+// others one part in total: MPI's arguments, including `root` (0 if there is none). A rank that sends or receives
+// nothing (not the root) has no parts on that side; the root of a broadcast gives the buffer, the others get it.
+// `request` is 0 if it blocks.
 enum class CollectiveKind : std::uint8_t {
   barrier,
   bcast,
@@ -243,10 +247,10 @@ struct Collective {
   Number request = 0;
   CollectiveKind kind = CollectiveKind::barrier;
   Number communicator = 0, root = 0;
-  // `gives` is empty, and what it gives lies in `gets`, of which reduce_scatter then has a part per rank. Of scatter and
-  // scatterv it is the root's `gets` that is empty, since its own part stays where it is.
+  // `gives` is empty, and the input lies in `gets`, of which reduce_scatter then has one part per rank. For scatter and
+  // scatterv the root's `gets` is empty instead, since its own part stays in place.
   bool in_place = false;
-  bool commutes = true;  // of reductions
+  bool commutes = true;  // for reductions
   std::vector<Data> gives, gets;
   static void fields(auto& e, auto visit) {
     visit("request", e.request), visit("kind", e.kind), visit("communicator", e.communicator), visit("root", e.root),
@@ -255,7 +259,7 @@ struct Collective {
   }
 };
 
-// The program called MPI_Pcontrol: the region whose name the text is, "pcontrol", begins (level > 0) or ends (0).
+// The program called MPI_Pcontrol: the region with this name, "pcontrol", begins (level > 0) or ends (0).
 struct Region {
   static constexpr const char* called = "region";
   Number name = 0;
@@ -263,22 +267,22 @@ struct Region {
   static void fields(auto& e, auto visit) { visit("name", e.name), visit("level", e.level); }
 };
 
-// The program does what nothing here describes, and `what` is the text that says what: it cannot be simulated.
-struct Refused {
+// The program does something that no event describes, so it cannot be simulated; the text `what` says what.
+struct Unsupported {
   static constexpr const char* called = "refused";
   Number what = 0;
   static void fields(auto& e, auto visit) { visit("what", e.what); }
 };
 
-// The rank is done: in MPI_Finalize, or at the end of a program without MPI.
+// The rank has ended: in MPI_Finalize, or at the end of a program without MPI.
 struct End {
   static constexpr const char* called = "end";
   static void fields(auto&, auto) {}
 };
 
-// All places in the program that accessed memory or called MPI, as pairs of an object and an offset in it, and the paths
-// of all objects: the last event of a stream that was closed, in a chunk of its own, so that it can be found without
-// reading all others.
+// All code locations that accessed memory or called MPI, as pairs of object and offset, and the paths of all objects.
+// It is the last event of a stream that was closed, in a chunk of its own, so that it can be found without reading the
+// others.
 struct Sites {
   static constexpr const char* called = "sites";
   std::vector<std::string> objects;
@@ -286,25 +290,25 @@ struct Sites {
   static void fields(auto& e, auto visit) { visit("objects", e.objects), visit("places", e.places); }
 };
 
-// The rank begins to wait for all of these; `wait` says later that it went on. It comes before the rank is stopped, so
-// that a simulation that goes on meanwhile knows that it waits.
-struct Waits {
+// The rank begins to wait for all of these; `wait` records the completion. It precedes the rank's blocking, so a live
+// simulation knows that the rank waits.
+struct WaitStarted {
   static constexpr const char* called = "waits";
   std::vector<Number> requests;
   static void fields(auto& e, auto visit) { visit("requests", e.requests); }
 };
 
-// The rank asks its simulation what time decides, and waits for the answer (answer.hpp). What the program was told
-// follows: `looked` after `one`, `all` and `some`, which ask about requests, or `probe` after `message`. `clock` asks for
-// the time.
+// The rank queries its live simulation about a nondeterministic outcome and blocks until the reply (live_reply.hpp).
+// The result follows: `looked` after `one`, `all` and `some`, which query requests, or `probe` after `message`. `clock`
+// queries the time.
 enum class Question : std::uint8_t { one, all, some, message, clock };
 struct Ask {
   static constexpr const char* called = "ask";
   Question question = Question::one;
   std::vector<Number> at;  // requests
-  bool waited = false;     // the rank goes on only when one is done, or a message there
+  bool waited = false;     // the rank blocks until a request has completed or a message has arrived
   Number communicator = 0;
-  std::int64_t peer = 0, tag = 0;  // of messages; or any
+  std::int64_t peer = 0, tag = 0;  // of messages; may be any
   static void fields(auto& e, auto visit) {
     visit("question", e.question), visit("at", e.at), visit("waited", e.waited);
     visit("communicator", e.communicator), visit("peer", e.peer), visit("tag", e.tag);
@@ -312,10 +316,10 @@ struct Ask {
   bool operator==(const Ask&) const = default;
 };
 
-// Memory that no allocator gave the program, and in which it may have message buffers: the variables of the executable and
-// of the libraries that are there in MPI_Init, as pairs of an address and a number of bytes, and the stack of the thread
-// that called it.
-struct Unallocated {
+// Memory that no allocator provided, but that may hold message buffers: the variables of the executable and of the
+// libraries loaded in MPI_Init, as pairs of an address and a number of bytes, and the stack of the thread that called
+// it.
+struct StaticAndStackRanges {
   static constexpr const char* called = "unallocated";
   std::vector<Number> variables;
   Number stack = 0, stack_bytes = 0;
@@ -324,9 +328,9 @@ struct Unallocated {
   }
 };
 
-// The number of a kind of event in the stream is its place here.
-using Event =
-    std::variant<RankIs, Text, Object, CallSite, Enter, Leave, Communicator, Layout, Send, Receive, Outcome, Wait,
-                 Looked, Probe, Forget, Collective, Region, Refused, End, Sites, Waits, Ask, Unallocated>;
+// The number of an event's kind in the stream is its index in this list.
+using Event = std::variant<RankInfo, Text, Object, CallSite, Enter, Leave, Communicator, Layout, Send, Receive, Outcome,
+                           Completed, Tested, Probe, Forget, Collective, Region, Unsupported, End, Sites, WaitStarted,
+                           Ask, StaticAndStackRanges>;
 
 }  // namespace nearfield::stream

@@ -1,4 +1,4 @@
-// Where the bytes of a stream come from: a file, or a program that still runs (live.hpp). One thread uses an input.
+// A source of a stream's bytes: a file, or a running program (live.hpp). Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@ namespace nearfield::stream {
 class Input {
  public:
   virtual ~Input() = default;
-  // Reads on. Returns how many bytes it read, which are fewer than `bytes` only where the stream ends. Throws
-  // std::runtime_error if it cannot be read.
+  // Reads the next bytes. Returns their number, which is below `bytes` only at the end of the stream. Throws
+  // std::runtime_error on failure.
   virtual std::size_t read(void* to, std::size_t bytes) = 0;
-  // Reads on from this byte of the stream. Returns whether it can; only files can.
+  // Seeks to this byte of the stream. Returns whether that is possible; only files can.
   virtual bool go_to(std::uint64_t byte) = 0;
-  // The reader needs none of the bytes before this one any more.
+  // Declares that the reader no longer needs the bytes before this one.
   virtual void passed(std::uint64_t) {}
-  // Returns a second input, which reads from this byte on; not from one before those that are passed.
+  // Returns a second input that reads from this byte on, which must not precede those passed.
   virtual std::unique_ptr<Input> another(std::uint64_t byte) const = 0;
-  // Returns why a stream may end in the middle.
+  // Returns the possible reasons for a truncated stream.
   virtual std::string why_cut() const = 0;
 };
 

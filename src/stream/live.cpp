@@ -21,7 +21,7 @@
 namespace nearfield::stream {
 namespace {
 
-constexpr std::uint64_t most_unread = 64 << 20;  // bytes of all ranks together, while no reader waits
+constexpr std::uint64_t max_unread = 64 << 20;  // of all ranks together, unless a reader waits
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -32,16 +32,16 @@ std::string new_name() {
   return name;
 }
 
-int listening(const std::string& name) {
-  const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (made < 0) fail("socket");
+int listen_at(const std::string& name) {
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (listener < 0) fail("socket");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, name.data(), name.size());  // after a zero: an abstract name
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (bind(made, reinterpret_cast<const sockaddr*>(&address), length) != 0 || listen(made, SOMAXCONN) != 0)
+  if (bind(listener, reinterpret_cast<const sockaddr*>(&address), length) != 0 || listen(listener, SOMAXCONN) != 0)
     fail("listen");
-  return made;
+  return listener;
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ class LiveInput final : public Input {
   ~LiveInput() override {
     const Live::Lock lock(live_.mutex_);
     stream_->needed.erase(this);
-    live_.forget_passed(*stream_);
+    live_.free_consumed(*stream_);
   }
   void begin() { stream_->needed[this] = at_; }
 
@@ -62,10 +62,10 @@ class LiveInput final : public Input {
     Live::Lock lock(live_.mutex_);
     const auto there = [&] { return stream_->end() >= at_ + bytes || stream_->over || live_.closed_; };
     if (!there()) {
-      ++live_.starving_;
+      ++live_.waiting_readers_;
       live_.wake();
       live_.changed_.wait(lock, there);
-      --live_.starving_;
+      --live_.waiting_readers_;
     }
     if (live_.closed_) throw std::runtime_error("the simulation was ended");
     const std::size_t count = std::min<std::uint64_t>(bytes, stream_->end() - at_);
@@ -79,7 +79,7 @@ class LiveInput final : public Input {
   void passed(std::uint64_t byte) override {
     const Live::Lock lock(live_.mutex_);
     stream_->needed[this] = byte;
-    live_.forget_passed(*stream_);
+    live_.free_consumed(*stream_);
   }
   std::unique_ptr<Input> another(std::uint64_t byte) const override {
     auto input = std::make_unique<LiveInput>(live_, stream_, byte);
@@ -95,10 +95,10 @@ class LiveInput final : public Input {
   std::uint64_t at_;
 };
 
-// ---- for users
+// ---- public functions
 
 Live::Live() : name_(new_name()) {
-  listener_ = listening(name_);
+  listener_ = listen_at(name_);
   waker_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (waker_ < 0) fail("eventfd");
   thread_ = std::thread([this] { run(); });
@@ -116,14 +116,14 @@ Live::~Live() {
   ::close(waker_);
 }
 
-void Live::keep(const std::string& folder) {
+void Live::save_to(const std::string& folder) {
   const Lock lock(mutex_);
   folder_ = folder;
 }
 
-std::string Live::not_kept() const {
+std::string Live::save_error() const {
   const Lock lock(mutex_);
-  return not_kept_;
+  return save_error_;
 }
 
 int Live::ranks() const {
@@ -143,7 +143,7 @@ std::unique_ptr<Input> Live::input(int rank) {
   return input;
 }
 
-void Live::tell(int rank, const void* bytes, std::size_t count) {
+void Live::reply(int rank, const void* bytes, std::size_t count) {
   const auto* const from = static_cast<const unsigned char*>(bytes);
   const Lock lock(mutex_);
   for (Connection& one : connections_)
@@ -151,15 +151,15 @@ void Live::tell(int rank, const void* bytes, std::size_t count) {
   wake();
 }
 
-void Live::take_all() {
+void Live::read_until_eof() {
   const Lock lock(mutex_);
-  takes_all_ = true;
+  reads_until_eof_ = true;
   wake();
 }
 
-void Live::drain() {
+void Live::discard_unread() {
   const Lock lock(mutex_);
-  drained_ = true;
+  discards_ = true;
   wake();
 }
 
@@ -170,7 +170,7 @@ void Live::close() {
   wake();
 }
 
-// ---- the thread that takes bytes in
+// ---- the receiving thread
 
 void Live::wake() const {
   const std::uint64_t one = 1;
@@ -178,28 +178,28 @@ void Live::wake() const {
 }
 
 void Live::run() {
-  std::vector<pollfd> asked;
-  std::vector<Connection*> asking;
+  std::vector<pollfd> polled;
+  std::vector<Connection*> polled_connections;
   Lock lock(mutex_);
   while (!stopped_) {
-    asked = {{listener_, POLLIN, 0}, {waker_, POLLIN, 0}};
-    asking.clear();
+    polled = {{listener_, POLLIN, 0}, {waker_, POLLIN, 0}};
+    polled_connections.clear();
     for (Connection& one : connections_) {
       const short events = static_cast<short>((wants_more(one) ? POLLIN : 0) | (one.out.empty() ? 0 : POLLOUT));
       if (events == 0) continue;
-      asked.push_back({one.socket, events, 0});
-      asking.push_back(&one);
+      polled.push_back({one.socket, events, 0});
+      polled_connections.push_back(&one);
     }
     lock.unlock();
-    poll(asked.data(), asked.size(), -1);
+    poll(polled.data(), polled.size(), -1);
     lock.lock();
     std::uint64_t woken = 0;
-    if (asked[1].revents) [[maybe_unused]]
+    if (polled[1].revents) [[maybe_unused]]
       const auto taken = ::read(waker_, &woken, sizeof woken);
-    if (asked[0].revents) accept_one();
-    for (std::size_t i = 0; i < asking.size(); ++i) {
-      if (asked[i + 2].revents & POLLOUT) send(*asking[i]);
-      if (asked[i + 2].revents & (POLLIN | POLLHUP | POLLERR)) receive(*asking[i]);
+    if (polled[0].revents) accept_one();
+    for (std::size_t i = 0; i < polled_connections.size(); ++i) {
+      if (polled[i + 2].revents & POLLOUT) send(*polled_connections[i]);
+      if (polled[i + 2].revents & (POLLIN | POLLHUP | POLLERR)) receive(*polled_connections[i]);
     }
     if (closed_)
       for (Connection& one : connections_) one.gone = true;
@@ -209,7 +209,7 @@ void Live::run() {
   }
 }
 
-// Other users of this host may see the socket, but not use it.
+// Other users of this host can see the socket, so their connections are rejected.
 void Live::accept_one() {
   const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (socket < 0) return;
@@ -225,12 +225,12 @@ void Live::accept_one() {
   one.process = who.pid;
 }
 
-// Before all ranks are there nobody can read, and while a reader waits nobody may be stopped.
+// Nobody can read before all ranks have connected, and no rank may be blocked while a reader waits.
 bool Live::wants_more(const Connection& one) const {
   const bool all_there = ranks_ > 0 && by_rank_.size() == static_cast<std::size_t>(ranks_);
-  if (!one.stream || takes_all_ || drained_ || starving_ > 0 || !all_there) return true;
+  if (!one.stream || reads_until_eof_ || discards_ || waiting_readers_ > 0 || !all_there) return true;
   const std::uint64_t unread = one.stream->end() - std::min(one.stream->read, one.stream->end());
-  return unread < most_unread / static_cast<std::uint64_t>(ranks_);
+  return unread < max_unread / static_cast<std::uint64_t>(ranks_);
 }
 
 void Live::receive(Connection& from) {
@@ -242,27 +242,27 @@ void Live::receive(Connection& from) {
     from.gone = true;
     changed_.notify_all();
   } else if (from.stream) {
-    take_in(*from.stream, bytes, static_cast<std::size_t>(count));
+    append(*from.stream, bytes, static_cast<std::size_t>(count));
   } else {
     from.head.insert(from.head.end(), bytes, bytes + count);
-    recognise(from);
+    identify(from);
   }
 }
 
 void Live::send(Connection& to) {
   const auto count = ::send(to.socket, to.out.data(), to.out.size(), MSG_NOSIGNAL);
   if (count > 0) to.out.erase(to.out.begin(), to.out.begin() + count);
-  if (count < 0 && errno != EAGAIN && errno != EINTR) to.out.clear();  // it has ended, and will be told by its stream
+  if (count < 0 && errno != EAGAIN && errno != EINTR) to.out.clear();  // it has ended, which its stream will show
 }
 
-// A stream begins as its file does; who wants to be told something says which rank it is, and of how many.
-void Live::recognise(Connection& one) {
+// A stream begins as its file would; a connection for replies begins with the rank and the number of ranks.
+void Live::identify(Connection& one) {
   constexpr std::size_t magic = sizeof file_magic;
   if (one.rank >= 0 || one.head.size() < magic) return;
   if (std::memcmp(one.head.data(), file_magic, magic) == 0) {
     one.stream = by_process_[one.process] = std::make_shared<Buffer>();
     const auto head = std::exchange(one.head, {});
-    take_in(*one.stream, head.data(), head.size());
+    append(*one.stream, head.data(), head.size());
   } else if (std::memcmp(one.head.data(), rank_magic, magic) != 0) {
     one.gone = true;
   } else if (one.head.size() >= magic + 8) {
@@ -273,7 +273,7 @@ void Live::recognise(Connection& one) {
   }
 }
 
-// A second program under the same command must not take the first one's place.
+// A second program under the same command must not replace the first.
 void Live::assign(Connection& listener, int rank, int ranks) {
   const auto found = by_process_.find(listener.process);
   if (found == by_process_.end() || by_rank_.contains(rank) || (ranks_ > 0 && ranks_ != ranks)) {
@@ -287,15 +287,15 @@ void Live::assign(Connection& listener, int rank, int ranks) {
   changed_.notify_all();
 }
 
-void Live::take_in(Buffer& stream, const unsigned char* bytes, std::size_t count) {
+void Live::append(Buffer& stream, const unsigned char* bytes, std::size_t count) {
   write(stream, bytes, count);
   stream.bytes.insert(stream.bytes.end(), bytes, bytes + count);
-  forget_passed(stream);
+  free_consumed(stream);
   changed_.notify_all();
 }
 
-void Live::forget_passed(Buffer& stream) const {
-  std::uint64_t until = drained_ ? stream.end() : stream.begin;
+void Live::free_consumed(Buffer& stream) const {
+  std::uint64_t until = discards_ ? stream.end() : stream.begin;
   if (!stream.needed.empty()) {
     until = stream.end();
     for (const auto& [input, from] : stream.needed) until = std::min(until, from);
@@ -311,14 +311,14 @@ void Live::forget_passed(Buffer& stream) const {
 void Live::open_file(Buffer& stream, int rank) {
   const std::string name = folder_ + "/rank-" + std::to_string(rank) + ".nfs";
   stream.file.reset(std::fopen(name.c_str(), "wb"));
-  if (!stream.file) not_kept_ = name + ": " + std::strerror(errno);
+  if (!stream.file) save_error_ = name + ": " + std::strerror(errno);
   write(stream, stream.bytes.data(), stream.bytes.size());
 }
 
 void Live::write(Buffer& stream, const unsigned char* bytes, std::size_t count) {
   if (!stream.file) return;
   if (std::fwrite(bytes, 1, count, stream.file.get()) == count && std::fflush(stream.file.get()) == 0) return;
-  not_kept_ = std::string("the streams are not whole: ") + std::strerror(errno);
+  save_error_ = std::string("the streams are not whole: ") + std::strerror(errno);
   stream.file.reset();
 }
 

@@ -11,11 +11,11 @@
 namespace nearfield::stream {
 
 Reader::Memory::Memory()
-    : steps(new Step[History::most_steps + 1]), after(History::slots), history{steps.get(), after.data()} {}
+    : steps(new Step[History::max_steps + 1]), after(History::slots), history{steps.get(), after.data()} {}
 
 namespace {
 
-std::unique_ptr<Input> opened(const std::string& path) {
+std::unique_ptr<Input> open_input(const std::string& path) {
   std::error_code unknown;
   if (std::filesystem::is_fifo(path, unknown)) throw BrokenStream(path + ": a pipe, which cannot be read out of order");
   try {
@@ -27,7 +27,7 @@ std::unique_ptr<Input> opened(const std::string& path) {
 
 }  // namespace
 
-Reader::Reader(const std::string& path) : Reader(path, opened(path)) {}
+Reader::Reader(const std::string& path) : Reader(path, open_input(path)) {}
 
 Reader::Reader(std::string name, std::unique_ptr<Input> input, std::uint64_t byte)
     : name_(std::move(name)), input_(std::move(input)), next_byte_(byte), chunk_byte_(byte) {}
@@ -36,10 +36,10 @@ Reader::Reader(std::string name, std::unique_ptr<Input> input) : Reader(std::mov
   unsigned char header[header_bytes];
   read(header, sizeof header);
   if (std::memcmp(header, file_magic, sizeof file_magic) != 0) broken(0, "this is not a stream of nearfield");
-  std::uint32_t its_version = 0;
-  std::memcpy(&its_version, header + sizeof file_magic, sizeof its_version);
-  if (its_version != version)
-    broken(sizeof file_magic, "the stream has version " + std::to_string(its_version) + ", and this nearfield reads " +
+  std::uint32_t file_version = 0;
+  std::memcpy(&file_version, header + sizeof file_magic, sizeof file_version);
+  if (file_version != version)
+    broken(sizeof file_magic, "the stream has version " + std::to_string(file_version) + ", and this nearfield reads " +
                                   std::to_string(version) + "; observe the program again");
   chunk_byte_ = next_byte_;
 }
@@ -54,8 +54,8 @@ std::size_t Reader::accesses(std::span<Reference> out) {
   while (count < out.size() && !event_) {
     if (predicted_ > 0)
       count += predicted(out.subspan(count));
-    else if (made_bytes_ > 0)
-      out[count++] = part_of_made();
+    else if (current_bytes_left_ > 0)
+      out[count++] = part_of_current();
     else if (token_)
       perform(*std::exchange(token_, {}));
     else if (!next_token())
@@ -79,8 +79,8 @@ std::size_t Reader::predicted(std::span<Reference> out) {
   for (std::size_t i = 0; i < count; ++i) {
     Predicted* const site = *link;
     out[i] = site->access;
-    out[i].address = site->course.expected();
-    site->course.as_expected();
+    out[i].address = site->predictor.expected();
+    site->predictor.advance();
     link = &site->next;
   }
   link_ = link;
@@ -91,11 +91,11 @@ std::size_t Reader::predicted(std::span<Reference> out) {
   return count;
 }
 
-Reference Reader::part_of_made() {
-  Reference part = made_;
-  part.bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(made_bytes_, 1 << 30));
-  made_.address += part.bytes;
-  made_bytes_ -= part.bytes;
+Reference Reader::part_of_current() {
+  Reference part = current_;
+  part.bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(current_bytes_left_, 1 << 30));
+  current_.address += part.bytes;
+  current_bytes_left_ -= part.bytes;
   return part;
 }
 
@@ -104,38 +104,38 @@ bool Reader::next_token() {
     if (!next_chunk()) return false;
   const unsigned char byte = *at_++;
   predicted_ = byte >> token_bits;
-  if (predicted_ == most_predicted) predicted_ += number();
+  if (predicted_ == max_predicted) predicted_ += number();
   token_ = static_cast<Token>(byte & ((1 << token_bits) - 1));
   return true;
 }
 
 void Reader::perform(Token token) {
-  if (token == Token::event) return take_event();
+  if (token == Token::event) return read_event();
   if (token == Token::new_site) return define();
   Predicted& site = token == Token::step8 || token == Token::step ? **link_ : this->site();
   if (token == Token::site) {
-    made_ = site.access;
-    made_.address = site.course.expected();
-    site.course.as_expected();
+    current_ = site.access;
+    current_.address = site.predictor.expected();
+    site.predictor.advance();
   } else {
-    auto step = static_cast<std::uint64_t>(unfolded(number()));
+    auto step = static_cast<std::uint64_t>(zigzag_decode(number()));
     if (token == Token::step8 || token == Token::site_step8) step *= 8;
-    made_ = site.access;
-    made_.address = site.course.expected() + step;
-    elsewhere(site);
+    current_ = site.access;
+    current_.address = site.predictor.expected() + step;
+    correct_prediction(site);
   }
-  made_bytes_ = token == Token::range ? number() : made_.bytes;
-  if (made_bytes_ == 0) broken(chunk_byte_, "an access has no bytes");
+  current_bytes_left_ = token == Token::range ? number() : current_.bytes;
+  if (current_bytes_left_ == 0) broken(chunk_byte_, "an access has no bytes");
   *link_ = &site;
   link_ = &site.next;
   ++in_chunk_;
 }
 
-void Reader::elsewhere(Predicted& site) {
-  site.course.elsewhere(made_.address, in_chunk_);
-  if (!site.course.wants_history()) return;
+void Reader::correct_prediction(Predicted& site) {
+  site.predictor.mispredict(current_.address, in_chunk_);
+  if (!site.predictor.needs_history()) return;
   if (used_ == histories_.size()) histories_.emplace_back();
-  site.course.follow(histories_[used_++].history);
+  site.predictor.use_history(histories_[used_++].history);
 }
 
 void Reader::define() {
@@ -145,17 +145,17 @@ void Reader::define() {
   const std::uint64_t kind = number();
   if (kind >= site_kinds) broken(chunk_byte_, "a site has kind " + std::to_string(kind));
   site.kind = static_cast<unsigned>(kind);
-  last_new_ += static_cast<std::uint64_t>(unfolded(number()));
-  Predicted& made = predictions_.emplace_back();
-  made.course.begin(last_new_);
-  made.access = {0, size_of(site.kind), is_store(site.kind), site_number(site)};
-  made.next = &nobody_;
+  last_new_ += static_cast<std::uint64_t>(zigzag_decode(number()));
+  Predicted& prediction = predictions_.emplace_back();
+  prediction.predictor.start(last_new_);
+  prediction.access = {0, size_of(site.kind), is_store(site.kind), site_number(site)};
+  prediction.next = &nobody_;
   if (is_range(site.kind)) return;  // its first access follows
-  made_ = made.access;
-  made_.address = last_new_;
-  made_bytes_ = made_.bytes;
-  *link_ = &made;
-  link_ = &made.next;
+  current_ = prediction.access;
+  current_.address = last_new_;
+  current_bytes_left_ = current_.bytes;
+  *link_ = &prediction;
+  link_ = &prediction.next;
   ++in_chunk_;
 }
 
@@ -182,7 +182,7 @@ std::uint64_t Reader::number() {
 
 // ---- events
 
-void Reader::take_event() {
+void Reader::read_event() {
   const std::uint64_t length = number();
   if (length == 0) return;
   if (length > static_cast<std::uint64_t>(end_ - at_)) broken(chunk_byte_, "an event is not whole");
@@ -220,7 +220,7 @@ bool Reader::next_chunk() {
   return true;
 }
 
-void Reader::to_last_chunk() {
+void Reader::skip_to_last_chunk() {
   std::uint64_t last_full = next_byte_;
   std::size_t before = 0;
   while (!last_) {
@@ -249,7 +249,7 @@ void Reader::begin_chunk() {
   at_ = raw_.data();
   end_ = at_ + raw_.size();
   predictions_.clear();
-  nobody_.course.begin(0);
+  nobody_.predictor.start(0);
   nobody_.next = &nobody_;
   link_ = &nobody_.next;
   last_new_ = 0;

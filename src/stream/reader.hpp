@@ -1,4 +1,4 @@
-// Reads a stream chunk by chunk (format.hpp). What is broken is refused at its byte.
+// Reads a stream chunk by chunk (format.hpp). Throws BrokenStream with the offset of the first invalid byte.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,12 @@
 
 namespace nearfield::stream {
 
-// The bytes are not those of a stream, or stop in the middle. The message names the file, the byte and the remedy.
+// The bytes are not a valid stream, or it is truncated. The message names the file, the byte and the remedy.
 struct BrokenStream : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A place in the program that accesses memory: `offset` in the file of an object, as addr2line takes it.
+// A code location that accesses memory: `offset` in the file of an object, as addr2line takes it.
 struct Site {
   std::uint64_t object = 0, offset = 0;
   unsigned kind = 0;
@@ -29,31 +29,31 @@ struct Site {
 
 class Reader final : public Source {
  public:
-  // Throws BrokenStream if there is no such file, or if it is none of a stream or of another version.
+  // Throws BrokenStream if the file does not exist, is not a stream, or has another version.
   explicit Reader(const std::string& path);
-  // `name` stands for the stream in messages. Throws BrokenStream if the input is none of a stream.
+  // `name` denotes the stream in messages. Throws BrokenStream if the input is not a stream.
   Reader(std::string name, std::unique_ptr<Input> input);
-  // Returns a second reader, which begins with the chunk that this one is in.
+  // Returns a second reader that begins with this one's current chunk.
   std::unique_ptr<Reader> another() const;
 
   std::size_t accesses(std::span<Reference> out) override;
   const Event* event() override;
-  // Returns the sites so far; Reference::site counts them.
+  // Returns the sites so far, which Reference::site indexes.
   const std::vector<Site>& sites() const { return sites_; }
   // Returns the paths of the objects so far.
   const std::vector<std::string>& objects() const { return objects_; }
-  // Passes over all chunks but the last one that has bytes; the next thing read is that one's first. Throws BrokenStream
-  // if the stream is cut. For who wants Sites.
-  void to_last_chunk();
+  // Skips all chunks up to the last one that has bytes, which is read next. Used to read only Sites. Throws
+  // BrokenStream if the stream is truncated.
+  void skip_to_last_chunk();
   // Returns the headers of the chunks so far.
   const std::vector<ChunkHeader>& chunks() const { return chunks_; }
-  // Returns how many accesses were read so far. Any thread may ask.
+  // Returns the number of accesses read so far. Thread-safe.
   std::uint64_t passed() const { return passed_.load(std::memory_order_relaxed); }
 
  private:
   struct Predicted {
-    Course course;
-    Reference access;  // all but its address
+    AddressPredictor predictor;
+    Reference access;  // except for its address
     Predicted* next = nullptr;
   };
   struct Memory {
@@ -73,12 +73,12 @@ class Reader final : public Source {
   bool next_token();
   void perform(Token token);
   void define();
-  void take_event();
+  void read_event();
   std::size_t predicted(std::span<Reference> out);
-  Reference part_of_made();
+  Reference part_of_current();
   std::uint64_t number();
   Predicted& site();
-  void elsewhere(Predicted& site);
+  void correct_prediction(Predicted& site);
   std::uint32_t site_number(const Site& site);
   [[noreturn]] void broken(std::uint64_t byte, const std::string& what) const;
 
@@ -88,17 +88,17 @@ class Reader final : public Source {
   bool last_ = false;
   std::vector<unsigned char> raw_, stored_;
   const unsigned char *at_ = nullptr, *end_ = nullptr;
-  // Of this chunk:
+  // State of the current chunk:
   std::deque<Predicted> predictions_;
   Predicted nobody_;
   Predicted** link_ = nullptr;
-  std::uint64_t predicted_ = 0;   // accesses that are as predicted, before what the token says
-  std::optional<Token> token_;    // still to be performed
-  Reference made_;                // the token's own access, of which
-  std::uint64_t made_bytes_ = 0;  // so many bytes are still to be given
+  std::uint64_t predicted_ = 0;           // predicted accesses that precede the token
+  std::optional<Token> token_;            // not performed yet
+  Reference current_;                     // the token's own access
+  std::uint64_t current_bytes_left_ = 0;  // its bytes not returned yet
   std::uint64_t last_new_ = 0;
   std::uint64_t in_chunk_ = 0;  // accesses so far
-  std::uint64_t before_ = 0;    // accesses of chunks before
+  std::uint64_t before_ = 0;    // accesses in earlier chunks
   std::atomic<std::uint64_t> passed_ = 0;
   std::size_t used_ = 0;  // of histories_
   std::deque<Memory> histories_;

@@ -1,5 +1,5 @@
-// Zstandard's shared library, if this machine has it: loaded when it is needed, by the part of its interface that has
-// been the same since version 1.0, so its headers need not be there.
+// Zstandard's shared library, loaded on first use if the host has it. Only the part of its interface that has been
+// stable since version 1.0 is used, so its headers are not required.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@ namespace nearfield::stream {
 
 class Zstandard {
  public:
-  // Throws std::runtime_error that names the library if it is not there.
+  // Throws std::runtime_error, which names the library, if it is missing.
   static const Zstandard& get();
-  // Returns whether `packed` holds exactly as many bytes as `raw` has, and unpacks them.
+  // Decompresses into `raw`. Returns whether `packed` holds exactly as many bytes as `raw` has.
   bool decompress(std::vector<unsigned char>& raw, const std::vector<unsigned char>& packed) const;
 
  private:

@@ -20,7 +20,7 @@ class MadeUpStream final : public nearfield::stream::Source {
 
   // The stream of a rank, with the events that every program's stream begins with.
   MadeUpStream(Number rank, Number ranks) {
-    add(nearfield::stream::RankIs{rank, ranks, "here", "a library"});
+    add(nearfield::stream::RankInfo{rank, ranks, "here", "a library"});
     nearfield::stream::Communicator all{world, 1, {}, {}, "MPI_COMM_WORLD", {}, {}};
     for (Number r = 0; r < ranks; ++r) all.world.push_back(r);
     add(all);
@@ -58,7 +58,7 @@ class MadeUpStream final : public nearfield::stream::Source {
   MadeUpStream& receive(Number request, std::int64_t from, Data data, std::int64_t tag = 0) {
     return add(nearfield::stream::Receive{request, world, from, tag, data});
   }
-  MadeUpStream& wait(std::vector<Number> requests) { return add(nearfield::stream::Wait{std::move(requests)}); }
+  MadeUpStream& wait(std::vector<Number> requests) { return add(nearfield::stream::Completed{std::move(requests)}); }
   MadeUpStream& end() { return add(nearfield::stream::End{}); }
 
   std::size_t accesses(std::span<Reference> out) override {

@@ -10,8 +10,8 @@
 #include <stdexcept>
 
 #include "advise/analysis.hpp"
-#include "advise/footprint.hpp"
 #include "advise/message_lines.hpp"
+#include "advise/reuse_distance.hpp"
 #include "check.hpp"
 #include "made_up_stream.hpp"
 
@@ -48,47 +48,48 @@ void touch_many(std::uint64_t lines, int steps, Step step) {
 }
 
 void exact_with_all_lines() {
-  Footprint footprint(1 << 10, 1);
+  ReuseDistance reuse_distance(1 << 10, 1);
   Stack stack;
   std::map<std::uint64_t, Moment> touched;
   int asked = 0;
   // 400 lines fit the sample; 1600 steps fill the tree of 4096 places, so that moments are given up on the way.
   touch_many(200, 1600, [&](std::uint64_t line) {
-    if (touched.contains(line) && ++asked % 5 == 0) CHECK(footprint.lines_since(touched[line]) == stack.depth(line));
-    footprint.touch(line);
+    if (touched.contains(line) && ++asked % 5 == 0)
+      CHECK(reuse_distance.lines_since(touched[line]) == stack.depth(line));
+    reuse_distance.touch(line);
     stack.touch(line);
-    touched[line] = footprint.now();
+    touched[line] = reuse_distance.now();
   });
-  CHECK(footprint.rate() == 1);
+  CHECK(reuse_distance.rate() == 1);
   CHECK(asked > 2000);
 }
 
 void close_with_a_sample() {
-  Footprint footprint(1 << 9);
+  ReuseDistance reuse_distance(1 << 9);
   Stack stack;
   std::map<std::uint64_t, Moment> touched;
   double off = 0, worst = 0;
   int asked = 0, step = 0;
   touch_many(4000, 10000, [&](std::uint64_t line) {
     if (touched.contains(line) && ++step % 97 == 0) {
-      const double exact = stack.depth(line), found = footprint.lines_since(touched[line]);
+      const double exact = stack.depth(line), found = reuse_distance.lines_since(touched[line]);
       if (exact > 2000) {
         off += found / exact - 1;
         worst = std::max(worst, std::abs(found / exact - 1));
         ++asked;
       }
     }
-    footprint.touch(line);
+    reuse_distance.touch(line);
     stack.touch(line);
-    touched[line] = footprint.now();
+    touched[line] = reuse_distance.now();
   });
   CHECK(asked > 100);
-  CHECK(footprint.rate() < 0.15);
+  CHECK(reuse_distance.rate() < 0.15);
   CHECK(std::abs(off / asked) < 0.15);  // 250 to 512 lines of 8,000 are sampled: sqrt(1 / 125) is 9 %
   CHECK(worst < 0.4);
 }
 
-void sizes_of_samples_are_checked() { CHECK_THROWS(Footprint(1000)); }
+void sizes_of_samples_are_checked() { CHECK_THROWS(ReuseDistance(1000)); }
 
 void pages_are_sampled_when_there_are_many() {
   MessageLines few(64), all(64);
@@ -107,7 +108,7 @@ void pages_are_sampled_when_there_are_many() {
 
 constexpr std::uint64_t kib = 1024, buffer = 1 << 20, inbox = 2 << 20, other = 16 << 20;
 
-Found analysed(const std::function<MadeUpStream()>& make) {
+AnalysisResult analysed(const std::function<MadeUpStream()>& make) {
   MadeUpStream second = make();
   Options options;
   options.limits_bytes = {32 * kib, 256 * kib};
@@ -127,7 +128,7 @@ MadeUpStream exchange(std::uint64_t lines) {
 
 void distances_of_messages() {
   for (const auto& [lines, expected] : {std::pair(10, 0), std::pair(2000, 1), std::pair(8000, 2)}) {
-    const Found found = analysed([lines = lines] { return exchange(static_cast<std::uint64_t>(lines)); });
+    const AnalysisResult found = analysed([lines = lines] { return exchange(static_cast<std::uint64_t>(lines)); });
     CHECK(found.messages.size() == 2 && found.calls.size() == 2);
     for (const Messages& one : found.messages) {
       CHECK(one.messages == 1 && one.bytes == 8 * kib && one.lines == 128 && one.untouched == 0);
@@ -145,7 +146,7 @@ void distances_of_messages() {
 }
 
 void messages_that_nobody_reads() {
-  const Found found = analysed([] {
+  const AnalysisResult found = analysed([] {
     MadeUpStream stream(0, 2);
     stream.enter("MPI_Recv")
         .receive(1, 1, {inbox, 8 * kib, 0})
@@ -162,7 +163,7 @@ void messages_that_nobody_reads() {
 // Ten messages of 8 bytes in a row are a burst; not if the rank reads between them what it received.
 void bursts_of_small_messages() {
   for (const bool reads : {false, true}) {
-    const Found found = analysed([reads] {
+    const AnalysisResult found = analysed([reads] {
       MadeUpStream stream(0, 2);
       for (std::uint64_t i = 0; i < 10; ++i) {
         stream.access(true, buffer + 8 * i);
@@ -182,7 +183,7 @@ void bursts_of_small_messages() {
 // is sent again and again.
 void bursts_end_when_their_data_change() {
   for (const std::uint64_t apart : {64, 0}) {
-    const Found found = analysed([apart] {
+    const AnalysisResult found = analysed([apart] {
       MadeUpStream stream(0, 2);
       for (std::uint64_t i = 0; i < 20; ++i) {
         const std::uint64_t address = buffer + apart * (i % 10);
@@ -198,7 +199,7 @@ void bursts_end_when_their_data_change() {
 
 // A column of 16 doubles in rows of 64 bytes and more.
 void strides_of_messages() {
-  const Found found = analysed([] {
+  const AnalysisResult found = analysed([] {
     MadeUpStream stream(0, 2);
     stream.add(stream::Layout{7, 128, 15 * 512 + 8, {{8, 8, 16, 512}}, "MPI_Type_vector"});
     stream.enter("MPI_Send").send(1, 1, {buffer, 1, 7}).wait({1}).leave();
@@ -212,7 +213,7 @@ void strides_of_messages() {
 
 // Of five collectives, a barrier and two exchanges synchronise, one of these with a part that has no bytes.
 void collectives_that_wait_for_all() {
-  const Found found = analysed([] {
+  const AnalysisResult found = analysed([] {
     MadeUpStream stream(0, 2);
     const MadeUpStream::Data eight{buffer, 8, 0}, none{inbox, 0, 0};
     const auto call = [&](const char* name, std::uint64_t place, stream::Collective event) {

@@ -181,14 +181,14 @@ void looks_are_imposed() {
   Streams all = streams(2);
   all[0].receive(1, 1, data(large)).receive(2, 1, data(8), 5);
   for (int i = 0; i < 3; ++i)
-    all[0].enter("MPI_Test").add(stream::Looked{{1}, {}, false}).leave().access(false, heap, i == 1 ? 100 : 1);
-  all[0].enter("MPI_Testany").add(stream::Looked{{1, 2}, {2}, false}).leave();
+    all[0].enter("MPI_Test").add(stream::Tested{{1}, {}, false}).leave().access(false, heap, i == 1 ? 100 : 1);
+  all[0].enter("MPI_Testany").add(stream::Tested{{1, 2}, {2}, false}).leave();
   all[0].enter("MPI_Iprobe").add(stream::Probe{0, 1, 9, false, false}).leave();
   all[0]
       .enter("MPI_Probe")
       .add(stream::Outcome{0, 1, 9, 16})
       .add(stream::Probe{0, stream::any, stream::any, true, true});
-  all[0].leave().receive(3, 1, data(16), 9).add(stream::Looked{{1, 3}, {3}, true}).wait({1}).end();
+  all[0].leave().receive(3, 1, data(16), 9).add(stream::Tested{{1, 3}, {3}, true}).wait({1}).end();
   all[1].access(false, heap, 10000).send(1, 0, data(8), 5).access(false, heap, 10000).send(2, 0, data(16), 9);
   all[1].send(3, 0, data(large)).wait({1, 2, 3}).end();
   for (const auto& options : {cluster(2, 1), cluster(1, 2)}) {
@@ -227,8 +227,8 @@ void outcomes_of_other_clocks_are_tallied() {
   const auto posted = [](MadeUpStream& me) -> MadeUpStream& {
     return me.receive(1, 1, data(8), 4).receive(2, 2, data(8, heap + 8), 4);
   };
-  depends([&](auto& me) { posted(me).enter("MPI_Waitany").add(stream::Looked{{1, 2}, {1}, true}).leave().wait({2}); });
-  depends([&](auto& me) { posted(me).enter("MPI_Waitsome").add(stream::Looked{{1, 2}, {1}, true}).leave().wait({2}); });
+  depends([&](auto& me) { posted(me).enter("MPI_Waitany").add(stream::Tested{{1, 2}, {1}, true}).leave().wait({2}); });
+  depends([&](auto& me) { posted(me).enter("MPI_Waitsome").add(stream::Tested{{1, 2}, {1}, true}).leave().wait({2}); });
   depends([&](auto& me) {
     me.receive(1, stream::any, data(8), 4).add(stream::Outcome{1, 1, 4, 8}).wait({1});
     me.receive(1, 2, data(8), 4).wait({1});
@@ -239,20 +239,20 @@ void outcomes_of_other_clocks_are_tallied() {
   });
   // Requests that are done when the program asks may be told in any order, and a loop that only looks is a wait.
   const Tally late = tally_of([&](auto& me) {
-    posted(me).access(false, heap, 20000, 4096).enter("MPI_Waitany").add(stream::Looked{{1, 2}, {2}, true}).leave();
+    posted(me).access(false, heap, 20000, 4096).enter("MPI_Waitany").add(stream::Tested{{1, 2}, {2}, true}).leave();
     me.wait({1});
   });
   CHECK(late.outcomes == 1 && late.otherwise[0][0] == 0 && late.otherwise[0][3] == 0);
   const Tally polling = tally_of([&](auto& me) {
     me.receive(1, 1, data(8), 4);
-    for (int i = 0; i < 9; ++i) me.enter("MPI_Test").add(stream::Looked{{1}, {}, false}).leave();
-    me.enter("MPI_Test").add(stream::Looked{{1}, {1}, false}).leave().receive(2, 2, data(8), 4).wait({2});
+    for (int i = 0; i < 9; ++i) me.enter("MPI_Test").add(stream::Tested{{1}, {}, false}).leave();
+    me.enter("MPI_Test").add(stream::Tested{{1}, {1}, false}).leave().receive(2, 2, data(8), 4).wait({2});
   });
   CHECK(polling.outcomes == 0 && polling.otherwise[0][3] == 0);
   // With slow memory the look comes as late as the misses of rank 1 let it, and rank 2's message is there long before.
   const Tally looking = tally_of([&](auto& me) {
     me.receive(1, 2, data(8), 4).access(false, heap, 300, 4096);
-    me.enter("MPI_Test").add(stream::Looked{{1}, {}, false}).leave().access(false, heap, 1000).wait({1});
+    me.enter("MPI_Test").add(stream::Tested{{1}, {}, false}).leave().access(false, heap, 1000).wait({1});
     me.receive(1, 1, data(8), 4).wait({1});
   });
   CHECK(looking.outcomes == 1 && looking.otherwise[0][0] == 0 && looking.otherwise[0][3] == 1);
@@ -458,7 +458,7 @@ stream::Ask question(stream::Question which, std::vector<stream::Number> at, std
 // rank 1 after it has computed. The program had the message of rank `got` first.
 Streams polling(std::int64_t got) {
   Streams all = streams(3);
-  for (auto& one : all) std::get<stream::RankIs>(*one.first()).asks = true;
+  for (auto& one : all) std::get<stream::RankInfo>(*one.first()).is_live = true;
   all[0].enter("MPI_Iprobe");
   for (int i = 0; i < 2; ++i) {
     all[0].add(question(stream::Question::message, {}, stream::any));
@@ -484,7 +484,7 @@ void questions_are_answered() {
       sources.push_back({&one, [again = one] { return std::make_unique<MadeUpStream>(again); }, {}, {}});
     sources[0].tell = [&](std::span<const std::int64_t> words) { told.emplace_back(words.begin(), words.end()); };
     const auto replayed = replay::run(made_up_machine(), cluster(3, 1), sources, {});
-    const auto message = static_cast<std::int64_t>(stream::Told::message);
+    const auto message = static_cast<std::int64_t>(stream::ReplyKind::message);
     CHECK((told == std::vector<Words>{{message, 0}, {message, 2, 2, 0}}));
     const auto& tally = replayed.ranks[0].dependence.tally;
     CHECK((tally.otherwise[0][0] > 0) == (got == 1));
@@ -494,7 +494,7 @@ void questions_are_answered() {
 // Does a rank that only looks go on where all others wait for it, and not for ever?
 void a_poll_in_vain_ends() {
   Streams all = streams(2);
-  for (auto& one : all) std::get<stream::RankIs>(*one.first()).asks = true;
+  for (auto& one : all) std::get<stream::RankInfo>(*one.first()).is_live = true;
   for (int i = 0; i < 3; ++i)
     all[0].add(question(stream::Question::message, {}, 1)).add(stream::Probe{MadeUpStream::world, 1, 0, false, false});
   all[0].send(1, 1, data(8)).wait({1}).end();
@@ -516,7 +516,7 @@ void problems_are_named() {
   const auto ended = [](const char* what) {
     Streams all = streams(2);
     const std::string problem = what;
-    if (problem == "refused") all[0].add(stream::Text{1, "MPI_Put"}).add(stream::Refused{1});
+    if (problem == "refused") all[0].add(stream::Text{1, "MPI_Put"}).add(stream::Unsupported{1});
     if (problem == "communicator") all[0].add(stream::Send{1, stream::Mode::standard, 5, 1, 0, data(8)});
     if (problem == "datatype") all[0].send(1, 1, {heap, 1, 8});
     if (problem == "peer") all[0].send(1, 7, data(8));

@@ -122,8 +122,8 @@ class Writer {
       auto& one = all_[r];
       const std::int64_t from = other(r, ranks_ - 1);
       one.receive(1, from, data(8, there), tag + 1000).send(2, other(r, 1), data(8), tag + 1000);
-      one.enter("MPI_Test", 8).add(stream::Looked{{1}, {}, false}).leave().access(true, heap, below(200));
-      one.enter("MPI_Waitany", 9).add(stream::Looked{{1, 2}, {1}, true}).leave().wait({2});
+      one.enter("MPI_Test", 8).add(stream::Tested{{1}, {}, false}).leave().access(true, heap, below(200));
+      one.enter("MPI_Waitany", 9).add(stream::Tested{{1, 2}, {1}, true}).leave().wait({2});
       one.send(3, other(r, 1), data(700), tag);
       one.enter("MPI_Probe", 10).add(stream::Outcome{0, from, tag, 700});
       one.add(stream::Probe{0, stream::any, tag, true, true}).leave();

@@ -120,7 +120,7 @@ def streams(folder: Path) -> list[Rank]:
 
 
 def check_frame(rank: Rank, ranks: int) -> None:
-    """RankIs is the first event and End the last, and what happens lies between `enter` and `leave`."""
+    """RankInfo is the first event and End the last, and what happens lies between `enter` and `leave`."""
     first, last = rank.events[0], rank.events[-1]
     assert first[0] == "rank_is" and (first[1]["rank"], first[1]["ranks"]) == (rank.number, ranks)
     assert last[0] == "end"

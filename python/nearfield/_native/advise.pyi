@@ -164,7 +164,7 @@ class Topology:
     @property
     def destinations(self) -> list[int]: ...
 
-class Found:
+class AnalysisResult:
     """Sums over one rank's stream."""
 
     @property
@@ -222,7 +222,7 @@ class Rank:
     """What a stream says, and the places of its sites: object, offset."""
 
     @property
-    def found(self) -> Found: ...
+    def found(self) -> AnalysisResult: ...
 
     @property
     def sites(self) -> list[tuple[int, int]]: ...

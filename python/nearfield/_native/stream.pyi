@@ -56,29 +56,29 @@ class Live:
     def address(self) -> str:
         """What NEARFIELD_OBSERVE has to be for the program."""
 
-    def keep(self, folder: str) -> None:
-        """Writes all streams into a folder, too, from now on."""
+    def save_to(self, folder: str) -> None:
+        """Also writes all streams into a folder from now on."""
 
     @property
-    def not_kept(self) -> str:
-        """Why the streams could not be kept; empty if they were."""
+    def save_error(self) -> str:
+        """Why the streams could not be saved; empty if they were."""
 
     @property
     def ranks(self) -> int:
-        """How many the program has; 0 until all of them are in MPI_Init."""
+        """The number of ranks; 0 until all of them are in MPI_Init."""
 
     @property
     def idle(self) -> bool:
         """Whether no process is connected."""
 
-    def take_all(self) -> None:
-        """The command has ended: what its ranks have sent is taken in."""
+    def read_until_eof(self) -> None:
+        """The command has ended: reads all that its ranks have sent."""
 
-    def drain(self) -> None:
-        """Nobody will read streams any more: they are kept, or dropped."""
+    def discard_unread(self) -> None:
+        """Nobody reads the streams any more: they are saved or dropped."""
 
     def close(self) -> None:
-        """Ends all connections, and whoever waits for a stream."""
+        """Ends all connections and all pending reads."""
 
 class Reader:
     """
@@ -100,7 +100,7 @@ class Reader:
         Returns the next event, its name and fields; None at the end of the stream.
         """
 
-    def to_last_chunk(self) -> None:
+    def skip_to_last_chunk(self) -> None:
         """Passes over all chunks but the last one with bytes, and reads none."""
 
     @property

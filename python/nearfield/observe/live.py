@@ -48,7 +48,7 @@ class Running:
             trace.new_folder(keep, prepared.about, force=False)
         self.streams = stream.Live()
         if keep:
-            self.streams.keep(str(keep))
+            self.streams.save_to(str(keep))
 
     def __enter__(self) -> Running:
         self._begun = time.monotonic()
@@ -126,7 +126,7 @@ class Running:
     def finish(self, progress: Callable[[str], None]) -> str:
         """Waits for the command's end, after the simulation's. Returns a problem of the command; "" if there is
         none."""
-        self.streams.drain()
+        self.streams.discard_unread()
         while self._child.poll() is None or not self.streams.idle:
             time.sleep(_POLL_INTERVAL_S)
             self._check_exit()
@@ -136,7 +136,7 @@ class Running:
         if self._keep:
             self.streams.close()
             problem = finish(self._keep, about, progress) or problem
-        return problem or self.streams.not_kept
+        return problem or self.streams.save_error
 
     def failure_reason(self) -> str:
         """Returns why a stream may have ended before the program did: the exit of the command, for which it waits a
@@ -150,7 +150,7 @@ class Running:
         if self._child.poll() is None:
             return
         self._ended = self._ended or time.monotonic()
-        self.streams.take_all()
+        self.streams.read_until_eof()
         if not self.streams.idle and time.monotonic() - self._ended > _GRACE_PERIOD_S:
             self.left_behind = True
             self.streams.close()

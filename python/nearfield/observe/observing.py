@@ -252,7 +252,7 @@ def _locations_until_the_end(reader: stream.Reader) -> set[tuple[str, int]]:
 
 def locations_of(reader: stream.Reader) -> Iterator[tuple[str, int]]:
     """Yields the code locations of accesses and MPI calls in a stream. Raises BrokenStream."""
-    reader.to_last_chunk()
+    reader.skip_to_last_chunk()
     for name, fields in events(reader):
         if name == "sites":
             paths, pairs = fields["objects"], fields["places"]

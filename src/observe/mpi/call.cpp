@@ -13,11 +13,11 @@
 namespace nearfield::observe {
 namespace {
 
-// The functions of the library of hooks (interface.h).
+// The functions of the hook library (interface.h).
 struct Hooks {
   decltype(&nearfield_observe_active) active = nullptr;
   decltype(&nearfield_observe_rank) rank = nullptr;
-  decltype(&nearfield_observe_answers) answers = nullptr;
+  decltype(&nearfield_observe_reply_socket) reply_socket = nullptr;
   decltype(&nearfield_observe_clock) clock = nullptr;
   decltype(&nearfield_observe_flush) flush = nullptr;
   decltype(&nearfield_observe_event) event = nullptr;
@@ -35,12 +35,12 @@ bool find(const char* name, Function& function) {
   return function;
 }
 
-// The place of a call, and where the functions around it were called.
-using Frames = std::array<const void*, 1 + stream::CallSite::most_callers>;
+// The location of a call, and the locations from which the functions around it were called.
+using Frames = std::array<const void*, 1 + stream::CallSite::max_callers>;
 
 struct Tables {
   stream::EventWriter writer;
-  std::unordered_map<std::string, stream::Number> texts, refused;
+  std::unordered_map<std::string, stream::Number> texts, unsupported;
   std::map<Frames, stream::Number> call_sites;
 };
 
@@ -50,7 +50,7 @@ Tables& tables() {
   return only;
 }
 
-std::uint64_t last_ns = 0;  // of the last event that has a time
+std::uint64_t last_ns = 0;  // when the last event with a time was recorded
 Delays delays;
 
 stream::Number since_ns() {
@@ -62,35 +62,35 @@ stream::Number since_ns() {
   return since;
 }
 
-// A simulation that runs meanwhile gets what was recorded so far, since it may have nothing to do until then; a file gets
-// it in case the program is interrupted.
-void flush_now_and_then() {
-  constexpr std::uint64_t often_ns = 50'000'000;
+// A running simulation gets what has been recorded so far, because it may have nothing to do until then. A file gets it
+// in case the program is interrupted.
+void flush_periodically() {
+  constexpr std::uint64_t period_ns = 50'000'000;
   static std::uint64_t flushed_ns = 0;
-  if (last_ns - flushed_ns < often_ns) return;
+  if (last_ns - flushed_ns < period_ns) return;
   flushed_ns = last_ns;
   hooks.flush();
 }
 
 stream::Number call_site(const void* address) {
   Frames frames{address};
-  const int callers = hooks.callers(address, frames.data() + 1, stream::CallSite::most_callers);
+  const int callers = hooks.callers(address, frames.data() + 1, stream::CallSite::max_callers);
   const auto [found, is_new] = tables().call_sites.try_emplace(frames, tables().call_sites.size() + 1);
   if (is_new) {
     unsigned long offset = 0;
     const unsigned long object = hooks.place(address, &offset);
     stream::CallSite site{found->second, object, offset, {}};
     for (int i = 1; i <= callers; ++i) {
-      const unsigned long its = hooks.place(frames[static_cast<std::size_t>(i)], &offset);
-      site.callers.insert(site.callers.end(), {its, offset});
+      const unsigned long object_of_caller = hooks.place(frames[static_cast<std::size_t>(i)], &offset);
+      site.callers.insert(site.callers.end(), {object_of_caller, offset});
     }
     record(site);
   }
   return found->second;
 }
 
-void tell_threads() {
-  if (detail::other_threads.load(std::memory_order_relaxed)) refuse("MPI calls in several threads");
+void report_other_threads() {
+  if (detail::other_threads.load(std::memory_order_relaxed)) mark_unsupported("MPI calls in several threads");
 }
 
 }  // namespace
@@ -103,13 +103,13 @@ void enter(Name& name, const void* site) {
   const stream::Number place = call_site(fortran_site ? fortran_site : site);
   const stream::Number since = since_ns();
   record(stream::Enter{name.number, place, since, delays.within(since)});
-  tell_threads();
+  report_other_threads();
 }
 
 void leave() {
   const stream::Number since = since_ns();
   record(stream::Leave{since, delays.within(since)});
-  flush_now_and_then();
+  flush_periodically();
   hooks.resume();
 }
 
@@ -125,16 +125,16 @@ stream::Number text_number(const std::string& text) {
   return found->second;
 }
 
-void refuse(const std::string& what) {
-  const bool is_new = tables().refused.try_emplace(what, 0).second;
+void mark_unsupported(const std::string& what) {
+  const bool is_new = tables().unsupported.try_emplace(what, 0).second;
   if (!is_new) return;
-  record(stream::Refused{text_number(what)});
-  if (is_asking()) flush();  // before what the MPI library makes of it
+  record(stream::Unsupported{text_number(what)});
+  if (is_live()) flush();  // before the MPI library handles the call
 }
 
 bool find_hooks() {
   return find("nearfield_observe_active", hooks.active) && find("nearfield_observe_rank", hooks.rank) &&
-         find("nearfield_observe_answers", hooks.answers) && find("nearfield_observe_flush", hooks.flush) &&
+         find("nearfield_observe_reply_socket", hooks.reply_socket) && find("nearfield_observe_flush", hooks.flush) &&
          find("nearfield_observe_clock", hooks.clock) && find("nearfield_observe_event", hooks.event) &&
          find("nearfield_observe_place", hooks.place) && find("nearfield_observe_callers", hooks.callers) &&
          find("nearfield_observe_pause", hooks.pause) && find("nearfield_observe_resume", hooks.resume) &&
@@ -147,12 +147,12 @@ void pause_accesses() { hooks.pause(); }
 void begin_or_end_region(bool begins) { hooks.region(begins); }
 void resume_accesses() { hooks.resume(); }
 
-void begin_recording(stream::RankIs who) {
+void begin_recording(stream::RankInfo who) {
   hooks.rank(static_cast<int>(who.rank), static_cast<int>(who.ranks));
-  detail::answers = hooks.answers();
-  who.asks = is_asking();
+  detail::reply_socket = hooks.reply_socket();
+  who.is_live = is_live();
   who.delays = delays.begin();
-  detail::asks_for_time = is_asking() && hooks.clock();
+  detail::uses_simulated_time = is_live() && hooks.clock();
   record(who);
   detail::is_recorded_thread = true;
   detail::is_active = true;
@@ -160,7 +160,7 @@ void begin_recording(stream::RankIs who) {
 
 void end_recording(bool whole) {
   detail::is_active = false;
-  tell_threads();
+  report_other_threads();
   if (whole) record(stream::End{});
   hooks.close();
 }

@@ -1,12 +1,12 @@
-// Every wrapper of an MPI function does this first and last, and writes its events by it. No mpi.h here, because some
-// wrappers pass arguments on without knowing their types (refused.cpp, fortran.cpp).
+// What every wrapper of an MPI function does first and last, and how it writes its events. This header does not include
+// mpi.h, because some wrappers pass arguments on without knowing their types (unsupported_calls.cpp, fortran.cpp).
 //
-// The outermost MPI function that the program calls is recorded, and nothing that happens inside: neither MPI's own use
-// of other MPI functions nor what the program does in callbacks (reduction operators, attributes). Calls are recorded in
-// the thread that called MPI_Init, from then to MPI_Finalize; a call in another thread makes the stream `refused`.
+// Only the outermost MPI function that the program calls is recorded. MPI's own calls of other MPI functions and calls
+// in callbacks (reduction operators, attributes) are not. Calls are recorded in the thread that called MPI_Init, until
+// MPI_Finalize; a call in another thread marks the stream as unsupported.
 //
-// Events are written after the MPI library has done the call, and only if it succeeded: then the arguments are valid.
-// Where a simulation answers (asking.hpp) they are written before, since the rank may be stopped in the call.
+// Events are written after the MPI library has completed the call, and only if it succeeded, so the arguments are
+// valid. In a live simulation (live_client.hpp) they are written before, because the rank may block in the call.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace nearfield::observe {
 
-namespace stream = nearfield::stream;  // for the files of wrappers, which use this namespace and are outside of it
+namespace stream = nearfield::stream;  // for wrappers, which are outside of this namespace and use it
 
 // The name of an MPI function, and the number of its text once it has one.
 struct Name {
@@ -31,8 +31,8 @@ NEARFIELD_PER_THREAD bool is_recorded_thread = false;
 NEARFIELD_PER_THREAD const void* fortran_site = nullptr;
 inline std::atomic<bool> is_active = false, other_threads = false;
 
-inline int answers = -1;  // the connection by which a simulation answers
-inline bool asks_for_time = false;
+inline int reply_socket = -1;  // the connection on which a live simulation replies; -1: none
+inline bool uses_simulated_time = false;
 
 void enter(Name& name, const void* site);
 void leave();
@@ -40,9 +40,9 @@ void write(const std::vector<unsigned char>& bytes);
 stream::EventWriter& writer();
 }  // namespace detail
 
-// Returns whether a simulation decides what MPI leaves to time (asking.hpp).
-inline bool is_asking() { return detail::answers >= 0; }
-// Sends what was recorded so far, if a simulation reads it.
+// Returns whether a live simulation decides nondeterministic MPI outcomes (live_client.hpp).
+inline bool is_live() { return detail::reply_socket >= 0; }
+// Sends what has been recorded so far if a live simulation reads it.
 void flush();
 
 template <class Kind>
@@ -50,13 +50,13 @@ void record(const Kind& event) {
   detail::write(detail::writer().bytes(event));
 }
 
-// Returns the number of a text, after a Text event if it is a new one.
+// Returns the number of a text. Writes a Text event first if the text is new.
 stream::Number text_number(const std::string& text);
 
-// Writes once for each `what` that the stream cannot be simulated.
-void refuse(const std::string& what);
+// Records that the stream cannot be simulated because of `what`. Each `what` is written once.
+void mark_unsupported(const std::string& what);
 
-// Lives as long as the program is in an MPI function.
+// Lives as long as the program is inside an MPI function.
 class Call {
  public:
   Call(Name& name, const void* site) : name_(name), is_recorded_(detail::depth++ == 0 && may_be_recorded()) {
@@ -70,9 +70,9 @@ class Call {
 
   bool is_recorded() const { return is_recorded_; }
 
-  // Returns whether the MPI library did the call; if not, the stream is refused.
+  // Returns whether the MPI library completed the call; if not, the stream is marked as unsupported.
   bool succeeded(int result) const {
-    if (result != 0) refuse(std::string(name_.text) + " failed");
+    if (result != 0) mark_unsupported(std::string(name_.text) + " failed");
     return result == 0;
   }
 
@@ -87,14 +87,14 @@ class Call {
   const bool is_recorded_;
 };
 
-// Is called in MPI_Init before the MPI library's own. Returns whether this process is observed.
+// Called in MPI_Init before the MPI library's own function. Returns whether this process is observed.
 bool find_hooks();
 void pause_accesses();
 void begin_or_end_region(bool begins);
 void resume_accesses();
-// Is called once MPI is initialised. The first event is RankIs.
-void begin_recording(stream::RankIs who);
-// Closes the stream; afterwards nothing is recorded. `whole`: writes the End event.
+// Called once MPI is initialised. RankInfo is the first event.
+void begin_recording(stream::RankInfo who);
+// Closes the stream; nothing is recorded afterwards. `whole`: writes the End event.
 void end_recording(bool whole);
 
 }  // namespace nearfield::observe

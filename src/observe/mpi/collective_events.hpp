@@ -1,5 +1,5 @@
-// Collective operations as events, from MPI's arguments: one function for each, which takes what the MPI function takes.
-// They may be called when the MPI library accepted the arguments, on communicators of one group.
+// Converts the arguments of MPI's collective operations into events: one function per MPI function, with its
+// parameters. To be called after the MPI library has accepted the arguments, on intracommunicators only.
 #pragma once
 
 #include "observe/mpi/communicators.hpp"
@@ -20,16 +20,16 @@ inline bool commutes(MPI_Op op) {
   return answer;
 }
 
-// One part, or none in place.
+// Returns one part, or none for MPI_IN_PLACE.
 template <class Count>
-Parts one(const void* address, Count count, MPI_Datatype type) {
+Parts single_part(const void* address, Count count, MPI_Datatype type) {
   if (is_in_place(address)) return {};
   return {data(address, count, type)};
 }
 
-// A part for each of `n` ranks: `offsets` count elements.
+// Returns a part for each of `n` ranks; `offsets` are in elements.
 template <class Count, class Offset>
-Parts listed(const void* address, std::size_t n, const Count* counts, const Offset* offsets, MPI_Datatype type) {
+Parts listed_parts(const void* address, std::size_t n, const Count* counts, const Offset* offsets, MPI_Datatype type) {
   Parts parts;
   if (is_in_place(address)) return parts;
   const std::int64_t extent_bytes = layout_of(type).extent_bytes;
@@ -38,10 +38,10 @@ Parts listed(const void* address, std::size_t n, const Count* counts, const Offs
   return parts;
 }
 
-// A part for each of `n` ranks, with a datatype of its own: `offsets` are bytes.
+// Returns a part for each of `n` ranks with a datatype per rank; `offsets` are in bytes.
 template <class Count, class Offset>
-Parts listed(const void* address, std::size_t n, const Count* counts, const Offset* offsets,
-             const MPI_Datatype* types) {
+Parts listed_parts(const void* address, std::size_t n, const Count* counts, const Offset* offsets,
+                   const MPI_Datatype* types) {
   Parts parts;
   if (is_in_place(address)) return parts;
   for (std::size_t i = 0; i < n; ++i)
@@ -49,15 +49,15 @@ Parts listed(const void* address, std::size_t n, const Count* counts, const Offs
   return parts;
 }
 
-// A part for each rank, one behind the other.
+// Returns contiguous parts, one for each rank.
 template <class Count>
-Parts in_a_row(const void* address, std::size_t n, const Count* counts, MPI_Datatype type) {
+Parts contiguous_parts(const void* address, std::size_t n, const Count* counts, MPI_Datatype type) {
   std::vector<std::int64_t> offsets(n, 0);
   for (std::size_t i = 1; i < n; ++i) offsets[i] = offsets[i - 1] + static_cast<std::int64_t>(counts[i - 1]);
-  return listed(address, n, counts, offsets.data(), type);
+  return listed_parts(address, n, counts, offsets.data(), type);
 }
 
-// An operation without data yet.
+// Returns an operation that has no data yet.
 inline Collective plain(Kind kind, MPI_Comm comm, int root = 0, bool in_place = false) {
   Collective event;
   event.kind = kind;
@@ -75,7 +75,7 @@ inline Collective barrier(MPI_Comm comm) { return plain(Kind::barrier, comm); }
 template <class Count>
 Collective bcast(const void* buffer, Count count, MPI_Datatype type, int root, MPI_Comm comm) {
   Collective event = plain(Kind::bcast, comm, root);
-  (is_root(root, comm) ? event.gives : event.gets) = one(buffer, count, type);
+  (is_root(root, comm) ? event.gives : event.gets) = single_part(buffer, count, type);
   return event;
 }
 
@@ -85,8 +85,8 @@ template <class Count>
 Collective reduction(Kind kind, const void* in, const void* out, Count count, MPI_Datatype type, MPI_Op op,
                      MPI_Comm comm) {
   Collective event = plain(kind, comm, 0, is_in_place(in));
-  event.gives = one(in, count, type);
-  event.gets = one(out, count, type);
+  event.gives = single_part(in, count, type);
+  event.gets = single_part(out, count, type);
   event.commutes = commutes(op);
   return event;
 }
@@ -122,20 +122,21 @@ Collective reduce_scatter(const void* in, const void* out, const Count* counts, 
                           MPI_Comm comm) {
   Collective event = plain(Kind::reduce_scatter, comm, 0, is_in_place(in));
   const std::size_t n = size_of(comm);
-  event.gives = in_a_row(in, n, counts, type);
-  event.gets = event.in_place ? in_a_row(out, n, counts, type) : one(out, counts[known(comm).rank], type);
+  event.gives = contiguous_parts(in, n, counts, type);
+  event.gets =
+      event.in_place ? contiguous_parts(out, n, counts, type) : single_part(out, counts[known(comm).rank], type);
   event.commutes = commutes(op);
   return event;
 }
 
-// ---- from or to one rank
+// ---- rooted operations
 
 template <class Count>
 Collective gather(const void* in, Count n_in, MPI_Datatype t_in, const void* out, Count n_out, MPI_Datatype t_out,
                   int root, MPI_Comm comm) {
   Collective event = plain(Kind::gather, comm, root, is_in_place(in));
-  event.gives = one(in, n_in, t_in);
-  if (is_root(root, comm)) event.gets = one(out, n_out, t_out);
+  event.gives = single_part(in, n_in, t_in);
+  if (is_root(root, comm)) event.gets = single_part(out, n_out, t_out);
   return event;
 }
 
@@ -143,8 +144,8 @@ template <class Count, class Offset>
 Collective gatherv(const void* in, Count n_in, MPI_Datatype t_in, const void* out, const Count* counts,
                    const Offset* offsets, MPI_Datatype t_out, int root, MPI_Comm comm) {
   Collective event = plain(Kind::gatherv, comm, root, is_in_place(in));
-  event.gives = one(in, n_in, t_in);
-  if (is_root(root, comm)) event.gets = listed(out, size_of(comm), counts, offsets, t_out);
+  event.gives = single_part(in, n_in, t_in);
+  if (is_root(root, comm)) event.gets = listed_parts(out, size_of(comm), counts, offsets, t_out);
   return event;
 }
 
@@ -152,8 +153,8 @@ template <class Count>
 Collective scatter(const void* in, Count n_in, MPI_Datatype t_in, const void* out, Count n_out, MPI_Datatype t_out,
                    int root, MPI_Comm comm) {
   Collective event = plain(Kind::scatter, comm, root, is_in_place(out));
-  if (is_root(root, comm)) event.gives = one(in, n_in, t_in);
-  event.gets = one(out, n_out, t_out);
+  if (is_root(root, comm)) event.gives = single_part(in, n_in, t_in);
+  event.gets = single_part(out, n_out, t_out);
   return event;
 }
 
@@ -161,41 +162,41 @@ template <class Count, class Offset>
 Collective scatterv(const void* in, const Count* counts, const Offset* offsets, MPI_Datatype t_in, const void* out,
                     Count n_out, MPI_Datatype t_out, int root, MPI_Comm comm) {
   Collective event = plain(Kind::scatterv, comm, root, is_in_place(out));
-  if (is_root(root, comm)) event.gives = listed(in, size_of(comm), counts, offsets, t_in);
-  event.gets = one(out, n_out, t_out);
+  if (is_root(root, comm)) event.gives = listed_parts(in, size_of(comm), counts, offsets, t_in);
+  event.gets = single_part(out, n_out, t_out);
   return event;
 }
 
-// ---- from all to all, or to neighbours
+// ---- all-to-all and neighbourhood operations
 
 template <class Count>
 Collective to_all(Kind kind, const void* in, Count n_in, MPI_Datatype t_in, const void* out, Count n_out,
                   MPI_Datatype t_out, MPI_Comm comm) {
   Collective event = plain(kind, comm, 0, is_in_place(in));
-  event.gives = one(in, n_in, t_in);
-  event.gets = one(out, n_out, t_out);
+  event.gives = single_part(in, n_in, t_in);
+  event.gets = single_part(out, n_out, t_out);
   return event;
 }
 
-// Each rank gives the same to all and gets a part from each of `sources`.
+// Each rank sends the same data to all and receives a part from each of `sources`.
 template <class Count, class Offset>
 Collective to_all_listed(Kind kind, std::size_t sources, const void* in, Count n_in, MPI_Datatype t_in, const void* out,
                          const Count* counts, const Offset* offsets, MPI_Datatype t_out, MPI_Comm comm) {
   Collective event = plain(kind, comm, 0, is_in_place(in));
-  event.gives = one(in, n_in, t_in);
-  event.gets = listed(out, sources, counts, offsets, t_out);
+  event.gives = single_part(in, n_in, t_in);
+  event.gets = listed_parts(out, sources, counts, offsets, t_out);
   return event;
 }
 
-// Each rank gives a part to each of `destinations` and gets one from each of `sources`. `Types` is MPI_Datatype or a
-// list of them.
+// Each rank sends a part to each of `destinations` and receives one from each of `sources`. `Types` is MPI_Datatype or
+// a list of them.
 template <class Count, class Offset, class Types>
 Collective all_listed(Kind kind, std::size_t destinations, std::size_t sources, const void* in, const Count* n_in,
                       const Offset* offsets_in, Types t_in, const void* out, const Count* n_out,
                       const Offset* offsets_out, Types t_out, MPI_Comm comm) {
   Collective event = plain(kind, comm, 0, is_in_place(in));
-  event.gives = listed(in, destinations, n_in, offsets_in, t_in);
-  event.gets = listed(out, sources, n_out, offsets_out, t_out);
+  event.gives = listed_parts(in, destinations, n_in, offsets_in, t_in);
+  event.gets = listed_parts(out, sources, n_out, offsets_out, t_out);
   return event;
 }
 

@@ -1,6 +1,6 @@
 // Collective operations, blocking and nonblocking.
-#include "observe/mpi/asking.hpp"
 #include "observe/mpi/collective_events.hpp"
+#include "observe/mpi/live_client.hpp"
 #include "observe/mpi/requests.hpp"
 
 using namespace nearfield::observe;
@@ -8,34 +8,34 @@ using events::Kind;
 
 namespace {
 
-// Between two groups, who gives and who gets is another matter.
+// On intercommunicators other ranks send and receive, which no event describes.
 bool is_described(MPI_Comm comm) {
   if (!known(comm).is_between_groups) return true;
-  refuse("a collective operation on an intercommunicator");
+  mark_unsupported("a collective operation on an intercommunicator");
   return false;
 }
 
 void begin(const stream::Collective& event, const MPI_Request* request) {
-  Request begun;
-  begun.number = start(event);
-  requests().add(request, std::move(begun));
+  Request pending;
+  pending.number = start(event);
+  requests().add(request, std::move(pending));
 }
 
-// Where a simulation decides, it must know of a collective before the rank is stopped in it.
+// A live simulation must know of a collective before the rank blocks in it.
 template <class Begin>
 int collective(const stream::Collective& event, Begin begin_it) {
   record(event);
   MPI_Request request;
   const int result = begin_it(&request);
-  return result == MPI_SUCCESS ? wait_for(&request, MPI_STATUS_IGNORE) : result;
+  return result == MPI_SUCCESS ? wait_request(&request, MPI_STATUS_IGNORE) : result;
 }
 
 }  // namespace
 
-// Both forms of an operation, whose event the expression `described` is.
+// Both forms of an operation. The expression `described` is its event.
 #define COLLECTIVE(Name, Iname, parameters, arguments, described)                        \
   WRAPPED(Name, parameters, arguments) {                                                 \
-    if (is_asking() && is_described(comm)) {                                             \
+    if (is_live() && is_described(comm)) {                                               \
       const auto begin_it = [&](auto* it) { return PMPI(Iname)(LIST arguments, it); };   \
       const int done = collective(events::described, begin_it);                          \
       call.succeeded(done);                                                              \
@@ -75,7 +75,7 @@ int collective(const stream::Collective& event, Begin begin_it) {
              (in, n_in, t_in, out, counts, offsets, t_out, comm),                                                     \
              to_all_listed(kind, sources, in, n_in, t_in, out, counts, offsets, t_out, comm))
 
-// `Type` with `brackets` is MPI_Datatype, or a list of them.
+// `Type` with `brackets` is MPI_Datatype or a list of them.
 #define ALL_LISTED(Name, Iname, Count, Offset, Type, brackets, kind, destinations, sources)          \
   COLLECTIVE(                                                                                        \
       Name, Iname,                                                                                   \

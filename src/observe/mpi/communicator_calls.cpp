@@ -1,7 +1,7 @@
-// The functions that make, name and free communicators.
-#include "observe/mpi/asking.hpp"
+// The functions that create, name and free communicators.
 #include "observe/mpi/collective_events.hpp"
 #include "observe/mpi/communicators.hpp"
+#include "observe/mpi/live_client.hpp"
 #include "observe/mpi/requests.hpp"
 #include "observe/mpi/wrapper.hpp"
 
@@ -10,9 +10,9 @@ using namespace nearfield::observe;
 // `fresh` is the last parameter of all of these.
 #define MAKES(name, parameters, arguments)                                      \
   WRAPPED(name, (LIST parameters, MPI_Comm * fresh), (LIST arguments, fresh)) { \
-    line_up(comm);                                                              \
+    live_barrier(comm);                                                         \
     const int result = PMPI(name)(LIST arguments, fresh);                       \
-    if (call.succeeded(result)) made(*fresh);                                   \
+    if (call.succeeded(result)) record_new(*fresh);                             \
     return result;                                                              \
   }
 
@@ -35,45 +35,45 @@ MAKES(MPI_Dist_graph_create_adjacent,
        const int weights_out[], MPI_Info info, int reorder),
       (comm, n_in, sources, weights_in, n_out, destinations, weights_out, info, reorder))
 
-// Not all members of a communicator wait for one another in these, or those of two do.
-#define MAKES_APART(name, parameters, arguments)                                \
+// These do not synchronise all members of one communicator, or they synchronise those of two.
+#define UNSUPPORTED_LIVE(name, parameters, arguments)                           \
   WRAPPED(name, (LIST parameters, MPI_Comm * fresh), (LIST arguments, fresh)) { \
-    if (is_asking()) refuse(#name " in a program that asks its simulation");    \
+    if (is_live()) mark_unsupported(#name " in a live simulation");             \
     const int result = PMPI(name)(LIST arguments, fresh);                       \
-    if (call.succeeded(result)) made(*fresh);                                   \
+    if (call.succeeded(result)) record_new(*fresh);                             \
     return result;                                                              \
   }
 
-MAKES_APART(MPI_Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag), (comm, group, tag))
-MAKES_APART(MPI_Intercomm_create, (MPI_Comm comm, int leader, MPI_Comm peer, int remote_leader, int tag),
-            (comm, leader, peer, remote_leader, tag))
-MAKES_APART(MPI_Intercomm_merge, (MPI_Comm comm, int high), (comm, high))
+UNSUPPORTED_LIVE(MPI_Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag), (comm, group, tag))
+UNSUPPORTED_LIVE(MPI_Intercomm_create, (MPI_Comm comm, int leader, MPI_Comm peer, int remote_leader, int tag),
+                 (comm, leader, peer, remote_leader, tag))
+UNSUPPORTED_LIVE(MPI_Intercomm_merge, (MPI_Comm comm, int high), (comm, high))
 
-// The copy exists when its request is complete; the request itself is no event.
-#define MAKES_LATER(name, parameters, arguments)                                                                \
+// The copy exists when its request completes; the request itself is not an event.
+#define MAKES_NONBLOCKING(name, parameters, arguments)                                                          \
   WRAPPED(name, (LIST parameters, MPI_Comm * fresh, MPI_Request * request), (LIST arguments, fresh, request)) { \
     const int result = PMPI(name)(LIST arguments, fresh, request);                                              \
     if (call.succeeded(result)) {                                                                               \
       const auto context = context_of_copy(comm);                                                               \
       Request pending;                                                                                          \
-      if (is_asking()) pending.number = start(events::barrier(comm));                                           \
-      pending.at_end = [=] { made_copy(*fresh, context); };                                                     \
+      if (is_live()) pending.number = start(events::barrier(comm));                                             \
+      pending.at_end = [=] { record_copy(*fresh, context); };                                                   \
       requests().add(request, std::move(pending));                                                              \
     }                                                                                                           \
     return result;                                                                                              \
   }
 
-MAKES_LATER(MPI_Comm_idup, (MPI_Comm comm), (comm))
+MAKES_NONBLOCKING(MPI_Comm_idup, (MPI_Comm comm), (comm))
 #if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
-MAKES_LATER(MPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info), (comm, info))
+MAKES_NONBLOCKING(MPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info), (comm, info))
 #endif
 
-#define FREES(name)                          \
-  WRAPPED(name, (MPI_Comm * comm), (comm)) { \
-    const MPI_Comm old = *comm;              \
-    const int result = PMPI(name)(comm);     \
-    if (call.succeeded(result)) freed(old);  \
-    return result;                           \
+#define FREES(name)                                       \
+  WRAPPED(name, (MPI_Comm * comm), (comm)) {              \
+    const MPI_Comm old = *comm;                           \
+    const int result = PMPI(name)(comm);                  \
+    if (call.succeeded(result)) forget_communicator(old); \
+    return result;                                        \
   }
 
 FREES(MPI_Comm_free)
@@ -81,6 +81,6 @@ FREES(MPI_Comm_disconnect)
 
 WRAPPED(MPI_Comm_set_name, (MPI_Comm comm, const char* name), (comm, name)) {
   const int result = PMPI(MPI_Comm_set_name)(comm, name);
-  if (call.succeeded(result)) renamed(comm);
+  if (call.succeeded(result)) record_name(comm);
   return result;
 }

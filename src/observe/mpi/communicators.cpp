@@ -13,7 +13,7 @@ using stream::Number;
 struct Communicators {
   std::unordered_map<std::uint64_t, KnownCommunicator> known;
   Number numbers = 0;
-  Number contexts = 0;  // that this rank gave
+  Number contexts = 0;  // allocated by this rank
   Number world_rank = 0;
 };
 
@@ -23,7 +23,7 @@ Communicators& communicators() {
   return only;
 }
 
-// No other rank gives the same. Rank 0 gives MPI_COMM_WORLD the first one, which is 0.
+// Returns a context that no other rank allocates. Rank 0 allocates the first one, 0, for MPI_COMM_WORLD.
 Number new_context() { return communicators().world_rank << 32 | communicators().contexts++; }
 
 std::vector<Number> world_ranks(MPI_Group group) {
@@ -46,7 +46,7 @@ std::string name_of_communicator(MPI_Comm comm) {
   return name;
 }
 
-KnownCommunicator described_communicator(MPI_Comm comm) {
+KnownCommunicator describe_communicator(MPI_Comm comm) {
   KnownCommunicator found;
   int is_between_groups = 0;
   PMPI(MPI_Comm_test_inter)(comm, &is_between_groups);
@@ -67,15 +67,15 @@ KnownCommunicator described_communicator(MPI_Comm comm) {
 }
 
 const KnownCommunicator& add(MPI_Comm comm, Number context) {
-  KnownCommunicator& entry = communicators().known[key_of(comm)] = described_communicator(comm);
+  KnownCommunicator& entry = communicators().known[key_of(comm)] = describe_communicator(comm);
   entry.event.communicator = ++communicators().numbers;
   entry.event.context = context;
   record(entry.event);
   return entry;
 }
 
-// Rank 0 of the members gives the context.
-Number agreed_context(MPI_Comm comm) {
+// Rank 0 of the members allocates the context.
+Number agree_on_context(MPI_Comm comm) {
   int rank = 0;
   PMPI(MPI_Comm_rank)(comm, &rank);
   std::uint64_t context = rank == 0 ? new_context() : 0;
@@ -83,11 +83,11 @@ Number agreed_context(MPI_Comm comm) {
   return context;
 }
 
-// A broadcast between groups would reach one of them only.
-Number agreed_context_between_groups(MPI_Comm comm) {
+// A broadcast on an intercommunicator would reach one group only.
+Number agree_on_context_between_groups(MPI_Comm comm) {
   MPI_Comm both;
   PMPI(MPI_Intercomm_merge)(comm, 0, &both);
-  const Number context = agreed_context(both);
+  const Number context = agree_on_context(both);
   PMPI(MPI_Comm_free)(&both);
   return context;
 }
@@ -113,33 +113,33 @@ void begin_communicators() {
 const KnownCommunicator& known(MPI_Comm comm) {
   const auto found = communicators().known.find(key_of(comm));
   if (found != communicators().known.end()) return found->second;
-  refuse("a communicator made in a way that is not recorded");
+  mark_unsupported("a communicator made in a way that is not recorded");
   return add(comm, new_context());
 }
 
-void made(MPI_Comm comm) {
+void record_new(MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) return;
   int is_between_groups = 0;
   PMPI(MPI_Comm_test_inter)(comm, &is_between_groups);
-  add(comm, is_between_groups ? agreed_context_between_groups(comm) : agreed_context(comm));
+  add(comm, is_between_groups ? agree_on_context_between_groups(comm) : agree_on_context(comm));
 }
 
 Number context_of_copy(MPI_Comm parent) {
   known(parent);
   KnownCommunicator& entry = communicators().known[key_of(parent)];
-  constexpr Number computed = Number{1} << 63;  // contexts of ranks are smaller
+  constexpr Number computed = Number{1} << 63;  // contexts that ranks allocate are smaller
   return computed | mixed(mixed(entry.event.context) + ++entry.copies);
 }
 
-void made_copy(MPI_Comm comm, Number context) { add(comm, context); }
+void record_copy(MPI_Comm comm, Number context) { add(comm, context); }
 
-void renamed(MPI_Comm comm) {
+void record_name(MPI_Comm comm) {
   known(comm);
   KnownCommunicator& entry = communicators().known[key_of(comm)];
   entry.event.name = name_of_communicator(comm);
   record(entry.event);
 }
 
-void freed(MPI_Comm comm) { communicators().known.erase(key_of(comm)); }
+void forget_communicator(MPI_Comm comm) { communicators().known.erase(key_of(comm)); }
 
 }  // namespace nearfield::observe

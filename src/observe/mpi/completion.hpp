@@ -1,5 +1,5 @@
-// The requests of one call of Wait or Test. Those that the wrappers do not know (of files, generalised ones) and inactive
-// ones are in no event.
+// The requests of one call of Wait or Test. Inactive requests and those that the wrappers do not know (of files,
+// generalised requests) are not in any event.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace nearfield::observe {
 
-// They are taken out of the table before it, and afterwards dropped or put back.
+// The requests are taken out of the table before the call, and dropped or returned to it afterwards.
 class Completion {
  public:
   Completion(MPI_Request* handles, int count) : now_(handles), before_(handles, handles + count) {
@@ -21,14 +21,14 @@ class Completion {
     }
   }
 
-  // Returns where the MPI library writes statuses: where the program wants them, or if it wants none, to own ones.
+  // Returns where the MPI library writes statuses: to the program's, or to own ones if the program ignores them.
   MPI_Status* statuses(MPI_Status* wanted, MPI_Status* ignored) {
     if (wanted != ignored || !has_receives_) return wanted;
     own_.resize(before_.size());
     return own_.data();
   }
 
-  // The program was told that this one is done.
+  // Records that the program has learnt of the completion of request `index`.
   void done(int index, const MPI_Status* status) {
     Request& request = *at_[static_cast<std::size_t>(index)];
     if (request.at_end) request.at_end();
@@ -44,24 +44,24 @@ class Completion {
     for (std::size_t i = 0; i < at_.size(); ++i) done(static_cast<int>(i), has_receives_ ? statuses + i : nullptr);
   }
 
-  // ---- where a simulation decides (asked_completion.cpp)
+  // ---- in a live simulation (live_completion.cpp)
   const std::vector<stream::Number>& numbers() const { return numbers_; }
-  // Returns whether the first one is a message that the program was told of before.
+  // Returns whether the first request is a message whose completion the program has already learnt of.
   bool held() const { return !at_.empty() && at_[0]->held; }
   int count() const { return static_cast<int>(at_.size()); }
-  // Returns which of all requests stands at a place among the numbers.
+  // Returns the index in the program's list of the request at `place` in numbers().
   int index_of(std::int64_t place) const { return places_[static_cast<std::size_t>(place)]; }
-  // Returns when the MPI library is done with this one, too, as MPI_Wait does. `keep`: the handle stays.
+  // Blocks until the MPI library, too, has completed the request, as MPI_Wait does. `keep`: the handle remains valid.
   int complete(int index, MPI_Status* status, bool keep = false);
 
-  void record_wait() {
-    if (!done_.empty()) record(stream::Wait{done_});
+  void record_completed() {
+    if (!done_.empty()) record(stream::Completed{done_});
   }
-  void record_look(bool waited) {
-    if (!numbers_.empty()) record(stream::Looked{numbers_, done_, waited});
+  void record_test(bool waited) {
+    if (!numbers_.empty()) record(stream::Tested{numbers_, done_, waited});
   }
 
-  // The MPI library set the handles of those to MPI_REQUEST_NULL that exist no more.
+  // The MPI library has set the handles of freed requests to MPI_REQUEST_NULL.
   ~Completion() {
     for (const stream::Number number : done_) requests().over(number);
     for (std::size_t i = 0; i < before_.size(); ++i)
@@ -77,7 +77,7 @@ class Completion {
   std::list<Request> taken_;
   std::vector<Request*> at_;
   std::vector<stream::Number> numbers_, done_;
-  std::vector<int> places_;  // of the numbers
+  std::vector<int> places_;  // the index of each of numbers_
   std::vector<MPI_Status> own_;
   bool has_receives_ = false;
 };

@@ -1,4 +1,4 @@
-// How long the calling thread was ready to run and had no core: what Linux counts in /proc/thread-self/schedstat.
+// Scheduling delays: how long the calling thread was runnable without a core, from /proc/thread-self/schedstat.
 #pragma once
 
 #include <fcntl.h>
@@ -12,11 +12,11 @@ namespace nearfield::observe {
 
 class Delays {
  public:
-  // Returns whether the system counts delays, and forgets those before.
+  // Returns whether the kernel counts delays, and starts counting.
   bool begin() { return read_count(); }
 
-  // Returns the delays in the last `since_ns`. Short times are not looked at, since that takes some microseconds; their
-  // delays count with those of the next long time.
+  // Returns the delays in the last `since_ns`. Short intervals are not queried, because that takes some microseconds;
+  // their delays count towards the next long interval.
   std::uint64_t within(std::uint64_t since_ns) {
     constexpr std::uint64_t short_ns = 100'000;
     if (since_ns < short_ns) return 0;
@@ -25,7 +25,7 @@ class Delays {
   }
 
  private:
-  // The file is opened anew each time, since programs may close descriptors that they do not know.
+  // The file is opened each time, because programs may close descriptors that they do not know.
   bool read_count() {
     const int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     if (file < 0) return false;

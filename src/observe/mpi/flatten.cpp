@@ -9,8 +9,8 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-// The arguments of a datatype's constructor: integers, addresses and large counts one after another, in the order that
-// all constructors have them in, and the datatypes.
+// The arguments of a datatype's constructor: the datatypes, and as one list the integers, addresses and large counts,
+// in the order of the constructor's parameters.
 struct Contents {
   int combiner = MPI_COMBINER_NAMED;
   Numbers numbers;
@@ -72,8 +72,8 @@ std::int64_t extent_of(MPI_Datatype type) {
   return extent;
 }
 
-// MPI's own: one block, or for MPI_SHORT_INT and its like a value and an int at the end.
-Runs flattened_basic(MPI_Datatype type) {
+// Flattens a predefined datatype: one block, or for MPI_SHORT_INT and the like a value and an int at the end.
+Runs flatten_basic(MPI_Datatype type) {
   MPI_Count size = 0, lower = 0, extent = 0;
   PMPI(MPI_Type_size_x)(type, &size);
   PMPI(MPI_Type_get_true_extent_x)(type, &lower, &extent);
@@ -88,56 +88,57 @@ Runs flattened_basic(MPI_Datatype type) {
   return runs;
 }
 
-// A datatype in the making: its element's runs and extent.
+// A datatype under construction: the runs and the extent of its element.
 struct Element {
   Runs runs;
   std::int64_t extent;
 };
 
-Runs flattened_vector(const Element& element, const Numbers& n, std::int64_t stride_unit) {
+Runs flatten_vector(const Element& element, const Numbers& n, std::int64_t stride_unit) {
   Runs block, all;
   block.repeat(element.runs, 0, n[1], element.extent);
   all.repeat(block, 0, n[0], n[2] * stride_unit);
   return all;
 }
 
-// `length(i)` elements at `displacement(i)` bytes.
-Runs flattened_blocks(const Element& element, std::int64_t blocks, auto length, auto displacement) {
+// Flattens `length(i)` elements at `displacement(i)` bytes for each block i.
+Runs flatten_blocks(const Element& element, std::int64_t blocks, auto length, auto displacement) {
   Runs all;
   for (std::int64_t i = 0; i < blocks && !all.is_cut(); ++i)
     all.repeat(element.runs, displacement(i), length(i), element.extent);
   return all;
 }
 
-// Numbers: the count, then as many lengths, then displacements.
-Runs flattened_indexed(const Element& element, const Numbers& n, std::int64_t unit) {
+// Numbers: the count, that many lengths, the displacements.
+Runs flatten_indexed(const Element& element, const Numbers& n, std::int64_t unit) {
   const auto at = [&](std::int64_t i) { return n[static_cast<std::size_t>(i)]; };
-  return flattened_blocks(
+  return flatten_blocks(
       element, n[0], [&](std::int64_t i) { return at(1 + i); },
       [&](std::int64_t i) { return at(1 + n[0] + i) * unit; });
 }
 
-// Numbers: the count, the length of all, then displacements.
-Runs flattened_indexed_block(const Element& element, const Numbers& n, std::int64_t unit) {
-  return flattened_blocks(
+// Numbers: the count, the common length, the displacements.
+Runs flatten_indexed_block(const Element& element, const Numbers& n, std::int64_t unit) {
+  return flatten_blocks(
       element, n[0], [&](std::int64_t) { return n[1]; },
       [&](std::int64_t i) { return n[static_cast<std::size_t>(2 + i)] * unit; });
 }
 
-Runs flattened_struct(const std::vector<MPI_Datatype>& types, const Numbers& n) {
+Runs flatten_struct(const std::vector<MPI_Datatype>& types, const Numbers& n) {
   Runs all;
   for (std::size_t i = 0; i < types.size() && !all.is_cut(); ++i)
-    all.repeat(flattened(types[i]), n[1 + types.size() + i], n[1 + i], extent_of(types[i]));
+    all.repeat(flatten(types[i]), n[1 + types.size() + i], n[1 + i], extent_of(types[i]));
   return all;
 }
 
-// A part of one dimension: `length` elements from `start` on.
+// `length` elements of one dimension from `start` on.
 struct Stretch {
   std::int64_t start, length;
 };
 
-// The parts of an array's dimensions, each of `sizes[d]` elements. In Fortran's order the first dimension is the inner.
-Runs flattened_array(Element element, const Numbers& sizes, const std::vector<std::vector<Stretch>>& parts, int order) {
+// Flattens parts of an array with `sizes[d]` elements in dimension d. In Fortran's order the first dimension is
+// innermost.
+Runs flatten_array(Element element, const Numbers& sizes, const std::vector<std::vector<Stretch>>& parts, int order) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const std::size_t d = order == MPI_ORDER_C ? sizes.size() - 1 - i : i;
     Runs next;
@@ -148,17 +149,17 @@ Runs flattened_array(Element element, const Numbers& sizes, const std::vector<st
   return std::move(element.runs);
 }
 
-// Numbers: dimensions, sizes, parts' sizes, starts, order; the order comes second if the counts are large.
-Runs flattened_subarray(const Element& element, Numbers n, bool is_large) {
+// Numbers: dimensions, sizes, subsizes, starts, order; with large counts the order comes second.
+Runs flatten_subarray(const Element& element, Numbers n, bool is_large) {
   if (is_large) std::rotate(n.begin() + 1, n.begin() + 2, n.end());
   const auto dimensions = static_cast<std::size_t>(n[0]);
   const Numbers sizes(n.begin() + 1, n.begin() + 1 + n[0]);
   std::vector<std::vector<Stretch>> parts;
   for (std::size_t d = 0; d < dimensions; ++d) parts.push_back({{n[1 + 2 * dimensions + d], n[1 + dimensions + d]}});
-  return flattened_array(element, sizes, parts, static_cast<int>(n.back()));
+  return flatten_array(element, sizes, parts, static_cast<int>(n.back()));
 }
 
-// Returns the part of a distributed dimension that the process at `place` of `places` has.
+// Returns the part of a distributed dimension that process `place` of `places` has.
 std::vector<Stretch> distributed(std::int64_t size, std::int64_t kind, std::int64_t argument, std::int64_t places,
                                  std::int64_t place) {
   if (kind == MPI_DISTRIBUTE_NONE) return {{0, size}};
@@ -170,8 +171,8 @@ std::vector<Stretch> distributed(std::int64_t size, std::int64_t kind, std::int6
   return parts;
 }
 
-// Numbers: processes, rank, dimensions, sizes, kinds, arguments, processes of dimensions, order; large sizes come last.
-Runs flattened_distributed(const Element& element, Numbers n, bool is_large) {
+// Numbers: processes, rank, dimensions, sizes, kinds, arguments, processes per dimension, order; large sizes come last.
+Runs flatten_distributed(const Element& element, Numbers n, bool is_large) {
   if (is_large) std::rotate(n.begin() + 3, n.end() - n[2], n.end());
   const auto dimensions = static_cast<std::size_t>(n[2]);
   const auto of = [&](std::size_t list, std::size_t d) { return n[3 + list * dimensions + d]; };
@@ -180,34 +181,34 @@ Runs flattened_distributed(const Element& element, Numbers n, bool is_large) {
   for (std::size_t d = dimensions; d-- > 0; rest /= of(3, d))
     parts[d] = distributed(of(0, d), of(1, d), of(2, d), of(3, d), rest % of(3, d));
   const Numbers sizes(n.begin() + 3, n.begin() + 3 + n[2]);
-  return flattened_array(element, sizes, parts, static_cast<int>(n.back()));
+  return flatten_array(element, sizes, parts, static_cast<int>(n.back()));
 }
 
-Runs flattened_by(const Contents& contents, bool is_large) {
+Runs flatten_by(const Contents& contents, bool is_large) {
   const Numbers& n = contents.numbers;
-  if (contents.combiner == MPI_COMBINER_STRUCT) return flattened_struct(contents.types, n);
-  const Element element{flattened(contents.types.front()), extent_of(contents.types.front())};
+  if (contents.combiner == MPI_COMBINER_STRUCT) return flatten_struct(contents.types, n);
+  const Element element{flatten(contents.types.front()), extent_of(contents.types.front())};
   Runs runs;
   switch (contents.combiner) {
     case MPI_COMBINER_CONTIGUOUS:
       runs.repeat(element.runs, 0, n[0], element.extent);
       return runs;
     case MPI_COMBINER_VECTOR:
-      return flattened_vector(element, n, element.extent);
+      return flatten_vector(element, n, element.extent);
     case MPI_COMBINER_HVECTOR:
-      return flattened_vector(element, n, 1);
+      return flatten_vector(element, n, 1);
     case MPI_COMBINER_INDEXED:
-      return flattened_indexed(element, n, element.extent);
+      return flatten_indexed(element, n, element.extent);
     case MPI_COMBINER_HINDEXED:
-      return flattened_indexed(element, n, 1);
+      return flatten_indexed(element, n, 1);
     case MPI_COMBINER_INDEXED_BLOCK:
-      return flattened_indexed_block(element, n, element.extent);
+      return flatten_indexed_block(element, n, element.extent);
     case MPI_COMBINER_HINDEXED_BLOCK:
-      return flattened_indexed_block(element, n, 1);
+      return flatten_indexed_block(element, n, 1);
     case MPI_COMBINER_SUBARRAY:
-      return flattened_subarray(element, n, is_large);
+      return flatten_subarray(element, n, is_large);
     case MPI_COMBINER_DARRAY:
-      return flattened_distributed(element, n, is_large);
+      return flatten_distributed(element, n, is_large);
     default:
       return element.runs;  // MPI_COMBINER_DUP, MPI_COMBINER_RESIZED
   }
@@ -215,11 +216,11 @@ Runs flattened_by(const Contents& contents, bool is_large) {
 
 }  // namespace
 
-Runs flattened(MPI_Datatype type) {
+Runs flatten(MPI_Datatype type) {
   Contents contents = contents_of(type);
-  if (!is_made_by_program(contents.combiner)) return flattened_basic(type);
-  if (contents.types.empty()) return {};  // MPI_Type_create_struct of nothing
-  const Runs runs = flattened_by(contents, Lengths(type).large > 0);
+  if (!is_made_by_program(contents.combiner)) return flatten_basic(type);
+  if (contents.types.empty()) return {};  // MPI_Type_create_struct with no members
+  const Runs runs = flatten_by(contents, Lengths(type).large > 0);
   release(contents);
   return runs;
 }

@@ -1,4 +1,4 @@
-// Takes a datatype apart, through MPI_Type_get_envelope and MPI_Type_get_contents.
+// Flattens datatypes by means of MPI_Type_get_envelope and MPI_Type_get_contents.
 #pragma once
 
 #include <mpi.h>
@@ -7,10 +7,10 @@
 
 namespace nearfield::observe {
 
-// Returns the bytes of one element.
-Runs flattened(MPI_Datatype type);
+// Returns the bytes of one element as runs of blocks.
+Runs flatten(MPI_Datatype type);
 
-// Returns "vector" for what MPI_Type_vector made, and so on; "" for MPI's own datatypes.
+// Returns the name of the constructor, e.g. "vector" for MPI_Type_vector; "" for predefined datatypes.
 const char* constructor_of(MPI_Datatype type);
 
 }  // namespace nearfield::observe

@@ -1,4 +1,4 @@
-// Fortran's names of the functions that are recorded.
+// Fortran names of the recorded functions.
 #include "base/fortran_names.hpp"
 #include "observe/mpi/call.hpp"
 

@@ -1,4 +1,4 @@
-// Sends and receives as events, from MPI's arguments.
+// Converts MPI's arguments into send and receive events.
 #pragma once
 
 #include "observe/mpi/communicators.hpp"
@@ -13,15 +13,15 @@ stream::Send send_event(stream::Mode mode, const void* buffer, Count count, MPI_
   return {0, mode, number_of(comm), peer_of(destination), tag, data(buffer, count, type)};
 }
 
-// Refuses the stream if the receive leaves a message behind that a probe matched before: receives of one source and tag
-// get messages in order, which matched messages need not keep.
-void insist_on_order(const stream::Receive& receive, stream::Number order = ~stream::Number{0});
+// Marks the stream as unsupported if the receive overtakes a message that a matched probe found before: receives of one
+// source and tag get messages in order, which matched receives need not preserve.
+void preserve_post_order(const stream::Receive& receive, stream::Number order = ~stream::Number{0});
 
 template <class Count>
 stream::Receive receive_event(const void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm) {
   const std::int64_t wanted = tag == MPI_ANY_TAG ? stream::any : tag;
   const stream::Receive event{0, number_of(comm), peer_of(source), wanted, data(buffer, count, type)};
-  insist_on_order(event);
+  preserve_post_order(event);
   return event;
 }
 

@@ -11,7 +11,7 @@ std::vector<std::int64_t> peers(const std::vector<int>& ranks) {
   return found;
 }
 
-// Below and above in each dimension, both as source and as destination.
+// Returns the lower and upper neighbour in each dimension; each is a source and a destination.
 std::vector<int> grid_neighbours(MPI_Comm comm) {
   int dimensions = 0;
   PMPI(MPI_Cartdim_get)(comm, &dimensions);

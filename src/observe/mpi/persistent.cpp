@@ -1,5 +1,5 @@
-// Persistent sends and receives: each start of one is recorded as what it does. And MPI_Request_free.
-#include "observe/mpi/held.hpp"
+// Persistent sends and receives, of which each start is recorded as a send or receive, and MPI_Request_free.
+#include "observe/mpi/deferred_requests.hpp"
 #include "observe/mpi/messages.hpp"
 #include "observe/mpi/requests.hpp"
 #include "observe/mpi/wrapper.hpp"
@@ -9,7 +9,7 @@ using stream::Mode;
 
 namespace {
 
-void started(MPI_Request handle) {
+void record_start(MPI_Request handle) {
   Request* const request = requests().persistent(handle);
   if (!request) return;
   if (request->starts) {
@@ -23,41 +23,43 @@ void started(MPI_Request handle) {
 
 }  // namespace
 
-#define SENDS_LATER(name, Count, mode)                                                                           \
-  WRAPPED(name,                                                                                                  \
-          (const void* buffer, Count count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,          \
-           MPI_Request* request),                                                                                \
-          (buffer, count, type, destination, tag, comm, request)) {                                              \
-    const int result = PMPI(name)(buffer, count, type, destination, tag, comm, request);                         \
-    if (!call.succeeded(result)) return result;                                                                  \
-    Request made;                                                                                                \
-    if (is_asking()) made.starts = [=] { return hold_send(mode, buffer, count, type, destination, tag, comm); }; \
-    made.does = send_event(mode, buffer, count, type, destination, tag, comm);                                   \
-    requests().add(request, std::move(made));                                                                    \
-    return result;                                                                                               \
+#define INITIALISES_SEND(name, Count, mode)                                                                 \
+  WRAPPED(name,                                                                                             \
+          (const void* buffer, Count count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,     \
+           MPI_Request* request),                                                                           \
+          (buffer, count, type, destination, tag, comm, request)) {                                         \
+    const int result = PMPI(name)(buffer, count, type, destination, tag, comm, request);                    \
+    if (!call.succeeded(result)) return result;                                                             \
+    Request persistent;                                                                                     \
+    if (is_live())                                                                                          \
+      persistent.starts = [=] { return send_buffered(mode, buffer, count, type, destination, tag, comm); }; \
+    persistent.does = send_event(mode, buffer, count, type, destination, tag, comm);                        \
+    requests().add(request, std::move(persistent));                                                         \
+    return result;                                                                                          \
   }
 
-#define RECEIVES_LATER(name, later, Count)                                                                            \
+#define INITIALISES_RECEIVE(name, later, Count)                                                                       \
   WRAPPED(name,                                                                                                       \
           (void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request* request),   \
           (buffer, count, type, source, tag, comm, request)) {                                                        \
     const int result = PMPI(name)(buffer, count, type, source, tag, comm, request);                                   \
     if (!call.succeeded(result)) return result;                                                                       \
-    Request made;                                                                                                     \
-    if (is_asking()) made.starts = [=] { return hold_receive(PMPI(later), buffer, count, type, source, tag, comm); }; \
-    made.does = receive_event(buffer, count, type, source, tag, comm);                                                \
-    made.is_receive = true;                                                                                           \
-    made.is_to_nobody = source == MPI_PROC_NULL;                                                                      \
-    requests().add(request, std::move(made));                                                                         \
+    Request persistent;                                                                                               \
+    if (is_live())                                                                                                    \
+      persistent.starts = [=] { return post_or_defer_receive(PMPI(later), buffer, count, type, source, tag, comm); }; \
+    persistent.does = receive_event(buffer, count, type, source, tag, comm);                                          \
+    persistent.is_receive = true;                                                                                     \
+    persistent.is_to_nobody = source == MPI_PROC_NULL;                                                                \
+    requests().add(request, std::move(persistent));                                                                   \
     return result;                                                                                                    \
   }
 
-#define ALL(suffix, Count)                                      \
-  SENDS_LATER(MPI_Send_init##suffix, Count, Mode::standard)     \
-  SENDS_LATER(MPI_Ssend_init##suffix, Count, Mode::synchronous) \
-  SENDS_LATER(MPI_Bsend_init##suffix, Count, Mode::buffered)    \
-  SENDS_LATER(MPI_Rsend_init##suffix, Count, Mode::ready)       \
-  RECEIVES_LATER(MPI_Recv_init##suffix, MPI_Irecv##suffix, Count)
+#define ALL(suffix, Count)                                           \
+  INITIALISES_SEND(MPI_Send_init##suffix, Count, Mode::standard)     \
+  INITIALISES_SEND(MPI_Ssend_init##suffix, Count, Mode::synchronous) \
+  INITIALISES_SEND(MPI_Bsend_init##suffix, Count, Mode::buffered)    \
+  INITIALISES_SEND(MPI_Rsend_init##suffix, Count, Mode::ready)       \
+  INITIALISES_RECEIVE(MPI_Recv_init##suffix, MPI_Irecv##suffix, Count)
 
 ALL(, int)
 #if MPI_VERSION >= 4
@@ -66,24 +68,24 @@ ALL(_c, MPI_Count)
 #undef ALL
 
 WRAPPED(MPI_Start, (MPI_Request * request), (request)) {
-  if (is_asking() && requests().persistent(*request)) return started(*request), MPI_SUCCESS;
+  if (is_live() && requests().persistent(*request)) return record_start(*request), MPI_SUCCESS;
   const int result = PMPI(MPI_Start)(request);
-  if (call.succeeded(result)) started(*request);
+  if (call.succeeded(result)) record_start(*request);
   return result;
 }
 
 WRAPPED(MPI_Startall, (int count, MPI_Request handles[]), (count, handles)) {
-  if (is_asking()) {
+  if (is_live()) {
     for (int i = 0; i < count; ++i)
       if (requests().persistent(handles[i]))
-        started(handles[i]);
+        record_start(handles[i]);
       else if (const int result = PMPI(MPI_Start)(&handles[i]); !call.succeeded(result))
         return result;
     return MPI_SUCCESS;
   }
   const int result = PMPI(MPI_Startall)(count, handles);
   if (!call.succeeded(result)) return result;
-  for (int i = 0; i < count; ++i) started(handles[i]);
+  for (int i = 0; i < count; ++i) record_start(handles[i]);
   return result;
 }
 
@@ -91,7 +93,7 @@ WRAPPED(MPI_Request_free, (MPI_Request * request), (request)) {
   std::list<Request> taken;
   requests().take(request, taken);
   if (taken.front().held && taken.front().number && taken.front().is_receive)
-    refuse("MPI_Request_free of a receive in a program that asks its simulation");
+    mark_unsupported("MPI_Request_free of a receive in a live simulation");
   const int result = PMPI(MPI_Request_free)(request);
   if (call.succeeded(result) && taken.front().number) {
     record(stream::Forget{taken.front().number});

@@ -1,5 +1,5 @@
-// Sends and receives, blocking and not. A blocking one is recorded as its nonblocking one and a wait.
-#include "observe/mpi/held.hpp"
+// Blocking and nonblocking sends and receives. A blocking one is recorded as the nonblocking one and a wait.
+#include "observe/mpi/deferred_requests.hpp"
 #include "observe/mpi/messages.hpp"
 #include "observe/mpi/requests.hpp"
 #include "observe/mpi/wrapper.hpp"
@@ -9,87 +9,90 @@ using stream::Mode;
 
 namespace {
 
-// The program's status, or one of our own if it wants none.
+// The program's status, or an own one if the program ignores it.
 struct StatusOf {
   explicit StatusOf(MPI_Status* wanted) : used(wanted == MPI_STATUS_IGNORE ? &own : wanted) {}
   MPI_Status own;
   MPI_Status* const used;
 };
 
-// Where a simulation decides, the program gets a handle that stands for the message.
-int begun(const Call& call, MPI_Request* request, std::shared_ptr<Held> held, int peer, bool is_receive) {
+// In a live simulation the program gets a placeholder handle for the message.
+int give_placeholder(const Call& call, MPI_Request* request, std::shared_ptr<DeferredRequest> held, int peer,
+                     bool is_receive) {
   if (!call.succeeded(held->error)) return held->error;
-  *request = new_handle();
-  Request its = as_request(std::move(held), is_receive);
-  its.is_to_nobody = is_receive && peer == MPI_PROC_NULL;
-  requests().add(request, std::move(its));
+  *request = acquire_placeholder();
+  Request entry = placeholder_for(std::move(held), is_receive);
+  entry.is_to_nobody = is_receive && peer == MPI_PROC_NULL;
+  requests().add(request, std::move(entry));
   return MPI_SUCCESS;
 }
 
-void received(stream::Number request, int source, const MPI_Status& status) {
+void record_receive_outcome(stream::Number request, int source, const MPI_Status& status) {
   if (source == MPI_PROC_NULL)
     record(stream::Outcome{request, stream::proc_null, stream::any, 0});
   else
     record_outcome(request, status);
 }
 
-int sent(const Call& call, const Held& held) {
+int finish_send(const Call& call, const DeferredRequest& held) {
   if (!call.succeeded(held.error)) return held.error;
-  record_waits({held.number});
-  record_wait({held.number});
+  record_wait_started({held.number});
+  record_completed({held.number});
   return MPI_SUCCESS;
 }
 
-int receive(Held& held, int source, MPI_Status* status) {
-  record_waits({held.number});
-  const int result = finish(held, status);
-  if (result == MPI_SUCCESS) received(held.number, source, *status);
-  if (result == MPI_SUCCESS) record_wait({held.number});
+int finish_receive(DeferredRequest& held, int source, MPI_Status* status) {
+  record_wait_started({held.number});
+  const int result = complete_request(held, status);
+  if (result == MPI_SUCCESS) record_receive_outcome(held.number, source, *status);
+  if (result == MPI_SUCCESS) record_completed({held.number});
   return result;
 }
 
 }  // namespace
 
-#define SENDS(name, Count, mode)                                                                                     \
-  WRAPPED(name, (const void* buffer, Count count, MPI_Datatype type, int destination, int tag, MPI_Comm comm),       \
-          (buffer, count, type, destination, tag, comm)) {                                                           \
-    if (is_asking()) return sent(call, *hold_send(mode, buffer, count, type, destination, tag, comm));               \
-    const int result = PMPI(name)(buffer, count, type, destination, tag, comm);                                      \
-    if (call.succeeded(result)) record_wait({start(send_event(mode, buffer, count, type, destination, tag, comm))}); \
-    return result;                                                                                                   \
+#define SENDS(name, Count, mode)                                                                                \
+  WRAPPED(name, (const void* buffer, Count count, MPI_Datatype type, int destination, int tag, MPI_Comm comm),  \
+          (buffer, count, type, destination, tag, comm)) {                                                      \
+    if (is_live()) return finish_send(call, *send_buffered(mode, buffer, count, type, destination, tag, comm)); \
+    const int result = PMPI(name)(buffer, count, type, destination, tag, comm);                                 \
+    if (call.succeeded(result))                                                                                 \
+      record_completed({start(send_event(mode, buffer, count, type, destination, tag, comm))});                 \
+    return result;                                                                                              \
   }
 
-#define BEGINS_TO_SEND(name, Count, mode)                                                                            \
-  WRAPPED(name,                                                                                                      \
-          (const void* buffer, Count count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,              \
-           MPI_Request* request),                                                                                    \
-          (buffer, count, type, destination, tag, comm, request)) {                                                  \
-    if (is_asking())                                                                                                 \
-      return begun(call, request, hold_send(mode, buffer, count, type, destination, tag, comm), destination, false); \
-    const int result = PMPI(name)(buffer, count, type, destination, tag, comm, request);                             \
-    if (!call.succeeded(result)) return result;                                                                      \
-    Request begun;                                                                                                   \
-    begun.number = start(send_event(mode, buffer, count, type, destination, tag, comm));                             \
-    requests().add(request, std::move(begun));                                                                       \
-    return result;                                                                                                   \
+#define BEGINS_TO_SEND(name, Count, mode)                                                                      \
+  WRAPPED(name,                                                                                                \
+          (const void* buffer, Count count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,        \
+           MPI_Request* request),                                                                              \
+          (buffer, count, type, destination, tag, comm, request)) {                                            \
+    if (is_live())                                                                                             \
+      return give_placeholder(call, request, send_buffered(mode, buffer, count, type, destination, tag, comm), \
+                              destination, false);                                                             \
+    const int result = PMPI(name)(buffer, count, type, destination, tag, comm, request);                       \
+    if (!call.succeeded(result)) return result;                                                                \
+    Request pending;                                                                                           \
+    pending.number = start(send_event(mode, buffer, count, type, destination, tag, comm));                     \
+    requests().add(request, std::move(pending));                                                               \
+    return result;                                                                                             \
   }
 
 #define RECEIVES(name, own, Count)                                                                                \
   WRAPPED(name,                                                                                                   \
           (void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status* status), \
           (buffer, count, type, source, tag, comm, status)) {                                                     \
-    const StatusOf its(status);                                                                                   \
-    if (is_asking()) {                                                                                            \
-      const auto held = hold_receive(PMPI(own), buffer, count, type, source, tag, comm);                          \
-      const int done = receive(*held, source, its.used);                                                          \
+    const StatusOf status_of(status);                                                                             \
+    if (is_live()) {                                                                                              \
+      const auto held = post_or_defer_receive(PMPI(own), buffer, count, type, source, tag, comm);                 \
+      const int done = finish_receive(*held, source, status_of.used);                                             \
       call.succeeded(done);                                                                                       \
       return done;                                                                                                \
     }                                                                                                             \
-    const int result = PMPI(name)(buffer, count, type, source, tag, comm, its.used);                              \
+    const int result = PMPI(name)(buffer, count, type, source, tag, comm, status_of.used);                        \
     if (!call.succeeded(result)) return result;                                                                   \
     const auto request = start(receive_event(buffer, count, type, source, tag, comm));                            \
-    received(request, source, *its.used);                                                                         \
-    record_wait({request});                                                                                       \
+    record_receive_outcome(request, source, *status_of.used);                                                     \
+    record_completed({request});                                                                                  \
     return result;                                                                                                \
   }
 
@@ -97,37 +100,38 @@ int receive(Held& held, int source, MPI_Status* status) {
   WRAPPED(name,                                                                                                     \
           (void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request* request), \
           (buffer, count, type, source, tag, comm, request)) {                                                      \
-    if (is_asking())                                                                                                \
-      return begun(call, request, hold_receive(PMPI(name), buffer, count, type, source, tag, comm), source, true);  \
+    if (is_live())                                                                                                  \
+      return give_placeholder(                                                                                      \
+          call, request, post_or_defer_receive(PMPI(name), buffer, count, type, source, tag, comm), source, true);  \
     const int result = PMPI(name)(buffer, count, type, source, tag, comm, request);                                 \
     if (!call.succeeded(result)) return result;                                                                     \
-    Request begun;                                                                                                  \
-    begun.number = start(receive_event(buffer, count, type, source, tag, comm));                                    \
-    begun.is_receive = true;                                                                                        \
-    begun.is_to_nobody = source == MPI_PROC_NULL;                                                                   \
-    requests().add(request, std::move(begun));                                                                      \
+    Request pending;                                                                                                \
+    pending.number = start(receive_event(buffer, count, type, source, tag, comm));                                  \
+    pending.is_receive = true;                                                                                      \
+    pending.is_to_nobody = source == MPI_PROC_NULL;                                                                 \
+    requests().add(request, std::move(pending));                                                                    \
     return result;                                                                                                  \
   }
 
 #define EXCHANGES(name, Irecv, parameters, arguments, out, n_out, t_out, in, n_in, t_in)                \
   WRAPPED(name, parameters, (LIST arguments, status)) {                                                 \
-    const StatusOf its(status);                                                                         \
-    if (is_asking()) {                                                                                  \
-      const auto out_held = hold_send(Mode::standard, out, n_out, t_out, destination, tag_out, comm);   \
-      const auto held = hold_receive(PMPI(Irecv), in, n_in, t_in, source, tag_in, comm);                \
-      record_waits({out_held->number, held->number});                                                   \
-      const int done = finish(*held, its.used);                                                         \
+    const StatusOf status_of(status);                                                                   \
+    if (is_live()) {                                                                                    \
+      const auto send = send_buffered(Mode::standard, out, n_out, t_out, destination, tag_out, comm);   \
+      const auto held = post_or_defer_receive(PMPI(Irecv), in, n_in, t_in, source, tag_in, comm);       \
+      record_wait_started({send->number, held->number});                                                \
+      const int done = complete_request(*held, status_of.used);                                         \
       if (!call.succeeded(done)) return done;                                                           \
-      received(held->number, source, *its.used);                                                        \
-      record_wait({held->number, out_held->number});                                                    \
+      record_receive_outcome(held->number, source, *status_of.used);                                    \
+      record_completed({held->number, send->number});                                                   \
       return done;                                                                                      \
     }                                                                                                   \
-    const int result = PMPI(name)(LIST arguments, its.used);                                            \
+    const int result = PMPI(name)(LIST arguments, status_of.used);                                      \
     if (!call.succeeded(result)) return result;                                                         \
     const auto receive = start(receive_event(in, n_in, t_in, source, tag_in, comm));                    \
     const auto send = start(send_event(Mode::standard, out, n_out, t_out, destination, tag_out, comm)); \
-    received(receive, source, *its.used);                                                               \
-    record_wait({receive, send});                                                                       \
+    record_receive_outcome(receive, source, *status_of.used);                                           \
+    record_completed({receive, send});                                                                  \
     return result;                                                                                      \
   }
 

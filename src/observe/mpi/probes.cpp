@@ -1,8 +1,8 @@
-// Probes, and the receives of matched messages, which are recorded as receives of that source and tag.
+// Probes, and receives of matched messages, which are recorded as receives of the message's source and tag.
 #include <unordered_map>
 
-#include "observe/mpi/asking.hpp"
-#include "observe/mpi/held.hpp"
+#include "observe/mpi/deferred_requests.hpp"
+#include "observe/mpi/live_client.hpp"
 #include "observe/mpi/messages.hpp"
 #include "observe/mpi/requests.hpp"
 #include "observe/mpi/wrapper.hpp"
@@ -28,62 +28,63 @@ struct Wanted {
   MPI_Comm comm;
 };
 
-void looked(const Wanted& wanted, bool waited, bool found, const MPI_Status& status) {
+void record_probe(const Wanted& wanted, bool waited, bool found, const MPI_Status& status) {
   if (found && wanted.source == MPI_PROC_NULL) record(stream::Outcome{0, stream::proc_null, stream::any, 0});
   if (found && wanted.source != MPI_PROC_NULL) record_outcome(0, status);
   const std::int64_t tag = wanted.tag == MPI_ANY_TAG ? stream::any : wanted.tag;
   record(stream::Probe{number_of(wanted.comm), peer_of(wanted.source), tag, waited, found});
 }
 
-// Asks whether there is a message, and takes the answer for what the program wants. Returns whether there is one.
-bool asked_for_message(Wanted& wanted, bool waited) {
+// Queries the simulator for a message, and narrows `wanted` to it. Returns whether there is one.
+bool query_message(Wanted& wanted, bool waited) {
   if (wanted.source == MPI_PROC_NULL) return true;
-  if (!matched().empty()) refuse("a probe before a matched message is received, in a program that asks its simulation");
+  if (!matched().empty()) mark_unsupported("a probe before a matched message is received, in a live simulation");
   stream::Ask question{stream::Question::message, {},        waited, number_of(wanted.comm),
                        peer_of(wanted.source),    wanted.tag};
   if (wanted.tag == MPI_ANY_TAG) question.tag = stream::any;
-  const Words answer = ask(question);
+  const Words answer = query(question);
   if (answer.empty()) return false;
   wanted.source = static_cast<int>(answer[0]);
   wanted.tag = static_cast<int>(answer[1]);
   return true;
 }
 
-void remember(MPI_Message message, MPI_Comm comm, const MPI_Status& status) {
+void add_matched(MPI_Message message, MPI_Comm comm, const MPI_Status& status) {
   static stream::Number order = 0;
   if (message != MPI_MESSAGE_NO_PROC) matched()[key_of(message)] = {comm, status.MPI_SOURCE, status.MPI_TAG, ++order};
 }
 
-// Returns the receive of a matched message.
+// Returns the receive event of a matched message.
 template <class Count>
 stream::Receive receive_of(MPI_Message message, void* buffer, Count count, MPI_Datatype type) {
   const auto found = matched().find(key_of(message));
   if (found == matched().end())
     return receive_event(buffer, count, type, MPI_PROC_NULL, MPI_ANY_TAG, MPI_COMM_WORLD);  // MPI_MESSAGE_NO_PROC
-  const Matched its = found->second;
+  const Matched matched_message = found->second;
   matched().erase(found);
-  const stream::Receive event{0, number_of(its.comm), its.source, its.tag, data(buffer, count, type)};
-  insist_on_order(event, its.order);
+  const stream::Receive event{0, number_of(matched_message.comm), matched_message.source, matched_message.tag,
+                              data(buffer, count, type)};
+  preserve_post_order(event, matched_message.order);
   return event;
 }
 
 }  // namespace
 
-void nearfield::observe::insist_on_order(const stream::Receive& receive, stream::Number order) {
+void nearfield::observe::preserve_post_order(const stream::Receive& receive, stream::Number order) {
   for (const auto& [message, other] : matched()) {
     const bool is_of_source = receive.peer == stream::any || receive.peer == other.source;
     const bool is_of_tag = receive.tag == stream::any || receive.tag == other.tag;
     if (other.order < order && receive.communicator == number_of(other.comm) && is_of_source && is_of_tag)
-      refuse("a matched message that is received after a later one");
+      mark_unsupported("a matched message that is received after a later one");
   }
 }
 
 WRAPPED(MPI_Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status), (source, tag, comm, status)) {
   MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
   Wanted which{source, tag, comm};
-  if (is_asking()) asked_for_message(which, true);
+  if (is_live()) query_message(which, true);
   const int result = PMPI(MPI_Probe)(which.source, which.tag, comm, used);
-  if (call.succeeded(result)) looked({source, tag, comm}, true, true, *used);
+  if (call.succeeded(result)) record_probe({source, tag, comm}, true, true, *used);
   return result;
 }
 
@@ -91,11 +92,11 @@ WRAPPED(MPI_Iprobe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Status* 
         (source, tag, comm, flag, status)) {
   MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
   Wanted which{source, tag, comm};
-  if (is_asking()) *flag = asked_for_message(which, false);
-  const int result = !is_asking() ? PMPI(MPI_Iprobe)(source, tag, comm, flag, used)
-                     : *flag      ? PMPI(MPI_Probe)(which.source, which.tag, comm, used)
-                                  : MPI_SUCCESS;
-  if (call.succeeded(result)) looked({source, tag, comm}, false, *flag, *used);
+  if (is_live()) *flag = query_message(which, false);
+  const int result = !is_live() ? PMPI(MPI_Iprobe)(source, tag, comm, flag, used)
+                     : *flag    ? PMPI(MPI_Probe)(which.source, which.tag, comm, used)
+                                : MPI_SUCCESS;
+  if (call.succeeded(result)) record_probe({source, tag, comm}, false, *flag, *used);
   return result;
 }
 
@@ -103,11 +104,11 @@ WRAPPED(MPI_Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message* message, M
         (source, tag, comm, message, status)) {
   MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
   Wanted which{source, tag, comm};
-  if (is_asking()) asked_for_message(which, true);
+  if (is_live()) query_message(which, true);
   const int result = PMPI(MPI_Mprobe)(which.source, which.tag, comm, message, used);
   if (!call.succeeded(result)) return result;
-  remember(*message, comm, *used);
-  looked({source, tag, comm}, true, true, *used);
+  add_matched(*message, comm, *used);
+  record_probe({source, tag, comm}, true, true, *used);
   return result;
 }
 
@@ -115,13 +116,13 @@ WRAPPED(MPI_Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Message
         (source, tag, comm, flag, message, status)) {
   MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
   Wanted which{source, tag, comm};
-  if (is_asking()) *flag = asked_for_message(which, false);
-  const int result = !is_asking() ? PMPI(MPI_Improbe)(source, tag, comm, flag, message, used)
-                     : *flag      ? PMPI(MPI_Mprobe)(which.source, which.tag, comm, message, used)
-                                  : MPI_SUCCESS;
+  if (is_live()) *flag = query_message(which, false);
+  const int result = !is_live() ? PMPI(MPI_Improbe)(source, tag, comm, flag, message, used)
+                     : *flag    ? PMPI(MPI_Mprobe)(which.source, which.tag, comm, message, used)
+                                : MPI_SUCCESS;
   if (!call.succeeded(result)) return result;
-  if (*flag) remember(*message, comm, *used);
-  looked({source, tag, comm}, false, *flag, *used);
+  if (*flag) add_matched(*message, comm, *used);
+  record_probe({source, tag, comm}, false, *flag, *used);
   return result;
 }
 
@@ -134,7 +135,7 @@ WRAPPED(MPI_Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Message
     if (!call.succeeded(result)) return result;                                                           \
     const auto request = start(receive_of(wanted, buffer, count, type));                                  \
     record_outcome(request, *used);                                                                       \
-    record_wait({request});                                                                               \
+    record_completed({request});                                                                          \
     return result;                                                                                        \
   }
 
@@ -144,16 +145,16 @@ WRAPPED(MPI_Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Message
     const MPI_Message wanted = *message;                                                                    \
     const int result = PMPI(name)(buffer, count, type, message, request);                                   \
     if (!call.succeeded(result)) return result;                                                             \
-    Request begun;                                                                                          \
-    if (is_asking()) {                                                                                      \
-      begun = as_request(hold_begun(receive_of(wanted, buffer, count, type), *request), true);              \
-      *request = new_handle();                                                                              \
+    Request pending;                                                                                        \
+    if (is_live()) {                                                                                        \
+      pending = placeholder_for(adopt_posted(receive_of(wanted, buffer, count, type), *request), true);     \
+      *request = acquire_placeholder();                                                                     \
     } else {                                                                                                \
-      begun.number = start(receive_of(wanted, buffer, count, type));                                        \
-      begun.is_receive = true;                                                                              \
+      pending.number = start(receive_of(wanted, buffer, count, type));                                      \
+      pending.is_receive = true;                                                                            \
     }                                                                                                       \
-    begun.is_to_nobody = wanted == MPI_MESSAGE_NO_PROC;                                                     \
-    requests().add(request, std::move(begun));                                                              \
+    pending.is_to_nobody = wanted == MPI_MESSAGE_NO_PROC;                                                   \
+    requests().add(request, std::move(pending));                                                            \
     return result;                                                                                          \
   }
 

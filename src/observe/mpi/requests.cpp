@@ -88,13 +88,13 @@ void record_outcome(Number number, const MPI_Status& status) {
   record(stream::Outcome{number, peer_of(status.MPI_SOURCE), tag, static_cast<Number>(std::max<MPI_Count>(bytes, 0))});
 }
 
-void record_waits(std::vector<Number> numbers) {
-  if (is_asking() && !numbers.empty()) record(stream::Waits{std::move(numbers)});
+void record_wait_started(std::vector<Number> numbers) {
+  if (is_live() && !numbers.empty()) record(stream::WaitStarted{std::move(numbers)});
 }
 
-void record_wait(std::vector<Number> numbers) {
+void record_completed(std::vector<Number> numbers) {
   for (const Number number : numbers) requests().over(number);
-  record(stream::Wait{std::move(numbers)});
+  record(stream::Completed{std::move(numbers)});
 }
 
 }  // namespace nearfield::observe

@@ -1,8 +1,8 @@
 // The program's requests and their numbers.
 //
-// MPI libraries give operations that are done at once one and the same handle (MPICH's lightweight request, Open MPI's
-// empty one), so a handle may stand for several requests. Which one a call means is then told by where the program keeps
-// the handle, and else is the oldest; all of them are done, so it matters little.
+// MPI libraries give requests that complete immediately one common handle (MPICH's lightweight request, Open MPI's
+// empty request), so a handle may stand for several requests. A call then means the request whose handle the program
+// keeps at that address, else the oldest one. All of them have completed, so the choice hardly matters.
 #pragma once
 
 #include <mpi.h>
@@ -18,32 +18,32 @@
 
 namespace nearfield::observe {
 
-struct Held;  // held.hpp
+struct DeferredRequest;  // deferred_requests.hpp
 
 struct Request {
-  stream::Number number = 0;  // 0: not active, or the program was told that it is done, or no event is about it
-  bool is_receive = false, is_to_nobody = false;                     // of MPI_PROC_NULL
-  std::variant<std::monostate, stream::Send, stream::Receive> does;  // a persistent request, at each start
+  stream::Number number = 0;  // 0: inactive, or its completion was recorded, or no event is about it
+  bool is_receive = false, is_to_nobody = false;                     // the peer is MPI_PROC_NULL
+  std::variant<std::monostate, stream::Send, stream::Receive> does;  // what each start of a persistent request does
   std::function<void()> at_end;
-  std::shared_ptr<Held> held;                     // its message, where a simulation decides
-  std::function<std::shared_ptr<Held>()> starts;  // of a persistent request there
-  const MPI_Request* home = nullptr;              // where the program was given the handle; null: not known
+  std::shared_ptr<DeferredRequest> held;                     // its message, in a live simulation
+  std::function<std::shared_ptr<DeferredRequest>()> starts;  // starts a persistent request in a live simulation
+  const MPI_Request* home = nullptr;  // where the handle was returned to the program; null: unknown
 
   bool is_persistent() const { return does.index() != 0 || starts; }
 };
 
 class Requests {
  public:
-  // Returns a number for a request, from 1, and takes it back.
+  // new_number() returns a number for a request, from 1 on; over() releases it.
   stream::Number new_number();
   void over(stream::Number number);
 
-  // An MPI function has just written the request's handle to `home`.
+  // Adds a request whose handle an MPI function has just written to `home`.
   void add(const MPI_Request* home, Request request);
 
-  // Takes the request out of the table to the end of `to`, or puts an empty one there. Returns whether it was known.
+  // Moves the request from the table to the end of `to`, or appends an empty one. Returns whether it was known.
   bool take(const MPI_Request* home, std::list<Request>& to);
-  // Puts the first of `from` back, as `handle`, if it was known.
+  // Returns the first of `from` to the table under `handle`, if it was known.
   void give_back(MPI_Request handle, std::list<Request>& from);
   // Drops the first of `from`.
   void drop(std::list<Request>& from);
@@ -55,7 +55,7 @@ class Requests {
   std::list<Request> fresh();
 
   std::unordered_map<std::uint64_t, std::list<Request>> table_;
-  std::list<Request> spare_;  // for reuse: no memory is allocated in the long run
+  std::list<Request> spare_;  // for reuse: in the long run no memory is allocated
   std::vector<stream::Number> free_numbers_;
   stream::Number most_ = 0;
 };
@@ -66,11 +66,11 @@ Requests& requests();
 template <class Kind>
 stream::Number start(Kind event);
 
-// Records what a receive got, or with number 0 a probe saw.
+// Records the message of a receive, or with number 0 that of a probe.
 void record_outcome(stream::Number number, const MPI_Status& status);
-// Records that the rank is about to wait, where a simulation must know that beforehand.
-void record_waits(std::vector<stream::Number> numbers);
-// Records the wait for a blocking call's own requests, whose numbers are then over.
-void record_wait(std::vector<stream::Number> numbers);
+// Records that the rank is about to wait, which a live simulation must know beforehand.
+void record_wait_started(std::vector<stream::Number> numbers);
+// Records the completion of a blocking call's own requests and releases their numbers.
+void record_completed(std::vector<stream::Number> numbers);
 
 }  // namespace nearfield::observe

@@ -8,7 +8,7 @@ using stream::Number;
 
 std::int64_t signed_of(Number number) { return static_cast<std::int64_t>(number); }
 
-// Makes `next` part of `last`, if the blocks of both together are one run.
+// Merges `next` into `last` if the blocks of both form one run. Returns whether it did.
 bool continues(LayoutRun& last, const LayoutRun& next) {
   if (last.count == 1 && next.count == 1 && last.offset_bytes + signed_of(last.bytes) == next.offset_bytes) {
     last.bytes += next.bytes;
@@ -30,13 +30,13 @@ bool continues(LayoutRun& last, const LayoutRun& next) {
 void Runs::add(LayoutRun run) {
   if (run.bytes == 0 || run.count == 0 || is_cut_) return;
   if (!list_.empty() && continues(list_.back(), run)) return;
-  if (list_.size() == most)
+  if (list_.size() == max_runs)
     is_cut_ = true;
   else
     list_.push_back(run);
 }
 
-// Copies of one run are often one run again, however many there are.
+// Copies of a single run often form a single run again. Returns whether they do, and then adds it.
 bool Runs::repeats_within_one(LayoutRun run, Number count, std::int64_t stride_bytes) {
   if (run.count == 1 && stride_bytes == signed_of(run.bytes)) {
     run.bytes *= count;

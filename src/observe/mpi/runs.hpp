@@ -1,4 +1,4 @@
-// Which bytes a datatype has, as regular runs of blocks in the order in which MPI takes them.
+// The bytes of a datatype as regular runs of blocks, in MPI's type map order.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@ namespace nearfield::observe {
 
 class Runs {
  public:
-  static constexpr std::size_t most = 65536;  // more than that are not kept
+  static constexpr std::size_t max_runs = 65536;  // further ones are dropped
 
-  // Adds `count` copies of other runs, the first one moved by `offset_bytes`, the next ones by `stride_bytes` more each.
+  // Adds `count` copies of other runs: the first one moved by `offset_bytes`, each next one by `stride_bytes` more.
   void repeat(const Runs& element, std::int64_t offset_bytes, std::int64_t count, std::int64_t stride_bytes);
-  // Adds a run, as part of the last one if it continues that.
+  // Adds a run, merged into the last one if it continues that.
   void add(stream::LayoutRun run);
 
   const std::vector<stream::LayoutRun>& list() const { return list_; }
-  // Returns whether there were too many.
+  // Returns whether runs were dropped because there were too many.
   bool is_cut() const { return is_cut_; }
   stream::Number size_bytes() const;
 

@@ -1,27 +1,27 @@
-// MPI_Init, MPI_Finalize, MPI_Abort and MPI_Pcontrol. Left out: programs that start MPI by MPI_Session_init alone; they
-// are not recorded. Nor are processes that MPI_Comm_spawn started: their ranks are those of another MPI_COMM_WORLD.
+// MPI_Init, MPI_Finalize, MPI_Abort and MPI_Pcontrol. Not recorded are programs that start MPI by MPI_Session_init
+// alone, and processes that MPI_Comm_spawn started, whose ranks belong to another MPI_COMM_WORLD.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "observe/mpi/communicators.hpp"
-#include "observe/mpi/held.hpp"
-#include "observe/mpi/unallocated.hpp"
+#include "observe/mpi/deferred_requests.hpp"
+#include "observe/mpi/static_memory.hpp"
 #include "observe/mpi/wrapper.hpp"
 
 namespace nearfield::observe {
 namespace {
 
-// The form of handles and of constants must be that of the MPI library that is loaded.
-void insist_on_fitting_library() {
+// Handles and constants must have the form of the MPI library that is loaded.
+void require_matching_library() {
   if (is_built_for_the_library()) return;
   std::fprintf(stderr, "nearfield: this program's MPI is another one than the profiling layer was built for\n");
   std::exit(1);
 }
 
-stream::RankIs who() {
-  stream::RankIs event;
+stream::RankInfo who() {
+  stream::RankInfo event;
   int rank = 0, ranks = 1, length = 0;
   PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
   PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks);
@@ -45,7 +45,7 @@ int start(Name& name, const void* site, Initialise initialise) {
   const bool is_observed = find_hooks();
   if (!is_observed) return initialise();
   pause_accesses();
-  insist_on_fitting_library();
+  require_matching_library();
   ++detail::depth;
   const int result = initialise();
   --detail::depth;
@@ -53,7 +53,7 @@ int start(Name& name, const void* site, Initialise initialise) {
     begin_recording(who());
     const Call call(name, site);
     begin_communicators();
-    record(unallocated_memory());
+    record(static_and_stack_ranges());
   }
   resume_accesses();
   return result;
@@ -66,8 +66,8 @@ using namespace nearfield::observe;
 
 #define STARTS(name, parameters, arguments)                                                    \
   extern "C" __attribute__((visibility("default"))) int name parameters {                      \
-    static Name its_name{#name};                                                               \
-    return start(its_name, __builtin_return_address(0), [&] { return PMPI(name) arguments; }); \
+    static Name mpi_name{#name};                                                               \
+    return start(mpi_name, __builtin_return_address(0), [&] { return PMPI(name) arguments; }); \
   }                                                                                            \
   extern "C" __attribute__((visibility("default"), alias(#name))) decltype(name) P##name;
 
@@ -80,14 +80,14 @@ int finalize(Name& name, const void* site) {
   return PMPI(MPI_Finalize)();
 }
 
-// The simulation must know that the rank is done before it waits for the others.
-int finalize_asking(Name& name, const void* site) {
+// The simulation must know that the rank has ended before the rank waits for the others.
+int finalize_live(Name& name, const void* site) {
   {
     const Call call(name, site);
   }
   record(stream::End{});
   flush();
-  finish_copies();
+  flush_buffered_sends();
   end_recording(false);
   return PMPI(MPI_Finalize)();
 }
@@ -95,8 +95,8 @@ int finalize_asking(Name& name, const void* site) {
 
 extern "C" __attribute__((visibility("default"))) int MPI_Finalize() {
   static Name name{"MPI_Finalize"};
-  if (is_asking() && detail::depth == 0 && detail::is_recorded_thread && detail::is_active)
-    return finalize_asking(name, __builtin_return_address(0));
+  if (is_live() && detail::depth == 0 && detail::is_recorded_thread && detail::is_active)
+    return finalize_live(name, __builtin_return_address(0));
   const int result = finalize(name, __builtin_return_address(0));
   if (detail::depth == 0 && detail::is_recorded_thread && detail::is_active) end_recording(true);
   return result;
@@ -104,12 +104,13 @@ extern "C" __attribute__((visibility("default"))) int MPI_Finalize() {
 extern "C" __attribute__((visibility("default"), alias("MPI_Finalize"))) decltype(MPI_Finalize) PMPI_Finalize;
 
 WRAPPED(MPI_Abort, (MPI_Comm comm, int code), (comm, code)) {
-  refuse("MPI_Abort");
+  mark_unsupported("MPI_Abort");
   end_recording(false);
   return PMPI(MPI_Abort)(comm, code);
 }
 
-// What follows `level` has no meaning that MPI knows of, so it is not passed on: the MPI library's function does nothing.
+// MPI defines no meaning for the arguments after `level`, so they are not passed on: the library's function does
+// nothing.
 extern "C" __attribute__((visibility("default"))) int MPI_Pcontrol(const int level, ...) {
   static Name name{"MPI_Pcontrol"};
   const Call call(name, __builtin_return_address(0));

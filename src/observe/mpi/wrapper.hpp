@@ -6,9 +6,9 @@
 //     return result;
 //   }
 //
-// The function behind WRAPPED runs for calls that are recorded; `call` is its Call. The others go straight on to the MPI
-// library. It stands before the MPI library's function under both names, MPI_ and PMPI_, because Fortran's bindings,
-// which are libraries of their own, call one or the other.
+// The function after WRAPPED runs for recorded calls; `call` is its Call. Other calls go directly to the MPI library.
+// The wrapper interposes on both names, MPI_ and PMPI_, because Fortran's bindings, which are separate libraries, call
+// either.
 #pragma once
 
 #include "base/mpi_handles.hpp"
@@ -22,10 +22,10 @@
   };                                                                                      \
   }                                                                                       \
   extern "C" __attribute__((visibility("default"))) int name parameters {                 \
-    static ::nearfield::observe::Name its_name{#name};                                    \
-    const ::nearfield::observe::Call its_call(its_name, __builtin_return_address(0));     \
-    if (!its_call.is_recorded()) return PMPI(name) arguments;                             \
-    return name##_recorded{its_call} arguments;                                           \
+    static ::nearfield::observe::Name mpi_name{#name};                                    \
+    const ::nearfield::observe::Call wrapper_call(mpi_name, __builtin_return_address(0)); \
+    if (!wrapper_call.is_recorded()) return PMPI(name) arguments;                         \
+    return name##_recorded{wrapper_call} arguments;                                       \
   }                                                                                       \
   extern "C" __attribute__((visibility("default"), alias(#name))) decltype(name) P##name; \
   int name##_recorded::operator() parameters const

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The half of the tool that writes the stream: the encoder of the hooks (process_stream.hpp), with what Valgrind has
-// instead of a C library. Chunks are not packed.
+// The half of the tool that writes the stream. It uses the hooks' encoder (process_stream.hpp) and Valgrind's
+// replacements for the C library. Chunks are not compressed.
 #include "observe/process_stream.hpp"
 #include "observe/valgrind/tool.h"
 
@@ -35,9 +35,9 @@ void nearfield_begin(int to) {
   begin_stream();
 }
 void nearfield_event(const unsigned char* bytes, unsigned long size) { encoder.event(bytes, size); }
-unsigned long nearfield_place(unsigned long code, unsigned long* offset) { return mentioned(code, *offset); }
-void nearfield_threads() { tell_threads(); }
-void nearfield_region(const char* name, int begins) { tell_region(name, begins); }
+unsigned long nearfield_place(unsigned long code, unsigned long* offset) { return emit_location_once(code, *offset); }
+void nearfield_threads() { record_other_threads(); }
+void nearfield_region(const char* name, int begins) { record_region(name, begins); }
 void nearfield_flush() { encoder.finish_chunk(); }
 void nearfield_end() { end_stream(); }
 

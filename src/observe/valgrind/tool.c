@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A tool of Valgrind that records the loads and stores of a program without hooks, instruction by instruction. This folder
-   is under the GPL, version 2 or later (LICENSE), as Valgrind is; the rest of nearfield is not, and works without it.
+/* A Valgrind tool that records the loads and stores of a program without hooks, by instruction. This folder is under
+   the GPL, version 2 or later (LICENSE), like Valgrind; the rest of nearfield is not, and works without it.
 
-   The preloaded recorder (../recorder.cpp) says by client requests when accesses count and gives the events; this tool
-   puts the accesses between them. Recorded is what the thread that began does, in the program and in libraries, but for
-   the code of MPI's own library and of nearfield's, and not while a call of MPI goes on. Only 64-bit x86. */
+   The preloaded recorder (../recorder.cpp) makes client requests to start and stop recording and to insert events; this
+   tool inserts the accesses between them. It records the initial thread, in the program and in libraries, but not the
+   code of MPI libraries or of nearfield, and not during MPI calls. x86-64 only. */
 #include "pub_tool_basics.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"
@@ -26,17 +26,17 @@ int nearfield_on = 0;
 
 static ThreadId recorded = VG_INVALID_THREADID;
 static ThreadId running = VG_INVALID_THREADID;
-static Bool wanted = False;         /* as NEARFIELD_STATE said */
-static Bool in_mpi = False;         /* the same */
-static Bool other_threads = False;  /* threads of the program's have run */
-static Bool* is_of_mpi;             /* by thread: it was made in a call of MPI, or by such a thread */
+static Bool wanted = False;  /* as of NEARFIELD_STATE */
+static Bool in_mpi = False;  /* likewise */
+static Bool other_threads = False;  /* threads of the program have run */
+static Bool* is_of_mpi;  /* by thread: created in an MPI call, or by such a thread */
 static struct nearfield_region region;
 static Bool in_region = True;
-static Addr region_stack;  /* where the stack was when the region was entered */
+static Addr region_stack;  /* the stack pointer on entry to the region */
 
 static void turn_on_or_off(void) { nearfield_on = wanted && in_region && running == recorded; }
 
-/* ---- what recording.cpp needs */
+/* ---- functions for recording.cpp */
 
 void* nearfield_memory(unsigned long bytes) { return VG_(calloc)("nearfield", 1, bytes); }
 
@@ -67,13 +67,13 @@ int nearfield_write(int file, const void* bytes, unsigned long size) {
   return 1;
 }
 
-/* gcc makes calls of it. */
+/* gcc emits calls of it. */
 SizeT strlen(const char* text);
 SizeT strlen(const char* text) { return VG_(strlen)(text); }
 
 /* ---- which code is recorded */
 
-static Bool is_left_out(Addr code) {
+static Bool is_excluded(Addr code) {
   static const HChar* const begins[] = {"libnearfield_", "libmpi", "libopen-", "libpmi", "libprte", "libuc", "libfabric"};
   const NSegment* segment = VG_(am_find_nsegment)(code);
   const HChar* path = segment ? VG_(am_get_filename)(segment) : NULL;
@@ -93,7 +93,8 @@ static void region_is_entered(HWord stack) {
   turn_on_or_off();
 }
 
-/* After a return; the stack is above where it was only after that of the region, or of a function around it. */
+/* Called after a return. The stack pointer is above its value on entry only once the region or an outer function
+   returned. */
 static void region_may_be_left(HWord stack) {
   if (running != recorded || !in_region || stack <= region_stack) return;
   in_region = False;
@@ -111,83 +112,86 @@ typedef struct {
 
 static IRExpr* word(HWord value) { return mkIRExpr_HWord(value); }
 
-static IRExpr* sum(Translation* its, IRExpr* address, UInt offset) {
+static IRExpr* sum(Translation* block, IRExpr* address, UInt offset) {
   if (offset == 0) return address;
-  const IRTemp found = newIRTemp(its->out->tyenv, Ity_I64);
-  addStmtToIRSB(its->out, IRStmt_WrTmp(found, IRExpr_Binop(Iop_Add64, address, word(offset))));
+  const IRTemp found = newIRTemp(block->out->tyenv, Ity_I64);
+  addStmtToIRSB(block->out, IRStmt_WrTmp(found, IRExpr_Binop(Iop_Add64, address, word(offset))));
   return IRExpr_RdTmp(found);
 }
 
-static void call(Translation* its, const HChar* name, void* function, IRExpr** arguments, IRExpr* guard) {
+static void call(Translation* block, const HChar* name, void* function, IRExpr** arguments, IRExpr* guard) {
   IRDirty* dirty = unsafeIRDirty_0_N(0, name, VG_(fnptr_to_fnentry)(function), arguments);
   if (guard) dirty->guard = guard;
-  addStmtToIRSB(its->out, IRStmt_Dirty(dirty));
+  addStmtToIRSB(block->out, IRStmt_Dirty(dirty));
 }
 
-/* Each access of an instruction has a place of its own, from the byte after its first on (`nearfield show` asks for the
-   line of the byte before, as if it were a return address), so that its arithmetic counts once. */
-static void one_access(Translation* its, IRExpr* address, UInt bytes, Bool is_store, IRExpr* guard) {
-  const Addr place = its->instruction + 1 + (its->accesses < its->bytes ? its->accesses++ : its->bytes - 1);
+/* Each access of an instruction has a location of its own, from the byte after the instruction's first on (`nearfield
+   show` looks up the line of the byte before, as for a return address), so that the instruction's arithmetic counts
+   once. */
+static void one_access(Translation* block, IRExpr* address, UInt bytes, Bool is_store, IRExpr* guard) {
+  const Addr place = block->instruction + 1 + (block->accesses < block->bytes ? block->accesses++ : block->bytes - 1);
   HWord kind = 0;
   while (kind < 10 && bytes != 1u << kind / 2) kind += 2;
   kind += is_store;
   if (kind >= 10)
-    call(its, "nearfield_range", nearfield_range, mkIRExprVec_4(word(place), word(kind), address, word(bytes)), guard);
+    call(block, "nearfield_range", nearfield_range, mkIRExprVec_4(word(place), word(kind), address, word(bytes)),
+         guard);
   else
-    call(its, "nearfield_access", nearfield_access, mkIRExprVec_3(word(place), word(kind), address), guard);
+    call(block, "nearfield_access", nearfield_access, mkIRExprVec_3(word(place), word(kind), address), guard);
 }
 
-static void access(Translation* its, IRExpr* address, Int bytes, Bool is_store, IRExpr* guard) {
+static void access(Translation* block, IRExpr* address, Int bytes, Bool is_store, IRExpr* guard) {
   const UInt piece = bytes > 16 && bytes % 16 == 0 && bytes <= 64 ? 16 : bytes;
-  for (Int at = 0; at < bytes; at += piece) one_access(its, sum(its, address, at), piece, is_store, guard);
+  for (Int at = 0; at < bytes; at += piece) one_access(block, sum(block, address, at), piece, is_store, guard);
 }
 
-static Int size_of(const Translation* its, const IRExpr* value) {
-  return sizeofIRType(typeOfIRExpr(its->out->tyenv, value));
+static Int size_of(const Translation* block, const IRExpr* value) {
+  return sizeofIRType(typeOfIRExpr(block->out->tyenv, value));
 }
 
-static void statement(Translation* its, const IRStmt* done) {
+static void statement(Translation* block, const IRStmt* done) {
   switch (done->tag) {
     case Ist_WrTmp: {
       const IRExpr* value = done->Ist.WrTmp.data;
-      if (value->tag == Iex_Load) access(its, value->Iex.Load.addr, sizeofIRType(value->Iex.Load.ty), False, NULL);
+      if (value->tag == Iex_Load) access(block, value->Iex.Load.addr, sizeofIRType(value->Iex.Load.ty), False, NULL);
       break;
     }
     case Ist_Store:
-      access(its, done->Ist.Store.addr, size_of(its, done->Ist.Store.data), True, NULL);
+      access(block, done->Ist.Store.addr, size_of(block, done->Ist.Store.data), True, NULL);
       break;
     case Ist_StoreG: {
       const IRStoreG* store = done->Ist.StoreG.details;
-      access(its, store->addr, size_of(its, store->data), True, store->guard);
+      access(block, store->addr, size_of(block, store->data), True, store->guard);
       break;
     }
     case Ist_LoadG: {
       const IRLoadG* load = done->Ist.LoadG.details;
       IRType all = Ity_INVALID, loaded = Ity_INVALID;
       typeOfIRLoadGOp(load->cvt, &all, &loaded);
-      access(its, load->addr, sizeofIRType(loaded), False, load->guard);
+      access(block, load->addr, sizeofIRType(loaded), False, load->guard);
       break;
     }
     case Ist_CAS: {
       const IRCAS* swap = done->Ist.CAS.details;
-      const Int bytes = size_of(its, swap->dataLo) * (swap->dataHi ? 2 : 1);
-      /* Of a locked addition it is preceded by a load of its own. */
-      if (its->accesses == 0) access(its, swap->addr, bytes, False, NULL);
-      access(its, swap->addr, bytes, True, NULL);
+      const Int bytes = size_of(block, swap->dataLo) * (swap->dataHi ? 2 : 1);
+      /* In a locked addition a separate load precedes it. */
+      if (block->accesses == 0) access(block, swap->addr, bytes, False, NULL);
+      access(block, swap->addr, bytes, True, NULL);
       break;
     }
     case Ist_LLSC: {
       const IRExpr* stored = done->Ist.LLSC.storedata;
-      const Int bytes = stored ? size_of(its, stored) : sizeofIRType(typeOfIRTemp(its->out->tyenv, done->Ist.LLSC.result));
-      access(its, done->Ist.LLSC.addr, bytes, stored != NULL, NULL);
+      const IRTemp loaded = done->Ist.LLSC.result;
+      const Int bytes = stored ? size_of(block, stored) : sizeofIRType(typeOfIRTemp(block->out->tyenv, loaded));
+      access(block, done->Ist.LLSC.addr, bytes, stored != NULL, NULL);
       break;
     }
     case Ist_Dirty: {
       const IRDirty* dirty = done->Ist.Dirty.details;
       if (dirty->mFx == Ifx_Read || dirty->mFx == Ifx_Modify)
-        access(its, dirty->mAddr, dirty->mSize, False, dirty->guard);
+        access(block, dirty->mAddr, dirty->mSize, False, dirty->guard);
       if (dirty->mFx == Ifx_Write || dirty->mFx == Ifx_Modify)
-        access(its, dirty->mAddr, dirty->mSize, True, dirty->guard);
+        access(block, dirty->mAddr, dirty->mSize, True, dirty->guard);
       break;
     }
     default:
@@ -195,35 +199,36 @@ static void statement(Translation* its, const IRStmt* done) {
   }
 }
 
-static void tell_stack(Translation* its, const VexGuestLayout* layout, const HChar* name, void* function) {
-  const IRTemp stack = newIRTemp(its->out->tyenv, Ity_I64);
-  addStmtToIRSB(its->out, IRStmt_WrTmp(stack, IRExpr_Get(layout->offset_SP, Ity_I64)));
-  call(its, name, function, mkIRExprVec_1(IRExpr_RdTmp(stack)), NULL);
+static void pass_stack_pointer(Translation* block, const VexGuestLayout* layout, const HChar* name, void* function) {
+  const IRTemp stack = newIRTemp(block->out->tyenv, Ity_I64);
+  addStmtToIRSB(block->out, IRStmt_WrTmp(stack, IRExpr_Get(layout->offset_SP, Ity_I64)));
+  call(block, name, function, mkIRExprVec_1(IRExpr_RdTmp(stack)), NULL);
 }
 
 static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout,
                         const VexGuestExtents* extents, const VexArchInfo* arch, IRType guest, IRType host) {
-  Translation its = {deepCopyIRSBExceptStmts(in), 0, 1, 0};
-  if (guest != Ity_I64 || is_left_out(closure->readdr)) return in;
+  Translation block = {deepCopyIRSBExceptStmts(in), 0, 1, 0};
+  if (guest != Ity_I64 || is_excluded(closure->readdr)) return in;
   for (Int i = 0; i < in->stmts_used; ++i) {
     const IRStmt* done = in->stmts[i];
     if (done->tag == Ist_IMark) {
-      its.instruction = done->Ist.IMark.addr;
-      its.bytes = done->Ist.IMark.len ? done->Ist.IMark.len : 1;
-      its.accesses = 0;
+      block.instruction = done->Ist.IMark.addr;
+      block.bytes = done->Ist.IMark.len ? done->Ist.IMark.len : 1;
+      block.accesses = 0;
     }
     if (its.instruction) statement(&its, done); /* before the first mark is what Valgrind itself needs */
-    addStmtToIRSB(its.out, in->stmts[i]);
-    if (done->tag == Ist_IMark && region.size && its.instruction == region.begin)
-      tell_stack(&its, layout, "region_is_entered", region_is_entered);
+    addStmtToIRSB(block.out, in->stmts[i]);
+    if (done->tag == Ist_IMark && region.size && block.instruction == region.begin)
+      pass_stack_pointer(&block, layout, "region_is_entered", region_is_entered);
   }
-  if (region.size && in->jumpkind == Ijk_Ret) tell_stack(&its, layout, "region_may_be_left", region_may_be_left);
-  return its.out;
+  if (region.size && in->jumpkind == Ijk_Ret)
+    pass_stack_pointer(&block, layout, "region_may_be_left", region_may_be_left);
+  return block.out;
 }
 
 /* ---- requests */
 
-/* The stack has the recorder's and the layer's functions first, then the one with the call. */
+/* The innermost frames belong to the recorder and the layer, then comes the function with the call. */
 static UWord callers(Addr called_from, Addr* addresses, UWord most) {
   Addr frames[32];
   const UInt depth = VG_(get_StackTrace)(recorded, frames, 32, NULL, NULL, 0);
@@ -234,9 +239,9 @@ static UWord callers(Addr called_from, Addr* addresses, UWord most) {
   return found;
 }
 
-static void begin(ThreadId thread, Int file, const struct nearfield_region* asked) {
+static void begin(ThreadId thread, Int file, const struct nearfield_region* requested) {
   recorded = running = thread;
-  region = *asked;
+  region = *requested;
   in_region = region.size == 0;
   is_of_mpi = VG_(calloc)("nearfield", VG_N_THREADS, sizeof(Bool));
   nearfield_begin(file);
@@ -287,7 +292,7 @@ static void thread_is_made(ThreadId by, ThreadId made) {
   if (recorded != VG_INVALID_THREADID) is_of_mpi[made] = is_of_mpi[by] || (by == recorded && in_mpi);
 }
 
-static void thread_goes_on(ThreadId thread, ULong blocks) {
+static void thread_is_scheduled(ThreadId thread, ULong blocks) {
   running = thread;
   if (recorded == VG_INVALID_THREADID) return;
   if (thread != recorded && !is_of_mpi[thread]) other_threads = True;
@@ -312,7 +317,7 @@ static void declare_tool(void) {
   VG_(basic_tool_funcs)(begin_tool, instrument, end_tool);
   VG_(needs_client_requests)(answer);
   VG_(track_pre_thread_ll_create)(thread_is_made);
-  VG_(track_start_client_code)(thread_goes_on);
+  VG_(track_start_client_code)(thread_is_scheduled);
   VG_(atfork)(NULL, NULL, child_begins);
 }
 

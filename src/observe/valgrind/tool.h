@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Between the half of the tool that knows Valgrind (tool.c) and the half that writes the stream (recording.cpp). */
+/* The interface between the half of the tool that uses Valgrind (tool.c) and the half that writes the stream
+   (recording.cpp). */
 #ifndef NEARFIELD_OBSERVE_VALGRIND_TOOL_H
 #define NEARFIELD_OBSERVE_VALGRIND_TOOL_H
 
@@ -7,7 +8,7 @@
 extern "C" {
 #endif
 
-/* ---- recording.cpp, for the thread that is recorded */
+/* ---- recording.cpp, called in the recorded thread */
 void nearfield_begin(int file);
 void nearfield_event(const unsigned char* bytes, unsigned long size);
 unsigned long nearfield_place(unsigned long code, unsigned long* offset);
@@ -20,14 +21,14 @@ void nearfield_access(unsigned long code, unsigned long kind, unsigned long addr
 void nearfield_range(unsigned long code, unsigned long kind, unsigned long address, unsigned long bytes);
 
 /* ---- tool.c */
-/* Whether accesses are recorded now. */
+/* Whether accesses are being recorded. */
 extern int nearfield_on;
-/* Returns zeroed memory that is never given back. */
+/* Returns zeroed memory that is never freed. */
 void* nearfield_memory(unsigned long bytes);
-/* Tells which object has the address of code, which is 1, or returns 0. */
+/* Finds the object that contains the code address. Returns 1, or 0 if there is none. */
 int nearfield_object(unsigned long code, unsigned long* begin, unsigned long* end, unsigned long* base,
                      const char** path);
-/* Writes all bytes and returns 1, or gives a message and returns 0. */
+/* Writes all bytes and returns 1, or prints a message and returns 0. */
 int nearfield_write(int file, const void* bytes, unsigned long size);
 
 #ifdef __cplusplus

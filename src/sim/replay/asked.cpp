@@ -16,7 +16,7 @@ constexpr std::uint64_t accesses_of_looking = 16;  // at most, between two quest
 
 }  // namespace
 
-void ReplayedRank::tell(stream::Told what, const std::vector<std::int64_t>& words) const {
+void ReplayedRank::tell(stream::ReplyKind what, const std::vector<std::int64_t>& words) const {
   if (!tell_) return;
   std::vector<std::int64_t> all{static_cast<std::int64_t>(what), static_cast<std::int64_t>(words.size())};
   all.insert(all.end(), words.begin(), words.end());
@@ -28,11 +28,11 @@ void ReplayedRank::tell_match(stream::Number request, int from, int tag) {
   const auto& peers = group(found->second).peers;
   const auto peer = std::ranges::find(peers, from) - peers.begin();
   told_.erase(found);
-  tell(stream::Told::matched, {static_cast<std::int64_t>(request), peer, tag});
+  tell(stream::ReplyKind::matched, {static_cast<std::int64_t>(request), peer, tag});
 }
 
 // The rank waits, and is told nothing: what it waits for is done on the host as soon as its messages are there.
-Task<> ReplayedRank::on(const stream::Waits& event) {
+Task<> ReplayedRank::on(const stream::WaitStarted& event) {
   for (const stream::Number request : event.requests) co_await finish(std::exchange(pending(request), {}));
 }
 
@@ -40,7 +40,7 @@ Task<> ReplayedRank::on(const stream::Ask& event) {
   co_await boundary();
   if (event.question == stream::Question::clock) {
     co_await endpoint_.look();  // or a loop that waits for a time would never get there
-    tell(stream::Told::clock, {std::llround(endpoint_.first())});
+    tell(stream::ReplyKind::clock, {std::llround(endpoint_.first())});
     co_return;
   }
   asked_ = true;
@@ -90,7 +90,7 @@ Task<> ReplayedRank::decide_requests(const stream::Ask& event) {
     in_vain_asked_.clear();
   decided_.clear();
   for (const std::int64_t place : places) decided_.push_back(event.at[static_cast<std::size_t>(place)]);
-  tell(stream::Told::done, places);
+  tell(stream::ReplyKind::done, places);
 }
 
 Task<> ReplayedRank::decide_message(const stream::Ask& event) {
@@ -100,12 +100,12 @@ Task<> ReplayedRank::decide_message(const stream::Ask& event) {
   const Message* const message = decided_message_ = endpoint_.there(asked);
   if (!message) {
     in_vain_asked_.push_back(event);
-    tell(stream::Told::message, {});
+    tell(stream::ReplyKind::message, {});
     co_return;
   }
   in_vain_asked_.clear();
   const auto peer = std::ranges::find(its.peers, message->from->rank()) - its.peers.begin();
-  tell(stream::Told::message, {peer, message->tag});
+  tell(stream::ReplyKind::message, {peer, message->tag});
 }
 
 }  // namespace nearfield::sim::replay

@@ -53,7 +53,7 @@ void ReplayedRank::forget_look_in_vain() {
   in_vain_ = nullptr;
 }
 
-Task<> ReplayedRank::on(const stream::Looked& event) {
+Task<> ReplayedRank::on(const stream::Tested& event) {
   const bool was_asked = std::exchange(asked_, false);
   const bool polling = was_asked ? asked_again_ : !event.waited && is_polling();
   if (polling && !was_asked) forget_look_in_vain();
@@ -79,7 +79,7 @@ Task<> ReplayedRank::on(const stream::Looked& event) {
 
 // Waitany may tell of any request that is done when it is called; if none is, of the first one. Waitsome and Testsome
 // tell of all that are, Test and Testany of one or none, Testall of all or none.
-void ReplayedRank::weigh(const stream::Looked& event, bool waited, const Clock& since,
+void ReplayedRank::weigh(const stream::Tested& event, bool waited, const Clock& since,
                          const std::vector<Clock>& ready) {
   const std::string name = text(call_.name);
   const bool some = name.ends_with("some");

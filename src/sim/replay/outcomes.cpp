@@ -27,9 +27,9 @@ bool Outcomes::read_event() {
     begun_.emplace_back();
   } else if (const auto* outcome = std::get_if<stream::Outcome>(event)) {
     end(outcome->request, *outcome);
-  } else if (const auto* wait = std::get_if<stream::Wait>(event)) {
+  } else if (const auto* wait = std::get_if<stream::Completed>(event)) {
     for (const auto request : wait->requests) end(request, {});
-  } else if (const auto* looked = std::get_if<stream::Looked>(event)) {
+  } else if (const auto* looked = std::get_if<stream::Tested>(event)) {
     for (const auto request : looked->done) end(request, {});
   } else if (const auto* forget = std::get_if<stream::Forget>(event)) {
     end(forget->request, {});

@@ -132,7 +132,7 @@ Place ReplayedRank::place(stream::Number call_site) const {
 
 // ---- what the stream defines
 
-Task<> ReplayedRank::on(const stream::RankIs& event) {
+Task<> ReplayedRank::on(const stream::RankInfo& event) {
   const auto number = [](stream::Number rank, stream::Number ranks) {
     return std::to_string(rank) + " of " + std::to_string(ranks);
   };
@@ -140,7 +140,7 @@ Task<> ReplayedRank::on(const stream::RankIs& event) {
       number(static_cast<stream::Number>(rank_.rank()), static_cast<stream::Number>(rank_.size()));
   const std::string found = number(event.rank, event.ranks);
   if (found != expected) throw of_rank(rank_, "its stream is that of rank " + found + ", not of rank " + expected);
-  endpoint_.tally().decided = event.asks;
+  endpoint_.tally().decided = event.is_live;
   if (tell_) endpoint_.on_match([this](std::uint64_t told, int from, int tag) { tell_match(told, from, tag); });
   co_return;
 }
@@ -237,7 +237,7 @@ Task<> ReplayedRank::on(const stream::Region& event) {
     times_.computed(endpoint_.now(), seen());
 }
 
-Task<> ReplayedRank::on(const stream::Refused& event) {
+Task<> ReplayedRank::on(const stream::Unsupported& event) {
   throw of_rank(rank_, "the program uses " + text(event.what) + ", which cannot be simulated");
   co_return;
 }
@@ -250,7 +250,7 @@ Task<> ReplayedRank::on(const stream::End&) {
 
 // These are for other readers.
 Task<> ReplayedRank::on(const stream::Sites&) { co_return; }
-Task<> ReplayedRank::on(const stream::Unallocated&) { co_return; }
+Task<> ReplayedRank::on(const stream::StaticAndStackRanges&) { co_return; }
 
 // As MPI_Finalize does: others may still need what this rank sends. Receives that nobody waited for are left.
 Task<> ReplayedRank::finalize() {
@@ -296,7 +296,7 @@ Task<> ReplayedRank::on(const stream::Receive& event) {
   const Group& from = group(event.communicator);
   const Pattern asked = pattern(from, event.peer, event.tag);
   const Buffer buffer = part(event.data).buffer();
-  const stream::Number told = event.told && tell_ ? event.request : 0;
+  const stream::Number told = event.notify_on_match && tell_ ? event.request : 0;
   if (told) told_[told] = event.communicator;
   const bool any = from_any(event);
   if (any) ++dependence_.from_any;
@@ -325,7 +325,7 @@ Task<> ReplayedRank::finish(Pending its) {
   for (const auto& choice : its.choices) settle(*choice, ready_);
 }
 
-Task<> ReplayedRank::on(const stream::Wait& event) {
+Task<> ReplayedRank::on(const stream::Completed& event) {
   for (const stream::Number request : event.requests) co_await finish(std::exchange(pending(request), {}));
 }
 

@@ -31,7 +31,7 @@
 #include "sim/replay/call_times.hpp"
 #include "sim/replay/collectives.hpp"
 #include "sim/replay/outcomes.hpp"
-#include "stream/answer.hpp"
+#include "stream/live_reply.hpp"
 
 namespace nearfield::sim::replay {
 
@@ -65,7 +65,7 @@ struct Stream {
   Open again;
   // Returns the floating-point operations that an access of this site comes with. Empty: none.
   std::function<float(std::uint32_t site)> flops;
-  // Tells a program that runs meanwhile what it asked (stream/answer.hpp). Empty: it has run before.
+  // Tells a program that runs meanwhile what it asked (stream/live_reply.hpp). Empty: it has run before.
   std::function<void(std::span<const std::int64_t> words)> tell;
 };
 
@@ -136,10 +136,10 @@ class ReplayedRank {
   bool asked_before(const stream::Ask& event);
   Task<> decide_requests(const stream::Ask& event);
   Task<> decide_message(const stream::Ask& event);
-  void tell(stream::Told what, const std::vector<std::int64_t>& words) const;
+  void tell(stream::ReplyKind what, const std::vector<std::int64_t>& words) const;
   void compare(bool same, bool in_vain);
   void tell_match(stream::Number request, int from, int tag);
-  void weigh(const stream::Looked& event, bool waited, const Clock& since, const std::vector<Clock>& ready);
+  void weigh(const stream::Tested& event, bool waited, const Clock& since, const std::vector<Clock>& ready);
   void settle(Choice& choice, const Clock& ready);
   void forget_look_in_vain();
   Task<> send_buffered(const Pattern& to, const Buffer& data);
@@ -153,7 +153,7 @@ class ReplayedRank {
   Seen seen() const;
   bool timed() const { return options_.regions.empty() || open_regions_ > 0; }
 
-  Task<> on(const stream::RankIs& event);
+  Task<> on(const stream::RankInfo& event);
   Task<> on(const stream::Text& event);
   Task<> on(const stream::Object& event);
   Task<> on(const stream::CallSite& event);
@@ -164,18 +164,18 @@ class ReplayedRank {
   Task<> on(const stream::Send& event);
   Task<> on(const stream::Receive& event);
   Task<> on(const stream::Outcome& event);
-  Task<> on(const stream::Wait& event);
-  Task<> on(const stream::Looked& event);
+  Task<> on(const stream::Completed& event);
+  Task<> on(const stream::Tested& event);
   Task<> on(const stream::Probe& event);
   Task<> on(const stream::Forget& event);
   Task<> on(const stream::Collective& event);
   Task<> on(const stream::Region& event);
-  Task<> on(const stream::Refused& event);
+  Task<> on(const stream::Unsupported& event);
   Task<> on(const stream::End& event);
   Task<> on(const stream::Sites& event);
-  Task<> on(const stream::Waits& event);
+  Task<> on(const stream::WaitStarted& event);
   Task<> on(const stream::Ask& event);
-  Task<> on(const stream::Unallocated& event);
+  Task<> on(const stream::StaticAndStackRanges& event);
 
   stream::Source& stream_;
   std::function<float(std::uint32_t site)> flops_;

@@ -1,10 +1,10 @@
-// How many bytes of different cache lines a rank touched since some moment: the LRU stack distance of what was touched
-// then. A fully associative cache of more bytes than that still has it.
+// Reuse distances (LRU stack distances) of a rank's accesses: the bytes of different cache lines touched since a
+// moment. A fully associative LRU cache larger than that still contains what was touched then.
 //
-// Lines are sampled by a hash of their addresses (SHARDS: Waldspurger, Park, Garthwaite and Ahmad, FAST 2015): of a line
-// that is in the sample every access counts, of others none. The sample is everything at first, and is halved whenever
-// it has more than `most_lines`: small programs are counted exactly, large ones in bounded memory, with a relative error
-// of about 1 / sqrt(sampled lines touched). Moments are numbered; a new one begins after `lines_each` sampled lines.
+// Lines are sampled by a hash of their addresses (SHARDS: Waldspurger, Park, Garthwaite and Ahmad, FAST 2015): every
+// access to a sampled line counts, others do not. Initially all lines are sampled; the sample is halved whenever it
+// exceeds `max_lines`: small programs are counted exactly, large ones in bounded memory, with a relative error of about
+// 1 / sqrt(sampled lines touched). Moments are numbered; a new one begins after `lines_each` sampled lines.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ namespace nearfield::advise {
 
 using Moment = std::uint64_t;
 
-class Footprint {
+class ReuseDistance {
  public:
-  static constexpr std::size_t usual_lines = 1 << 15;
+  static constexpr std::size_t default_max_lines = 1 << 15;
 
-  // `most_lines`: a power of two. Throws std::invalid_argument otherwise.
-  explicit Footprint(std::size_t most_lines = usual_lines, unsigned lines_each = 4);
+  // `max_lines`: a power of two. Throws std::invalid_argument otherwise.
+  explicit ReuseDistance(std::size_t max_lines = default_max_lines, unsigned lines_each = 4);
 
-  // The line (an address over the bytes of a line) is touched now.
+  // Records an access to a line (an address divided by the line size).
   void touch(std::uint64_t line) {
     if (line == last_) return;
     last_ = line;
@@ -30,9 +30,9 @@ class Footprint {
     if (hash < threshold_) touch_sampled(line, hash);
   }
   Moment now() const { return first_new_ + (current_ - known_.size()); }
-  // Returns how many lines were touched after that moment.
+  // Returns the number of lines touched after that moment.
   double lines_since(Moment moment) const;
-  // Returns the share of lines that are sampled.
+  // Returns the sampling rate.
   double rate() const { return static_cast<double>(threshold_) / static_cast<double>(all); }
 
  private:
@@ -54,12 +54,12 @@ class Footprint {
   std::uint64_t up_to(std::uint32_t place) const;
 
   std::uint64_t threshold_ = all, last_ = none;
-  std::size_t most_lines_;
+  std::size_t max_lines_;
   unsigned lines_each_, moved_ = 0;
   std::vector<Slot> slots_;
   std::size_t lines_ = 0;  // in slots_
-  // Moments have places in a Fenwick tree of counts. Places of moments at which no line was touched last are given up
-  // when the tree is full: known_ has the moments of the first places, in order; the places after them go on from
+  // Moments have places in a Fenwick tree of counts. When the tree is full, places of moments at which no line was last
+  // touched are freed: known_ has the moments of the first places, in order; the places after them continue from
   // first_new_.
   std::vector<std::uint32_t> tree_;
   std::vector<Moment> known_;

@@ -1,4 +1,4 @@
-#include "observe/mpi/unallocated.hpp"
+#include "observe/mpi/static_memory.hpp"
 
 #include <link.h>
 #include <pthread.h>
@@ -18,8 +18,8 @@ int add_variables(dl_phdr_info* object, std::size_t, void* to) {
 
 }  // namespace
 
-stream::Unallocated unallocated_memory() {
-  stream::Unallocated found;
+stream::StaticAndStackRanges static_and_stack_ranges() {
+  stream::StaticAndStackRanges found;
   dl_iterate_phdr(add_variables, &found.variables);
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return found;

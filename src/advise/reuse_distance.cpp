@@ -1,4 +1,4 @@
-#include "advise/footprint.hpp"
+#include "advise/reuse_distance.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -7,24 +7,24 @@
 namespace nearfield::advise {
 
 namespace {
-constexpr std::size_t places_each = 4;  // of the tree, per line of the sample
+constexpr std::size_t places_each = 4;  // of the tree, per sampled line
 }
 
-Footprint::Footprint(std::size_t most_lines, unsigned lines_each)
-    : most_lines_(most_lines), lines_each_(std::max(1u, lines_each)), slots_(2 * most_lines) {
-  if (!std::has_single_bit(most_lines)) throw std::invalid_argument("most_lines must be a power of two");
-  tree_.assign(places_each * most_lines + 1, 0);
+ReuseDistance::ReuseDistance(std::size_t max_lines, unsigned lines_each)
+    : max_lines_(max_lines), lines_each_(std::max(1u, lines_each)), slots_(2 * max_lines) {
+  if (!std::has_single_bit(max_lines)) throw std::invalid_argument("max_lines must be a power of two");
+  tree_.assign(places_each * max_lines + 1, 0);
 }
 
-double Footprint::lines_since(Moment moment) const {
+double ReuseDistance::lines_since(Moment moment) const {
   const auto behind = std::ranges::upper_bound(known_, moment);
-  std::uint64_t places = static_cast<std::uint64_t>(behind - known_.begin());  // up to and with the moment's
+  std::uint64_t places = static_cast<std::uint64_t>(behind - known_.begin());  // including the moment's
   if (moment >= first_new_) places = known_.size() + (moment - first_new_) + 1;
   const auto counted = static_cast<std::uint32_t>(std::min<std::uint64_t>(places, current_ + 1));
   return static_cast<double>(lines_ - up_to(counted)) / rate();
 }
 
-void Footprint::touch_sampled(std::uint64_t line, std::uint64_t hash) {
+void ReuseDistance::touch_sampled(std::uint64_t line, std::uint64_t hash) {
   Slot* slot = &slot_of(line, hash);
   if (slot->line == line) {
     if (slot->place == current_) return;
@@ -39,12 +39,12 @@ void Footprint::touch_sampled(std::uint64_t line, std::uint64_t hash) {
   }
   slot->place = current_;
   add(current_, 1);
-  if (lines_ > most_lines_) shrink();
+  if (lines_ > max_lines_) shrink();
   if (current_ + 2 >= tree_.size()) compact();
 }
 
-// Linear probing; the table is never more than half full.
-Footprint::Slot& Footprint::slot_of(std::uint64_t line, std::uint64_t hash) {
+// Linear probing; the table is at most half full.
+ReuseDistance::Slot& ReuseDistance::slot_of(std::uint64_t line, std::uint64_t hash) {
   const std::size_t mask = slots_.size() - 1;
   std::size_t at = (hash * 0x9E3779B1ULL >> 7) & mask;
   while (slots_[at].line != none && slots_[at].line != line) at = (at + 1) & mask;
@@ -52,7 +52,7 @@ Footprint::Slot& Footprint::slot_of(std::uint64_t line, std::uint64_t hash) {
 }
 
 // Halves the sample.
-void Footprint::shrink() {
+void ReuseDistance::shrink() {
   threshold_ /= 2;
   std::vector<Slot> before(slots_.size());
   before.swap(slots_);
@@ -65,8 +65,8 @@ void Footprint::shrink() {
   compact();
 }
 
-// Gives up the places of moments that are no line's last one, but the current one.
-void Footprint::compact() {
+// Frees the places of moments at which no line was last touched, except the current one.
+void ReuseDistance::compact() {
   std::vector<std::uint32_t> lines(current_ + 1, 0), place(current_ + 1, 0);
   for (const Slot& slot : slots_)
     if (slot.line != none) ++lines[slot.place];
@@ -90,13 +90,13 @@ void Footprint::compact() {
 
 // ---- the Fenwick tree
 
-void Footprint::add(std::uint32_t place, std::int32_t lines) {
+void ReuseDistance::add(std::uint32_t place, std::int32_t lines) {
   for (std::size_t at = place + 1; at < tree_.size(); at += at & (~at + 1))
     tree_[at] += static_cast<std::uint32_t>(lines);
 }
 
-// Returns the lines at the first so many places.
-std::uint64_t Footprint::up_to(std::uint32_t places) const {
+// Returns the number of lines at this many first places.
+std::uint64_t ReuseDistance::up_to(std::uint32_t places) const {
   std::uint64_t lines = 0;
   for (std::size_t at = places; at > 0; at -= at & (~at + 1)) lines += tree_[at];
   return lines;
