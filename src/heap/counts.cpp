@@ -5,34 +5,34 @@
 namespace nearfield::heap {
 namespace {
 
-// A thread's counts must outlive it, so those of the first threads lie here; all further threads share one.
-constexpr int most_threads = 256;
-constinit Counts threads[most_threads];
+// A thread's counts must outlive it, so those of the first threads are static; all further threads share the last one.
+constexpr int max_threads = 256;
+constinit Counts threads[max_threads];
 constinit std::atomic<int> used{0};
 [[gnu::tls_model("initial-exec")]] thread_local constinit Counts* mine = nullptr;
 
 }  // namespace
 
-void count_message(Way way, std::size_t bytes) {
+void count_message(CopyPath path, std::size_t bytes) {
   if (!mine) {
     const int number = used.fetch_add(1);
-    mine = &threads[number < most_threads ? number : most_threads - 1];
+    mine = &threads[number < max_threads ? number : max_threads - 1];
   }
-  ++mine->messages[static_cast<int>(way)];
-  mine->bytes[static_cast<int>(way)] += bytes;
+  ++mine->messages[static_cast<int>(path)];
+  mine->bytes[static_cast<int>(path)] += bytes;
 }
 
 Counts all_counts() {
   Counts sum;
   for (const Counts& thread : threads)
-    for (int way = 0; way < ways; ++way) {
-      sum.messages[way] += thread.messages[way];
-      sum.bytes[way] += thread.bytes[way];
+    for (int path = 0; path < copy_paths; ++path) {
+      sum.messages[path] += thread.messages[path];
+      sum.bytes[path] += thread.bytes[path];
     }
   return sum;
 }
 
-void forget_counts() {
+void reset_counts() {
   for (Counts& thread : threads) thread = Counts{};
 }
 

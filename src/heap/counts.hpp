@@ -1,23 +1,23 @@
-// Counts messages and bytes by the way that they went, per thread, and sums them for the report. user_both means that
-// the sender helped.
+// Counts messages and bytes by copy path, per thread, and sums them for the report. In user_cooperative the sender
+// copied a part; the report calls it user_both.
 #pragma once
 
 #include <cstddef>
 
 namespace nearfield::heap {
 
-enum class Way { user_plain, user_streaming, user_both, kernel_not_in_heap, kernel_not_shared };
-inline constexpr int ways = 5;
-inline constexpr const char* way_names[ways] = {"user_plain", "user_streaming", "user_both", "kernel_not_in_heap",
-                                                "kernel_not_shared"};
+enum class CopyPath { user, user_streaming, user_cooperative, kernel_not_in_heap, kernel_not_shared };
+inline constexpr int copy_paths = 5;
+inline constexpr const char* copy_path_names[copy_paths] = {"user_plain", "user_streaming", "user_both",
+                                                            "kernel_not_in_heap", "kernel_not_shared"};
 
 struct Counts {
-  std::size_t messages[ways] = {}, bytes[ways] = {};
+  std::size_t messages[copy_paths] = {}, bytes[copy_paths] = {};
 };
 
-void count_message(Way way, std::size_t bytes);
+void count_message(CopyPath path, std::size_t bytes);
 Counts all_counts();
-// Is called in a child, which has sent nothing yet.
-void forget_counts();
+// Called in a forked child, which has sent nothing yet.
+void reset_counts();
 
 }  // namespace nearfield::heap

@@ -17,15 +17,15 @@
 namespace nearfield::heap {
 namespace {
 
-// Between before_fork() and what follows it; under the heap's lock.
+// State between before_fork() and the handlers after it; under the heap's lock.
 constinit bool child_copies = false;
-constinit int wait_here[2] = {-1, -1};  // a pipe: its end is closed when the child has copied, or has died
+constinit int copy_done_pipe[2] = {-1, -1};  // a pipe: its end is closed when the child has copied or died
 
 void prepare() {
   if (!heap_is_open()) return;
   count_fork();
   if (!child_must_copy()) return;
-  child_copies = pipe2(wait_here, O_CLOEXEC) == 0;
+  child_copies = pipe2(copy_done_pipe, O_CLOEXEC) == 0;
   if (!child_copies) {
     end_inheritance();
     unshare_all();
@@ -39,11 +39,11 @@ void before_fork() {
 
 void after_fork() {
   if (child_copies) {
-    close(wait_here[1]);
+    close(copy_done_pipe[1]);
     char nothing;
-    while (read(wait_here[0], &nothing, 1) < 0 && errno == EINTR) {
+    while (read(copy_done_pipe[0], &nothing, 1) < 0 && errno == EINTR) {
     }
-    close(wait_here[0]);
+    close(copy_done_pipe[0]);
     end_inheritance();
     child_copies = false;
   }
@@ -52,16 +52,16 @@ void after_fork() {
 
 void after_fork_in_child() {
   if (child_copies) {
-    take_over_inherited_pages();
-    close(wait_here[0]);
-    close(wait_here[1]);
+    copy_inherited_pages();
+    close(copy_done_pipe[0]);
+    close(copy_done_pipe[1]);
     child_copies = false;
   }
-  forget_sharing();
+  reset_sharing();
   renew_heap_lock();
   forget_threads();
-  forget_peers();
-  forget_counts();
+  reset_peers();
+  reset_counts();
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork_in_child
 
 }  // namespace nearfield::heap
 
-// fork() without handlers (glibc 2.34), from signal handlers too, which may have interrupted the heap: then the child
+// fork() without handlers (glibc 2.34), also from signal handlers, which may have interrupted the heap: the child then
 // has no heap blocks.
 NEARFIELD_EXPORT pid_t _Fork() {
   using namespace nearfield::heap;

@@ -24,38 +24,37 @@ constinit std::atomic<std::size_t> shared_from{SIZE_MAX};
 
 namespace {
 
-// Free memory is kept for reuse, since pages that come anew cost more than all else here. It returns to the system
-// - when the program takes memory elsewhere, so that fragments add only a slack to the most that it had in use. The slack
-//   is small, unless pages that return are used again so soon that this costs more than a fourth of the time;
+// Free memory is kept for reuse, because fresh pages cost more than anything else here. It returns to the system
+// - when the program allocates other memory, so that fragmentation adds only a slack to the peak usage. The slack is
+//   small, unless returned pages are reused so soon that this costs more than a fourth of the time;
 constexpr std::size_t MiB = std::size_t{1} << 20;
-constexpr std::size_t slack(std::size_t most_taken) {
-  return std::min(MiB + most_taken / 16, 8 * MiB + most_taken / 64);
-}
-constexpr std::size_t large_slack(std::size_t most_taken) { return 64 * MiB + most_taken / 8; }
-// Pages through which messages have passed are kept beside that, since moving them into shared memory again costs more
-// than a message: so many in all.
-constexpr std::size_t kept_shared(std::size_t most_taken) { return 16 * MiB + most_taken / 32; }
+constexpr std::size_t slack(std::size_t max_taken) { return std::min(MiB + max_taken / 16, 8 * MiB + max_taken / 64); }
+constexpr std::size_t large_slack(std::size_t max_taken) { return 64 * MiB + max_taken / 8; }
+// Pages through which messages have passed are kept in addition, up to this size, because moving them into shared
+// memory again costs more than a message.
+constexpr std::size_t shared_reserve(std::size_t max_taken) { return 16 * MiB + max_taken / 32; }
 constexpr std::int64_t purge_part = 4, purge_burst_ns = 2'000'000, purge_period_ns = 1'000'000'000;
-constexpr std::size_t bytes_per_ns = 4;  // about, that can return and come anew
-// - when nobody has needed it for this long;
+constexpr std::size_t bytes_per_ns = 4;  // approximately, for returning and faulting in again
+// - when it has been idle for this long;
 constexpr std::int64_t unneeded_ns = 10'000'000'000;
-// - at once if it is more than this and a part of what is in use, since the system may need it.
+// - at once if it exceeds this and a part of the memory in use, since the system may need it.
 constexpr std::size_t much_idle = std::size_t{256} << 20, much_idle_part = 4;
-// - at once if the block is very long, or longer than those that were freed before, and no messages pass through it.
+// - at once if the block is very long, or longer than those freed before, and no messages pass through it.
+//
 // If less than this is idle, not even the clock is read.
 constexpr std::size_t always_kept = std::size_t{16} << 20;
-// Very long blocks begin where a huge page can begin; gaps before shorter ones would be memory that is lost. Their memory
-// is not set to zero for calloc but returned to the system: its pages come anew, zero, where they are first used.
+// Very long blocks begin at a huge page boundary; gaps before shorter ones would waste memory. For calloc their memory
+// is not cleared but returned to the system, so that zero pages are faulted in where they are first used.
 constexpr std::size_t very_long = 32 * MiB;
-// A block that moves is copied in pieces, each of which returns to the system when it is copied.
+// A block that moves is copied in pieces, each of which returns to the system once it is copied.
 constexpr std::size_t moved_at_once = MiB;
 
-// What blocks lose by ending inside a page is bounded: half a page each, together about this and a part of what the
-// program has in use. The more is lost, the longer blocks must be to come from here.
+// Bounds internal fragmentation: blocks lose half a page each, together about this and a part of the memory in use. The
+// more is lost, the larger the minimum size of blocks.
 constexpr std::size_t max_lost_bytes = std::size_t{512} << 10, max_lost_part = 256, long_block = std::size_t{128} << 10;
 
 // Returns whether the process has only one thread, so that no lock is needed. False if the C library (before glibc
-// 2.32) does not tell.
+// 2.32) does not say.
 bool is_single_threaded() { return &__libc_single_threaded && __libc_single_threaded; }
 
 class Lock {
@@ -73,19 +72,19 @@ class Lock {
   pthread_mutex_t* mutex_;
 };
 
-// All members but `reason` may be used only under the lock.
+// All members except `reason` require the lock.
 struct Heap {
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   Region region;
   Spans spans;
   std::size_t blocks = 0;
-  std::size_t from = 0;  // Settings::from
+  std::size_t min_block_bytes = 0;
   int forks = 0;
-  std::size_t most_taken = 0;             // bytes, at any time
-  std::size_t longest_kept = long_block;  // bytes: of the blocks that were freed, up to very_long
-  std::size_t least_idle = 0;             // bytes, in the period that began then
+  std::size_t max_taken = 0;              // bytes, the peak
+  std::size_t longest_kept = long_block;  // bytes, among the freed blocks; at most very_long
+  std::size_t min_idle = 0;               // bytes, since period_start_ns
   std::int64_t period_start_ns = 0;
-  std::int64_t purge_start_ns = 0, purge_ns = 0;  // since when, and how long, memory was returned for fragments
+  std::int64_t purge_start_ns = 0, purge_ns = 0;  // start and total time of purging for fragmentation
   const char* reason = nullptr;
 
   std::size_t taken() const { return std::size_t{spans.taken_pages()} << page_shift(); }
@@ -99,13 +98,13 @@ Spans::Page pages_for(std::size_t bytes) {
 }
 std::size_t capacity(const void* block) { return std::size_t{heap.spans.pages_of(page_of(block))} << page_shift(); }
 
-// Blocks of up to 64 pages that this thread gave back, by their number of pages.
+// This thread's cache of freed blocks of up to 64 pages, by number of pages.
 class ThreadCache {
  public:
   void* take(std::size_t bytes);
   bool keep(void* block);
   void flush();
-  // Is called when the thread ends, and again if the thread gives back blocks afterwards.
+  // Called when the thread ends, and again if it frees blocks afterwards.
   void end();
 
  private:
@@ -128,8 +127,8 @@ bool have_thread_end = false;
 
 void*& link(void* block) { return *static_cast<void**>(block); }
 
-// Returns free pages to the system. By libc's function, which network libraries watch to learn which of their
-// registered pages are gone.
+// Returns free pages to the system, by libc's function, which network libraries intercept to learn which of their
+// registered pages have been unmapped.
 void drop_pages(Spans::Page first, Spans::Page pages) {
   char* at = address_of(first);
   const std::size_t bytes = std::size_t{pages} << page_shift();
@@ -139,10 +138,10 @@ void drop_pages(Spans::Page first, Spans::Page pages) {
   next_madvise(at, bytes, MADV_DONTNEED);
 }
 
-// Drops free pages, unless messages have passed through them and there are few of that kind.
+// Drops free pages, unless messages have passed through them and there are few such pages.
 bool drop_free_pages(Spans::Page first, Spans::Page pages) {
   const std::size_t bytes = std::size_t{pages} << page_shift();
-  if (sharing_facts().shared_bytes <= kept_shared(heap.most_taken) && is_partly_shared(address_of(first), bytes))
+  if (sharing_facts().shared_bytes <= shared_reserve(heap.max_taken) && is_partly_shared(address_of(first), bytes))
     return false;
   drop_pages(first, pages);
   return true;
@@ -151,14 +150,14 @@ bool drop_free_pages(Spans::Page first, Spans::Page pages) {
 void purge(std::size_t keep) { heap.spans.purge(static_cast<Spans::Page>(keep >> page_shift()), drop_free_pages); }
 
 void choose_shared_from() {
-  std::size_t from = heap.from, allowed = max_lost_bytes + heap.taken() / max_lost_part;
+  std::size_t from = heap.min_block_bytes, allowed = max_lost_bytes + heap.taken() / max_lost_part;
   const std::size_t lost = heap.blocks * page_bytes() / 2;
   for (; lost > allowed && from < long_block; allowed *= 2) from *= 2;
   shared_from.store(from, std::memory_order_relaxed);
 }
 
-// Returns whether memory that is freed returns at once, by the rule of the C library (mallopt(3), M_MMAP_THRESHOLD): if
-// the block is longer than those that were freed before it, or very long. Memory that messages pass through is kept.
+// Returns whether freed memory is returned at once, by the rule of the C library (mallopt(3), M_MMAP_THRESHOLD): if the
+// block is longer than those freed before it, or very long. Memory that messages pass through is kept.
 bool returns_at_once(const void* block, std::size_t bytes) {
   return bytes > heap.longest_kept && !is_shared(block, page_bytes());
 }
@@ -180,13 +179,13 @@ void release_locked(void* block) {
   if (const std::size_t most = much_idle + heap.taken() / much_idle_part; idle > most) {
     purge(most / 2);
   } else if (const std::int64_t now = now_ns(CLOCK_MONOTONIC_COARSE); now - heap.period_start_ns >= unneeded_ns) {
-    purge(idle - std::min(idle, heap.least_idle));
+    purge(idle - std::min(idle, heap.min_idle));
     heap.period_start_ns = now;
-    heap.least_idle = heap.idle();
+    heap.min_idle = heap.idle();
   }
 }
 
-// Returns whether memory that is returned for fragments, and comes anew, has taken only a small part of the time.
+// Returns whether returning fragmented memory, and faulting it in again, has taken only a small part of the time.
 bool may_purge(std::int64_t now) {
   if (now - heap.purge_start_ns >= purge_period_ns) {
     heap.purge_start_ns = now;
@@ -195,28 +194,27 @@ bool may_purge(std::int64_t now) {
   return heap.purge_ns <= purge_burst_ns + (now - heap.purge_start_ns) / purge_part;
 }
 
-// Called after memory was taken: keeps the records up to date, and returns idle memory where fragments have made too
-// much of it.
+// Called after an allocation: updates the records, and returns idle memory if fragmentation has made too much of it.
 void note_taken() {
   const std::size_t taken = heap.taken(), idle = heap.idle();
-  heap.least_idle = std::min(heap.least_idle, idle);
-  heap.most_taken = std::max(heap.most_taken, taken);
-  const std::size_t shared = std::min(sharing_facts().shared_bytes, kept_shared(heap.most_taken));
-  std::size_t room = slack(heap.most_taken) + shared;
-  if (taken + idle <= heap.most_taken + room) return;
-  if (!may_purge(now_ns(CLOCK_MONOTONIC))) room = large_slack(heap.most_taken) + shared;
-  if (taken + idle <= heap.most_taken + room) return;
-  purge(heap.most_taken + room / 2 - taken);
+  heap.min_idle = std::min(heap.min_idle, idle);
+  heap.max_taken = std::max(heap.max_taken, taken);
+  const std::size_t shared = std::min(sharing_facts().shared_bytes, shared_reserve(heap.max_taken));
+  std::size_t room = slack(heap.max_taken) + shared;
+  if (taken + idle <= heap.max_taken + room) return;
+  if (!may_purge(now_ns(CLOCK_MONOTONIC))) room = large_slack(heap.max_taken) + shared;
+  if (taken + idle <= heap.max_taken + room) return;
+  purge(heap.max_taken + room / 2 - taken);
   heap.purge_ns += static_cast<std::int64_t>((idle - heap.idle()) / bytes_per_ns);
 }
 
-// Blocks beyond it go to the C library's heap, which usually refuses them, too.
+// Blocks beyond it go to the C library's heap, which usually refuses them as well.
 std::size_t physical_memory() {
   static const std::size_t bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes();
   return bytes;
 }
 
-// Adds pages behind all others until at least so many are free there. Returns whether it could.
+// Adds pages at the end until at least this many are free there. Returns whether that succeeded.
 bool grow(Spans::Page pages) {
   const Spans::Page had = heap.region.usable_pages(), free = heap.spans.free_pages_at_end();
   const Spans::Page more = heap.region.grow(std::max(pages, free + 1) - free);
@@ -295,20 +293,20 @@ void ThreadCache::end() {
 
 void open_heap(const Settings& settings) {
   have_thread_end = pthread_key_create(&thread_end, [](void* ended) { static_cast<ThreadCache*>(ended)->end(); }) == 0;
-  Lock lock(heap.lock);  // the program may have threads by now
+  Lock lock(heap.lock);  // the program may have threads now
   heap.reason = heap.region.open();
-  // Is called by the thread that initializes MPI, which holds Header::alive as long as it lives.
+  // Called by the thread that initializes MPI, which holds Header::alive for its lifetime.
   if (!heap.reason) heap.reason = open_sharing();
   if (heap.reason) return;
   heap.spans.start(heap.region.table());
-  heap.from = std::max(settings.from, std::size_t{1024});
+  heap.min_block_bytes = std::max(settings.min_block_bytes, std::size_t{1024});
   choose_shared_from();
 }
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
   if (alignment <= page_bytes())
     if (void* block = cache.take(bytes)) return block;
-  answer_wish();
+  handle_share_hint();
   bool is_zero = false;
   Lock lock(heap.lock);
   return take_locked(bytes, alignment, is_zero);
@@ -369,13 +367,13 @@ void trim() {
   });
 }
 
-void offer_help() {
+void announce_cooperation() {
   if (Header* header = own_header()) header->helps.store(1);
 }
 
-void beat() {
+void tick() {
   if (Header* header = own_header())
-    header->beat.store(header->beat.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    header->tick.store(header->tick.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 void lock_heap() { pthread_mutex_lock(&heap.lock); }

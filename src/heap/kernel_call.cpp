@@ -1,5 +1,5 @@
-// System calls without the C library, and syscall() itself, through which Intel MPI makes the two calls that move()
-// replaces.
+// System calls without the C library, and syscall() itself, through which Intel MPI makes the two calls that
+// cma_transfer() replaces.
 #include "heap/kernel_call.hpp"
 
 #include <sys/mman.h>
@@ -12,9 +12,9 @@
 
 #if defined(__x86_64__)
 
-// syscall(), by the C library's own instructions. Calls other than the two go on without a frame, because those that
-// return twice (clone, vfork) must find the stack as they left it; before calls by which mappings or processes change
-// (numbers 9 to 28, 56, 57, 151, 216, 329 and 435) nearfield_heap_before_mapping_call() is called.
+// syscall(), by the C library's own instructions. Calls other than the two are passed on without a stack frame, because
+// those that return twice (clone, vfork) must find the stack unchanged. Calls that change mappings or create processes
+// (numbers 9 to 28, 56, 57, 151, 216, 329 and 435) are preceded by nearfield_heap_before_mapping_call().
 extern "C" long nearfield_heap_syscall(long number, ...);
 extern "C" __attribute__((used)) long nearfield_heap_failed(long negative) {
   errno = static_cast<int>(-negative);
@@ -22,11 +22,12 @@ extern "C" __attribute__((used)) long nearfield_heap_failed(long negative) {
 }
 extern "C" long nearfield_heap_copy_call(long number, long pid, const iovec* local, long local_count,
                                          const iovec* remote, long remote_count, long flags) {
-  return nearfield::heap::move({number, static_cast<pid_t>(pid), local, static_cast<unsigned long>(local_count), remote,
-                                static_cast<unsigned long>(remote_count), static_cast<unsigned long>(flags)},
-                               nullptr);
+  return nearfield::heap::cma_transfer(
+      {number, static_cast<pid_t>(pid), local, static_cast<unsigned long>(local_count), remote,
+       static_cast<unsigned long>(remote_count), static_cast<unsigned long>(flags)},
+      nullptr);
 }
-// Is called before the kernel is, with the arguments of a call that may change what is mapped.
+// Called before the kernel, with the arguments of a call that may change mappings.
 extern "C" void nearfield_heap_before_mapping_call(long number, const void* at, std::size_t bytes, long third,
                                                    long fourth, void* fifth) {
   nearfield::heap::before_mapping_call(number, at, bytes, third, fourth, fifth);

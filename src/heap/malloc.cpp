@@ -1,5 +1,5 @@
-// The malloc family, in front of the C library's (or of another allocator that the program brings along): long blocks
-// come from the shared heap, all others from there.
+// Interposes on the malloc family of the C library, or of the program's own allocator: the shared heap serves long
+// blocks, that allocator all others.
 #include <dlfcn.h>
 #include <malloc.h>
 
@@ -16,7 +16,7 @@
 namespace nearfield::heap {
 namespace {
 
-// The functions behind ours, looked up at the first call, which may come before any constructor.
+// The next functions after ours, looked up at the first call, which may precede all constructors.
 struct Next {
   void* (*malloc)(std::size_t) = nullptr;
   void (*free)(void*) = nullptr;
@@ -26,12 +26,12 @@ struct Next {
   void* (*aligned_alloc)(std::size_t, std::size_t) = nullptr;
   std::size_t (*malloc_usable_size)(void*) = nullptr;
   int (*malloc_trim)(std::size_t) = nullptr;
-  bool tells_lengths = false;  // whether malloc_usable_size belongs to the same library as malloc
+  bool has_usable_size = false;  // malloc_usable_size belongs to the same library as malloc
 };
 
 constinit Next next;
 
-// dlsym may allocate while it looks; that comes from here and is never given back.
+// dlsym may allocate; that memory comes from here and is never freed.
 alignas(16) constinit char early_memory[16384];
 constinit std::size_t early_used = 0;
 
@@ -52,7 +52,7 @@ void look_up(F*& function, const char* name) {
   function = reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
 }
 
-// An allocator that counts may bring along malloc and not malloc_usable_size, which then misreads its blocks.
+// A counting allocator may define malloc but not malloc_usable_size, which then misreads its blocks.
 bool are_of_one_library(const void* one, const void* other) {
   Dl_info first, second;
   return dladdr(one, &first) && dladdr(other, &second) && first.dli_fbase == second.dli_fbase;
@@ -72,24 +72,24 @@ bool are_of_one_library(const void* one, const void* other) {
   look_up(found.malloc_usable_size, "malloc_usable_size");
   look_up(found.malloc_trim, "malloc_trim");
   look_up(found.malloc, "malloc");
-  found.tells_lengths = are_of_one_library(reinterpret_cast<const void*>(found.malloc),
-                                           reinterpret_cast<const void*>(found.malloc_usable_size));
+  found.has_usable_size = are_of_one_library(reinterpret_cast<const void*>(found.malloc),
+                                             reinterpret_cast<const void*>(found.malloc_usable_size));
   next = found;
   return true;
 }
 
-void* malloc_elsewhere(std::size_t bytes) {
+void* libc_malloc(std::size_t bytes) {
   if (__builtin_expect(!next.malloc, 0) && !find_next()) return early(bytes);
   return next.malloc(bytes);
 }
 
-[[gnu::noinline]] void* malloc_here(std::size_t bytes) {
+[[gnu::noinline]] void* heap_malloc(std::size_t bytes) {
   void* block = allocate(bytes);
-  return block ? block : malloc_elsewhere(bytes);
+  return block ? block : libc_malloc(bytes);
 }
 
-[[gnu::noinline]] void free_here(void* block) {
-  const int error = errno;  // a program may count on free() leaving it alone
+[[gnu::noinline]] void heap_free(void* block) {
+  const int error = errno;  // programs may rely on free() to preserve it
   release(block);
   errno = error;
 }
@@ -101,17 +101,17 @@ void* aligned(std::size_t alignment, std::size_t bytes) {
   return next.memalign(alignment, bytes);
 }
 
-// The C library makes a block of this length longer without a copy, so that it stays there.
+// The C library extends a block of this length without a copy, so it stays there.
 constexpr std::size_t stays_from = std::size_t{1} << 20;
 
-// Moves a block to a longer or shorter one, which may lie in the other heap.
-void* moved(void* old, std::size_t had, std::size_t bytes) {
-  void* block = bytes >= shared_from ? malloc_here(bytes) : malloc_elsewhere(bytes);
+// Moves a block to one of another length, which may lie in the other heap.
+void* move_block(void* old, std::size_t had, std::size_t bytes) {
+  void* block = bytes >= shared_from ? heap_malloc(bytes) : libc_malloc(bytes);
   if (!block) return nullptr;
   const std::size_t count = had < bytes ? had : bytes;
   if (in_heap(old)) {
     move_content(block, old, count);
-    free_here(old);
+    heap_free(old);
   } else {
     std::memcpy(block, old, count);
     if (!is_early(old)) next.free(old);
@@ -128,13 +128,13 @@ std::size_t usable(void* block) {
 }  // namespace
 
 NEARFIELD_EXPORT void* malloc(std::size_t bytes) {
-  if (__builtin_expect(bytes >= shared_from, 0)) return malloc_here(bytes);
-  if (__builtin_expect(!next.malloc, 0)) return malloc_elsewhere(bytes);
+  if (__builtin_expect(bytes >= shared_from, 0)) return heap_malloc(bytes);
+  if (__builtin_expect(!next.malloc, 0)) return libc_malloc(bytes);
   return next.malloc(bytes);
 }
 
 NEARFIELD_EXPORT void free(void* block) {
-  if (__builtin_expect(in_heap(block), 0)) return free_here(block);
+  if (__builtin_expect(in_heap(block), 0)) return heap_free(block);
   if (__builtin_expect(!next.free, 0) || is_early(block)) return;
   next.free(block);
 }
@@ -150,19 +150,19 @@ NEARFIELD_EXPORT void* calloc(std::size_t count, std::size_t each) {
 NEARFIELD_EXPORT void* realloc(void* old, std::size_t bytes) {
   if (!old) return malloc(bytes);
   if (!in_heap(old) && !is_early(old)) {
-    if (bytes < shared_from || !next.tells_lengths) return next.realloc(old, bytes);
+    if (bytes < shared_from || !next.has_usable_size) return next.realloc(old, bytes);
     const std::size_t had = usable(old);
-    return had < stays_from ? moved(old, had, bytes) : next.realloc(old, bytes);
+    return had < stays_from ? move_block(old, had, bytes) : next.realloc(old, bytes);
   }
   if (bytes == 0) {
     free(old);
     return nullptr;
   }
   if (in_heap(old) && bytes >= shared_from && resize_in_place(old, bytes)) return old;
-  return moved(old, usable(old), bytes);
+  return move_block(old, usable(old), bytes);
 }
 
-// Any alignment is allowed here, and rounded up to a power of two.
+// Any alignment is valid here, and rounded up to a power of two.
 NEARFIELD_EXPORT void* memalign(std::size_t alignment, std::size_t bytes) {
   return aligned(alignment > heap_span ? alignment : std::bit_ceil(alignment), bytes);
 }

@@ -1,16 +1,15 @@
-// The calls of MPI that this library has to know of. The MPI's own functions are called as ever.
+// The MPI calls that this library intercepts. They are passed on to the MPI.
 //
-// Windows: memory that a program makes available to one-sided calls. Others may read it at any time, also while threads
-// of the program write to it, so that the rule for messages does not hold there: in a process with threads such pages
-// stay private (sharing.hpp). Only the memory's address and length are noted.
+// Windows: memory that a program exposes to one-sided calls. Others may read it at any time, also while threads of the
+// program write to it, so the rule for messages does not apply: in a process with threads such pages stay private
+// (sharing.hpp). Only the memory's address and length are recorded.
 //
-// MPI_Init: the heap is opened when MPI has been initialized, so that a program that is none of MPI's does not notice it,
-// and memory of the MPI's own stays where it is without the heap. The only rank of a job has nobody to share memory with,
-// so its heap stays closed, also where it spawns others later. A process that only sends copies nothing itself, so
-// this is also where it comes to watch_progress().
+// MPI_Init: the heap is opened when MPI has been initialized, so that programs without MPI are not affected, and the
+// MPI's own memory stays outside of the heap. If a job has a single rank, there is nobody to share memory with and the
+// heap stays closed, even if the rank spawns others later. A process that only sends makes no copies, so
+// register_progress_callback() is called here, too.
 //
-// The arguments are passed on as the machine words that they are, so that one definition serves every MPI, whose
-// handles are of different types.
+// Arguments are passed on as machine words, so that one definition serves every MPI, whatever types its handles have.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -31,7 +30,7 @@ using Word = std::intptr_t;
 void note(const void* from, Word bytes) {
   if (!from || bytes <= 0) return;
   lock_heap();
-  note_window(from, static_cast<std::size_t>(bytes));
+  add_window(from, static_cast<std::size_t>(bytes));
   unlock_heap();
 }
 
@@ -52,8 +51,8 @@ int call_next(const char* name, Words... words) {
   return call(require_next(name), words...);
 }
 
-// Calls a function for large counts. Since this library has it, a program may take it for the MPI's where the MPI has
-// only the function with an int in the place of one argument, `name`, which then does the same.
+// Calls a function with large counts. Since this library defines it, a program may assume that the MPI has it. If the
+// MPI has only `name`, which takes an int in place of one argument, that is called and has the same effect.
 template <typename... Words>
 int call_next_large(const char* name, const char* large, Words... words) {
   void* function = next_mpi_function(large);
@@ -67,7 +66,7 @@ int end_init(int error) {
     return error;
   }
   open_when_initialized();
-  watch_progress();
+  register_progress_callback();
   return error;
 }
 

@@ -15,7 +15,7 @@ struct Search {
   char path[512];
 };
 
-// dl_iterate_phdr's callback. The library is opened later, since the loader is locked now.
+// Callback of dl_iterate_phdr. The library is opened later, because the loader is locked now.
 int compare_name(dl_phdr_info* object, std::size_t, void* given) {
   auto* search = static_cast<Search*>(given);
   const char* slash = object->dlpi_name ? std::strrchr(object->dlpi_name, '/') : nullptr;
@@ -33,7 +33,7 @@ void* find_in_library(const char* library, const char* name) {
   void* opened = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
   if (!opened) return nullptr;
   void* found = dlsym(opened, name);
-  dlclose(opened);  // it stays loaded for those who use it
+  dlclose(opened);  // remains loaded for its users
   return found;
 }
 
@@ -44,8 +44,8 @@ void* next_mpi_function(const char* name) {
 }
 
 int world_size() {
-  constexpr std::intptr_t mpich_world = 0x44000000;                  // in MPICH's binary interface
-  void* openmpi_world = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");  // the program may hold the MPI's variable
+  constexpr std::intptr_t mpich_world = 0x44000000;                  // in MPICH's ABI
+  void* openmpi_world = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");  // or the program's copy of it
   if (!openmpi_world) openmpi_world = find_in_library("libmpi.", "ompi_mpi_comm_world");
   void* const comm_size = next_mpi_function("PMPI_Comm_size");
   if (!comm_size || !(openmpi_world || next_mpi_function("MPIR_Dup_fn"))) return 0;

@@ -1,9 +1,9 @@
 // A bit for each page of a heap.
 //
-// The bits have 32 MiB of addresses, of which only those are accessible that the used part of the heap needs. Otherwise
-// mlockall() would make all of them resident, and the kernel would place a huge page where a few bits are set.
+// The bits take 32 MiB of addresses, of which only those for the used part of the heap are accessible. Otherwise
+// mlockall() would make all of them resident, and the kernel would allocate a huge page for a few bits.
 //
-// Threads: any number at once, but map() and unmap().
+// Thread-safe, except for map() and unmap().
 #pragma once
 
 #include <atomic>
@@ -19,25 +19,25 @@ class PageBits {
   using Page = Spans::Page;
   static constexpr std::size_t bytes = std::size_t{32} << 20;
 
-  // Maps the bits, all of which are zero, in private memory. Returns whether it could.
+  // Maps the bits, all zero, in private memory. Returns whether that succeeded.
   bool map();
-  // Maps the bits that stand in a file from `offset` on. Returns whether it could.
+  // Maps the bits from `offset` on in a file. Returns whether that succeeded.
   bool map(int file, std::size_t offset, bool for_writing);
   void unmap();
-  // Forgets bits that are not mapped in this process, a child.
+  // Forgets the bits in a forked child, where they are not mapped.
   void forget();
   bool is_mapped() const { return words_ != nullptr; }
-  // Sets whether a child of fork inherits the bits.
+  // Sets whether a forked child inherits the bits.
   void let_child_inherit(bool yes) const;
 
   // Makes the bits of the pages before `upto` accessible. Returns false if the kernel refuses.
   bool reach(Page upto) { return upto <= reach_.load(std::memory_order_acquire) || extend(upto); }
-  // Returns whether the bits of all these pages are set. Bits that are not accessible count as zero.
+  // Returns whether the bits of all these pages are set. Inaccessible bits count as zero.
   bool are_set(Page from, Page upto) const;
   bool is_set(Page page) const { return are_set(page, page + 1); }
   // Sets bits, which must be accessible.
   void set(Page from, Page upto);
-  // Sets one bit, mapping private memory for it if there is none. Returns whether it could.
+  // Sets one bit, and maps private memory for it if necessary. Returns whether that succeeded.
   bool set(Page page);
   void clear(Page from, Page upto);
 

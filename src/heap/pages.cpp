@@ -18,18 +18,18 @@
 namespace nearfield::heap {
 namespace {
 
-constexpr std::size_t most_pieces = heap_span / huge_page_bytes;
-constexpr std::int64_t share_of_time = 50;  // one part of so many
+constexpr std::size_t max_pieces = heap_span / huge_page_bytes;
+constexpr std::int64_t share_of_time = 50;  // the reciprocal of the share of time
 constexpr std::int64_t between_rounds_ns = 1'000'000'000;
-constexpr int pieces_per_message = 8;                              // that are looked at
-constexpr std::size_t between_looks_bytes = std::size_t{1} << 20;  // short messages do not pay for a look at the clock
+constexpr int pieces_per_message = 8;                             // checked per message
+constexpr std::size_t check_period_bytes = std::size_t{1} << 20;  // short messages do not justify reading the clock
 
 struct Work {
   std::atomic<bool> wanted{false}, is_busy{false};
   bool only_advised = false;
-  std::atomic<std::size_t> passed_bytes{0};  // since the last look
+  std::atomic<std::size_t> passed_bytes{0};  // since the last check
   std::int64_t not_before_ns = 0;
-  std::size_t piece = 0;  // where this round is
+  std::size_t piece = 0;  // position in this round
   std::atomic<unsigned> made{0};
 };
 
@@ -37,9 +37,9 @@ constinit Work work;
 
 struct Piece {
   std::atomic<bool> is_huge{false};
-  std::atomic<bool> is_advised{false};  // the program wants it huge
+  std::atomic<bool> is_advised{false};  // the program has requested huge pages
 };
-constinit Piece pieces[most_pieces] = {};  // of the current region
+constinit Piece pieces[max_pieces] = {};  // of the current region
 
 // Returns the next piece of this round that could become huge; nullptr if none of the next few can.
 char* next_piece(std::int64_t now) {
@@ -47,7 +47,7 @@ char* next_piece(std::int64_t now) {
   const std::size_t count = (std::size_t{content_pages()} << page_shift()) / huge_page_bytes;
   unlock_heap();
   for (int looked = 0; looked < pieces_per_message; ++looked, ++work.piece) {
-    if (work.piece >= count || work.piece >= most_pieces) {
+    if (work.piece >= count || work.piece >= max_pieces) {
       work.piece = 0;
       work.not_before_ns = now + between_rounds_ns;
       return nullptr;
@@ -70,13 +70,12 @@ bool has_setting(const char* path, const char* word) {
   return std::strstr(text, word) != nullptr;
 }
 
-// Only pieces that lie wholly in the memory count.
+// Only pieces that lie entirely in the memory count.
 void set_advised(const void* from, std::size_t bytes, bool to) {
   if (!in_heap(from)) return;
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(from) - heap_begin;
   const std::size_t end = (offset + bytes) / huge_page_bytes;
-  for (std::size_t piece = (offset + huge_page_bytes - 1) / huge_page_bytes; piece < end && piece < most_pieces;
-       ++piece)
+  for (std::size_t piece = (offset + huge_page_bytes - 1) / huge_page_bytes; piece < end && piece < max_pieces; ++piece)
     pieces[piece].is_advised.store(to, std::memory_order_relaxed);
 }
 
@@ -91,8 +90,8 @@ void start_huge_pages(bool wanted) {
 void make_huge_pages(std::size_t bytes) {
   if (!work.wanted.load(std::memory_order_relaxed)) return;
   const std::size_t passed = work.passed_bytes.load(std::memory_order_relaxed) + bytes;
-  work.passed_bytes.store(passed < between_looks_bytes ? passed : 0, std::memory_order_relaxed);
-  if (passed < between_looks_bytes) return;
+  work.passed_bytes.store(passed < check_period_bytes ? passed : 0, std::memory_order_relaxed);
+  if (passed < check_period_bytes) return;
   const std::int64_t now = now_ns(CLOCK_MONOTONIC);
   if (now < work.not_before_ns) return;
   if (work.is_busy.exchange(true, std::memory_order_acquire)) return;
@@ -102,9 +101,9 @@ void make_huge_pages(std::size_t bytes) {
       pieces[work.piece].is_huge.store(true, std::memory_order_relaxed);
       ++work.made;
     } else if (errno == EINVAL) {
-      work.wanted = false;  // the kernel does not know it
+      work.wanted = false;  // the kernel does not support it
     } else {
-      ++work.piece;  // again in the next round
+      ++work.piece;  // retried in the next round
     }
     errno = error;
   }
@@ -115,7 +114,7 @@ void make_huge_pages(std::size_t bytes) {
 
 void forget_huge_pages(const char* from, std::size_t bytes) {
   const std::size_t first = (reinterpret_cast<std::uintptr_t>(from) - heap_begin) / huge_page_bytes;
-  for (std::size_t piece = first; piece <= first + bytes / huge_page_bytes && piece < most_pieces; ++piece)
+  for (std::size_t piece = first; piece <= first + bytes / huge_page_bytes && piece < max_pieces; ++piece)
     pieces[piece].is_huge.store(false, std::memory_order_relaxed);
 }
 

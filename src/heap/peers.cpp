@@ -19,19 +19,19 @@ namespace nearfield::heap {
 namespace {
 
 constexpr std::size_t windows_per_heap = heap_span / window_bytes, huge_page = std::size_t{2} << 20;
-constexpr std::size_t slots = 4096;  // of the table of peers; a power of two
+constexpr std::size_t slots = 4096;  // in the hash table of peers; a power of two
 
 struct Table {
   std::atomic<Peer*> peer[slots] = {};
-  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // to change anything
-  std::atomic<int> visitors{0};
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // for all changes
+  std::atomic<int> users{0};
   std::atomic<bool> is_evicting{false};
   std::atomic<std::uint32_t> clock{0};  // counts uses of windows
-  std::atomic<pid_t> own{0};            // 0: not asked yet
+  std::atomic<pid_t> own{0};            // 0: not determined yet
   struct Mapped {
     Peer* peer;
     std::size_t index;
-  } mapped[most_windows] = {};
+  } mapped[max_windows] = {};
   int windows = 0, peers = 0;
 };
 
@@ -39,7 +39,7 @@ constinit Table table;
 
 std::size_t slot_of(pid_t pid) { return static_cast<std::size_t>(pid) * 0x9e3779b1u % slots; }
 
-// Maps memory without malloc, which must not be called here because it may be waiting for us.
+// Maps memory without malloc, which must not be called here, because this may run inside it.
 template <typename T>
 T* map_array(std::size_t count) {
   void* memory = map_on_demand(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -47,16 +47,16 @@ T* map_array(std::size_t count) {
 }
 
 ssize_t read_memory(pid_t pid, std::uintptr_t from, void* to, std::size_t bytes) {
-  iovec here{to, bytes}, there{reinterpret_cast<void*>(from), bytes};
-  return kernel_copies(SYS_process_vm_readv, pid, &here, 1, &there, 1, 0);
+  iovec local{to, bytes}, remote{reinterpret_cast<void*>(from), bytes};
+  return kernel_copies(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0);
 }
 
-void keep_to_ourselves(char* window) {
+void exclude_from_fork_and_dump(char* window) {
   madvise(window, window_bytes, MADV_DONTFORK);
-  madvise(window, window_bytes, MADV_DONTDUMP);  // it is in the owner's core dump
+  madvise(window, window_bytes, MADV_DONTDUMP);  // the owner's core dump contains it
 }
 
-// Maps at an address where the peer's huge pages stay huge.
+// Maps a window at an address that preserves the peer's huge pages.
 char* map_aligned(int file, std::size_t offset, int protection) {
   const std::size_t room = window_bytes + huge_page;
   void* reserved = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -72,11 +72,11 @@ char* map_aligned(int file, std::size_t offset, int protection) {
   if (aligned > begin) munmap(begin, static_cast<std::size_t>(aligned - begin));
   if (aligned + window_bytes < begin + room)
     munmap(aligned + window_bytes, static_cast<std::size_t>(begin + room - aligned - window_bytes));
-  keep_to_ourselves(aligned);
+  exclude_from_fork_and_dump(aligned);
   return aligned;
 }
 
-// Maps a part of a peer's file; nullptr if that is not possible. A child of fork has none of it.
+// Maps a part of a peer's file; returns nullptr on failure. A forked child does not inherit it.
 void* map_part(int file, std::size_t bytes, std::size_t offset, int protection) {
   void* at = map_on_demand(nullptr, bytes, protection, MAP_SHARED, file, static_cast<off_t>(offset));
   if (at == MAP_FAILED) return nullptr;
@@ -105,7 +105,7 @@ Peer* look_up(pid_t pid, std::size_t& slot) {
 
 }  // namespace
 
-// Returns the peer's file as a descriptor of this process, or -1.
+// Returns a descriptor of the peer's file in this process, or -1.
 int Peer::fetch_file() const {
   if (!has_same_filters()) return -1;
   int file = -1;
@@ -113,7 +113,7 @@ int Peer::fetch_file() const {
     file = static_cast<int>(syscall(SYS_pidfd_getfd, process, file_, 0));
     close(process);
   }
-  if (file < 0) {  // before Linux 5.6, or forbidden by a container's rules
+  if (file < 0) {  // before Linux 5.6, or forbidden in a container
     char path[64];
     std::snprintf(path, sizeof path, "/proc/%ld/fd/%d", static_cast<long>(pid_), file_);
     file = open(path, O_RDWR | O_CLOEXEC);
@@ -126,7 +126,7 @@ int Peer::fetch_file() const {
   return file;
 }
 
-// Needs the table's lock.
+// Requires the table's lock.
 bool Peer::connect() {
   Header seen;
   if (read_memory(pid_, heap_begin, &seen, sizeof seen) != static_cast<ssize_t>(sizeof seen)) return false;
@@ -141,7 +141,7 @@ bool Peer::connect() {
   bits_.map(file, bits_offset, false);
   auto* slots_of_readers = static_cast<Slot*>(map_part(file, slots_bytes, slots_offset, PROT_READ | PROT_WRITE));
   close(file);
-  // The owner is dead, or only the thread that held the mutex.
+  // The owner has died, or only the thread that held the mutex.
   if (!header || !bits_.is_mapped() || !slots_of_readers || header->owner_died()) return false;
   const std::uint32_t slot = header->slots.fetch_add(1);
   if (slot >= max_slots) return false;
@@ -150,7 +150,7 @@ bool Peer::connect() {
   return true;
 }
 
-// Puts new peers into the table and windows under its limit.
+// Adds peers to the table, and keeps the number of windows below its limit.
 class Peers {
  public:
   static Peer* add(pid_t pid) {
@@ -160,20 +160,20 @@ class Peers {
     auto* memory = map_array<Peer>(1);
     if (!memory) return nullptr;
     auto* peer = new (memory) Peer(pid);
-    if (!peer->connect()) peer->header_ = nullptr;  // remembered as one that does not share
+    if (!peer->connect()) peer->header_ = nullptr;  // kept as one that does not share
     ++table.peers;
     table.peer[slot].store(peer, std::memory_order_release);
     return peer;
   }
 
-  // Makes room for one window more. The caller is a visitor itself; while there are others, windows stay.
+  // Makes room for one more window. The caller holds a PeerGuard; while others do, no window is unmapped.
   static bool make_room() {
-    if (table.windows < most_windows) return true;
+    if (table.windows < max_windows) return true;
     table.is_evicting.store(true);
-    const bool alone = table.visitors.load() == 1;
+    const bool alone = table.users.load() == 1;
     if (alone) {
       int oldest = 0;
-      for (int i = 1; i < most_windows; ++i)
+      for (int i = 1; i < max_windows; ++i)
         if (age(i) > age(oldest)) oldest = i;
       unmap(oldest);
     }
@@ -184,7 +184,7 @@ class Peers {
   static void unmap_all() {
     Locked locked;
     table.is_evicting.store(true);
-    if (table.visitors.load() == 0)
+    if (table.users.load() == 0)
       while (table.windows) unmap(table.windows - 1);
     table.is_evicting.store(false);
   }
@@ -217,8 +217,8 @@ bool Peer::map_window(Window& window, std::size_t offset, bool for_writing) {
     window.begin.store(begin, std::memory_order_release);
     Peers::note(this, offset / window_bytes);
   } else if (for_writing && !window.writable.load()) {
-    // Mapped anew, in one step, since other threads read here: after mprotect() every page that was read would fault
-    // again when it is written.
+    // Replaced in one step, since other threads read through the mapping: after mprotect() every page read so far would
+    // fault again when it is written.
     const int file = fetch_file();
     if (file < 0) return false;
     void* other = map_part(file, window_bytes, offset, PROT_READ | PROT_WRITE);
@@ -228,7 +228,7 @@ bool Peer::map_window(Window& window, std::size_t offset, bool for_writing) {
       munmap(other, window_bytes);
       return false;
     }
-    keep_to_ourselves(begin);
+    exclude_from_fork_and_dump(begin);
     window.writable.store(true);
   }
   return true;
@@ -247,24 +247,24 @@ char* Peer::at(std::size_t offset, bool for_writing, std::size_t& length) {
   return window.begin.load(std::memory_order_relaxed) + inside;
 }
 
-void touch_to_write(const char* to, std::size_t bytes) {
+void prefault_writable(const char* to, std::size_t bytes) {
   constexpr std::size_t mapped_at_once = std::size_t{64} << 10;
   for (std::size_t at = 0; at < bytes; at += mapped_at_once)
     static_cast<void>(static_cast<const volatile char*>(to)[at]);
 }
 
-bool Peer::may_help() {
+bool Peer::may_cooperate() {
   constexpr std::uint32_t patience = 4, pause = 16;
   if (!header_->helps.load(std::memory_order_relaxed)) return false;
-  if (in_vain_.load(std::memory_order_relaxed) < patience) return true;
-  const auto number = asked_.load(std::memory_order_relaxed) + 1;
-  asked_.store(number, std::memory_order_relaxed);
+  if (unanswered_requests_.load(std::memory_order_relaxed) < patience) return true;
+  const auto number = skipped_requests_.load(std::memory_order_relaxed) + 1;
+  skipped_requests_.store(number, std::memory_order_relaxed);
   return number % pause == 0;
 }
 
 namespace {
 
-// Returns how many of the bytes lie before the first page whose bit is not `shared`.
+// Returns how many of the bytes precede the first page whose bit is not `shared`.
 std::size_t bytes_with(PageBits& bits, std::uintptr_t from, std::size_t bytes, bool shared) {
   if (!in_heap(from) || bytes > heap_begin + heap_span - from) return shared ? 0 : bytes;
   const Spans::Page first = page_of(from), last = page_of(from + bytes - 1);
@@ -289,12 +289,12 @@ bool Peer::may_share() {
   return pause == 0;
 }
 
-void Peer::was_asked_to_share() {
-  constexpr std::uint32_t patience = 64, max_pause = 1024;  // messages
+void Peer::record_share_request() {
+  constexpr std::uint32_t patience = 64, max_pause = 1024;  // in messages
   const std::uint32_t moves = header_->moves.load(std::memory_order_relaxed);
-  const bool in_vain = moves == seen_moves_.exchange(moves, std::memory_order_relaxed);
-  const std::uint32_t count = in_vain ? asked_in_vain_.load(std::memory_order_relaxed) + 1 : 0;
-  asked_in_vain_.store(count, std::memory_order_relaxed);
+  const bool unanswered = moves == seen_moves_.exchange(moves, std::memory_order_relaxed);
+  const std::uint32_t count = unanswered ? unanswered_shares_.load(std::memory_order_relaxed) + 1 : 0;
+  unanswered_shares_.store(count, std::memory_order_relaxed);
   share_pause_.store(count < patience ? 0 : max_pause, std::memory_order_relaxed);
 }
 
@@ -307,18 +307,18 @@ Copying::Copying(const Peer& peer, bool writes) : count_(writes ? &peer.slot_->w
   }
 }
 
-Visit::Visit() {
-  table.visitors.fetch_add(1);
+PeerGuard::PeerGuard() {
+  table.users.fetch_add(1);
   while (table.is_evicting.load()) {
-    table.visitors.fetch_sub(1);
+    table.users.fetch_sub(1);
     {
       Locked wait_until_it_has_ended;
     }
-    table.visitors.fetch_add(1);
+    table.users.fetch_add(1);
   }
 }
 
-Visit::~Visit() { table.visitors.fetch_sub(1, std::memory_order_release); }
+PeerGuard::~PeerGuard() { table.users.fetch_sub(1, std::memory_order_release); }
 
 Peer* find_peer(pid_t pid) {
   std::size_t slot = 0;
@@ -335,11 +335,11 @@ pid_t own_process() {
   return pid;
 }
 
-void forget_peers() {
+void reset_peers() {
   table.own.store(0);
   for (auto& peer : table.peer) peer.store(nullptr);
   table.lock = PTHREAD_MUTEX_INITIALIZER;
-  table.visitors.store(0);
+  table.users.store(0);
   table.is_evicting.store(false);
   table.windows = table.peers = 0;
 }
@@ -349,7 +349,7 @@ PeerFacts peer_facts() {
   PeerFacts facts{table.peers, table.windows, 0, 0};
   for (const auto& slot : table.peer) {
     const Peer* peer = slot.load();
-    const unsigned ns = peer ? peer->apart.line_ns.load() : 0;
+    const unsigned ns = peer ? peer->latency.line_ns.load() : 0;
     if (ns && (!facts.nearest_ns || ns < facts.nearest_ns)) facts.nearest_ns = ns;
     if (ns > facts.farthest_ns) facts.farthest_ns = ns;
   }

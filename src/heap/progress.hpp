@@ -1,10 +1,10 @@
-// Gives this library a turn while the MPI waits, by callbacks that Open MPI and MPICH call when they make progress.
+// Runs this library while the MPI waits, by progress callbacks of Open MPI and MPICH.
 #pragma once
 
 namespace nearfield::heap {
 
-// Called after MPI_Init and at every message that this process copies: registers look_for_orders() with the MPI if it
-// offers that and has not got it now.
-void watch_progress();
+// Called after MPI_Init and at every message that this process copies: registers poll_copy_requests() with the MPI, if
+// it supports that and the callback is not registered.
+void register_progress_callback();
 
 }  // namespace nearfield::heap

@@ -20,10 +20,10 @@ namespace {
 constexpr std::size_t min_step = std::size_t{2} << 20, max_step = std::size_t{256} << 20;
 constexpr std::size_t table_step = std::size_t{1} << 20;
 constexpr std::uintptr_t table_begin = heap_begin + heap_span;
-constexpr int high_descriptor = 900;  // programs number their own files from below
+constexpr int high_descriptor = 900;  // programs use lower descriptors
 
-// Returns a descriptor beyond the small numbers that programs count on.
-int moved_up(int file) {
+// Returns a duplicate of the descriptor beyond the small numbers that programs may expect.
+int move_to_high_descriptor(int file) {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   const int from = files.rlim_cur > 2 * high_descriptor ? high_descriptor : static_cast<int>(files.rlim_cur / 2);
@@ -36,13 +36,13 @@ int moved_up(int file) {
 int new_file() {
   const int file = memfd_create("nearfield-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return -1;
-  // Makes a file that cannot shrink, so that no reader meets SIGBUS because another process cut it.
+  // Seals the size of the file, so that no reader gets SIGBUS because another process has truncated it.
   if (fchmod(file, 0600) != 0 || ftruncate(file, file_bytes) != 0 ||
       fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     close(file);
     return -1;
   }
-  return moved_up(file);
+  return move_to_high_descriptor(file);
 }
 
 bool file_size_is_limited() {
@@ -60,8 +60,8 @@ void hold_alive(pthread_mutex_t& alive) {
   pthread_mutex_lock(&alive);
 }
 
-// Maps private memory where nothing is mapped yet. Returns whether it did; a kernel before 4.17 does not know the flag,
-// and may map it elsewhere.
+// Maps private memory where nothing is mapped yet. Returns whether that succeeded; a kernel before 4.17 ignores the
+// flag and may choose another address.
 bool map_private(std::uintptr_t at, std::size_t bytes) {
   void* wanted = reinterpret_cast<void*>(at);
   void* mapped = next_mmap(wanted, bytes, PROT_READ | PROT_WRITE,
@@ -71,7 +71,7 @@ bool map_private(std::uintptr_t at, std::size_t bytes) {
   return false;
 }
 
-// Maps a part of the file. A child of fork has none of it, unless it is told otherwise.
+// Maps a part of the file. By default a forked child does not inherit it.
 char* map_shared(int file, void* at, std::size_t bytes, std::size_t offset) {
   void* mapped = map_on_demand(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), file,
                                static_cast<off_t>(offset));
@@ -95,7 +95,7 @@ int page_shift() {
 bool Header::is_valid() const { return std::memcmp(magic, expected, sizeof magic) == 0; }
 
 bool Header::owner_died() const {
-  // The first word of a pthread mutex is its futex; the kernel's robust lists need it there.
+  // The first word of a pthread mutex is its futex; the kernel's robust lists require that.
   const auto* word = reinterpret_cast<const volatile std::uint32_t*>(&alive);
   return (*word & FUTEX_OWNER_DIED) != 0 || (*word & FUTEX_TID_MASK) == 0;
 }
@@ -126,7 +126,7 @@ Spans::Page Region::grow(Spans::Page pages) {
   if (step < min_step) step = min_step;
   if (step > max_step) step = max_step;
   if (const std::size_t bytes = std::size_t{pages} << page_shift(); step < bytes) step = bytes;
-  step = (had + step + min_step - 1) / min_step * min_step - had;  // ends where a huge page ends
+  step = (had + step + min_step - 1) / min_step * min_step - had;  // to a huge page boundary
   if (step > heap_span - had) return 0;
   const auto more = static_cast<Spans::Page>(step >> page_shift());
   if (!extend_table(usable_ + more) || !map_private(heap_begin + had, step)) return 0;

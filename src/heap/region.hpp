@@ -1,10 +1,10 @@
-// The memory of this process's heap, and the file through which its node's other ranks read parts of it.
+// The memory of this process's heap, and the file through which other ranks on its node access parts of it.
 //
-// The heap lies at the same addresses in every process, from heap_begin on. Its pages are private memory, as those of
-// any other heap: untouched pages cost nothing, a fork copies them on write, they get huge pages where private memory
-// does. Pages that messages pass through move into the file, which is a memfd without a name, mapped shared at the very
-// same addresses (sharing.hpp). An address minus heap_begin is the offset in the file, so a peer that knows an address
-// knows the offset.
+// The heap has the same addresses in every process, from heap_begin on. Its pages are private memory, as in any other
+// heap: untouched pages cost nothing, a fork copies them on write, they become huge pages where private memory does.
+// Pages that messages pass through move into the file, an unnamed memfd, which is mapped shared at the same addresses
+// (sharing.hpp). An address minus heap_begin is the offset in the file, so a peer can compute the offset from the
+// address.
 //
 //   offset in the file          what
 //   0                           the header (one page), mapped at heap_begin
@@ -12,10 +12,10 @@
 //   bits_offset                 a bit for each page of the heap: 1 where it is shared
 //   slots_offset                a line for each peer that copies from or to this heap
 //
-// Life cycle: open(), then grow() as blocks need it. The file ends when the last process that maps it ends, however it
-// ends. A child of fork has the same private memory, but no file; it opens one of its own when it first needs it.
+// Life cycle: open(), then grow() as blocks require. The file exists until the last process that maps it ends, in
+// whatever way. A forked child has the same private memory, but no file; it opens its own when it first needs one.
 //
-// Threads: everything that changes a region needs the heap's lock. Peers read header and bits at any time.
+// Threads: every change of a region requires the heap's lock. Peers read header and bits at any time.
 #pragma once
 
 #include <pthread.h>
@@ -36,8 +36,8 @@ inline constexpr std::size_t bits_offset = heap_span;
 inline constexpr std::size_t slots_offset = bits_offset + PageBits::bytes;
 inline constexpr std::uint32_t max_slots = 4096;
 
-// A peer's line in the file: how many of its threads copy from this heap, and to it, at this moment; and how many bytes
-// it has copied from shared pages and to them.
+// A peer's line in the file: how many of its threads are copying from this heap and to it, and how many bytes it has
+// copied from and to shared pages.
 struct alignas(64) Slot {
   std::atomic<std::uint32_t> readers, writers;
   std::atomic<std::uint64_t> copied_bytes;
@@ -64,48 +64,48 @@ inline std::int64_t now_ns(clockid_t clock) {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-// What a receiver asks of the sender of a message: to copy some of it (help.hpp), or to share its pages (sharing.hpp).
-// It is written by one receiver at a time and by the heap's owner. none -> being_written -> posted, by the receiver;
-// posted -> taken -> finished, by the sender; posted or finished -> none, by the receiver, whose order it is until then.
-struct Order {
+// A receiver's request to the sender of a message: to copy a part of it (cooperative_copy.hpp), or to share its pages
+// (sharing.hpp). It is written by one receiver at a time and by the heap's owner. State: none -> being_written ->
+// posted, by the receiver; posted -> taken -> finished, by the sender; posted or finished -> none, by the receiver,
+// which owns the request until then.
+struct CopyRequest {
   enum State : std::uint32_t { none, being_written, posted, taken, finished };
   enum Kind : std::uint32_t { copy, share };
   alignas(64) std::atomic<std::uint32_t> state;
-  std::atomic<std::uint32_t> has_wish;  // whether a Wish is posted; in this line, which the owner looks at all the time
+  std::atomic<std::uint32_t> has_share_hint;  // a ShareHint is posted; in the line that the owner polls
   std::uint32_t kind;
   std::uint32_t streaming;
   std::int32_t reader;  // the receiver's process
   std::uint32_t chunks;
-  std::uint32_t is_message;  // 1: an MPI library copies, so that nobody writes to the memory meanwhile
-  std::uint64_t from, to;    // addresses: in the owner, in the receiver
+  std::uint32_t is_message;  // 1: an MPI library copies, so nobody writes to the memory in the meantime
+  std::uint64_t from, to;    // addresses in the owner and in the receiver
   std::uint64_t bytes;
-  alignas(64) std::atomic<std::uint32_t> claimed;  // chunks, by both ends
+  alignas(64) std::atomic<std::uint32_t> claimed;  // chunks claimed by both ends
 };
 
-// Memory that a receiver would rather have shared. The owner looks at it now and then. none -> being_written -> posted,
+// Memory that a receiver wants to be shared. The owner polls it occasionally. State: none -> being_written -> posted,
 // by the receiver; posted -> none, by the owner.
-struct Wish {
+struct ShareHint {
   alignas(64) std::atomic<std::uint32_t> state;
   std::uint64_t from, bytes;
 };
 
-// The first page of the file, which peers read. `alive` is a robust mutex that the owner holds as long as it lives: the
-// kernel marks it when the owner dies, even by SIGKILL, so that a peer notices that a process number has got another
-// owner. `beat` is a line that the owner writes again and again, so that a peer can time how long a line takes from
-// there to here.
+// The first page of the file, which peers read. `alive` is a robust mutex that the owner holds for its lifetime: the
+// kernel marks it when the owner dies, even by SIGKILL, so that a peer notices when a process ID is reused. `tick` is a
+// line that the owner writes repeatedly, so that peers can measure the latency of a line from the owner's core.
 struct Header {
   static constexpr char expected[16] = "nearfield heap2";
   char magic[16];
   std::int32_t file;
   std::uint64_t device, inode;
   alignas(64) pthread_mutex_t alive;
-  std::atomic<std::uint32_t> slots;   // that are taken
-  std::atomic<std::uint32_t> moving;  // whether pages move, so that no peer may begin to copy
-  std::atomic<std::uint32_t> moves;   // how often pages moved into the file
-  alignas(64) std::atomic<std::uint64_t> beat;
-  std::atomic<std::uint32_t> helps;  // whether the owner looks for orders
-  Order order;
-  Wish wish;
+  std::atomic<std::uint32_t> slots;   // taken ones
+  std::atomic<std::uint32_t> moving;  // whether pages are moving, so that no peer may begin to copy
+  std::atomic<std::uint32_t> moves;   // number of moves of pages into the file
+  alignas(64) std::atomic<std::uint64_t> tick;
+  std::atomic<std::uint32_t> helps;  // whether the owner polls for requests
+  CopyRequest copy_request;
+  ShareHint share_hint;
 
   bool is_valid() const;
   bool owner_died() const;
@@ -113,13 +113,13 @@ struct Header {
 
 class Region {
  public:
-  // Reserves the heap's addresses and the table of its pages. Returns nullptr, or why it cannot be used (text with
-  // static lifetime).
+  // Reserves the heap's addresses and the table of its pages. Returns nullptr, or the reason why that is impossible
+  // (text with static lifetime).
   const char* open();
-  // Makes at least so many pages more usable. Returns how many; 0 if there is no room or the kernel refuses.
+  // Makes at least `pages` more pages usable. Returns how many; 0 if there is no room or the kernel refuses.
   Spans::Page grow(Spans::Page pages);
   bool is_open() const { return usable_ != 0; }
-  Spans::Page usable_pages() const { return usable_; }  // the header's page included
+  Spans::Page usable_pages() const { return usable_; }  // includes the header's page
   Spans::Entry* table() const { return table_; }
 
  private:
@@ -133,12 +133,12 @@ class Region {
 // The file of this process's heap.
 class File {
  public:
-  // Returns nullptr, or why there can be none (text with static lifetime).
+  // Returns nullptr, or the reason why that is impossible (text with static lifetime).
   const char* open();
-  // Forgets the parent's file in a child, where it is not mapped.
+  // Forgets the parent's file in a forked child, where it is not mapped.
   void forget();
   bool is_open() const { return header_ != nullptr; }
-  // Returns whether the program has not closed it, as those do that close all descriptors which they do not know.
+  // Returns whether the descriptor is still ours: some programs close all descriptors that they do not know.
   bool is_ours() const;
   int descriptor() const { return file_; }
   Header* header() const { return header_; }

@@ -1,9 +1,9 @@
-// Calls that change what a page is, or what happens to it: they are done as ever, but shared pages that they concern
-// become private before, so that they mean what they mean in any other heap (sharing.hpp).
+// Calls that change what a page is, or what happens to it. They are passed on, but the shared pages that they concern
+// become private first, so that the calls behave as in any other heap (sharing.hpp).
 //
-// What is known to leave the content and the kind of memory alone is listed; memory that anything else was done to is
-// never shared again, until its block is freed. Calls that a program makes by the processor's own instruction are not
-// seen; those by syscall() are.
+// Calls that are known to preserve the content and kind of memory are listed; memory to which any other call was
+// applied is never shared again until its block is freed. System calls made by the processor's instruction are not
+// seen; those through syscall() are.
 #include "heap/remapped.hpp"
 
 #include <dlfcn.h>
@@ -34,8 +34,8 @@ F next_function(const char* name) {
   return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
 }
 
-// Whether this thread is in a call of the heap's own. Network libraries that watch it make the system call themselves,
-// by syscall().
+// Whether this thread is inside a call made by the heap itself. Network libraries that intercept it make the system
+// call themselves, through syscall().
 [[gnu::tls_model("initial-exec")]] thread_local constinit bool is_own_call = false;
 
 class OwnCall {
@@ -69,7 +69,7 @@ void before_change(const void* at, std::size_t bytes) {
   keep_private(at, bytes);
 }
 
-// Advice after which private memory has the same content, and a child of fork the same memory.
+// Advice that changes neither the content of private memory nor what a forked child inherits.
 bool is_harmless(int advice) {
   static constexpr int harmless[] = {MADV_NORMAL,   MADV_RANDOM,      MADV_SEQUENTIAL,        MADV_WILLNEED,
                                      MADV_HUGEPAGE, MADV_NOHUGEPAGE,  MADV_DONTDUMP,          MADV_DODUMP,
@@ -85,7 +85,7 @@ void before_advice(const void* at, std::size_t bytes, int advice) {
   if (advice == MADV_HUGEPAGE) note_advice(at, bytes);
   if (is_harmless(advice)) return;
   const Locked locked;
-  // The content goes, now or when the kernel needs memory; what is left is private memory like any other.
+  // The content is lost, at once or under memory pressure; what remains is private memory like any other.
   if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)
     unshare(at, bytes, advice == MADV_DONTNEED ? Content::dropped : Content::kept);
   else
@@ -114,7 +114,7 @@ int next_mprotect(void* at, std::size_t bytes, int protection) {
 void* map_on_demand(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
   void* mapped = next_mmap(at, bytes, PROT_NONE, flags | MAP_NORESERVE, file, offset);
   if (mapped == MAP_FAILED) return MAP_FAILED;
-  munlock(mapped, bytes);  // while no page can be made there
+  munlock(mapped, bytes);  // while no page can be allocated there
   if (next_mprotect(mapped, bytes, protection) == 0) return mapped;
   next_munmap(mapped, bytes);
   return MAP_FAILED;
@@ -128,7 +128,7 @@ int next_madvise(void* at, std::size_t bytes, int advice) {
 
 namespace {
 
-// A child that no handler of forks knows of has private copies of all pages.
+// A child created without fork handlers gets private copies of all pages.
 void before_fork_call() {
   const Locked locked;
   unshare_all();
@@ -205,8 +205,8 @@ NEARFIELD_EXPORT void* mremap(void* at, std::size_t had, std::size_t bytes, int 
   return next(at, had, bytes, flags, to);
 }
 
-// NumPy advises huge pages for long arrays, from their second page on, since it takes the first one for one that it
-// shares with the allocator's records. Without that page the block's first huge page could not be.
+// NumPy advises huge pages for long arrays from their second page on, since it assumes that the first one also holds
+// the allocator's records. The block's first huge page needs that page, too.
 NEARFIELD_EXPORT int madvise(void* at, std::size_t bytes, int advice) noexcept {
   if (advice == MADV_HUGEPAGE && begins_on_second_page(at)) {
     at = static_cast<char*>(at) - page_bytes();
@@ -227,14 +227,15 @@ NEARFIELD_EXPORT int pkey_mprotect(void* at, std::size_t bytes, int protection, 
   return next(at, bytes, protection, key);
 }
 
-// Makes all memory resident that is mapped. Of peers' files it would be what they do not use, too, so it is mapped anew.
+// Makes all mapped memory resident. That would include unused parts of peers' files, so their windows are unmapped
+// first.
 NEARFIELD_EXPORT int mlockall(int flags) noexcept {
   static const auto next = next_function<int (*)(int)>("mlockall");
   unmap_windows();
   return next(flags);
 }
 
-// A userfaultfd's owner wants to know of every page that is touched.
+// The owner of a userfaultfd is notified of every page that is touched.
 NEARFIELD_EXPORT int ioctl(int file, unsigned long request, ...) noexcept {
   static const auto next = next_function<int (*)(int, unsigned long, ...)>("ioctl");
   va_list rest;
@@ -248,7 +249,7 @@ NEARFIELD_EXPORT int ioctl(int file, unsigned long request, ...) noexcept {
   return next(file, request, argument);
 }
 
-// A child that shares no memory with its parent; threads are made by other functions of the C library.
+// A child that shares no memory with its parent. The C library creates threads by other functions.
 NEARFIELD_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* argument, ...) noexcept {
   static const auto next = next_function<int (*)(int (*)(void*), void*, int, void*, ...)>("clone");
   va_list rest;

@@ -5,7 +5,7 @@
 
 namespace nearfield::heap {
 
-// Called before a system call that a program makes by its number, with its arguments: makes private what it concerns.
+// Called before a system call by number, with its arguments: makes the memory that it concerns private.
 void before_mapping_call(long number, const void* at, std::size_t bytes, long third, long fourth, const void* fifth);
 
 }  // namespace nearfield::heap

@@ -17,14 +17,14 @@ namespace {
 
 constinit long filters_at_start = 0;
 
-// Returns how many filters there are; before Linux 5.9, whether there is any.
+// Returns the number of filters; before Linux 5.9, whether there is any.
 long count_filters() {
   const Status status;
   const long filters = status.number("Seccomp_filters");
   return filters >= 0 ? filters : status.number("Seccomp");
 }
 
-// Makes the calls, whether they succeed or not.
+// Makes the calls, whether or not they succeed.
 [[noreturn]] void try_calls() {
   prctl(PR_SET_DUMPABLE, 0);  // no core file if it is killed
   const int file = memfd_create("nearfield-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -13,16 +13,16 @@ struct Key {
 };
 
 constexpr Key keys[] = {
-    {"on", &Settings::on},     {"from", &Settings::from},         {"far_ns", &Settings::far_ns},
-    {"huge", &Settings::huge}, {"at_start", &Settings::at_start}, {"share_first", &Settings::share_first},
+    {"on", &Settings::enabled}, {"from", &Settings::min_block_bytes}, {"far_ns", &Settings::far_threshold_ns},
+    {"huge", &Settings::huge},  {"at_start", &Settings::at_start},    {"share_first", &Settings::share_first},
 };
 
-// Reads "65536-2097152+8388608-" or "never". Returns whether all of it was understood.
+// Parses "65536-2097152+8388608-" or "never". Returns whether the whole text is valid.
 bool read_sizes(const char* text, Sizes& sizes) {
   Sizes read;
   if (std::strcmp(text, "never") == 0) text = "";
   while (*text) {
-    if (read.count == Sizes::most || *text < '0' || *text > '9') return false;
+    if (read.count == Sizes::max_ranges || *text < '0' || *text > '9') return false;
     char* end = nullptr;
     auto& range = read.range[read.count++];
     range.from = std::strtoull(text, &end, 10);
@@ -41,7 +41,7 @@ bool is_key(const char* name, const char* text, std::size_t length) {
   return std::strlen(name) == length && std::strncmp(name, text, length) == 0;
 }
 
-// Reads one "key=value". Returns whether it was understood.
+// Parses one "key=value". Returns whether it is valid.
 bool read_one(const char* text, std::size_t length, Settings& settings) {
   const char* equals = static_cast<const char*>(std::memchr(text, '=', length));
   if (!equals) return false;
@@ -56,8 +56,8 @@ bool read_one(const char* text, std::size_t length, Settings& settings) {
     return true;
   }
   if (is_key("stream", text, name_length)) return read_sizes(value, settings.stream);
-  if (is_key("help", text, name_length)) return read_sizes(value, settings.help);
-  if (is_key("far_stream", text, name_length)) return read_sizes(value, settings.far_stream);
+  if (is_key("help", text, name_length)) return read_sizes(value, settings.cooperate);
+  if (is_key("far_stream", text, name_length)) return read_sizes(value, settings.stream_when_far);
   char* end = nullptr;
   const unsigned long long number = std::strtoull(value, &end, 10);
   if (*end || value[0] < '0' || value[0] > '9') return false;

@@ -32,23 +32,24 @@ using Page = Spans::Page;
 constexpr std::size_t min_shared_message = 4096;  // bytes: the kernel copies shorter ones as fast
 constexpr unsigned max_stretches = 16384;         // of shared pages; each is a mapping, of which a process has 65530
 constexpr std::int64_t peers_limit_ns = 2'000'000'000, writers_limit_ns = 1'000'000;
-// Pages move into the file as long as peers use those that did: so many bytes in advance, and then one byte for so many
-// that peers have copied. Where a program sends each block but a few times, the kernel's copy is cheaper.
+// Pages move into the file as long as peers use the shared ones: this many bytes in advance, and then one byte for
+// every `copied_per_moved` bytes that peers have copied. If a program sends each block only a few times, the kernel's
+// copy is cheaper.
 constexpr std::uint64_t moved_in_advance = std::uint64_t{64} << 20, copied_per_moved = 2;
-constexpr std::int64_t share_of_time = 50;  // one part of so many goes into looking in vain
+constexpr std::int64_t share_of_time = 50;  // reciprocal of the share of time for failed attempts
 
 struct Sharing {
   File file;
   PageBits seen;     // pages through which a message has passed
   PageBits special;  // pages that are never shared, until their block is freed
   PageBits windows;  // pages that one-sided calls may access
-  PageBits stale;    // private pages that the kernel copies from the file when they are written: never shared again
+  PageBits stale;    // private copy-on-write pages of the file, which are never shared again
   std::int64_t not_before_ns[2] =
-      {};  // for messages under way, and for those that were: one may work where the other never does
+      {};  // for messages in flight and for completed ones, since one may succeed where the other never does
   std::atomic<std::uint64_t> moved_bytes, allowed_bytes;  // into the file, since the process began
   std::size_t shared_pages = 0;
-  unsigned stretches = 0;                        // at most: neighbours count each
-  Page shared_from = ~Page{0}, shared_upto = 0;  // all shared pages lie between
+  unsigned stretches = 0;                        // upper bound: adjacent ones are counted separately
+  Page shared_from = ~Page{0}, shared_upto = 0;  // bounds of all shared pages
 };
 constinit Sharing sharing;
 
@@ -74,8 +75,8 @@ Pages touched(const void* from, std::size_t bytes) {
   return {page_of(first), page_of(end - 1) + 1};
 }
 
-// Returns the pages that [from, from + bytes) fills; the last page of a block counts as filled if only bytes behind the
-// block's end are missing, since they are nobody's.
+// Returns the pages that [from, from + bytes) fills; a block's last page counts as filled if only bytes after the
+// block's end are missing, because nobody uses them.
 Pages filled(const char* from, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(from), end = begin + bytes;
   Pages pages{page_of(begin + page_bytes() - 1), page_of(end)};
@@ -85,7 +86,7 @@ Pages filled(const char* from, std::size_t bytes) {
 
 bool bit(Page page) { return sharing.file.bits().is_set(page); }
 
-// Calls `act` with each stretch of pages whose bit is `shared`.
+// Calls `act` with each stretch of pages whose bit equals `shared`.
 template <typename F>
 bool for_stretches(Pages pages, bool shared, F act) {
   for (Page from = pages.from; from < pages.upto;) {
@@ -132,8 +133,8 @@ bool can_write_file() {
   return sharing.file.is_ours() && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= file_bytes;
 }
 
-// Calls `act` with pieces of a stretch, so that memory which moves is there twice only for a moment and a little. Returns
-// false if one failed.
+// Calls `act` with pieces of a stretch, so that only a small part of the memory that moves exists twice at a time.
+// Returns false if one failed.
 template <typename F>
 bool for_pieces(Page from, Page upto, F act) {
   const auto piece = static_cast<Page>(huge_page_bytes >> page_shift());
@@ -144,8 +145,8 @@ bool for_pieces(Page from, Page upto, F act) {
   return true;
 }
 
-// Moves private pages into the file. The content is read by the kernel, so that nothing happens to memory that the
-// program has made unreadable.
+// Moves private pages into the file. The kernel reads the content, so this is safe for memory that the program has made
+// unreadable.
 bool share_piece(Page from, Page upto) {
   const std::size_t bytes = length(from, upto);
   const int file = sharing.file.descriptor();
@@ -170,7 +171,7 @@ bool share_stretch(Page from, Page upto) {
   return for_pieces(from, upto, share_piece);
 }
 
-// Waits until no peer copies from this heap or to it. Returns false if one does not end; it may have been stopped.
+// Waits until no peer copies from or to this heap. Returns false if one does not finish; it may have been stopped.
 bool no_peer_is_copying(std::atomic<std::uint32_t> Slot::* kind, std::int64_t patience_ns) {
   const std::int64_t limit = now_ns(CLOCK_MONOTONIC) + patience_ns;
   const std::uint32_t taken = std::min(sharing.file.header()->slots.load(), max_slots);
@@ -182,7 +183,7 @@ bool no_peer_is_copying(std::atomic<std::uint32_t> Slot::* kind, std::int64_t pa
   return true;
 }
 
-// Keeps peers from beginning to copy, and signal handlers of this thread from running, while it exists.
+// While it exists, peers do not begin to copy, and this thread's signal handlers do not run.
 class Moving {
  public:
   Moving() {
@@ -209,7 +210,7 @@ bool map_anonymous(Page from, Page upto) {
   return next_mmap(address_of(from), length(from, upto), PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED;
 }
 
-// Puts private memory with the same content in the place of a stretch of shared pages, to which nobody writes.
+// Replaces a stretch of shared pages, to which nobody writes, by private memory with the same content.
 void copy_back(Page from, Page upto) {
   const std::size_t bytes = length(from, upto);
   char* at = address_of(from);
@@ -224,8 +225,8 @@ void copy_back(Page from, Page upto) {
   next_munmap(content, bytes);
 }
 
-// The same where threads or peers may write to the pages meanwhile: the mapping changes at one moment, and the kernel
-// copies each page of the file when it is next written to.
+// Same, but threads or peers may write to the pages in the meantime: the mapping changes atomically, and the kernel
+// copies each page from the file when it is next written.
 void copy_on_write(Page from, Page upto) {
   next_mmap(address_of(from), length(from, upto), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
             sharing.file.descriptor(), offset(from));
@@ -234,12 +235,12 @@ void copy_on_write(Page from, Page upto) {
 
 void unshare_stretch(Page from, Page upto, Content content, Users users) {
   sharing.file.bits().clear(from, upto);
-  if (content == Content::dropped) {  // no message is under way there
+  if (content == Content::dropped) {  // no message is in flight there
     map_anonymous(from, upto);
     free_file_pages(from, upto);
   } else if (!sharing.file.is_ours()) {
     copy_back(from, upto);
-  } else if (no_peer_is_copying(&Slot::writers, peers_limit_ns) && users == Users::nobody &&
+  } else if (no_peer_is_copying(&Slot::writers, peers_limit_ns) && users == Users::none &&
              no_peer_is_copying(&Slot::readers, peers_limit_ns)) {
     for_pieces(from, upto, [](Page begin, Page end) {
       copy_back(begin, end);
@@ -259,7 +260,7 @@ void unshare_pages(Pages pages, Content content) {
   if (pages.empty()) return;
   {
     const Moving moving;
-    const Users users = content == Content::kept ? other_users() : Users::nobody;
+    const Users users = content == Content::kept ? other_users() : Users::none;
     for_stretches(pages, true, [=](Page from, Page upto) {
       unshare_stretch(from, upto, content, users);
       return true;
@@ -271,7 +272,7 @@ void unshare_pages(Pages pages, Content content) {
   sharing.shared_upto = 0;
 }
 
-// Returns whether a message has passed through the pages before, and notes that one does now.
+// Returns whether a message has passed through the pages before, and records that one has.
 bool has_seen_message(Pages pages) {
   if (settings().share_first) return true;
   const bool seen = sharing.seen.is_set(pages.from);
@@ -290,7 +291,7 @@ bool any_window(Pages pages) {
   return false;
 }
 
-// Returns whether peers have used enough of what moved for more pages to move.
+// Returns whether peers have used enough of the moved pages for more pages to move.
 bool may_move() {
   const Header* mine = own_header();
   if (!mine || settings().share_first) return mine != nullptr;
@@ -305,7 +306,7 @@ bool may_move() {
   return moved < allowed;
 }
 
-// Shares what is safe to share of the memory. Returns false if no page could move.
+// Shares those pages of the memory that are safe to share. Returns false if no page could move.
 bool share_locked(const char* from, std::size_t bytes, bool is_message) {
   const Pages all = touched(from, bytes);
   if (all.empty() || all.upto > heap_pages() || !own_header()) return false;
@@ -316,7 +317,7 @@ bool share_locked(const char* from, std::size_t bytes, bool is_message) {
   const Users users = other_users();
   if (users == Users::unknown || (users == Users::threads && (!is_message || any_window(all)))) return false;
   const std::size_t before = sharing.shared_pages;
-  for_stretches(users == Users::nobody ? all : filled(from, bytes), false, share_stretch);
+  for_stretches(users == Users::none ? all : filled(from, bytes), false, share_stretch);
   return sharing.shared_pages != before;
 }
 
@@ -339,7 +340,7 @@ bool is_shared(const void* from, std::size_t bytes) {
   return !pages.empty() && own_header() && sharing.file.bits().are_set(pages.from, pages.upto);
 }
 
-void note_window(const void* from, std::size_t bytes) {
+void add_window(const void* from, std::size_t bytes) {
   const Pages pages = touched(from, bytes);
   for (Page page = pages.from; page < pages.upto; ++page) sharing.windows.set(page);
 }
@@ -357,12 +358,12 @@ void share_message(const char* from, std::size_t bytes, bool is_message) {
   unlock_heap();
 }
 
-void answer_wish() {
+void handle_share_hint() {
   Header* mine = own_header();
-  if (!mine || mine->wish.state.load(std::memory_order_acquire) != Order::posted) return;
-  const auto from = mine->wish.from;
-  const auto bytes = mine->wish.bytes;
-  mine->wish.state.store(Order::none, std::memory_order_release);
+  if (!mine || mine->share_hint.state.load(std::memory_order_acquire) != CopyRequest::posted) return;
+  const auto from = mine->share_hint.from;
+  const auto bytes = mine->share_hint.bytes;
+  mine->share_hint.state.store(CopyRequest::none, std::memory_order_release);
   if (in_heap(from)) share_message(reinterpret_cast<const char*>(from), bytes, false);
 }
 
@@ -372,7 +373,7 @@ void unshare(const void* from, std::size_t bytes, Content content) {
   unshare_pages(pages, content);
   if (content == Content::dropped)
     for (Page page = pages.from; page < pages.upto; ++page)
-      if (sharing.stale.is_set(page)) map_anonymous(page, page + 1);  // else it would have the file's content again
+      if (sharing.stale.is_set(page)) map_anonymous(page, page + 1);  // else the file's content would reappear
   errno = error;
 }
 
@@ -391,7 +392,7 @@ void forget_special_pages(const void* from, std::size_t bytes) {
 bool child_must_copy() {
   if (!sharing.shared_pages) return false;
   const Pages all{sharing.shared_from, sharing.shared_upto};
-  if (other_users() == Users::nobody) {
+  if (other_users() == Users::none) {
     unshare_pages(all, Content::kept);
     return false;
   }
@@ -411,7 +412,7 @@ void end_inheritance() {
   sharing.file.bits().let_child_inherit(false);
 }
 
-void take_over_inherited_pages() {
+void copy_inherited_pages() {
   for_stretches({sharing.shared_from, sharing.shared_upto}, true, [](Page from, Page upto) {
     copy_back(from, upto);
     return true;
@@ -419,7 +420,7 @@ void take_over_inherited_pages() {
   sharing.file.bits().unmap();
 }
 
-void forget_sharing() {
+void reset_sharing() {
   if (own_header_address) own_header_address->store(nullptr);
   if (sharing.file.is_ours()) close(sharing.file.descriptor());
   sharing.file.forget();

@@ -6,7 +6,7 @@
 namespace nearfield::heap {
 namespace {
 
-// Returns how many pages lie between a page and the next one at a multiple of `alignment`.
+// Returns the number of pages between a page and the next multiple of `alignment`.
 Spans::Page ahead_of_aligned(Spans::Page page, Spans::Page alignment) {
   return ((page + alignment - 1) & ~(alignment - 1)) - page;
 }
@@ -26,8 +26,8 @@ Spans::SizeClass Spans::first_fit(Page pages) {
   return class_of(pages + more);
 }
 
-// Returns the shortest span of a list that is long enough, among its first few; `none` if there is none. The closer it
-// fits, the denser memory stays.
+// Returns the shortest sufficient span among the first few of a list; `none` if there is none. A close fit reduces
+// fragmentation.
 Spans::Page Spans::best_of(Page list, Page pages) const {
   constexpr int few = 16;
   Page best = none;
@@ -39,7 +39,7 @@ Spans::Page Spans::best_of(Page list, Page pages) const {
 }
 
 Spans::Page Spans::find(Page pages) const {
-  // A span of the very list that it would go to may fit as well.
+  // A span of the list to which the requested size belongs may fit as well.
   const SizeClass own = class_of(pages);
   if (const Page found = best_of(lists_[own.level][own.sub], pages); found != none) return found;
   const SizeClass from = first_fit(pages);
@@ -98,7 +98,7 @@ void Spans::add(Page first, Page pages) {
   insert(merged(first));
 }
 
-// Joins a free span that is in no list with free neighbours; the result is in no list either.
+// Coalesces a free span that is in no list with its free neighbours; the result is in no list either.
 Spans::Page Spans::merged(Page first) {
   const auto joined = [this](Page left, Page right) {
     const bool zero = used_part(left) == 0 && used_part(right) == 0;
@@ -123,12 +123,12 @@ void Spans::mark_taken(Page first) {
   untouched_ = std::max(untouched_, end_of(first));
 }
 
-// Cuts what lies behind `pages` off a span that is in no list, and puts it into one. It is as zero as the span.
+// Splits what exceeds `pages` off a span that is in no list, and adds it to one. It is zero if the span is.
 void Spans::cut(Page first, Page pages) {
   const Page rest = table_[first].pages - pages;
   if (!rest) return;
   const std::uint32_t use = table_[first].use == free_and_zero ? free_and_zero : free_and_used;
-  set(first, pages, taken);  // not free, so that what is cut off does not join it again
+  set(first, pages, taken);  // not free, so that the split-off rest does not coalesce with it
   set(first + pages, rest, use);
   insert(merged(first + pages));
 }
@@ -174,7 +174,7 @@ bool Spans::resize(Page first, Page pages) {
     if (behind >= end_ || !is_free(behind) || had + table_[behind].pages < pages) return false;
     remove(behind);
     const std::uint32_t use = used_part(behind) == 0 ? free_and_zero : free_and_used;
-    set(first, had + table_[behind].pages, use);  // what is cut off again is as zero as all that was taken over
+    set(first, had + table_[behind].pages, use);  // the split-off rest is zero if the absorbed span was
   }
   cut(first, pages);
   set(first, pages, taken);
@@ -203,13 +203,13 @@ Spans::Page Spans::taken_span_that_ends_at(Page last) const {
 }
 
 void Spans::purge(Page keep, bool (*drop)(Page first, Page pages)) {
-  constexpr Page least = 4;  // shorter ones are not worth the call
+  constexpr Page min_pages = 4;  // shorter spans do not justify the call
   for (int level = level_count - 1; level >= 0 && idle_ > keep; --level)
     for (int sub = sub_count - 1; sub >= 0 && idle_ > keep; --sub)
       for (Page at = lists_[level][sub], next; at && idle_ > keep; at = next) {
         const Page first = at - 1, used = used_part(first);
         next = table_[first].list.next;
-        if (used < least || !drop(first, used)) continue;
+        if (used < min_pages || !drop(first, used)) continue;
         remove(first);
         if (end_of(first) == end_) untouched_ = first;
         table_[first].use = free_and_zero;

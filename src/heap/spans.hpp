@@ -1,13 +1,13 @@
 // The blocks of the heap: spans of whole pages, by two-level segregated fit (M. Masmano, I. Ripoll, A. Crespo, J. Real:
-// TLSF, ECRTS 2004), so that taking and giving back a span are a few instructions however many there are.
+// TLSF, ECRTS 2004), so that allocating and freeing a span take constant time.
 //
-// No two blocks share a page, and nothing but the program's own bytes lies in a block: what is known of a span stands
-// in a table beside the heap, in the entries of its first and its last page. So pages of one block can move into shared
-// memory (sharing.hpp) without touching another block.
+// No two blocks share a page, and a block contains nothing but the program's own bytes: the metadata of a span is in a
+// table outside of the heap, in the entries of its first and last page. So the pages of one block can move into shared
+// memory (sharing.hpp) without affecting another block.
 //
-// Pages that were never handed out, or were returned to the system, are known to be zero and are not touched.
+// Pages that were never allocated, or were returned to the system, are known to be zero and are not touched.
 //
-// Threads: none; the heap holds its lock. Nothing here allocates or fails but by returning `none`.
+// Not thread-safe; the heap holds its lock. Nothing here allocates, and `none` is the only failure.
 #pragma once
 
 #include <cstddef>
@@ -17,57 +17,57 @@ namespace nearfield::heap {
 
 class Spans {
  public:
-  using Page = std::uint32_t;  // the number of a page, from the begin of the heap's addresses
+  using Page = std::uint32_t;  // page number, from the beginning of the heap's addresses
   static constexpr Page none = ~Page{0};
 
-  // What the table holds for each page. `pages` and `use` stand at a span's first page, `first` at its last one.
+  // The table's entry of a page. `pages` and `use` are valid at a span's first page, `first` at its last one.
   struct Entry {
     Page pages;
     Page first;
     union {
       struct {
-        Page next, before;  // of a free span: its neighbours in its list
+        Page next, before;  // of a free span: its neighbours in the list
       } list;
-      std::uint64_t wanted_bytes;  // of a taken span: what the program asked for
+      std::uint64_t wanted_bytes;  // of an allocated span: the requested size
     };
     std::uint32_t use;
-    std::uint32_t idle;  // of a free span: the pages that it adds to idle_pages()
+    std::uint32_t idle;  // of a free span: its contribution to idle_pages()
   };
 
-  // Begins without any page; `table` has room for the entry of each page that add() will name.
+  // Begins without pages; `table` has room for the entries of all pages that add() will name.
   void start(Entry* table) { table_ = table; }
-  // Adds free zero pages. They follow those that were added before.
+  // Adds free zero pages, which follow those added before.
   void add(Page first, Page pages);
 
-  // Returns the first page of a span of so many pages, whose number is a multiple of `alignment` (a power of two);
-  // `none` if there is none. `is_zero` tells whether all of its bytes are zero.
+  // Returns the first page of a span of this many pages, at a multiple of `alignment` (a power of two); `none` if there
+  // is none. `is_zero` is set to whether all of its bytes are zero.
   Page take(Page pages, Page alignment, bool& is_zero);
   void give_back(Page first);
-  // The same for a span whose pages were returned to the system.
+  // Same, for a span whose pages were returned to the system.
   void give_back_zero(Page first);
-  // Makes a taken span longer or shorter where it lies. Returns whether it could.
+  // Grows or shrinks an allocated span in place. Returns whether that was possible.
   bool resize(Page first, Page pages);
-  // Returns whether behind a taken span lies nothing but free pages, so that it can grow into those that add() adds.
+  // Returns whether only free pages follow an allocated span, so that it can grow into pages that add() adds.
   bool is_last(Page first) const;
 
-  // Returns how many free pages lie behind all taken ones.
+  // Returns the number of free pages after all allocated ones.
   Page free_pages_at_end() const { return is_free_before(end_) ? end_ - table_[end_ - 1].first : 0; }
 
   Page pages_of(Page first) const { return table_[first].pages; }
   std::uint64_t wanted_bytes(Page first) const { return table_[first].wanted_bytes; }
   void set_wanted_bytes(Page first, std::uint64_t bytes) { table_[first].wanted_bytes = bytes; }
-  // Returns whether a taken span of more than one page begins at this page.
+  // Returns whether an allocated span of more than one page begins at this page.
   bool is_taken_span(Page first) const;
-  // Returns the first page of the taken span whose last page this is; `none` if it is no such page.
+  // Returns the first page of the allocated span whose last page this is; `none` if it is not a last page.
   Page taken_span_that_ends_at(Page last) const;
 
-  // Returns the page from which on none was ever handed out.
+  // Returns the first page of those that were never allocated.
   Page untouched_page() const { return untouched_; }
   Page taken_pages() const { return taken_; }
-  // Returns the free pages that were used and not yet returned to the system.
+  // Returns the number of free pages that were used and not returned to the system since.
   Page idle_pages() const { return idle_; }
-  // Returns free pages to the system by `drop`, longest spans first, until at most `keep` of them are idle. `drop` returns
-  // whether it did.
+  // Returns free pages to the system by `drop`, longest spans first, until at most `keep` of them are idle. `drop`
+  // returns whether it succeeded.
   void purge(Page keep, bool (*drop)(Page first, Page pages));
 
  private:
@@ -98,7 +98,7 @@ class Spans {
   std::uint32_t levels_ = 0;
   std::uint32_t subs_[level_count] = {};
   Page begin_ = 0, end_ = 0;
-  Page untouched_ = 0;  // pages from here on were never handed out
+  Page untouched_ = 0;  // later pages were never allocated
   Page taken_ = 0, idle_ = 0;
 };
 

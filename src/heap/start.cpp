@@ -25,11 +25,11 @@ namespace nearfield::heap {
 namespace {
 
 constinit Settings chosen;
-constinit const char* why_not = nullptr;
+constinit const char* reason_disabled = nullptr;
 constinit bool is_reported = false;
 constinit std::atomic<bool> is_opened{false};
 
-// Tools that watch a program's heap need it where it was.
+// Returns which tool needs the program's heap to stay in place, if any.
 const char* watching_tool() {
   const char* preloaded = std::getenv("LD_PRELOAD");
   if (preloaded && std::strstr(preloaded, "vgpreload")) return "Valgrind watches this program";
@@ -39,7 +39,7 @@ const char* watching_tool() {
   return nullptr;
 }
 
-// With strict accounting, private memory is promised when it is asked for; shared memory fails when it is touched.
+// Strict accounting reserves private memory when it is allocated, but shared memory only fails when it is touched.
 bool accounting_is_strict() {
   const int file = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
   char mode = '0';
@@ -50,8 +50,8 @@ bool accounting_is_strict() {
   return mode == '2';
 }
 
-const char* find_obstacle() {
-  if (!chosen.on) return "it is switched off";
+const char* disabled_reason() {
+  if (!chosen.enabled) return "it is switched off";
   if (const char* tool = watching_tool()) return tool;
   if (accounting_is_strict()) return "memory is accounted for strictly (vm.overcommit_memory = 2)";
   if (!survives_filters()) return "a seccomp filter ends processes that make the heap's system calls";
@@ -69,7 +69,7 @@ void write_report() {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   if (!rank) rank = std::getenv("PMI_RANK");
   if (!rank) rank = std::getenv("PMIX_RANK");
-  const char* reason = why_not ? why_not : heap.reason;
+  const char* reason = reason_disabled ? reason_disabled : heap.reason;
   int used = std::snprintf(text, sizeof text,
                            "rank = %s\nprogram = %s\nreason = %s\ntaken_bytes = %zu\nmapped_bytes = %zu\n"
                            "shared_bytes = %zu\nmoves = %u\nforks = %d\npeers = %d\nwindows = %d\nstreaming = %s\n"
@@ -77,9 +77,9 @@ void write_report() {
                            rank ? rank : "-", name, reason ? reason : "-", heap.taken_bytes, heap.mapped_bytes,
                            shared.shared_bytes, shared.moves, heap.forks, peers.peers, peers.windows,
                            streaming_copy_name(), peers.nearest_ns, peers.farthest_ns, huge_pages_made());
-  for (int way = 0; way < ways; ++way)
-    used += std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), "%s = %zu %zu\n", way_names[way],
-                          counts.messages[way], counts.bytes[way]);
+  for (int i = 0; i < copy_paths; ++i)
+    used += std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), "%s = %zu %zu\n",
+                          copy_path_names[i], counts.messages[i], counts.bytes[i]);
   const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0) return;
   if (write(file, text, static_cast<std::size_t>(used)) != used) unlink(path);
@@ -89,8 +89,8 @@ void write_report() {
 __attribute__((constructor(101))) void start() {
   read_settings(std::getenv("NEARFIELD_HEAP"), chosen);
   start_clock();
-  why_not = find_obstacle();
-  if (why_not) return;
+  reason_disabled = disabled_reason();
+  if (reason_disabled) return;
   watch_threads();
   watch_forks();
   if (chosen.at_start) open_when_initialized();
@@ -106,13 +106,13 @@ __attribute__((destructor)) void end() {
 const Settings& settings() { return chosen; }
 
 void open_when_initialized() {
-  if (why_not || is_opened.exchange(true)) return;
+  if (reason_disabled || is_opened.exchange(true)) return;
   start_huge_pages(chosen.huge);
   open_heap(chosen);
 }
 
 void stay_closed(const char* reason) {
-  if (!is_opened.exchange(true)) why_not = why_not ? why_not : reason;
+  if (!is_opened.exchange(true)) reason_disabled = reason_disabled ? reason_disabled : reason;
 }
 
 }  // namespace nearfield::heap

@@ -1,4 +1,4 @@
-// Starts the library when it is loaded, opens the heap when MPI has been initialized, and reports when the program ends.
+// Starts the library when it is loaded, opens the heap when MPI has been initialized, reports when the program ends.
 #pragma once
 
 #include "heap/settings.hpp"
@@ -7,9 +7,9 @@ namespace nearfield::heap {
 
 const Settings& settings();
 
-// Opens the heap, unless something speaks against it or it is open. Called by the thread that has initialized MPI.
+// Opens the heap unless it is disabled or open already. Called by the thread that has initialized MPI.
 void open_when_initialized();
-// Leaves the heap closed for good, unless it is open already; the report gives the reason.
+// Keeps the heap closed permanently, unless it is open already; the report gives the reason.
 void stay_closed(const char* reason);
 
 }  // namespace nearfield::heap

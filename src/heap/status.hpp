@@ -1,9 +1,9 @@
-// What the kernel tells of this process in /proc/self/status.
+// Reads /proc/self/status.
 #pragma once
 
 namespace nearfield::heap {
 
-// The file as it is at one moment. Reading allocates no memory.
+// A snapshot of the file. Reading it allocates no memory.
 class Status {
  public:
   Status();

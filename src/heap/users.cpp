@@ -22,9 +22,9 @@ namespace {
 
 // ---- threads
 
-// A thread that is known to be harmless: see users.hpp.
+// A thread that is known to be harmless (users.hpp).
 struct HarmlessThread {
-  std::atomic<pid_t> id{0};  // 0: free; -1: being started
+  std::atomic<pid_t> id{0};  // 0: free slot; -1: being started
   void* (*start)(void*) = nullptr;
   void* argument = nullptr;
 };
@@ -51,7 +51,7 @@ bool is_harmless_start(const void* function) {
 void* run_harmless_thread(void* given) {
   auto* thread = static_cast<HarmlessThread*>(given);
   thread->id.store(own_thread());
-  pthread_setspecific(at_thread_end, thread);  // its destructor is called however the thread ends
+  pthread_setspecific(at_thread_end, thread);  // its destructor runs however the thread ends
   return thread->start(thread->argument);
 }
 
@@ -69,7 +69,7 @@ bool is_harmless_thread(pid_t id) {
   return false;
 }
 
-// ---- folders of /proc
+// ---- directories in /proc
 
 struct Entry {  // as getdents64 writes it; readdir() would allocate
   std::uint64_t inode;
@@ -79,7 +79,7 @@ struct Entry {  // as getdents64 writes it; readdir() would allocate
   char name[1];
 };
 
-// Calls `is_harmless` with the number that is the name of each entry. Returns whether all were; false if the folder
+// Calls `is_harmless` with the number in each entry's name. Returns whether all are harmless; false if the directory
 // cannot be read.
 template <typename F>
 bool all_entries(const char* path, F is_harmless) {
@@ -116,12 +116,12 @@ bool is_harmless_device(const struct stat& file) {
   return false;
 }
 
-// Returns whether the descriptor is of nothing that may keep addresses of pages.
+// Returns whether the descriptor cannot retain addresses of pages.
 bool is_harmless_file(int descriptor) {
   struct stat file{};
-  if (fstat(descriptor, &file) != 0) return true;  // closed meanwhile
+  if (fstat(descriptor, &file) != 0) return true;  // closed in the meantime
   if (S_ISCHR(file.st_mode)) return is_harmless_device(file);
-  if ((file.st_mode & S_IFMT) != 0) return true;  // a file, a pipe, a socket, a block device
+  if ((file.st_mode & S_IFMT) != 0) return true;  // a file, pipe, socket or block device
   char path[64], name[64];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
   const ssize_t length = readlink(path, name, sizeof name - 1);
@@ -143,7 +143,7 @@ Users other_users() {
   if (!status.is_known() || status.number("VmLck") > 0) return Users::unknown;
   if (!all_entries("/proc/self/fd", is_harmless_file)) return Users::unknown;
   if (status.number("VmPin") > 0 || has_asynchronous_input()) return Users::threads;
-  return only_harmless_threads() ? Users::nobody : Users::threads;
+  return only_harmless_threads() ? Users::none : Users::threads;
 }
 
 void watch_threads() {

@@ -234,8 +234,8 @@ def peer_reads(*, announces: bool = True, waits_for_moves: bool = True) -> Steps
 
 
 def request_and_read(*, withdraws: bool = True) -> Steps:
-    """help.cpp, ShareRequest around the kernel's copy: a peer reads a message and asks the owner meanwhile to share its
-    page; it withdraws the request, or waits until it is carried out, before the message is complete."""
+    """cooperative_copy.cpp, ShareRequest around the kernel's copy: a peer reads a message and asks the owner meanwhile
+    to share its page; it withdraws the request, or waits until it is carried out, before the message is complete."""
     withdraw: Steps = [
         ("withdraws the request", lambda s: replace(s, order="none") if s.order == "posted" else 1),
         ("waits until it is carried out", when(lambda s: s.order in ("none", "finished"), order="none")),
@@ -249,7 +249,7 @@ def request_and_read(*, withdraws: bool = True) -> Steps:
 
 
 def carry_out_request() -> Steps:
-    """help.cpp, look_for_orders(): the owner, inside MPI, looks once for a request, and shares the page."""
+    """cooperative_copy.cpp, poll_copy_requests(): the owner polls once, inside MPI, and shares the requested page."""
     moving = share()
     return [
         ("takes the request", lambda s: replace(s, order="taken") if s.order == "posted" else len(moving) + 2),

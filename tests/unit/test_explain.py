@@ -70,9 +70,9 @@ def test_what_is_set_is_said() -> None:
     assert "messages of 8 KiB to 64 KiB and 1 MiB and more, between cores that are far apart no messages" in text
     assert "blocks shorter than 16 KiB" in said(report(kernel_not_in_heap=(1, 9)), **{"from": "16384"})
     source = SETTINGS.read_text()
-    assert f"from = {explain.DEFAULTS['from']};" in source
-    for name in ("stream", "far_stream", "help"):
-        assert f" {name}{{{{{{{explain.DEFAULTS[name][:-1]}, " in source
+    assert f"min_block_bytes = {explain.DEFAULTS['from']};" in source
+    for name, member in (("stream", "stream"), ("far_stream", "stream_when_far"), ("help", "cooperate")):
+        assert f" {member}{{{{{{{explain.DEFAULTS[name][:-1]}, " in source
 
 
 def test_the_table_sums_each_way() -> None:
