@@ -1,5 +1,5 @@
-// Ranks bind themselves: before MPI_Init, because MPIs choose transports by where a rank is bound, and again
-// after it, because some bind ranks in MPI_Init.
+// Ranks bind themselves: before MPI_Init, because MPIs select transports by the binding, and again after it, because
+// some MPIs bind ranks in MPI_Init.
 #pragma once
 
 #include "probe/plan.hpp"

@@ -1,5 +1,5 @@
-// Memory for messages as an application has it: from the heap, page-aligned, really written (never the kernel's shared
-// zero page), first touched by the bound rank.
+// Message buffers like an application's: from the heap, page-aligned, written (never the kernel's shared zero page),
+// first touched by the bound rank.
 #pragma once
 
 #include <cstddef>
@@ -26,12 +26,12 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// Fills with a pattern of 8-byte words that differ between seeds and places.
+/// Fills with a pattern of 8-byte words that differ by seed and position.
 void fill_pattern(std::span<std::byte> memory, unsigned seed);
 /// Returns where and how `memory` differs from the pattern; empty if it does not.
 std::string pattern_problem(std::span<const std::byte> memory, unsigned seed);
 
-/// Returns the sum of the 8-byte words (and the bytes left over): reads every line once, in order.
+/// Returns the sum of the 8-byte words (and remaining bytes): reads every line once, in order.
 std::uint64_t traverse(std::span<const std::byte> memory);
 
 }  // namespace nearfield::probe

@@ -33,7 +33,7 @@ void flush_line(const std::byte* line) { asm volatile("dc civac, %0" ::"r"(line)
 void flush_done() { asm volatile("dsb ish" ::: "memory"); }
 #endif
 
-// A load that the compiler can neither drop nor move.
+// A load that the compiler can neither eliminate nor move.
 void load(const std::byte* line) {
   const auto value = *reinterpret_cast<const volatile unsigned char*>(line);
   asm volatile("" ::"r"(value) : "memory");
@@ -80,7 +80,7 @@ std::vector<double> collect(std::span<std::byte> memory, std::size_t line_bytes,
   return samples;
 }
 
-// Returns the limit between two distributions, or 0 if their bodies overlap.
+// Returns the threshold between two distributions, or 0 if they overlap.
 double limit_between(std::span<const double> low, std::span<const double> high) {
   const double low_end = quantile(low, 0.9), high_end = quantile(high, 0.1);
   return low_end < high_end ? (low_end + high_end) / 2 : 0.0;
@@ -156,7 +156,7 @@ Sampled& Sampled::operator+=(const Sampled& other) {
 
 Sampled sample_lines(std::span<std::byte> memory, const std::string& state, std::size_t line_bytes,
                      const Latencies& latencies) {
-  // Half the lines tell whether they are cached, half whether they are dirty: a flush tells only once.
+  // Half of the lines are tested for being cached, half for being dirty, because a flush can be timed only once.
   const bool tell_dirty = state != "invalid" && latencies.dirty_limit > 0;
   const auto chosen = choose_lines((memory.size() + line_bytes - 1) / line_bytes);
   Sampled found;

@@ -1,5 +1,5 @@
-// Puts a buffer's lines into a state and proves it: sampled lines are timed against latencies calibrated at
-// start. Leaves out: `shared` and `owned`, which one core alone can neither make nor recognise.
+// Puts a buffer's lines into a state and verifies it: sampled lines are timed against latencies calibrated at start.
+// Leaves out `shared` and `owned`, which a single core can neither establish nor detect.
 #pragma once
 
 #include <cstddef>
@@ -12,43 +12,43 @@
 
 namespace nearfield::probe {
 
-/// Removes the lines from every cache, writing back what is dirty. Returns when done.
+/// Removes the lines from every cache and writes dirty ones back.
 void make_invalid(std::span<std::byte> memory, std::size_t line_bytes);
-/// Makes lines cached by this core alone and clean: removes them everywhere, then reads them.
+/// Makes the lines exclusive and clean in this core's caches: removes them everywhere, then reads them.
 void make_exclusive(std::span<std::byte> memory, std::size_t line_bytes);
-/// Makes lines cached by this core alone and dirty; the content stays.
+/// Makes the lines modified in this core's caches; the content does not change.
 void make_modified(std::span<std::byte> memory, std::size_t line_bytes);
 /// make_*() by the state's name; throws std::invalid_argument for another name.
 void put_into(const std::string& state, std::span<std::byte> memory, std::size_t line_bytes);
 
-/// The time of one load of a line, by where the line is. All are in clock ticks, with the clock's overhead.
+/// The load latency of a line, by its location, in clock ticks including the clock's overhead.
 struct Latencies {
   std::vector<double> levels;  ///< median from L1, L2, ... the last level
   double memory = 0;           ///< median after make_invalid
-  double cached_limit = 0;     ///< at most this: from a cache; 0 if caches and memory cannot be told apart
-  double dirty_limit = 0;      ///< flushing a line takes longer than this: it was dirty; 0 if not told apart
+  double cached_limit = 0;     ///< at most this: from a cache; 0 if caches and memory cannot be distinguished
+  double dirty_limit = 0;      ///< longer flushes mean a dirty line; 0 if they cannot be distinguished
 };
 
-/// Measures these times in some 10 ms. `cache_bytes` are capacities, nearest first.
+/// Measures these latencies in about 10 ms. `cache_bytes` are capacities, L1 first.
 Latencies calibrate(std::span<const std::int64_t> cache_bytes, std::size_t line_bytes);
 
-/// The results of sampling lines, which add up over repetitions and buffers.
+/// The results of sampling lines, accumulated over repetitions and buffers.
 struct Sampled {
-  double lines = 0;          ///< whose load was timed
-  double cached = 0;         ///< that came from a cache
-  double flushed = 0;        ///< whose flush was timed
-  double dirty = 0;          ///< that flushing found dirty
-  double latency_ticks = 0;  ///< sum of the loads' times
+  double lines = 0;          ///< lines whose load was timed
+  double cached = 0;         ///< of those, from a cache
+  double flushed = 0;        ///< lines whose flush was timed
+  double dirty = 0;          ///< of those, dirty
+  double latency_ticks = 0;  ///< sum of the load latencies
 
   Sampled& operator+=(const Sampled& other);
 };
 
-/// Times up to 64 lines of `memory`, and so disturbs it.
+/// Times up to 64 lines of `memory`, which changes their state.
 Sampled sample_lines(std::span<std::byte> memory, const std::string& state, std::size_t line_bytes,
                      const Latencies& latencies);
 
-/// Returns "verified": at least 90 % of the lines are as `state` says; "refuted"; or "unverifiable": nothing was
-/// sampled or caches and memory cannot be told apart here.
+/// Returns "verified" if at least 90 % of the lines are in `state`; "refuted"; or "unverifiable" if nothing was sampled
+/// or caches and memory cannot be distinguished.
 const char* judge(const Sampled& found, const std::string& state, const Latencies& latencies);
 
 }  // namespace nearfield::probe

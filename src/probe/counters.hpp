@@ -1,5 +1,5 @@
-// Event counters around a body, through perf_event: hardware events where the machine has them, software events
-// (page faults, context switches) everywhere. What is missing says why.
+// Event counters around a body, through perf_event: hardware events if the machine has them, software events (page
+// faults, context switches) always. Missing events have a reason.
 #pragma once
 
 #include <cstdint>

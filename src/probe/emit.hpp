@@ -1,5 +1,5 @@
-// The engine's output: one JSON object a line, appended to a file by rank 0 as soon as it is known, so that
-// what was measured before a crash is not lost.
+// The engine's output: JSON Lines, which rank 0 appends to a file as soon as results are known, so that a crash does
+// not lose earlier ones.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@ namespace nearfield::probe {
 
 class Emitter {
  public:
-  /// Writes nothing with an empty path (ranks other than 0). Ends the launch if the file cannot be opened.
+  /// Writes nothing if the path is empty (ranks other than 0). Aborts the launch if the file cannot be opened.
   explicit Emitter(const std::string& path);
   ~Emitter();
   Emitter(const Emitter&) = delete;
   Emitter& operator=(const Emitter&) = delete;
 
-  /// Writes a line. Ends the launch if it cannot be written whole (disk full, quota).
+  /// Writes a line. Aborts the launch if it cannot be written completely (disk full, quota).
   void line(const JsonObject& object);
 
-  /// Writes what the launch is about to do before it measures. Whoever waits for it sees that it is alive.
+  /// Writes what the launch does before it measures, which also shows that it is alive.
   void phase(const std::string& what) { line(JsonObject().add("type", "phase").add("what", what)); }
 
  private:

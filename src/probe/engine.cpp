@@ -23,10 +23,10 @@ struct Command {
   int repetitions;
 };
 
-constexpr Seconds visit_s = 2e-3;  // a visit of one case lasts about this long
-constexpr int longest_visit = 16;
-constexpr std::size_t fewest_visits = 12;  // a machine is faster at one moment than at another
-constexpr std::size_t fewest_samples = 6;  // fewer have no 95 % interval
+constexpr Seconds visit_s = 2e-3;  // target duration of a visit to a case
+constexpr int max_repetitions = 16;
+constexpr std::size_t min_visits = 12;           // since a machine's speed varies over time
+constexpr std::size_t min_reported_samples = 6;  // a 95 % interval needs this many
 
 class Run {
  public:
@@ -44,9 +44,9 @@ class Run {
     progress(0);
     check_sanity(1, limit / 2);
     if (ctx_.world_rank == 0)
-      lead(budget);
+      run_coordinator(budget);
     else
-      follow();
+      run_worker();
     check_sanity(2, limit);
     report();
   }
@@ -58,20 +58,20 @@ class Run {
   std::unique_ptr<Scenario> scenario_;
   std::vector<Parameters> cases_;
   std::vector<CaseData> data_;
-  std::vector<bool> wanted_;    // by case; the others are never checked, and so never measured
+  std::vector<bool> wanted_;    // by case; the others are neither checked nor measured
   std::vector<double> values_;  // of the last body, by metric
   Counters counters_;
   bool has_states_ = false;
-  bool cut_ = false;  // rank 0: ended before its time
-  double share_ = 0;  // of the time, as it was last shown
+  bool interrupted_ = false;  // rank 0: ended early
+  double share_ = 0;          // of the time, as last reported
   Ticks shown_ = 0;
   const Ticks begin_ = now();
-  Seconds limit_ = 0;  // the time since then after which nothing more is begun; only rank 0 has it
+  Seconds limit_ = 0;  // since begin_, after which nothing is started; rank 0 only
 
   bool timed() const { return ctx_.timed != MPI_COMM_NULL; }
   Seconds seconds(Ticks ticks) const { return static_cast<double>(ticks) / ctx_.ticks_per_ns * 1e-9; }
 
-  // ---- rank 0 decides
+  // ---- on rank 0
   Seconds elapsed() const { return seconds(now() - begin_); }
 
   bool is_wanted(const Parameters& parameters) const {
@@ -81,26 +81,26 @@ class Run {
   }
   std::size_t wanted() const { return static_cast<std::size_t>(std::count(wanted_.begin(), wanted_.end(), true)); }
 
-  // Returns whether too little time is left to begin something that takes this long.
-  bool is_over(Seconds limit, Seconds what_takes) {
-    cut_ = cut_ || stop_asked(ctx_);
-    return cut_ || elapsed() + what_takes > limit;
+  // Returns whether too little time is left to start something of this duration.
+  bool is_over(Seconds limit, Seconds duration) {
+    interrupted_ = interrupted_ || stop_requested(ctx_);
+    return interrupted_ || elapsed() + duration > limit;
   }
 
-  void lead(Seconds budget) {
+  void run_coordinator(Seconds budget) {
     const Seconds begin = elapsed();
     std::vector<int> order(cases_.size());
     std::iota(order.begin(), order.end(), 0);
     std::mt19937 random(20121105);
     Seconds reported = -1;
-    for (bool active = !order.empty(); active && !cut_;) {
+    for (bool active = !order.empty(); active && !interrupted_;) {
       active = false;
       std::shuffle(order.begin(), order.end(), random);
       for (const int index : order) {
         const Seconds spent = elapsed() - begin;
         if (!wants_visit(index, budget, spent > budget) || is_over(limit_, each(index))) continue;
         active = true;
-        order_visit(index);
+        broadcast_visit(index);
         if (spent - reported > 0.2) {
           reported = spent;
           progress(std::min({1.0, spent / budget, share_reached()}));
@@ -111,71 +111,73 @@ class Run {
     command({Task::end, 0, 0});
   }
 
-  // Proves buffer states and counts events after the timing, because that disturbs.
+  // Verifies buffer states and counts events after the timing, which this would disturb.
   void examine_cases() {
     for (int i = 0; i < static_cast<int>(cases_.size()); ++i) {
       const CaseData& data = data_[static_cast<std::size_t>(i)];
       if (data.samples[0].empty() || is_over(limit_, each(i))) continue;
       const bool slow = data.spent > 0.01 * static_cast<double>(data.samples[0].size());
-      show_life();
+      send_keepalive();
       if (has_states_) command({Task::sample_state, i, slow ? 1 : 8});
       command({Task::count_events, i, slow ? 1 : 3});
     }
   }
 
-  // A case is visited until it is precise; slow cases only while they have had less than their share of the time.
+  // Returns whether a case needs another visit: it is not yet precise, and has not used more than its share of the
+  // time.
   bool wants_visit(int index, Seconds budget, bool out_of_time) {
     const CaseData& data = data_[static_cast<std::size_t>(index)];
     if (data.done || !data.checked) return false;
     const auto n = static_cast<std::int64_t>(data.samples[0].size());
-    if (n < ctx_.plan.min_samples) return !out_of_time || n < std::int64_t{fewest_samples};
+    if (n < ctx_.plan.min_samples) return !out_of_time || n < std::int64_t{min_reported_samples};
     if (out_of_time) return false;
     const Seconds fair = budget / static_cast<double>(wanted());
     if (data.spent > 4 * fair) return false;
     return true;
   }
 
-  // Returns how many repetitions every case gets even beyond the budget.
+  // Returns the completed share of the repetitions that every case gets even beyond the budget.
   double share_reached() const {
     std::size_t reached = 0;
-    for (const CaseData& data : data_) reached += std::min<std::size_t>(data.samples[0].size(), fewest_samples);
-    return static_cast<double>(reached) / static_cast<double>(fewest_samples * wanted());
+    for (const CaseData& data : data_) reached += std::min<std::size_t>(data.samples[0].size(), min_reported_samples);
+    return static_cast<double>(reached) / static_cast<double>(min_reported_samples * wanted());
   }
 
-  // Returns the time of one repetition, which is about that of the check.
+  // Returns the duration of one repetition, initially that of the check.
   Seconds each(int index) const {
     const CaseData& data = data_[static_cast<std::size_t>(index)];
     const auto n = data.samples[0].size();
     return n == 0 ? data.sanity : data.spent / static_cast<double>(n);
   }
 
-  void order_visit(int index) {
+  void broadcast_visit(int index) {
     CaseData& data = data_[static_cast<std::size_t>(index)];
     const bool is_first = data.samples[0].empty();
-    const int repetitions = is_first ? 1 : std::clamp(static_cast<int>(visit_s / each(index)), 1, longest_visit);
+    const int repetitions = is_first ? 1 : std::clamp(static_cast<int>(visit_s / each(index)), 1, max_repetitions);
     const Ticks begin = now();
     command({Task::measure, index, repetitions});
     data.spent += seconds(now() - begin);
     const auto deciding = deciding_samples(data);
-    if (data.visits.back() + 1 >= fewest_visits &&
+    if (data.visits.back() + 1 >= min_visits &&
         static_cast<std::int64_t>(deciding.size()) >= std::max<std::int64_t>(ctx_.plan.min_samples, 21))
       data.done = is_stable(median_estimate(deciding, ctx_.resolution_ticks), ctx_.plan.tolerance);
   }
 
-  // Returns the samples of the last time that this rank measures, which is that of the whole operation, taken while
-  // nothing else used this core.
+  // Returns the samples of the last time metric of this rank, which is that of the whole operation, without those taken
+  // under interference.
   std::vector<double> deciding_samples(const CaseData& data) const {
     std::size_t deciding = 0;
     for (std::size_t m = 0; m < spec_.info.metrics.size(); ++m)
       if (spec_.info.metrics[m].unit == "ns" && !std::isnan(data.samples[m].back())) deciding = m;
     std::vector<double> samples;
-    for (std::size_t i = 0; i < data.gauges.size(); ++i)
-      if (ctx_.gauge.slowdown(data.gauges[i]) <= Gauge::limit) samples.push_back(data.samples[deciding][i]);
+    for (std::size_t i = 0; i < data.interference.size(); ++i)
+      if (ctx_.interference.slowdown(data.interference[i]) <= CpuInterference::max_slowdown)
+        samples.push_back(data.samples[deciding][i]);
     return samples;
   }
 
-  // Whoever watches the launch takes it for dead if it is silent for long.
-  void show_life() {
+  // A launch that is silent for long is considered dead.
+  void send_keepalive() {
     if (ctx_.world_rank == 0 && seconds(now() - shown_) > 1.0) progress(share_);
   }
 
@@ -187,54 +189,54 @@ class Run {
 
   void command(Command what) {
     MPI_Bcast(&what, sizeof what, MPI_BYTE, 0, ctx_.world);
-    if (what.task != Task::end) obey(what);
+    if (what.task != Task::end) execute(what);
   }
 
-  // ---- everybody obeys
-  void follow() {
+  // ---- on all ranks
+  void run_worker() {
     for (;;) {
       Command what;
       MPI_Bcast(&what, sizeof what, MPI_BYTE, 0, ctx_.world);
       if (what.task == Task::end) return;
-      obey(what);
+      execute(what);
     }
   }
 
-  void obey(const Command& what) {
+  void execute(const Command& what) {
     scenario_->select(static_cast<std::size_t>(what.index));
     if (!timed()) return scenario_->background();
     scenario_->begin_visit();
     CaseData& data = data_[static_cast<std::size_t>(what.index)];
     if (what.task == Task::measure && scenario_->stated().empty()) warm_up();
-    const double before = ctx_.gauge.read();
+    const double before = ctx_.interference.read();
     for (int i = 0; i < what.repetitions; ++i) {
       if (what.task == Task::measure) measure(data);
       if (what.task == Task::count_events) count_events(data);
       if (what.task == Task::sample_state) sample_states(data);
     }
-    const double gauge = std::max(before, ctx_.gauge.read());
-    data.gauges.resize(data.samples[0].size(), gauge);
+    const double reading = std::max(before, ctx_.interference.read());
+    data.interference.resize(data.samples[0].size(), reading);
     data.visits.resize(data.samples[0].size(), data.visits.empty() ? 0 : data.visits.back() + 1);
     scenario_->end_visit();
   }
 
-  // Another case has just used the caches; where prepare() sets no state, a repetition that does not count does.
+  // The previous case has used the caches. If prepare() sets no state, a discarded repetition does.
   void warm_up() {
     scenario_->prepare();
-    ctx_.start_line->wait();
+    ctx_.start->wait();
     scenario_->body(values_);
   }
 
   void measure(CaseData& data) {
     scenario_->prepare();
-    data.starts.push_back(static_cast<double>(ctx_.start_line->wait()));
+    data.starts.push_back(static_cast<double>(ctx_.start->wait()));
     scenario_->body(values_);
     for (std::size_t m = 0; m < spec_.info.metrics.size(); ++m) data.samples[m].push_back(values_[m]);
   }
 
   void count_events(CaseData& data) {
     scenario_->prepare();
-    ctx_.start_line->wait();
+    ctx_.start->wait();
     counters_.start();
     scenario_->body(values_);
     const auto counts = counters_.stop();
@@ -245,7 +247,7 @@ class Run {
 
   void sample_states(CaseData& data) {
     scenario_->prepare();
-    ctx_.start_line->wait();
+    ctx_.start->wait();
     for (const auto& buffer : scenario_->stated()) {
       data.state = buffer.state;
       data.sampled += sample_lines(buffer.memory, buffer.state, ctx_.line_bytes(), ctx_.latencies);
@@ -253,14 +255,14 @@ class Run {
   }
 
   // ---- sanity
-  // At the end only cases that take little time are checked again.
+  // At the end only cases with a short check are checked again.
   void check_sanity(unsigned seed, Seconds limit) {
     constexpr Seconds slow = 0.01;
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       int skip = !wanted_[i] || data_[i].sanity > slow || (ctx_.world_rank == 0 && is_over(limit, 0));
       MPI_Bcast(&skip, 1, MPI_INT, 0, ctx_.world);
       if (skip) continue;
-      show_life();
+      send_keepalive();
       const Ticks begin = now();
       scenario_->select(i);
       has_states_ = has_states_ || !scenario_->stated().empty();
@@ -268,7 +270,7 @@ class Run {
       if (timed()) {
         scenario_->begin_visit();
         scenario_->fill(seed);
-        ctx_.start_line->wait();
+        ctx_.start->wait();
         scenario_->body(values_);
         auto arrived = scenario_->arrived();
         if (ctx_.plan.corrupt && !arrived.empty()) arrived[arrived.size() / 2] ^= std::byte{0x40};
@@ -285,7 +287,7 @@ class Run {
     }
   }
 
-  // The failing rank's words reach rank 0, which is the one that can write them down.
+  // Sends the failing rank's message to rank 0, which can write it.
   void sanity_failed(std::size_t index, int failed_rank, std::string problem) {
     problem.resize(200, ' ');
     MPI_Bcast(problem.data(), 200, MPI_CHAR, failed_rank, ctx_.world);
@@ -305,24 +307,24 @@ class Run {
     report_end(reporter);
   }
 
-  // Only rank 0 knows how far it got. Cases that Ctrl-C cut off are not reported as missing, since a resumed probe
-  // measures them.
+  // Only rank 0 knows which cases were measured. Cases that Ctrl-C interrupted are not reported as missing, since a
+  // resumed probe measures them.
   void report_end(Reporter& reporter) {
     int missed = 0;
-    for (std::size_t i = 0; i < cases_.size() && !cut_; ++i) {
+    for (std::size_t i = 0; i < cases_.size() && !interrupted_; ++i) {
       if (!wanted_[i] || !data_[i].samples[0].empty()) continue;
       reporter.report_missed(cases_[i]);
       ++missed;
     }
     JsonObject line;
-    line.add("type", "scenario_end").add("scenario", spec_.info.name).add("cut", cut_ || missed > 0);
+    line.add("type", "scenario_end").add("scenario", spec_.info.name).add("cut", interrupted_ || missed > 0);
     emit_.line(line.add("missed", missed));
   }
 };
 
 }  // namespace
 
-bool stop_asked(const Context& ctx) {
+bool stop_requested(const Context& ctx) {
   struct stat unused;
   return !ctx.plan.stop_file.empty() && stat(ctx.plan.stop_file.c_str(), &unused) == 0;
 }

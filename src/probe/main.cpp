@@ -1,5 +1,5 @@
-// nearfield-probe: the measuring engine. Started by an MPI launcher, told what to do by a plan file, binds itself,
-// measures and appends what it found to the plan's output. There is no Python in the measuring process.
+// nearfield-probe: the measuring engine. An MPI launcher starts it; it reads a plan file, binds itself, measures, and
+// appends the results to the plan's output. The measuring process contains no Python.
 #include <mpi.h>
 
 #include <algorithm>
@@ -22,9 +22,9 @@
 #include "probe/failure.hpp"
 #include "probe/mpi_variables.hpp"
 #include "probe/protocol.hpp"
+#include "probe/remote_control.hpp"
 #include "probe/scenario.hpp"
 #include "probe/single_copy.hpp"
-#include "probe/turns.hpp"
 
 namespace nearfield::probe {
 namespace {
@@ -57,7 +57,7 @@ JsonObject described(const Spec& spec) {
       .add_raw("metrics", json_array(metrics));
 }
 
-// Describes the scenarios for `nearfield probe --list`; needs no launcher and does not start MPI.
+// Describes the scenarios for `nearfield probe --list`; requires no launcher and does not start MPI.
 int describe_scenarios() {
   std::vector<std::string> specs;
   for (const Spec* spec : all_scenarios()) specs.push_back(described(*spec).str());
@@ -65,8 +65,8 @@ int describe_scenarios() {
   return EXIT_SUCCESS;
 }
 
-// For `nearfield mpi`: moves a short and a long message so that the MPI's verbose output tells what carries them, and
-// says what no MPI reports: whether the long one went by single copy, and by which library.
+// For `nearfield mpi`: sends a short and a long message, so that the MPI's verbose output shows the transports, and
+// reports what no MPI does: whether the long one was a single copy, and by which library.
 int transport_probe() {
   MPI_Init(nullptr, nullptr);
   int rank = 0, size = 1;
@@ -91,8 +91,8 @@ struct Clock {
   double ticks_per_ns, overhead_ns, resolution_ns;
 };
 
-// The counter may run at GHz and still advance in steps of many ticks. The step is the smallest gap between
-// differences of successive reads, not counting gaps of a tick or two, which are rounding, and interrupted reads.
+// The counter may run at GHz and still advance in steps of many ticks. The step is the smallest gap between differences
+// of successive reads, except for gaps of a tick or two, which are rounding, and for interrupted reads.
 Clock examine_clock() {
   const double ticks_per_ns = measure_ticks_per_ns(0.02);
   std::vector<double> reads;
@@ -124,8 +124,8 @@ void emit_header(const Context& ctx, const Clock& clock, Emitter& emit) {
   line.add("type", "launch").add("ranks", ctx.world_size).add("library", library);
   line.add("ticks_per_ns", clock.ticks_per_ns).add("clock_overhead_ns", clock.overhead_ns);
   line.add("clock_resolution_ns", clock.resolution_ns);
-  const StartLine& start = *ctx.start_line;
-  line.add("common_clock", start.shared_memory()).add("flag_ns", start.flag_ticks() / ctx.ticks_per_ns);
+  const SynchronizedStart& start = *ctx.start;
+  line.add("common_clock", start.shared_memory()).add("flag_ns", start.core_latency_ticks() / ctx.ticks_per_ns);
   std::vector<double> levels = ctx.latencies.levels;
   for (double& level : levels) level /= ctx.ticks_per_ns;
   line.add("level_latency_ns", std::span<const double>(levels));
@@ -140,7 +140,7 @@ void emit_switches(const Context& ctx, Emitter& emit) {
     emit.line(JsonObject().add("type", "switch").add("kind", change.kind).add("size_bytes", change.size_bytes));
 }
 
-// The pair of a launch with background ranks is its first two.
+// In a launch with background ranks, ranks 0 and 1 are the pair.
 MPI_Comm timed_comm(const Plan& plan, int world_rank) {
   const bool background =
       find_scenario(plan.scenarios.at(0).name).info.ranks == Ranks::pair_and_background && world_rank >= 2;
@@ -177,15 +177,15 @@ void measure(const Plan& plan, int world_rank, Emitter& emit) {
   const Clock clock = examine_clock();
   ctx.ticks_per_ns = clock.ticks_per_ns;
   ctx.resolution_ticks = clock.resolution_ns * clock.ticks_per_ns;
-  std::unique_ptr<StartLine> start_line;
+  std::unique_ptr<SynchronizedStart> start;
   if (ctx.timed != MPI_COMM_NULL) {
     MPI_Comm_rank(ctx.timed, &ctx.rank);
     MPI_Comm_size(ctx.timed, &ctx.size);
     emit.phase("comparing the clocks of the ranks");
-    start_line = std::make_unique<StartLine>(ctx.timed, plan.oversubscribed, ctx.ticks_per_ns);
-    ctx.start_line = start_line.get();
+    start = std::make_unique<SynchronizedStart>(ctx.timed, plan.oversubscribed, ctx.ticks_per_ns);
+    ctx.start = start.get();
   }
-  if (!plan.turns.empty()) return take_turns(ctx, find_scenario(plan.scenarios.at(0).name), emit);
+  if (!plan.command_fifo.empty()) return serve_commands(ctx, find_scenario(plan.scenarios.at(0).name), emit);
   if (ctx.timed != MPI_COMM_NULL) {
     emit.phase("timing the caches");
     ctx.latencies = calibrate(plan.cache_bytes, ctx.line_bytes());
@@ -201,12 +201,12 @@ void measure(const Plan& plan, int world_rank, Emitter& emit) {
   double budgets_left = 0;
   for (const auto& request : plan.scenarios) budgets_left += request.budget_s;
   for (const auto& request : plan.scenarios) {
-    stopped = stop_asked(ctx);
+    stopped = stop_requested(ctx);
     MPI_Bcast(&stopped, 1, MPI_CXX_BOOL, 0, ctx.world);
     if (stopped) break;
     const Spec& spec = find_scenario(request.name);
     require_ranks(spec, ctx.world_size);
-    // Time that a scenario leaves unused is for the scenarios after it.
+    // Time that a scenario does not use goes to the later ones.
     const double share = request.budget_s / std::exchange(budgets_left, budgets_left - request.budget_s);
     const double no_limit = std::numeric_limits<double>::infinity();
     const double limit = plan.time_limit_s > 0 ? (plan.time_limit_s - measuring_s()) * share : no_limit;
@@ -214,13 +214,13 @@ void measure(const Plan& plan, int world_rank, Emitter& emit) {
     check_place(world_rank, placement_of(plan, world_rank));
   }
   JsonObject last;
-  last.add("type", stopped || stop_asked(ctx) ? "stopped" : "end");
+  last.add("type", stopped || stop_requested(ctx) ? "stopped" : "end");
   emit.line(last.add("measuring_s", measuring_s()));
-  start_line.reset();
+  start.reset();
   if (ctx.timed != MPI_COMM_NULL) MPI_Comm_free(&ctx.timed);
 }
 
-// Binds and measures; the output also tells errors that all ranks have alike.
+// Binds and measures; errors common to all ranks are written to the output.
 void run_in_mpi(const Plan& plan) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -233,7 +233,7 @@ void run_in_mpi(const Plan& plan) {
     measure(plan, rank, emit);
   } catch (const Failure& failure) {
     emit.line(JsonObject().add("type", "error").add("kind", failure.kind).add("message", failure.what()));
-    // Rank 0, which has the output, has usually failed alike; to abort before it has written the line would kill it.
+    // Rank 0, which has the output, has usually failed likewise; aborting before it has written its line would kill it.
     if (rank != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
     abort_launch(failure.kind, failure.what());
   } catch (const std::exception& error) {

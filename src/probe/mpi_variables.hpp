@@ -1,4 +1,4 @@
-// Reads the MPI's own thresholds through the tool interface (MPI_T), to name the observed behaviour.
+// Reads the MPI's thresholds through the tool interface (MPI_T), to give the observed behaviour a name.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace nearfield::probe {
 
-/// Returns the integer control variables whose names speak of a size or a threshold; call after MPI_Init.
+/// Returns the integer control variables whose names mention a size or threshold; to be called after MPI_Init.
 std::map<std::string, std::int64_t> mpi_thresholds();
 
 }  // namespace nearfield::probe

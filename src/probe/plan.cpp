@@ -59,7 +59,7 @@ const std::map<std::string, Setter>& setters() {
   static const std::map<std::string, Setter> table = {
       {"output", [](Plan& p, const std::string& v) { p.output = v; }},
       {"stop_file", [](Plan& p, const std::string& v) { p.stop_file = v; }},
-      {"turns", [](Plan& p, const std::string& v) { p.turns = v; }},
+      {"turns", [](Plan& p, const std::string& v) { p.command_fifo = v; }},
       {"tier", [](Plan& p, const std::string& v) { p.tier = v; }},
       {"tolerance", [](Plan& p, const std::string& v) { p.tolerance = parse<double>(v); }},
       {"min_samples", [](Plan& p, const std::string& v) { p.min_samples = parse<std::int64_t>(v); }},

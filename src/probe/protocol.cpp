@@ -13,8 +13,8 @@ constexpr std::int64_t largest = 8 << 20;
 
 constexpr int tries = 3;
 
-// Inside MPI the library makes progress on whatever arrives, although nothing is received.
-void be_late(const Context& ctx, bool inside_mpi, double ns) {
+// Delays the receive. Inside MPI the library makes progress, although nothing is received.
+void delay_receiver(const Context& ctx, bool inside_mpi, double ns) {
   const Ticks until = now() + static_cast<Ticks>(ns * ctx.ticks_per_ns);
   while (now() < until) {
     int flag = 0;
@@ -23,19 +23,19 @@ void be_late(const Context& ctx, bool inside_mpi, double ns) {
   }
 }
 
-// Returns on rank 0 whether Send took about as long as the receiver was late, in most of the tries.
+// Returns on rank 0 whether, in most of the tries, Send took about as long as the receive was delayed.
 bool send_waits(Context& ctx, std::span<std::byte> send, std::span<std::byte> receive, bool receiver_inside_mpi) {
   const double late_ns = ctx.plan.oversubscribed ? 5e6 : 2e5;
   const int count = static_cast<int>(send.size());
   int waited = 0;
   for (int i = 0; i < tries; ++i) {
-    const Ticks start = ctx.start_line->wait();
+    const Ticks start = ctx.start->wait();
     if (ctx.sender()) {
       MPI_Send(send.data(), count, MPI_BYTE, ctx.peer(), switch_tag, ctx.timed);
       waited += static_cast<double>(now() - start) > 0.8 * late_ns * ctx.ticks_per_ns;
       MPI_Recv(nullptr, 0, MPI_BYTE, ctx.peer(), switch_tag, ctx.timed, MPI_STATUS_IGNORE);
     } else {
-      be_late(ctx, receiver_inside_mpi, late_ns);
+      delay_receiver(ctx, receiver_inside_mpi, late_ns);
       MPI_Recv(receive.data(), count, MPI_BYTE, ctx.peer(), switch_tag, ctx.timed, MPI_STATUS_IGNORE);
       MPI_Send(nullptr, 0, MPI_BYTE, ctx.peer(), switch_tag, ctx.timed);
     }
@@ -49,7 +49,7 @@ bool same(const Behaviour& a, const Behaviour& b) {
          (a.single_copies > 0) == (b.single_copies > 0);
 }
 
-void note_changes(const Behaviour& before, const Behaviour& after, std::int64_t size, std::vector<Switch>& found) {
+void add_changes(const Behaviour& before, const Behaviour& after, std::int64_t size, std::vector<Switch>& found) {
   if (before.waits_for_receive != after.waits_for_receive) found.push_back({"eager-limit", size});
   if (before.waits_for_progress != after.waits_for_progress) found.push_back({"unattended-limit", size});
   if ((before.single_copies > 0) != (after.single_copies > 0)) found.push_back({"single-copy", size});
@@ -75,7 +75,7 @@ std::vector<Switch> find_switches(Context& ctx, Emitter& emit) {
     return observe(ctx, send.first(bytes), receive.first(bytes));
   };
   std::vector<Switch> found;
-  at(1);  // connections are made on first use
+  at(1);  // connections are established on first use
   Behaviour before = at(1);
   for (std::int64_t size = 1; size < largest; size *= 2) {
     const Behaviour after = at(2 * size);
@@ -86,7 +86,7 @@ std::vector<Switch> find_switches(Context& ctx, Emitter& emit) {
         (same(at(middle), before) ? low : high) = middle;
       }
       const Behaviour next = high == 2 * size ? after : at(high);
-      note_changes(before, next, low, found);
+      add_changes(before, next, low, found);
       before = next;
       low = high;
     }

@@ -54,7 +54,7 @@ std::vector<double> Reporter::in_unit(std::vector<double> samples, const std::st
 
 void Reporter::find_disturbed() {
   slowdown_.clear();
-  for (const double reading : data_->gauges) slowdown_.push_back(ctx_.gauge.slowdown(reading));
+  for (const double reading : data_->interference) slowdown_.push_back(ctx_.interference.slowdown(reading));
   auto mine = slowdown_;
   MPI_Reduce(mine.data(), slowdown_.data(), static_cast<int>(mine.size()), MPI_DOUBLE, MPI_MAX, 0, ctx_.timed);
 }
@@ -80,10 +80,10 @@ std::vector<double> Reporter::of_receiver(std::vector<double> mine) const {
 void Reporter::emit_samples(const MetricInfo& metric, std::string side, const std::vector<double>& samples) {
   if (side.empty() && metric.combine == Combine::sides) side = "sender";
   if (std::all_of(samples.begin(), samples.end(), [](double v) { return std::isnan(v); })) return;
-  // Repetitions during which something else used a core are kept, apart.
+  // Repetitions under interference are kept separately.
   std::vector<double> undisturbed, disturbed, visits;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const bool calm = slowdown_[i] <= Gauge::limit;
+    const bool calm = slowdown_[i] <= CpuInterference::max_slowdown;
     (calm ? undisturbed : disturbed).push_back(samples[i]);
     if (calm) visits.push_back(static_cast<double>(data_->visits[i]));
   }
@@ -93,11 +93,11 @@ void Reporter::emit_samples(const MetricInfo& metric, std::string side, const st
   emit_.line(line.add("disturbed", std::span<const double>(disturbed)));
 }
 
-// How far apart the ranks left the start line, repetition by repetition.
+// Reports the skew of the ranks' starts, by repetition.
 void Reporter::report_skew() {
-  if (ctx_.size < 2 || !ctx_.start_line->shared_memory()) return;
+  if (ctx_.size < 2 || !ctx_.start->shared_memory()) return;
   auto starts = data_->starts;
-  for (double& start : starts) start -= ctx_.start_line->clock_offset();
+  for (double& start : starts) start -= ctx_.start->clock_offset();
   auto last = starts;
   const int n = static_cast<int>(starts.size());
   MPI_Reduce(starts.data(), last.data(), n, MPI_DOUBLE, MPI_MAX, 0, ctx_.timed);
@@ -108,7 +108,7 @@ void Reporter::report_skew() {
   emit_samples(skew, "", in_unit(last, "ns"));
 }
 
-// Each rank judges with its own calibration; rank 0 writes both sides down.
+// Each rank uses its own calibration; rank 0 writes both verdicts.
 void Reporter::report_verdicts() {
   const CaseData& data = *data_;
   if (data.state.empty()) return;

@@ -1,4 +1,4 @@
-// Holds the measurements of one case, and turns them into lines of output. Rank 0 gathers the samples of all ranks.
+// Holds the measurements of one case and formats them as output lines. Rank 0 gathers the samples of all ranks.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,22 @@ using Seconds = double;
 // One case's measurements on this rank.
 struct CaseData {
   std::vector<std::vector<double>> samples;  // [metric], in ticks or counts
-  std::vector<double> starts;                // when this rank left the start line, ticks
-  std::vector<double> gauges;                // the core's gauge around it, ticks
-  std::vector<std::size_t> visits;           // at which visit it was taken
+  std::vector<double> starts;                // when this rank started, in ticks
+  std::vector<double> interference;          // interference readings around each repetition, in ticks
+  std::vector<std::size_t> visits;           // the visit of each repetition
   std::vector<std::int64_t> events;          // summed over counted repetitions
   int counted = 0;
   Sampled sampled;       // lines of the buffers with a stated cache state
-  std::string state;     // the cache state that these lines should have
-  Seconds spent = 0;     // the time that measuring took, on rank 0
-  Seconds sanity = 0;    // the time that the first check took
-  bool checked = false;  // whether the check found that data arrives as it should
+  std::string state;     // the cache state that these lines should be in
+  Seconds spent = 0;     // measuring time, on rank 0
+  Seconds sanity = 0;    // duration of the first check
+  bool checked = false;  // the check has passed
   bool done = false;
 };
 
-/// Returns for example "size_bytes=8 state=invalid".
+/// Returns text like "size_bytes=8 state=invalid".
 std::string describe(const Parameters& parameters);
-/// Returns for example {"size_bytes": 8, "state": "invalid"}.
+/// Returns text like {"size_bytes": 8, "state": "invalid"}.
 JsonObject as_json(const Parameters& parameters);
 
 /// Collective over ctx.timed; only rank 0's emitter writes.
@@ -40,11 +40,11 @@ class Reporter {
  public:
   Reporter(Context& ctx, const Spec& spec, Emitter& emit) : ctx_(ctx), spec_(spec), emit_(emit) {}
 
-  /// Reports every metric of the case, the skew of its starts, verdicts on its buffers, and counted events.
+  /// Reports every metric of the case, the start skew, verdicts on its buffers, and event counts.
   void report_case(const Parameters& parameters, const CaseData& data, const std::vector<Counters::Event>& events);
-  /// Reports a case that was not measured because the time was over.
+  /// Reports a case that was not measured for lack of time.
   void report_missed(const Parameters& parameters);
-  /// Reports what this machine cannot give, with reasons.
+  /// Reports what this machine does not support, with reasons.
   void report_missing(const std::vector<Counters::Event>& events, const std::vector<MissingCase>& cases);
 
  private:
@@ -66,7 +66,7 @@ class Reporter {
   Emitter& emit_;
   const Parameters* parameters_ = nullptr;  // of the case being reported
   const CaseData* data_ = nullptr;
-  std::vector<double> slowdown_;  // rank 0: the worst of the ranks' gauges over their best, by repetition
+  std::vector<double> slowdown_;  // rank 0: the largest slowdown by interference over the ranks, by repetition
 };
 
 }  // namespace nearfield::probe

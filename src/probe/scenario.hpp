@@ -1,5 +1,5 @@
-// The contract of a scenario that MPI measures: one file in scenarios/ that exports one Spec. The build finds the
-// files, so nothing else has to be edited.
+// The contract of a scenario measured by MPI: one file in scenarios/ that exports one Spec. The build finds the files,
+// so nothing else has to be edited.
 #pragma once
 
 #include <algorithm>
@@ -22,19 +22,19 @@ struct StatedBuffer {
   std::string state;  ///< "invalid", "exclusive" or "modified"
 };
 
-/// A case that this machine cannot give; its record is null.
+/// A case that this machine does not support; its record is null.
 struct MissingCase {
   std::string metric;
   Parameters parameters;
   std::string reason;
 };
 
-/// Called by the engine on every rank of the launch in the same order:
-///   cases(), then for each visit of a case: select(i), and for each repetition prepare() -> start line -> body().
-/// A case is first visited by the sanity check: select(i), fill(), start line, body(), problem().
-/// Only body() is timed, by itself: it writes one value per metric of the Spec (NaN: none on this rank).
-/// Nothing is allocated in prepare() or body(). MPI errors are fatal. Throw Unavailable from make or select()
-/// when this machine or MPI cannot do it; all ranks must then throw alike.
+/// The engine calls these functions on every rank of the launch in the same order:
+/// /   cases(), then for each visit of a case: select(i), and for each repetition prepare() -> synchronised start ->
+/// body(). A case is first visited by the sanity check: select(i), fill(), synchronised start, body(), problem(). Only
+/// body() is timed, by itself: it writes one value per metric of the Spec (NaN: none on this rank). prepare() and
+/// body() must not allocate. MPI errors are fatal. make or select() throw Unavailable, on all ranks alike, if this
+/// machine or MPI does not support the case.
 class Scenario {
  public:
   explicit Scenario(Context& ctx) : ctx_(ctx) {}
@@ -43,19 +43,19 @@ class Scenario {
   virtual void select(std::size_t index) = 0;
   virtual void prepare() {}
   virtual void body(std::span<double> values) = 0;
-  /// Puts a pattern to send into the buffers and anything but it where it will arrive.
+  /// Fills send buffers with a pattern, and receive buffers with anything but the pattern that will arrive.
   virtual void fill(unsigned seed) = 0;
-  /// Returns what is wrong with the data that arrived since fill(seed); empty if nothing is.
+  /// Returns an error in the data received since fill(seed); empty if there is none.
   virtual std::string problem(unsigned seed) = 0;
-  /// Returns where data arrives; the engine can damage it to show that problem() notices.
+  /// Returns the receive buffer, which the engine can damage to test problem().
   virtual std::span<std::byte> arrived() = 0;
-  /// Returns the buffers whose state prepare() promises; empty if it promises none.
+  /// Returns the buffers whose state prepare() establishes; empty if there are none.
   virtual std::vector<StatedBuffer> stated() { return {}; }
-  /// Returns the cases that were left out of cases(), and why.
+  /// Returns the cases that are not in cases(), with reasons.
   virtual std::vector<MissingCase> missing() { return {}; }
-  /// Ranks >= 2 of `pair_and_background`: keep the machine busy until the pair is done with `visit`.
+  /// For ranks >= 2 of `pair_and_background`: generates load until the pair has finished `visit`.
   virtual void background() {}
-  /// The pair, around a visit: wait until the background runs, and end it.
+  /// For the pair, around a visit: waits until the background runs, and ends it.
   virtual void begin_visit() {}
   virtual void end_visit() {}
 
@@ -64,7 +64,7 @@ class Scenario {
   std::size_t bytes_of(std::size_t index) const {
     return static_cast<std::size_t>(number(cases_[index], "size_bytes"));
   }
-  std::size_t most_bytes() const {
+  std::size_t max_bytes() const {
     std::size_t most = 0;
     for (std::size_t i = 0; i < cases_.size(); ++i) most = std::max(most, bytes_of(i));
     return most;
@@ -76,11 +76,11 @@ class Scenario {
 
 struct Spec {
   const ScenarioInfo& info;
-  double weight;  ///< share of the time budget, relative to the other scenarios; 0: measured only when asked for
+  double weight;  ///< relative share of the time budget; 0: only measured on request
   std::unique_ptr<Scenario> (*make)(Context&);
 };
 
-/// Returns every scenario in the order in which they run (generated from the files in scenarios/).
+/// Returns all scenarios in the order in which they run (generated from the files in scenarios/).
 const std::vector<const Spec*>& all_scenarios();
 
 }  // namespace nearfield::probe

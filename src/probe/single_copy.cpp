@@ -1,7 +1,6 @@
-// Counts the messages that are copied straight from one process to another. The symbols stand before the C library's,
-// so that the MPI library's calls come here first; then whoever would have had them gets them unchanged, which is the
-// kernel, or the shared heap where that is preloaded. `syscall` is among them because Intel MPI makes these two calls
-// through it.
+// Counts messages copied directly from one process to another. These symbols interpose on the C library's, so that the
+// MPI library calls them; they forward to the next definition, which is the C library's, or the shared heap's if that
+// is preloaded. `syscall` is included because Intel MPI makes these two calls through it.
 #include "probe/single_copy.hpp"
 
 #include <dlfcn.h>
@@ -54,7 +53,7 @@ long kernel_call(long number, long a, long b, long c, long d, long e, long f) no
 
 using Call = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
 
-// Whom ours stand before.
+// The next definitions after ours.
 Call next(long number) {
   static const auto read = reinterpret_cast<Call>(dlsym(RTLD_NEXT, "process_vm_readv"));
   static const auto write = reinterpret_cast<Call>(dlsym(RTLD_NEXT, "process_vm_writev"));

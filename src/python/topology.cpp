@@ -10,8 +10,8 @@
 #include <string>
 
 #include "python/text.hpp"
+#include "topology/core_latency.hpp"
 #include "topology/distance.hpp"
-#include "topology/flag.hpp"
 
 namespace nb = nanobind;
 namespace topo = nearfield::topology;
@@ -80,7 +80,7 @@ void bind_topology(nb::module_& module) {
 
   std::vector<std::string> names(topo::distance_names.begin(), topo::distance_names.end());
   module.attr("DISTANCES") = nb::tuple(nb::cast(names));
-  module.def("flag_ns", &topo::flag_ns, nb::call_guard<nb::gil_scoped_release>());
+  module.def("flag_ns", &topo::c2c_latency_ns, nb::call_guard<nb::gil_scoped_release>());
 
   nb::class_<Bound>(module, "Topology")
       .def_static("live", [] { return Bound{topo::load_live()}; })

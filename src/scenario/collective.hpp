@@ -1,4 +1,4 @@
-// Collective operations over all ranks (S2.4, S4). A repetition is over when the slowest rank is.
+// Collective operations over all ranks (S2.4, S4). A repetition ends when the slowest rank has finished.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace nearfield {
 /// The operations that both backends measure by default.
 inline constexpr const char* collective_operations[] = {"bcast", "allreduce", "allgather", "alltoall"};
 
-/// Returns the sizes of collectives: whole numbers of 8 bytes, which Allreduce adds up.
+/// Returns the sizes of collectives: multiples of 8 bytes, which Allreduce adds.
 inline std::vector<std::int64_t> collective_sizes(const SizeChoice& choice) {
   auto sizes = size_ladder(choice, 8, std::max<std::int64_t>(1 << 20, choice.llc_bytes / 8));
   for (auto& size : sizes) size = std::max<std::int64_t>(8, size / 8 * 8);

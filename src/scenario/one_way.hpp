@@ -1,12 +1,12 @@
 // SCN1 and SCN2 of S0, sections II.A and II.B, in the order of the authors' own program (mpi-cache-bench, reference 15
-// of the paper). Every rank first writes to each line of other memory that is as long as the last-level cache, or as
-// the message if that is longer: the caches are then full of modified lines of no use. It then goes through the lines of
-// its message from the end to the beginning, so that the first ones are in the nearest caches: it reads them
-// (exclusive), writes to them (modified), or leaves that out (invalid). Messages of no bytes, one each way, say that
-// both are ready; one message goes from the sender to the receiver; and each goes through its message from the
+// of the paper). Every rank first writes to each line of other memory as long as the last-level cache, or as the
+// message if that is longer, so that the caches are full of unrelated modified lines. It then walks through the lines
+// of its message from the end to the beginning, so that the first ones are in the inner caches: it reads them
+// (exclusive), writes them (modified), or skips this step (invalid). Messages of no bytes, one each way, signal that
+// both are ready; one message goes from the sender to the receiver; then each walks through its message from the
 // beginning. The states base-* leave the message out.
 //
-// Other than pingpong: the caches have no room, a message goes one way, and the receiver calls Recv when the sender is
+// Unlike in pingpong the caches are full, a message goes one way, and the receiver calls Recv when the sender is
 // already sending.
 #pragma once
 
@@ -33,7 +33,7 @@ struct OneWay {
   bool with_call = true, writes = false;
 };
 
-// Returns what the parameters of a case say.
+// Returns the parsed parameters of a case.
 inline OneWay one_way_of(const Parameters& parameters) {
   const std::string state = word(parameters, "state");
   const bool with_call = !state.starts_with("base-");

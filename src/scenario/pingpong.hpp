@@ -1,6 +1,6 @@
-// SCN1 of S0, section II.A: Send and Recv timed apart, with both ranks' message buffers in a known cache state. Each
-// rank has a send buffer and a receive buffer. `reused` is what other benchmarks measure: nothing prepared, round trips
-// back to back on buffers as the last one left them. Leaves out: mixed states of the two ranks.
+// SCN1 of S0, section II.A: Send and Recv timed separately, with both ranks' message buffers in a known cache state.
+// Each rank has a send buffer and a receive buffer. `reused` is what other benchmarks measure: round trips back to back
+// on buffers as the last one left them. Leaves out mixed states of the two ranks.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@ namespace nearfield {
 
 inline constexpr const char* pingpong_states[] = {"invalid", "exclusive", "modified", "reused"};
 
-/// Returns how many round trips back to back are one repetition of `reused`: enough that reading the clock around them
-/// does not count.
+/// Returns how many round trips back to back form one repetition of `reused`: enough to make the cost of reading the
+/// clock negligible.
 constexpr int pingpong_round_trips(std::int64_t size_bytes) {
   return static_cast<int>(std::clamp<std::int64_t>(65536 / size_bytes, 1, 32));
 }
 
-/// Returns the sizes of messages, from 1 B to beyond all caches, with points on both sides of each protocol switch.
+/// Returns message sizes from 1 B to beyond all caches, with points on both sides of each protocol switch.
 inline std::vector<std::int64_t> pingpong_sizes(const SizeChoice& choice, const std::vector<std::int64_t>& switches) {
   return dense_size_ladder(choice, switches, 1, 4 * choice.llc_bytes);
 }

@@ -16,7 +16,7 @@ bool in_quick(const SizeChoice& choice, int exponent) {
 
 std::vector<std::int64_t> size_ladder(const SizeChoice& choice, std::int64_t smallest, std::int64_t largest) {
   if (!choice.sizes.empty()) return choice.sizes;
-  largest = std::min(largest, choice.most_bytes);
+  largest = std::min(largest, choice.max_bytes);
   std::set<std::int64_t> sizes;
   for (int exponent = 0; exponent < 62 && (std::int64_t{1} << exponent) <= largest; ++exponent) {
     const std::int64_t size = std::int64_t{1} << exponent;
@@ -36,7 +36,7 @@ std::vector<std::int64_t> dense_size_ladder(const SizeChoice& choice, const std:
   std::set<std::int64_t> sizes(plain.begin(), plain.end());
   for (const std::int64_t s : switches)
     for (const std::int64_t size : {s - s / 4, s, s + 1, s + s / 4})
-      if (size >= smallest && size <= std::min(largest, choice.most_bytes)) sizes.insert(size);
+      if (size >= smallest && size <= std::min(largest, choice.max_bytes)) sizes.insert(size);
   return {sizes.begin(), sizes.end()};
 }
 

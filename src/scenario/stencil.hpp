@@ -1,7 +1,8 @@
-// S0, section V: a 3-point stencil of two ranks, A[i][j] + (A[i+1][j] + A[i][j+1]) / 4 into another array, with the
-// first row sent and the last one received in every iteration. listing-1 communicates first; opt1 (listing 2) after the
-// first row, which is sent; opt2 (listing 3) goes backward and communicates before the last row, which needs what was
-// received. What is meant is done where the listings disagree: each rank sends to the other one, and a quarter is 1 / 4.
+// S0, section V: a 3-point stencil of two ranks, A[i][j] + (A[i+1][j] + A[i][j+1]) / 4 into another array, which sends
+// the first row and receives the last one in every iteration. listing-1 communicates first; opt1 (listing 2) after the
+// first row, which is sent; opt2 (listing 3) goes backward and communicates before the last row, which needs the
+// received one. Where the listings disagree, their intention is implemented: each rank sends to the other one, and a
+// quarter is 1 / 4.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +15,21 @@ namespace nearfield {
 
 inline constexpr const char* stencil_variants[] = {"listing-1", "opt1", "opt2"};
 
-// Rows that are updated one after the other: `count` from `first` on; if `backward`, the last row comes first, and so does
-// the last column of each.
+// Rows that are updated in order: `count` from `first` on; if `backward`, the last row comes first, and the last column
+// of each.
 struct StencilRows {
   std::size_t first, count;
   bool backward;
   constexpr std::size_t at(std::size_t i) const { return first + (backward ? count - 1 - i : i); }
 };
 
-// What an iteration does: these rows, the exchange, those rows.
+// The steps of an iteration: the rows before, the exchange, the rows after.
 struct StencilOrder {
   StencilRows before, after;
 };
 
-// Both backends follow this order, and tests/mpi/test_rewrite_listings.py observes that what `nearfield rewrite` makes
-// of listing 1 does, too. Of `rows` rows the last one is not updated, but received.
+// Both backends follow this order, and tests/mpi/test_rewrite_listings.py observes that the output of `nearfield
+// rewrite` for listing 1 does, too. The last of `rows` rows is not updated but received.
 constexpr StencilOrder stencil_order(std::string_view variant, std::size_t rows) {
   const std::size_t before = variant == "opt1" ? 1 : variant == "opt2" ? rows - 2 : 0;
   return {{0, before, variant == "opt2"}, {before, rows - 1 - before, false}};

@@ -32,7 +32,7 @@ std::int64_t llc_bytes(const Machine& machine) {
 
 SizeChoice of_pair(const SizeChoice& choice) {
   SizeChoice limited = choice;
-  if (choice.tier == "quick") limited.most_bytes = 16 << 20;
+  if (choice.tier == "quick") limited.max_bytes = 16 << 20;
   return limited;
 }
 

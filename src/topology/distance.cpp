@@ -13,7 +13,7 @@ std::vector<PuSet> caches_of_level(const Topology& topology, int level) {
   return sets;
 }
 
-// The parts of a NUMA node that lie in different packages are different neighbourhoods.
+// The parts of a NUMA node in different packages are different neighbourhoods.
 std::vector<PuSet> split_by_package(const std::vector<PuSet>& nodes, const std::vector<PuSet>& packages) {
   if (packages.empty()) return nodes;
   std::vector<PuSet> parts;
@@ -42,7 +42,7 @@ DistanceTable::DistanceTable(const Topology& topology) : cores_(topology.cores) 
   for (const PuSet& core : cores_) first_pus_.push_back(core.front());
 }
 
-// Smallest last, so that it is the one that stays; equal ones (HBM beside DDR) cover the same PUs, so either will do.
+// Smallest last, so that it takes precedence; equal ones (HBM beside DDR) cover the same PUs, so either will do.
 void DistanceTable::assign(Distance level, const std::vector<PuSet>& objects) {
   std::vector<PuSet> by_size = objects;
   std::stable_sort(by_size.begin(), by_size.end(), [](const PuSet& a, const PuSet& b) { return a.size() > b.size(); });

@@ -1,5 +1,5 @@
-// The distance of two PUs: the nearest class of shared hardware that covers both. Pure arithmetic on a Topology, so
-// it is the same for a live machine, a file and a synthetic one. Leaves out how fast a distance is: that is measured.
+// The distance of two PUs: the nearest class of shared hardware that covers both. Pure arithmetic on a Topology, so it
+// is the same for a live machine, a file and a synthetic one. Leaves out latencies, which are measured.
 //
 // Two rules beyond "the first object that covers both":
 // - A PU's NUMA node is the smallest that covers it, so HBM or CXL memory near every core makes no pair nearer.
@@ -33,15 +33,15 @@ class DistanceTable {
   // Throws Error when a PU is not in the topology or both are the same.
   Distance between(int pu_a, int pu_b) const;
 
-  // Returns the classes that at least one pair has, nearest first.
+  // Returns the classes of which there is at least one pair, nearest first.
   std::vector<Distance> existing() const;
 
-  // Returns pairs (a, b) with a < b, ascending. One PU stands for its core, the one with the lowest number, so that SMT
-  // does not multiply pairs; same-core alone lists all pairs of PUs within each core.
+  // Returns pairs (a, b) with a < b, ascending. Each core is represented by its PU with the lowest number, so that SMT
+  // does not multiply pairs; only same-core lists all pairs of PUs within each core.
   std::vector<Pair> pairs(Distance distance) const;
 
-  // Returns the first of pairs(d) for every existing d. Thus all classes that PU 0's core takes part in have the same
-  // sender, and an SMT sibling appears in same-core alone.
+  // Returns the first of pairs(d) for every existing d. So all classes that PU 0's core belongs to have the same
+  // sender, and an SMT sibling appears in same-core only.
   std::map<Distance, Pair> representatives() const;
 
  private:

@@ -17,7 +17,7 @@
 namespace nearfield::topology {
 namespace {
 
-constexpr unsigned most_seconds = 10;  // for reading a file; the largest machine takes less than one
+constexpr unsigned max_seconds = 10;  // for parsing a file; the largest machine takes less than one
 
 struct Destroy {
   void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
@@ -30,7 +30,7 @@ Handle initialise() {
   hwloc_topology_t topology = nullptr;
   if (hwloc_topology_init(&topology) != 0) fail("hwloc_topology_init");
   Handle handle(topology);
-  // hwloc leaves these out unless asked; I/O stays out.
+  // By default hwloc leaves these out; I/O remains excluded.
   hwloc_topology_set_icache_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_type_filter(topology, HWLOC_OBJ_MEMCACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
   return handle;
@@ -78,7 +78,8 @@ Cache describe_cache(const hwloc_obj& object) {
           static_cast<int>(cache.linesize), ways_of(cache),      pus_of(object.cpuset)};
 }
 
-// A memory-side cache belongs to a NUMA node, not to cores, and is in the tree alone. Before hwloc 2.1 it was an L3.
+// A memory-side cache belongs to a NUMA node, not to cores, and appears only in the tree. Before hwloc 2.1 it was an
+// L3.
 bool serves_cores(const hwloc_obj& cache) {
   const bool memory_side = cache.subtype != nullptr && std::string_view(cache.subtype) == "MemorySideCache";
   return !memory_side && !hwloc_bitmap_iszero(cache.cpuset);
@@ -148,7 +149,7 @@ std::string export_xml(hwloc_topology_t topology) {
   char* buffer = nullptr;
   int length = 0;
   if (hwloc_topology_export_xmlbuffer(topology, &buffer, &length, 0) != 0) fail("hwloc cannot export XML");
-  std::string text(buffer, std::strlen(buffer));  // hwloc counts the final zero
+  std::string text(buffer, std::strlen(buffer));  // hwloc's length includes the final zero
   hwloc_free_xmlbuffer(topology, buffer);
   return text;
 }
@@ -165,7 +166,7 @@ Topology describe(hwloc_topology_t topology) {
           describe_tree(*root)};
 }
 
-// hwloc leaves out what the cgroup forbids by itself, but not what the affinity mask (taskset, srun) forbids.
+// hwloc excludes what the cgroup forbids, but not what the affinity mask (taskset, srun) forbids.
 void restrict_to_affinity(hwloc_topology_t topology) {
   const std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)> mask(hwloc_bitmap_alloc(), hwloc_bitmap_free);
   if (hwloc_get_cpubind(topology, mask.get(), HWLOC_CPUBIND_PROCESS) != 0) fail("hwloc_get_cpubind");
@@ -181,14 +182,14 @@ Topology read_xml(const std::string& xml) {
   return describe(handle.get());
 }
 
-// The first reading of a file, in a child process that may die of it. Never returns.
+// Parses a file for the first time, in a child process that may crash. Never returns.
 [[noreturn]] void read_and_exit(const std::string& xml) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM, SIGXCPU}) std::signal(signal, SIG_DFL);
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);  // what an assertion says is said again in the parent's words
-  alarm(most_seconds);
+  if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);  // the parent reports assertion failures in its own words
+  alarm(max_seconds);
   try {
     read_xml(xml);
   } catch (...) {  // the parent meets the same error and reports it
@@ -196,8 +197,8 @@ Topology read_xml(const std::string& xml) {
   _exit(0);
 }
 
-// hwloc believes what a file says, and a damaged one makes it crash. So a child process reads each file first: it has
-// the same memory as this process, so what it survives this process survives, too.
+// hwloc does not validate files, and a damaged one makes it crash. So a child process parses each file first: it has
+// the same memory as this process, so what does not crash the child does not crash this process.
 void require_survived(const std::string& xml) {
   const pid_t child = fork();
   if (child < 0) fail("cannot start a process that reads this XML");
@@ -213,7 +214,7 @@ void require_survived(const std::string& xml) {
 Topology load_live() {
   const Handle handle = initialise();
   if (hwloc_topology_load(handle.get()) != 0) fail("hwloc cannot read the topology of this machine");
-  // HWLOC_XMLFILE, HWLOC_SYNTHETIC and HWLOC_FSROOT make hwloc tell of another machine without a word.
+  // HWLOC_XMLFILE, HWLOC_SYNTHETIC and HWLOC_FSROOT silently make hwloc describe another machine.
   if (!hwloc_topology_is_thissystem(handle.get()))
     throw Error("an HWLOC_* environment variable makes hwloc describe another machine than this one");
   restrict_to_affinity(handle.get());

@@ -1,9 +1,8 @@
 """Measures jobs of one MPI alternately, which are resident on the same two cores under different settings.
 
 An MPI reads its parameters once, in MPI_Init, so that two settings need two launches, and launches minutes apart differ
-by more than settings do. Here every job blocks in read() of a FIFO (src/probe/turns.hpp) until it is scheduled, and the
-jobs are scheduled milliseconds apart. The scheduling thread sleeps while a job measures.
-"""
+by more than settings do. Here every job blocks in read() of a FIFO (src/probe/remote_control.hpp) until it is
+scheduled, and the jobs are scheduled milliseconds apart. The scheduling thread sleeps while a job measures. """
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class Collective final : public Scenario {
     for (const auto size : collective_sizes(ctx.size_choice()))
       for (const char* operation : collective_operations)
         cases_.push_back({{"operation", operation}, {"size_bytes", size}, {"ranks", std::int64_t{ctx.size}}});
-    send_ = Buffer(most_bytes() * static_cast<std::size_t>(ctx.size));
+    send_ = Buffer(max_bytes() * static_cast<std::size_t>(ctx.size));
     receive_ = Buffer(send_.size());
   }
 
@@ -44,7 +44,7 @@ class Collective final : public Scenario {
     values[0] = static_cast<double>(now() - start);
   }
 
-  // Block b of rank r holds the pattern of seed + r (alltoall: + 64 b), so that every block says whose it is.
+  // Block b of rank r holds the pattern of seed + r (alltoall: + 64 b), which identifies the block.
   void fill(unsigned seed) override {
     const auto rank = static_cast<unsigned>(ctx_.rank);
     for (unsigned b = 0; b < blocks(); ++b)

@@ -1,6 +1,6 @@
-// S0, sections IV-C and VI: a message that is longer than the last-level cache, against the same bytes in pieces. The
-// sender writes what it sends just before, and the receiver reads what has arrived just afterwards: piece by piece, all
-// of it may happen in the caches. Leaves out: programs whose data cannot be produced in that order.
+// S0, sections IV-C and VI: a message longer than the last-level cache, compared with the same bytes in pieces. The
+// sender writes the data just before sending and the receiver reads them just after arrival; in pieces all of that can
+// happen in the caches. Leaves out programs whose data cannot be produced in that order.
 #include <algorithm>
 
 #include "probe/buffer.hpp"
@@ -16,11 +16,11 @@ class Cut final : public Scenario {
  public:
   explicit Cut(Context& ctx) : Scenario(ctx) {
     const std::int64_t llc = ctx.plan.llc_bytes();
-    const auto& asked = ctx.plan.sizes;
-    for (const auto size : asked.empty() ? std::vector<std::int64_t>{2 * llc} : asked)
+    const auto& user_sizes = ctx.plan.sizes;
+    for (const auto size : user_sizes.empty() ? std::vector<std::int64_t>{2 * llc} : user_sizes)
       for (const std::int64_t piece : {std::int64_t{0}, std::int64_t{64} << 10, std::int64_t{256} << 10, llc / 8})
         cases_.push_back({{"size_bytes", size / 8 * 8}, {"piece_bytes", piece / 8 * 8}});
-    buffer_ = Buffer(most_bytes());
+    buffer_ = Buffer(max_bytes());
   }
 
   void select(std::size_t index) override {

@@ -1,5 +1,5 @@
-// Measures what the hardware allows between these two cores without MPI: how long a flag takes, how fast one core
-// reads or copies what the other just wrote. No message can be faster than a flag plus one copy.
+// Measures the hardware limits between two cores without MPI: the core-to-core latency, and how fast one core reads or
+// copies what the other just wrote. No message can be faster than that latency plus one copy.
 #include <sched.h>
 
 #include <atomic>
@@ -15,16 +15,16 @@
 namespace nearfield::probe {
 namespace {
 
-// Rank 1 writes, rank 0 measures. Flags and data are in one shared window; copies end in private memory, but those that
-// both make in shared memory, too.
+// Rank 1 writes, rank 0 measures. Flags and data are in one shared window; copies go to private memory, except
+// cooperative ones, which go to shared memory, too.
 class Floor final : public Scenario {
  public:
   explicit Floor(Context& ctx) : Scenario(ctx) {
-    if (!ctx.start_line->shared_memory()) throw Unavailable("the two ranks are on different nodes and share no memory");
+    if (!ctx.start->shared_memory()) throw Unavailable("the two ranks are on different nodes and share no memory");
     add_case(Kind::flag, 8);
     for (const auto size : size_ladder(ctx.size_choice(), 64, 4 * ctx.plan.llc_bytes()))
       for (int kind = 1; kind < static_cast<int>(std::size(names)); ++kind) add_case(static_cast<Kind>(kind), size);
-    const std::size_t largest = most_bytes();
+    const std::size_t largest = max_bytes();
     void* base = nullptr;
     const auto wanted = static_cast<MPI_Aint>(ctx.rank == 0 ? 2 * largest + 4 * page : 0);
     MPI_Win_allocate_shared(wanted, 1, MPI_INFO_NULL, ctx.timed, &base, &window_);
@@ -142,7 +142,8 @@ class Floor final : public Scenario {
     return kind_ == Kind::copy_remote_both ? std::span{shared_target_, bytes_} : target_.first(bytes_);
   }
 
-  // Rank 1, who wrote the message, copies its second half meanwhile. Until rank 0 has seen that both are done.
+  // Rank 1, which wrote the message, copies its second half at the same time. Timed until rank 0 has seen both halves
+  // copied.
   void copy_by_both(std::span<double> values) {
     const std::size_t half = bytes_ / 2 / 64 * 64;
     std::atomic<std::uint64_t>& done = flags_[half_flag];
@@ -158,7 +159,7 @@ class Floor final : public Scenario {
     values[0] = static_cast<double>(now() - start);
   }
 
-  // One way of a flag: half a round trip through two lines, each written by one core and read by the other.
+  // One-way latency: half a round trip through two lines, each written by one core and read by the other.
   void bounce_flag(std::span<double> values) {
     constexpr int round_trips = 32;
     std::atomic<std::uint64_t>&mine = flags_[ctx_.rank == 0 ? 0 : peer_flag],

@@ -1,5 +1,5 @@
-// scenario/load.hpp by MPI: ranks 0 and 1 are the pair, and ranks from 2 on make the load in their own communicator. It
-// needs cores for at least two pairs.
+// scenario/load.hpp by MPI: ranks 0 and 1 are the pair; the other ranks generate the load in a communicator of their
+// own. Requires cores for at least two pairs.
 #include "scenario/load.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class Load final : public PairScenario {
     for (const auto size : load_message_sizes(ctx.size_choice()))
       for (const auto load : loads) cases_.push_back({{"size_bytes", size}, {"load_bytes", load}});
     const std::size_t blocks = in_background() ? static_cast<std::size_t>(group_size_) : 1;
-    allocate(std::max(most_bytes(), static_cast<std::size_t>(loads.back())) * blocks);
+    allocate(std::max(max_bytes(), static_cast<std::size_t>(loads.back())) * blocks);
   }
 
   ~Load() override { MPI_Comm_free(&group_); }
@@ -31,7 +31,7 @@ class Load final : public PairScenario {
     load_bytes_ = static_cast<int>(number(cases_[index], "load_bytes"));
   }
 
-  // Rank 0 starts when the load has done its first exchange, and ends it.
+  // Rank 0 starts after the first exchange of the load, and ends the load.
   void begin_visit() override {
     if (ctx_.rank == 0 && load_bytes_ > 0)
       MPI_Recv(nullptr, 0, MPI_BYTE, leader, tag_running, ctx_.world, MPI_STATUS_IGNORE);

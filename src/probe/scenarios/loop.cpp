@@ -1,7 +1,7 @@
-// S1, section IV-A, algorithm 4: a loop that stores into memory of MPI_Win_allocate_shared, through a pointer that the
-// compiler knows nothing of (plain), through a local copy of that pointer (alias), through one that is declared not to
-// overlap anything (restrict), and into memory of malloc (private). Compiled as everything else here is. Leaves out: the
-// paper's five-point stencil, for which the difference was smaller.
+// S1, section IV-A, algorithm 4: a loop that stores into memory of MPI_Win_allocate_shared, through a pointer without
+// aliasing information (plain), through a local copy of it (alias), through a restrict pointer (restrict), and into
+// memory of malloc (private). Compiled with the same options as everything else. Leaves out the paper's five-point
+// stencil, for which the difference was smaller.
 #include <cstdlib>
 #include <memory>
 
@@ -12,7 +12,7 @@
 
 namespace nearfield::probe {
 
-// Not in the anonymous namespace: the compiler must not see all uses of it.
+// Not in the anonymous namespace: the compiler must not see all uses.
 double* loop_memory = nullptr;
 
 namespace {
@@ -37,8 +37,8 @@ class Loop final : public Scenario {
   explicit Loop(Context& ctx) : Scenario(ctx) {
     for (const auto size : size_ladder(ctx.size_choice(), 512, ctx.plan.llc_bytes()))
       for (const char* variant : loop_variants) cases_.push_back({{"size_bytes", size / 8 * 8}, {"variant", variant}});
-    window_ = std::make_unique<Window>(ctx, most_bytes());
-    private_ = Buffer(most_bytes());
+    window_ = std::make_unique<Window>(ctx, max_bytes());
+    private_ = Buffer(max_bytes());
   }
 
   void select(std::size_t index) override {

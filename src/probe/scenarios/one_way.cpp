@@ -16,9 +16,9 @@ class OneWayMessage final : public Scenario {
  public:
   explicit OneWayMessage(Context& ctx) : Scenario(ctx) {
     cases_ = one_way_cases(ctx.size_choice());
-    const std::size_t most = most_bytes();
-    message_ = Buffer(most);
-    foreign_ = Buffer(std::max(most, static_cast<std::size_t>(ctx.plan.llc_bytes())));
+    const std::size_t largest = max_bytes();
+    message_ = Buffer(largest);
+    foreign_ = Buffer(std::max(largest, static_cast<std::size_t>(ctx.plan.llc_bytes())));
   }
 
   void select(std::size_t index) override {
@@ -42,7 +42,7 @@ class OneWayMessage final : public Scenario {
   void body(std::span<double> values) override {
     values[0] = not_here();
     if (case_.with_call) {
-      say_ready();
+      send_ready();
       const Ticks start = now();
       communicate();
       values[0] = static_cast<double>(now() - start);
@@ -65,7 +65,7 @@ class OneWayMessage final : public Scenario {
 
  private:
   static unsigned load(const std::byte& byte) { return *reinterpret_cast<const volatile unsigned char*>(&byte); }
-  // Writes the value that is there, so that the message stays as it is.
+  // Rewrites the present value, so the message does not change.
   static void rewrite(std::byte& byte) {
     auto& there = reinterpret_cast<volatile unsigned char&>(byte);
     there = there;
@@ -75,11 +75,11 @@ class OneWayMessage final : public Scenario {
     return std::max(memory_.size(), static_cast<std::size_t>(ctx_.plan.llc_bytes()));
   }
 
-  void say_ready() {
-    const auto tell = [&] { MPI_Send(nullptr, 0, MPI_BYTE, ctx_.peer(), one_way_tag, ctx_.timed); };
+  void send_ready() {
+    const auto notify = [&] { MPI_Send(nullptr, 0, MPI_BYTE, ctx_.peer(), one_way_tag, ctx_.timed); };
     const auto hear = [&] { MPI_Recv(nullptr, 0, MPI_BYTE, ctx_.peer(), one_way_tag, ctx_.timed, MPI_STATUS_IGNORE); };
     if (ctx_.sender()) hear();
-    tell();
+    notify();
     if (!ctx_.sender()) hear();
   }
 
@@ -94,7 +94,7 @@ class OneWayMessage final : public Scenario {
   Buffer message_, foreign_;
   std::span<std::byte> memory_;
   OneWay case_;
-  unsigned sum_ = 0;  // so that the loads are used
+  unsigned sum_ = 0;  // makes the loads observable
 };
 
 }  // namespace

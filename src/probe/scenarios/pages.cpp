@@ -1,7 +1,8 @@
 // scenario/pages.hpp by MPI, for private memory and for an MPI shared window. Huge pages under a window, without root,
-// take an aligned second mapping of the window, one touch in each huge page by its owner, then MADV_COLLAPSE, ranks in
-// turns (two at once get EAGAIN). It also takes memory as the halo library does for fields: a memfd, aligned, reserved
-// and collapsed by its owner. Left out: that neighbours map a field, too, since they touch nothing of it first.
+// require an aligned second mapping of the window, one touch of each huge page by its owner, and MADV_COLLAPSE, one
+// rank at a time (two at once get EAGAIN). Also measures memory like that of the halo library's fields: a memfd,
+// aligned, reserved and collapsed by its owner. Left out: the mapping of a field by neighbours, which touch nothing of
+// it first.
 #include "scenario/pages.hpp"
 
 #include <fcntl.h>
@@ -86,7 +87,7 @@ class Pages final : public Scenario {
     const std::string window_huge_problem = try_window_huge(), field_problem = try_field();
     for (const auto size : pages_sizes(ctx.size_choice()))
       for (const auto memory : memories) {
-        if (memory == Memory::window && !ctx.start_line->shared_memory()) {
+        if (memory == Memory::window && !ctx.start->shared_memory()) {
           note_missing(size, memory, "the ranks are on different nodes");
         } else if (memory == Memory::window_huge && !window_huge_problem.empty()) {
           note_missing(size, memory, window_huge_problem);
@@ -113,8 +114,8 @@ class Pages final : public Scenario {
     obtain();
   }
 
-  // Faults are counted around the clock reads, so that asking for them is not timed. For a window with huge pages, and
-  // for a field, the first touch includes making them huge.
+  // Faults are read outside of the clock reads, so that reading them is not timed. For a window with huge pages, and
+  // for a field, the first touch includes collapsing them.
   void body(std::span<double> values) override {
     const std::int64_t faults0 = page_faults();
     const Ticks start = now();
@@ -184,7 +185,7 @@ class Pages final : public Scenario {
     if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
   }
 
-  // Leaves part_ empty if the kernel gives no such file.
+  // Leaves part_ empty if the kernel does not support such a file.
   void map_file(std::size_t bytes) {
     part_ = {};
     file_ = memfd_create("nearfield", MFD_CLOEXEC);
@@ -196,8 +197,8 @@ class Pages final : public Scenario {
     if (at != MAP_FAILED) part_ = {static_cast<std::byte*>(at), bytes_};
   }
 
-  // Makes a field's memory this rank's: each huge page is reserved, touched at its beginning and collapsed; then
-  // all are mapped at once. Returns errno of the first failure, or 0.
+  // Makes a field's memory local to this rank: each huge page is reserved, touched and collapsed; then all are mapped
+  // at once. Returns errno of the first failure, or 0.
   int claim() {
     int error = bytes_ < huge ? posix_fallocate(file_, 0, static_cast<off_t>(bytes_)) : 0;
     for (std::size_t at = 0; bytes_ >= huge && at < bytes_ && error == 0; at += huge) {
@@ -213,8 +214,8 @@ class Pages final : public Scenario {
     return error;
   }
 
-  // Maps the whole window a second time where address and file offset agree modulo the huge page size, and
-  // collapses this rank's part there. Returns errno of the first failure, or 0. Collective: ranks take turns.
+  // Maps the whole window a second time, at an address congruent to the file offset modulo the huge page size, and
+  // collapses this rank's part there. Returns errno of the first failure, or 0. Collective: one rank at a time.
   int make_huge() {
     const Mapping old = mapping_of(part_.data());
     const auto length = static_cast<std::size_t>(old.end - old.begin);
@@ -223,8 +224,8 @@ class Pages final : public Scenario {
         mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     std::byte* alias = align_up(mapped_, huge) + old.file_offset % huge;
     int error = 0;
-    // Old size 0 duplicates a shared mapping (mremap(2)). By system call: UCX replaces the function by one that
-    // forgets the fifth argument.
+    // An old size of 0 duplicates a shared mapping (mremap(2)). Made by system call, because UCX replaces the function
+    // by one that drops the fifth argument.
     if (syscall(SYS_mremap, old.begin, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, alias) == -1) error = errno;
     std::byte* mine = alias + (part_.data() - old.begin);
     for (int turn = 0; turn < ctx_.size; ++turn) {
@@ -235,7 +236,7 @@ class Pages final : public Scenario {
     return error;
   }
 
-  // The first and last huge page may be shared with a neighbour's part; both owners then ask for it.
+  // The first and last huge page may be shared with a neighbour's part; both owners then request it.
   static int collapse(std::span<std::byte> part, const std::byte* end) {
     std::byte* block = align_up(part.data() - huge + 1, huge);
     int error = 0;
@@ -248,9 +249,9 @@ class Pages final : public Scenario {
     return error;
   }
 
-  // Returns why huge pages cannot be had under a window here; the same answer on all ranks.
+  // Returns why a window cannot have huge pages; the same on all ranks.
   std::string try_window_huge() {
-    if (!ctx_.start_line->shared_memory()) return "the ranks are on different nodes";
+    if (!ctx_.start->shared_memory()) return "the ranks are on different nodes";
     memory_ = Memory::window_huge;
     bytes_ = 4 * huge;
     obtain();
@@ -266,7 +267,7 @@ class Pages final : public Scenario {
     return huge_enough ? "" : "the kernel did not map the window with huge pages";
   }
 
-  // Returns why a field's memory cannot be on huge pages here; the same answer on all ranks.
+  // Returns why a field's memory cannot have huge pages; the same on all ranks.
   std::string try_field() {
     memory_ = Memory::field;
     bytes_ = 4 * huge;

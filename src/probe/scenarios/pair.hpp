@@ -1,5 +1,5 @@
-// The base of scenarios in which two ranks exchange messages: a buffer to send from, one to receive into, and the check
-// that each rank has got what the other one sent.
+// The base of scenarios in which two ranks exchange messages: a send buffer, a receive buffer, and the check that each
+// rank received what the other sent.
 #pragma once
 
 #include "probe/buffer.hpp"
@@ -30,7 +30,7 @@ class PairScenario : public Scenario {
   }
 
   Buffer send_, receive_;
-  std::size_t bytes_ = 0;  ///< of either buffer, in the case at hand
+  std::size_t bytes_ = 0;  ///< of either buffer, in the current case
 };
 
 }  // namespace nearfield::probe

@@ -13,7 +13,7 @@ class PingPong final : public PairScenario {
   explicit PingPong(Context& ctx) : PairScenario(ctx) {
     for (const auto size : pingpong_sizes(ctx.size_choice(), ctx.switch_sizes()))
       for (const char* state : pingpong_states) cases_.push_back({{"size_bytes", size}, {"state", state}});
-    allocate(most_bytes());
+    allocate(max_bytes());
   }
 
   void select(std::size_t index) override {

@@ -16,7 +16,7 @@ class Pollution final : public Scenario {
   explicit Pollution(Context& ctx) : Scenario(ctx) {
     for (const auto size : pollution_sizes(ctx.size_choice()))
       for (const char* state : pollution_states) cases_.push_back({{"size_bytes", size}, {"state", state}});
-    buffer_ = Buffer(most_bytes());
+    buffer_ = Buffer(max_bytes());
   }
 
   void select(std::size_t index) override {

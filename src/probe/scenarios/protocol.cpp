@@ -1,5 +1,5 @@
-// Which protocol carries a message of each size, by what it does: does Send wait for the receiver, does the kernel
-// copy. Not a timing: every case is one observation (of six messages).
+// Determines the protocol of each message size by its behaviour: whether Send waits for the receiver, and whether the
+// kernel copies. Not a timing: every case is one observation (of six messages).
 #include "probe/protocol.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class Protocol final : public PairScenario {
     const auto largest = std::min<std::int64_t>(8 << 20, ctx.plan.llc_bytes());
     for (const auto size : dense_size_ladder(ctx.size_choice(), ctx.switch_sizes(), 1, largest))
       cases_.push_back({{"size_bytes", size}});
-    allocate(most_bytes());
+    allocate(max_bytes());
   }
 
   void select(std::size_t index) override { bytes_ = bytes_of(index); }

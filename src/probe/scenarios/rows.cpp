@@ -1,8 +1,8 @@
-// S1, sections III and V: the rows at the border of two ranks' parts of a matrix. sendrecv: each rank has a ghost row, into
-// which MPI_Sendrecv puts the neighbour's row. one-copy: each rank copies it there itself, out of a shared window.
-// in-place: there is no ghost row; each rank reads the row where it is. For the last two the ranks tell each other by a
-// flag that their rows are written; rows of two iterations lie apart, so that one flag each way is enough. Leaves out: the
-// rest of the stencil, which is the same for all.
+// S1, sections III and V: the boundary rows of two ranks' parts of a matrix. sendrecv: each rank has a ghost row, which
+// MPI_Sendrecv fills. one-copy: each rank copies the neighbour's row into it, from a shared window. in-place: there is
+// no ghost row; each rank reads the neighbour's row in place. In the latter two, flags signal that the rows are
+// written; rows of two iterations are separate, so one flag per direction suffices. Leaves out the rest of the stencil,
+// which is the same for all.
 #include <sched.h>
 
 #include <atomic>
@@ -27,11 +27,11 @@ class Rows final : public Scenario {
   explicit Rows(Context& ctx) : Scenario(ctx) {
     for (const auto size : size_ladder(ctx.size_choice(), 64, 1 << 20))
       for (const char* way : rows_ways) cases_.push_back({{"size_bytes", (size + 7) / 8 * 8}, {"way", way}});
-    most_ = most_bytes();
-    window_ = std::make_unique<Window>(ctx, flag_bytes + 2 * most_);
+    max_bytes_ = max_bytes();
+    window_ = std::make_unique<Window>(ctx, flag_bytes + 2 * max_bytes_);
     own_ = window_->part(ctx.rank);
     other_ = window_->part(ctx.peer());
-    ghost_ = Buffer(most_);
+    ghost_ = Buffer(max_bytes_);
   }
 
   void select(std::size_t index) override {
@@ -44,7 +44,7 @@ class Rows final : public Scenario {
     write_row(iteration_);
   }
 
-  // The neighbour's row is read after each exchange, since what is not copied is fetched then.
+  // The neighbour's row is read after each exchange, which fetches it where it was not copied.
   void body(std::span<double> values) override {
     const Ticks start = now();
     const std::span<const std::byte> row = exchange();
@@ -61,7 +61,7 @@ class Rows final : public Scenario {
     fill_pattern(ghost_.first(bytes_), seed + 5);
   }
 
-  // The row that is read must be the one that the other rank wrote for this iteration.
+  // The row that is read must be the one that the other rank wrote in this iteration.
   std::string problem(unsigned seed) override {
     const auto row = way_ == "in-place" ? row_of(other_, iteration_) : std::span<const std::byte>(ghost_.first(bytes_));
     const auto* words = reinterpret_cast<const std::uint64_t*>(row.data());
@@ -80,7 +80,7 @@ class Rows final : public Scenario {
   }
 
   std::span<std::byte> row_of(std::span<std::byte> part, std::uint64_t iteration) const {
-    return part.subspan(flag_bytes + iteration % 2 * most_, bytes_);
+    return part.subspan(flag_bytes + iteration % 2 * max_bytes_, bytes_);
   }
 
   void write_row(std::uint64_t iteration) {
@@ -103,7 +103,7 @@ class Rows final : public Scenario {
     return ghost;
   }
 
-  // Windows are made of zeros, which is a flag that nobody has raised.
+  // Windows are zero-initialised, so no flag is set.
   static std::atomic<std::uint64_t>& flag(std::span<std::byte> part) {
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
     return *reinterpret_cast<std::atomic<std::uint64_t>*>(part.data());
@@ -118,7 +118,7 @@ class Rows final : public Scenario {
   std::unique_ptr<Window> window_;
   std::span<std::byte> own_, other_;
   Buffer ghost_;
-  std::size_t bytes_ = 0, most_ = 0;
+  std::size_t bytes_ = 0, max_bytes_ = 0;
   std::string way_;
   std::uint64_t iteration_ = 0, sum_ = 0;
   unsigned seed_ = 0;

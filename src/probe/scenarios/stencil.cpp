@@ -1,5 +1,5 @@
-// scenario/stencil.hpp by MPI. The number of rows is not in the paper: as many as columns, at most `most_rows`. The last
-// column has no right neighbour and keeps its value.
+// scenario/stencil.hpp by MPI. The paper does not give the number of rows: it is that of the columns, at most
+// `max_rows`. The last column has no right neighbour and keeps its value.
 #include "scenario/stencil.hpp"
 
 #include <algorithm>
@@ -14,23 +14,23 @@ namespace nearfield::probe {
 namespace {
 
 constexpr int stencil_tag = 9;
-constexpr std::size_t most_rows = 32, fewest_columns = 3;
+constexpr std::size_t max_rows = 32, min_columns = 3;
 
 class Stencil final : public Scenario {
  public:
   explicit Stencil(Context& ctx) : Scenario(ctx) {
     const std::int64_t largest = ctx.plan.tier == "quick" ? 128 << 10 : 1 << 20;
     for (auto size : size_ladder(ctx.size_choice(), 64, std::min(ctx.plan.llc_bytes(), largest))) {
-      size = std::max<std::int64_t>(size / 8, fewest_columns) * 8;
+      size = std::max<std::int64_t>(size / 8, min_columns) * 8;
       for (const char* variant : stencil_variants) cases_.push_back({{"size_bytes", size}, {"variant", variant}});
     }
-    from_ = Buffer(most_bytes() * most_rows);
-    into_ = Buffer(most_bytes() * most_rows);
+    from_ = Buffer(max_bytes() * max_rows);
+    into_ = Buffer(max_bytes() * max_rows);
   }
 
   void select(std::size_t index) override {
     columns_ = bytes_of(index) / sizeof(double);
-    rows_ = std::min(columns_, most_rows);
+    rows_ = std::min(columns_, max_rows);
     variant_ = word(cases_[index], "variant");
   }
 
@@ -51,7 +51,7 @@ class Stencil final : public Scenario {
     std::fill_n(row(into_, 0), rows_ * columns_, -1.0);
   }
 
-  // The listings must give the same: what the formula says of what was filled in and what the other rank sent.
+  // All listings must give the same result: the formula applied to the initial values and the received row.
   std::string problem(unsigned seed) override {
     const auto old = [&](std::size_t i, std::size_t j) {
       return i + 1 < rows_ ? value(seed, ctx_.rank, i, j) : value(seed, ctx_.peer(), 0, j);

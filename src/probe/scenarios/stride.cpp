@@ -14,7 +14,7 @@ namespace {
 constexpr int stride_tag = 3, tag_done = 8;
 constexpr std::size_t element = sizeof(double);
 
-// Where element i of the message lies: `outer` blocks of `inner` elements; in doubles.
+// The positions of the message's elements, in doubles: `outer` blocks of `inner` elements.
 struct Layout {
   std::size_t inner = 1, inner_step = 1, outer = 1, outer_step = 1;
   std::size_t count() const { return inner * outer; }
@@ -105,7 +105,7 @@ class Stride final : public Scenario {
       receive_once();
       send_once();
       values[0] = not_here();
-      // A buffered send returns before it is under way; only inside MPI does it make progress.
+      // A buffered send returns before the data is transferred, and makes progress only inside MPI.
       MPI_Recv(nullptr, 0, MPI_BYTE, 0, tag_done, ctx_.timed, MPI_STATUS_IGNORE);
     }
   }
@@ -125,7 +125,7 @@ class Stride final : public Scenario {
     return "";
   }
 
-  // The middle byte of this span is a byte of an element of the message.
+  // The middle byte of this span belongs to an element of the message.
   std::span<std::byte> arrived() override {
     return {receive_.data() + layout_.at(layout_.count() / 2) * element, element};
   }

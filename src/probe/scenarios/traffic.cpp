@@ -1,7 +1,7 @@
 // Messages as an application sends them: every send buffer has just been written by its rank, every receive buffer is
-// as the last message left it. A request and its answer, many messages one way, many both ways at once, and a request
-// and its answer with the time to write and to read them: `tune` makes these faster. Collectives between the two ranks,
-// which it must not make slower. Left out: the sender's time apart (pingpong has it), and more than two ranks.
+// as the last message left it. A request and a reply, many messages one way, many both ways at once, and a request and
+// a reply including the time to write and read them: `tune` accelerates these. Collectives between the two ranks, which
+// `tune` must not slow down. Left out: separate send times (pingpong has them), and more than two ranks.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int traffic_tag = 1, ack_tag = 2;
 constexpr int most_messages = 32;
-constexpr std::int64_t window_bytes = 256 << 10;  // messages of one repetition share about so much memory
+constexpr std::int64_t window_bytes = 256 << 10;  // approximate memory for the messages of one repetition
 constexpr std::int64_t longest_collective = 16 << 20;
 
 class Traffic final : public PairScenario {
@@ -93,7 +93,7 @@ class Traffic final : public PairScenario {
     }
   }
 
-  // Times all that a program pays for a message: a copy may be fast because it leaves lines where they cost more later.
+  // Times the whole cost of a message: a fast copy may leave lines where accessing them costs more.
   void use() {
     for (int i = 0; i < messages_; ++i) {
       if (ctx_.sender()) write_and_send(i);
@@ -103,7 +103,7 @@ class Traffic final : public PairScenario {
     }
   }
 
-  // Writes what is there already, so that data can be checked.
+  // Rewrites the present values, so that data can be checked.
   void write_and_send(int message) {
     auto* bytes = reinterpret_cast<volatile std::uint64_t*>(at(send_, message));
     for (std::int64_t i = 0; i < size_ / 8; ++i) bytes[i] = bytes[i];
@@ -146,7 +146,7 @@ class Traffic final : public PairScenario {
   int messages_ = 1;
 };
 
-// A broadcast's root is done early where the message is sent at once; an empty answer makes it wait for the other.
+// The root of a broadcast finishes early if the message is sent eagerly; an empty reply makes it wait for the other.
 const Traffic::Collective Traffic::collectives[4] = {
     {"bcast", 1,
      [](Traffic& t) {
@@ -164,7 +164,7 @@ const Traffic::Collective Traffic::collectives[4] = {
      [](Traffic& t) {
        MPI_Allreduce(t.at(t.send_, 0), t.at(t.receive_, 0), t.count() / 8, MPI_UINT64_T, MPI_BXOR, t.ctx_.timed);
      },
-     [](Traffic& t, unsigned seed) {  // undone with what this rank gave, it is what the other gave
+     [](Traffic& t, unsigned seed) {  // subtracting what this rank contributed leaves the other's part
        auto* result = reinterpret_cast<std::uint64_t*>(t.arrived().data());
        const auto* own = reinterpret_cast<const std::uint64_t*>(t.sent().data());
        for (std::size_t i = 0; i < t.bytes_ / 8; ++i) result[i] ^= own[i];
@@ -183,7 +183,7 @@ const Traffic::Collective Traffic::collectives[4] = {
      [](Traffic& t) {
        MPI_Alltoall(t.at(t.send_, 0), t.count(), MPI_BYTE, t.at(t.receive_, 0), t.count(), MPI_BYTE, t.ctx_.timed);
      },
-     [](Traffic& t, unsigned seed) {  // this rank's block of what the other sent
+     [](Traffic& t, unsigned seed) {  // this rank's block of the other's data
        fill_pattern(t.sent(), seed + static_cast<unsigned>(t.ctx_.peer()));
        const auto wanted = t.sent().subspan(static_cast<std::size_t>(t.ctx_.rank * t.size_));
        const auto theirs = t.arrived().subspan(static_cast<std::size_t>(t.ctx_.peer() * t.size_));

@@ -1,4 +1,4 @@
-// Memory that all timed ranks of a node map: an MPI shared window with a part for each rank.
+// Memory mapped by all timed ranks of a node: an MPI shared window with a part for each rank.
 #pragma once
 
 #include <mpi.h>
@@ -16,7 +16,7 @@ class Window {
  public:
   /// Collective over the timed ranks. Throws Unavailable if they are on different nodes.
   Window(const Context& ctx, std::size_t bytes) : bytes_(bytes) {
-    if (!ctx.start_line->shared_memory()) throw Unavailable("the ranks are on different nodes");
+    if (!ctx.start->shared_memory()) throw Unavailable("the ranks are on different nodes");
     void* base = nullptr;
     MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, ctx.timed, &base, &window_);
     std::memset(base, 0, bytes);  // first touched by its owner

@@ -24,7 +24,7 @@ std::vector<Result> run(const Job& job) {
 
 std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
   SizeChoice sizes = choice.sizes;
-  sizes.most_bytes = 256 << 10;  // a host takes long for more
+  sizes.max_bytes = 256 << 10;  // a host takes long for more
   std::vector<Parameters> list;
   const int alone = std::min(usual_nodes, machine.max_nodes);  // nodes of one core each
   const Spread usual = machine.cores > 1 ? Spread{machine.cores, 1} : Spread{alone, alone};

@@ -43,8 +43,8 @@ Visits = list[list[float]]
 class Series:
     """The samples of one metric of one case at one place, by launch and by visit (consecutive samples).
 
-    `disturbed` holds samples taken while other work used one of the cores. Only the interference gauge of the
-    measurement (src/probe/gauge.hpp) decides this, never the value of a sample."""
+    `disturbed` holds samples taken while other work used one of the cores. Only the interference check of the
+    measurement (src/probe/cpu_interference.hpp) decides this, never the value of a sample."""
 
     unit: str
     launches: list[Visits] = field(default_factory=list)

@@ -1,4 +1,4 @@
-#include "topology/flag.hpp"
+#include "topology/core_latency.hpp"
 
 #include <pthread.h>
 #include <sched.h>
@@ -31,30 +31,30 @@ bool bind_to(int pu) {
 }
 
 struct Exchanges {
-  Line ask, answer;
+  Line request, reply;
   std::atomic<bool> over{false};
   std::atomic<int> bound{0};
   double fastest = std::numeric_limits<double>::max();
 
-  void answerer(int pu) {
+  void responder(int pu) {
     if (bind_to(pu)) ++bound;
     for (std::uint64_t epoch = 1; epoch <= exchanges; ++epoch) {
-      while (ask.epoch.load(std::memory_order_acquire) < epoch) {
+      while (request.epoch.load(std::memory_order_acquire) < epoch) {
         if (over.load(std::memory_order_relaxed)) return;
         cpu_pause();
       }
-      answer.time.store(now(), std::memory_order_relaxed);
-      answer.epoch.store(epoch, std::memory_order_release);
+      reply.time.store(now(), std::memory_order_relaxed);
+      reply.epoch.store(epoch, std::memory_order_release);
     }
   }
 
-  void asker(int pu, Ticks limit) {
+  void requester(int pu, Ticks limit) {
     if (bind_to(pu)) ++bound;
     const Ticks end = now() + limit;
     for (std::uint64_t epoch = 1; epoch <= exchanges; ++epoch) {
       const Ticks sent = now();
-      ask.epoch.store(epoch, std::memory_order_release);
-      while (answer.epoch.load(std::memory_order_acquire) < epoch) {
+      request.epoch.store(epoch, std::memory_order_release);
+      while (reply.epoch.load(std::memory_order_acquire) < epoch) {
         if (now() > end) return over.store(true);
         cpu_pause();
       }
@@ -65,13 +65,13 @@ struct Exchanges {
 
 }  // namespace
 
-double flag_ns(int pu_a, int pu_b) {
+double c2c_latency_ns(int pu_a, int pu_b) {
   const double ticks_per_ns = measure_ticks_per_ns(2e-3);
   Exchanges all;
-  std::thread answerer([&] { all.answerer(pu_b); });
-  std::thread asker([&] { all.asker(pu_a, static_cast<Ticks>(limit_ns * ticks_per_ns)); });
-  asker.join();
-  answerer.join();
+  std::thread responder([&] { all.responder(pu_b); });
+  std::thread requester([&] { all.requester(pu_a, static_cast<Ticks>(limit_ns * ticks_per_ns)); });
+  requester.join();
+  responder.join();
   const bool measured = all.bound == 2 && all.fastest < limit_ns * ticks_per_ns;
   return measured ? all.fastest / 2 / ticks_per_ns : 0.0;
 }

@@ -1,4 +1,4 @@
-#include "probe/start_line.hpp"
+#include "probe/synchronized_start.hpp"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -10,14 +10,14 @@
 
 namespace nearfield::probe {
 
-// Epochs only grow, and who waits for one is content with a later one: the other may be ahead by a step.
-// 128 bytes: adjacent-line prefetchers must not couple two ranks' flags.
-struct alignas(128) StartLine::Line {
+// Epochs only increase, and a rank waiting for one accepts a later one, because the other rank may be a step ahead. 128
+// bytes: adjacent-line prefetchers must not couple two ranks' flags.
+struct alignas(128) SynchronizedStart::Line {
   std::atomic<std::uint64_t> epoch;
   std::atomic<Ticks> time;
 };
 
-StartLine::StartLine(MPI_Comm comm, bool yield, double ticks_per_ns) : comm_(comm), yield_(yield) {
+SynchronizedStart::SynchronizedStart(MPI_Comm comm, bool yield, double ticks_per_ns) : comm_(comm), yield_(yield) {
   MPI_Comm_rank(comm, &rank_);
   MPI_Comm_size(comm, &size_);
   MPI_Comm node;
@@ -44,18 +44,18 @@ StartLine::StartLine(MPI_Comm comm, bool yield, double ticks_per_ns) : comm_(com
     }
   MPI_Barrier(comm);
   measure_offsets();
-  margin_ = static_cast<Ticks>(4 * flag_ticks_ + 200 * ticks_per_ns);
+  margin_ = static_cast<Ticks>(4 * core_latency_ticks_ + 200 * ticks_per_ns);
   crowded_ticks_ = static_cast<Ticks>(0.5e9 * ticks_per_ns);
   is_crowded();
   crowded_until_ = 0;
 }
 
-StartLine::~StartLine() {
+SynchronizedStart::~SynchronizedStart() {
   if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
 }
 
-// A peer may still need this rank inside MPI to finish its own call (a pending send): look in now and then.
-void StartLine::relax(unsigned& spins) const {
+// A peer may still need this rank inside MPI to complete its call (a pending send), so this enters MPI occasionally.
+void SynchronizedStart::relax(unsigned& spins) const {
   if (++spins % (yield_ ? 16 : 8192) == 0) {
     int flag = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
@@ -66,8 +66,8 @@ void StartLine::relax(unsigned& spins) const {
     cpu_pause();
 }
 
-// Returns whether another program has lately taken this rank's core, by counting how often that happened.
-bool StartLine::is_crowded() {
+// Returns whether another program has recently taken this rank's core, by the count of preemptions.
+bool SynchronizedStart::is_crowded() {
   struct rusage used{};
   getrusage(RUSAGE_THREAD, &used);
   if (used.ru_nivcsw > preempted_) {
@@ -77,9 +77,9 @@ bool StartLine::is_crowded() {
   return now() < crowded_until_;
 }
 
-// A rank that spins while its peer has no core uses up its share of its own core, and is without one when the peer
-// arrives: beside other programs, two such ranks hardly ever run together. A rank that sleeps keeps its share.
-void StartLine::relax_long(unsigned& spins) {
+// A rank that spins while its peer has no core uses up its own share of CPU time, and is preempted when the peer
+// arrives: beside other programs, two such ranks hardly ever run at the same time. A rank that sleeps keeps its share.
+void SynchronizedStart::relax_long(unsigned& spins) {
   relax(spins);
   if (spins % 8192 != 0 || !is_crowded()) return;
   const struct timespec pause{0, 50'000};
@@ -87,36 +87,36 @@ void StartLine::relax_long(unsigned& spins) {
 }
 
 // The round trip of a flag to a peer: rank 0's time, and how far the peer's clock was ahead in the middle of it.
-struct StartLine::Exchange {
+struct SynchronizedStart::Exchange {
   double ticks = std::numeric_limits<double>::max();
   std::int64_t offset = 0;
 };
 
-// The shortest of many round trips bounds the clock offset most tightly. Only rank 0 and the peer take part.
-StartLine::Exchange StartLine::fastest_exchange(int peer, int tries) {
+// The shortest of many round trips gives the tightest bound on the clock offset. Only rank 0 and the peer take part.
+SynchronizedStart::Exchange SynchronizedStart::fastest_exchange(int peer, int tries) {
   Exchange fastest;
   unsigned spins = 0;
   for (int i = 1; i <= tries; ++i) {
-    const std::uint64_t ask = ++epoch_;
+    const std::uint64_t epoch = ++epoch_;
     if (rank_ == 0) {
       const Ticks sent = now();
-      lines_[0].epoch.store(ask, std::memory_order_release);
-      while (lines_[1 + peer].epoch.load(std::memory_order_acquire) < ask) relax(spins);
+      lines_[0].epoch.store(epoch, std::memory_order_release);
+      while (lines_[1 + peer].epoch.load(std::memory_order_acquire) < epoch) relax(spins);
       const Ticks back = now();
       const auto trip = static_cast<double>(back - sent);
       if (trip < fastest.ticks)
         fastest = {trip, static_cast<std::int64_t>(lines_[1 + peer].time.load() - (sent + (back - sent) / 2))};
     } else if (rank_ == peer) {
-      while (lines_[0].epoch.load(std::memory_order_acquire) < ask) relax(spins);
+      while (lines_[0].epoch.load(std::memory_order_acquire) < epoch) relax(spins);
       lines_[1 + peer].time.store(now(), std::memory_order_relaxed);
-      lines_[1 + peer].epoch.store(ask, std::memory_order_release);
+      lines_[1 + peer].epoch.store(epoch, std::memory_order_release);
     }
   }
   return fastest;
 }
 
-// Rank 0 asks each rank in turn for its clock.
-void StartLine::measure_offsets() {
+// Rank 0 reads the clock of each rank in turn.
+void SynchronizedStart::measure_offsets() {
   constexpr int exchanges = 2000;
   double worst_flag = 0;
   for (int peer = 1; peer < size_; ++peer) {
@@ -124,23 +124,23 @@ void StartLine::measure_offsets() {
     worst_flag = std::max(worst_flag, fastest.ticks / 2);
     MPI_Bcast(&fastest.offset, 1, MPI_INT64_T, 0, comm_);
     if (rank_ == peer) offset_ = fastest.offset;
-    // The other ranks took no part; they catch up here.
+    // The other ranks took no part, and catch up here.
     MPI_Barrier(comm_);
   }
-  flag_ticks_ = worst_flag;
-  MPI_Bcast(&flag_ticks_, 1, MPI_DOUBLE, 0, comm_);
+  core_latency_ticks_ = worst_flag;
+  MPI_Bcast(&core_latency_ticks_, 1, MPI_DOUBLE, 0, comm_);
 }
 
-double StartLine::flag_ticks_now() {
+double SynchronizedStart::measure_core_latency_ticks() {
   constexpr int exchanges = 32;
   if (!lines_ || size_ < 2) return 0.0;
   const Exchange fastest = fastest_exchange(1, exchanges);
   return rank_ == 0 ? fastest.ticks / 2 : 0.0;
 }
 
-// Returns when all ranks have come. Rank 0 calls `release` just before it lets the others go.
+// Returns when all ranks have arrived. Rank 0 calls `release` just before it lets the others proceed.
 template <class Relax, class Release>
-void StartLine::gather(Relax relax_once, Release release) {
+void SynchronizedStart::gather(Relax relax_once, Release release) {
   const std::uint64_t epoch = ++epoch_;
   unsigned spins = 0;
   lines_[1 + rank_].epoch.store(epoch, std::memory_order_release);
@@ -154,12 +154,12 @@ void StartLine::gather(Relax relax_once, Release release) {
   }
 }
 
-Ticks StartLine::wait() {
+Ticks SynchronizedStart::wait() {
   if (!lines_) {
     MPI_Barrier(comm_);
     return now();
   }
-  // Ranks that come early may sleep; then all gather again, which is quick, so that none is asleep at the start.
+  // Ranks that arrive early may sleep; a second, quick gathering ensures that none is asleep at the start.
   gather([this](unsigned& spins) { relax_long(spins); }, [] {});
   gather([this](unsigned& spins) { relax(spins); },
          [this] { lines_[0].time.store(now() + margin_, std::memory_order_relaxed); });

@@ -1,4 +1,4 @@
-#include "probe/turns.hpp"
+#include "probe/remote_control.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -14,16 +14,16 @@ namespace nearfield::probe {
 namespace {
 
 // Reads lines from a FIFO without spinning and without MPI.
-class Commands {
+class CommandReader {
  public:
-  explicit Commands(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit CommandReader(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (fd_ < 0) abort_launch("plan", "cannot read commands from " + path + ": " + std::strerror(errno));
   }
-  ~Commands() { close(fd_); }
-  Commands(const Commands&) = delete;
-  Commands& operator=(const Commands&) = delete;
+  ~CommandReader() { close(fd_); }
+  CommandReader(const CommandReader&) = delete;
+  CommandReader& operator=(const CommandReader&) = delete;
 
-  // Returns "end" if no writer is left.
+  // Returns the next line; "end" if there is no writer left.
   std::string next() {
     std::size_t end;
     while ((end = pending_.find('\n')) == std::string::npos) {
@@ -43,17 +43,17 @@ class Commands {
   std::string pending_;
 };
 
-class Turns {
+class RemoteControl {
  public:
-  Turns(Context& ctx, const Spec& spec, Emitter& emit)
+  RemoteControl(Context& ctx, const Spec& spec, Emitter& emit)
       : ctx_(ctx), emit_(emit), scenario_(spec.make(ctx)), values_(spec.info.metrics.size()) {
     std::vector<std::string> cases;
     for (const auto& parameters : scenario_->cases()) cases.push_back(as_json(parameters).str());
     emit_.line(JsonObject().add("type", "cases").add_raw("cases", json_array(cases)));
   }
 
-  void take() {
-    Commands commands(ctx_.plan.turns + "." + std::to_string(ctx_.world_rank));
+  void serve() {
+    CommandReader commands(ctx_.plan.command_fifo + "." + std::to_string(ctx_.world_rank));
     for (std::string line = commands.next(); line != "end"; line = commands.next()) {
       std::istringstream words(line);
       std::string verb;
@@ -69,35 +69,35 @@ class Turns {
  private:
   void check(std::size_t index) {
     scenario_->fill(1);
-    ctx_.start_line->wait();
+    ctx_.start->wait();
     scenario_->body(values_);
     auto arrived = scenario_->arrived();
     if (ctx_.plan.corrupt && !arrived.empty()) arrived[arrived.size() / 2] ^= std::byte{0x40};
     const std::string problem = scenario_->problem(1);
     int failed = problem.empty() ? ctx_.size : ctx_.rank;
     MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MIN, ctx_.timed);
-    const std::string told = failed == ctx_.size   ? ""
-                             : failed == ctx_.rank ? problem
-                                                   : "rank " + std::to_string(failed) + " got wrong data";
-    emit_.line(JsonObject().add("type", "checked").add("case", static_cast<int>(index)).add("problem", told));
+    const std::string reported = failed == ctx_.size   ? ""
+                                 : failed == ctx_.rank ? problem
+                                                       : "rank " + std::to_string(failed) + " got wrong data";
+    emit_.line(JsonObject().add("type", "checked").add("case", static_cast<int>(index)).add("problem", reported));
   }
 
   void visit(std::size_t index, int count) {
-    once();  // another job has used the caches
-    std::vector<double> samples, flags{flag_ns()};
+    once();  // discarded: another job has used the caches
+    std::vector<double> samples, latencies{core_latency_ns()};
     for (int i = 0; i < count; ++i) samples.push_back(once() / ctx_.ticks_per_ns);
-    flags.push_back(flag_ns());
+    latencies.push_back(core_latency_ns());
     JsonObject line;
     line.add("type", "visit").add("case", static_cast<int>(index));
-    line.add("flag_ns", std::span<const double>(flags));
+    line.add("flag_ns", std::span<const double>(latencies));
     emit_.line(line.add("samples", std::span<const double>(samples)));
   }
 
-  double flag_ns() { return ctx_.start_line->flag_ticks_now() / ctx_.ticks_per_ns; }
+  double core_latency_ns() { return ctx_.start->measure_core_latency_ticks() / ctx_.ticks_per_ns; }
 
   double once() {
     scenario_->prepare();
-    ctx_.start_line->wait();
+    ctx_.start->wait();
     scenario_->body(values_);
     return values_[0];
   }
@@ -110,6 +110,6 @@ class Turns {
 
 }  // namespace
 
-void take_turns(Context& ctx, const Spec& spec, Emitter& emit) { Turns(ctx, spec, emit).take(); }
+void serve_commands(Context& ctx, const Spec& spec, Emitter& emit) { RemoteControl(ctx, spec, emit).serve(); }
 
 }  // namespace nearfield::probe

@@ -1,4 +1,4 @@
-#include "probe/gauge.hpp"
+#include "probe/cpu_interference.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 
 namespace nearfield::probe {
 
-double Gauge::read() {
+double CpuInterference::read() {
   constexpr int tries = 3, copies = 32;
   double fastest = 1e300;
   for (int i = 0; i < tries; ++i) {
