@@ -73,11 +73,11 @@ typedef struct {
 } nf_grid_options;
 
 /* Sets one dimension of 1 cell, no halo, corners and reorder; the library chooses the rest. `struct_size` is the
- * caller's sizeof(nf_grid_options). Later versions add members at the end: a program that was compiled with fewer keeps
- * running, and one that was compiled with more than the library knows gets NF_ARGUMENT, also from nf_grid_create. */
+ * caller's sizeof(nf_grid_options). Later versions add members at the end: a program compiled with fewer members keeps
+ * running; one compiled with more than the library knows gets NF_ARGUMENT, also from nf_grid_create. */
 NF_API int nf_grid_options_init(nf_grid_options* options, size_t struct_size);
 
-/* Returns options that nf_grid_options_init has set. Always begin with these. */
+/* Returns options set by nf_grid_options_init. Always begin with these. */
 static inline nf_grid_options nf_grid_defaults(void) {
   nf_grid_options options;
   nf_grid_options_init(&options, sizeof options);
@@ -85,7 +85,7 @@ static inline nf_grid_options nf_grid_defaults(void) {
 }
 
 NF_API int nf_grid_create(MPI_Comm comm, const nf_grid_options* options, nf_grid** grid);
-/* The same with a communicator of Fortran, or of mpi4py's py2f(). */
+/* Same, with a communicator of Fortran, or of mpi4py's py2f(). */
 NF_API int nf_grid_create_f(MPI_Fint comm, const nf_grid_options* options, nf_grid** grid);
 /* Frees the grid with its fields and exchanges, and sets *grid to NULL. */
 NF_API int nf_grid_free(nf_grid** grid);
@@ -103,10 +103,10 @@ typedef struct {
 } nf_grid_info;
 NF_API int nf_grid_get_info(const nf_grid* grid, nf_grid_info* info);
 
-/* Writes what was chosen and why, for a person: the split, neighbours, memory, pages; at most `size` bytes with the
- * final 0. Returns the bytes needed. */
+/* Writes what was chosen and why, in text for people: the decomposition, neighbours, memory, pages; at most `size`
+ * bytes including the final 0. Returns the required size. */
 NF_API size_t nf_grid_explain(const nf_grid* grid, char* text, size_t size);
-/* Writes the costs by which the grid chose, in the form of such a file, as nf_grid_explain does. */
+/* Writes the costs by which the grid chose, in the format of a costs file; sizes as in nf_grid_explain. */
 NF_API size_t nf_grid_costs(const nf_grid* grid, char* text, size_t size);
 
 enum {
@@ -114,11 +114,11 @@ enum {
   NF_GHOSTED = 1   /* ghost cells of its own on every rank */
 };
 
-/* Makes a field of `components` numbers of `type` per cell, next to each other; all are 0, in ghost cells, too. */
+/* Creates a field of `components` adjacent numbers of `type` per cell; all are 0, including ghost cells. */
 NF_API int nf_field_create(nf_grid* grid, nf_type type, int components, int storage, nf_field** field);
 NF_API int nf_field_free(nf_field** field);
-/* Returns the first cell of this rank's part. Cell (i, j, k) of the part lies i*strides[0] + j*strides[1] +
- * k*strides[2] bytes further; i, j and k go from -halo[d][0] up to count[d] + halo[d][1]. */
+/* Returns the first cell of this rank's part. Cell (i, j, k) of the part is at i*strides[0] + j*strides[1] +
+ * k*strides[2] bytes from it; i, j and k range from -halo[d][0] up to count[d] + halo[d][1]. */
 NF_API void* nf_field_data(const nf_field* field);
 NF_API void nf_field_strides(const nf_field* field, int64_t strides_bytes[3]);
 /* Returns whether neighbours on the node read the field in place. */
@@ -129,14 +129,14 @@ NF_API int nf_start(nf_grid* grid, nf_field* const* fields, int count);
 NF_API int nf_finish(nf_grid* grid);
 /* Calls nf_start and nf_finish. */
 NF_API int nf_exchange_fields(nf_grid* grid, nf_field* const* fields, int count);
-/* As nf_start, but fills only `width` ghost cells, at most as many as the grid has. */
+/* Same as nf_start, but fills only `width` ghost cells, at most as many as the grid has. */
 NF_API int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, const int width[3][2]);
 /* Reverses an exchange: adds ghost cells to their owners' cells. NF_GHOSTED fields only; ghost cells do not change. */
 NF_API int nf_accumulate(nf_grid* grid, nf_field* const* fields, int count);
 
 /* An array of the caller's with ghost cells: `first` is the first cell of this rank's part, as for fields. An
- * exchange's arrays must stay where they are. `protocol` is a name; NULL or "auto" for the cheapest by the grid's
- * costs; or "measured" for the fastest, found by exchanging the arrays' present cells a few times by each. */
+ * exchange's arrays must not move. `protocol` is a name; NULL or "auto" for the cheapest by the grid's costs; or
+ * "measured" for the fastest, determined by exchanging the arrays' present cells a few times by each. */
 typedef struct {
   void* first;
   int64_t strides_bytes[3];
@@ -153,7 +153,7 @@ NF_API int nf_exchange_run(nf_exchange* exchange); /* start and finish */
 NF_API int nf_exchange_accumulate(nf_exchange* exchange);
 NF_API const char* nf_exchange_protocol(const nf_exchange* exchange);
 
-/* Return the name and the summary of a protocol, by number from 0; NULL beyond the last. */
+/* Return the name and the summary of protocol number 0, 1, ...; NULL beyond the last one. */
 NF_API const char* nf_protocol_name(int number);
 NF_API const char* nf_protocol_summary(int number);
 

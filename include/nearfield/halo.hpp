@@ -57,12 +57,12 @@
 
 #include "nearfield/halo.h"
 
-/// Marks a parameter: no other pointer of the function points there. Without it compilers do not vectorise sweeps over
-/// fields, or only behind a check at run time (S1, IV.A). GCC ignores it on local pointers: if rows are taken in the
+/// Marks a parameter: no other pointer of the function aliases it. Without it compilers do not vectorise sweeps over
+/// fields, or only behind a run-time check (S1, IV.A). GCC ignores it on local pointers: if rows are obtained in the
 /// same function, put NEARFIELD_VECTORISE before the inner loop.
 #define NEARFIELD_RESTRICT __restrict
 
-/// Stands before a loop over a row that does not read through another pointer what it writes.
+/// Precedes a loop over a row that does not read through another pointer what it writes.
 #if defined(__clang__)
 #define NEARFIELD_VECTORISE _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -85,7 +85,7 @@ inline void check(int code) {
   if (code != NF_OK) throw HaloError(code, nf_error_text());
 }
 
-/// Gives the type and the count of the numbers in a cell.
+/// Defines the type and the count of the numbers in a cell.
 template <class T>
 struct Cell {
   using Number = T;
@@ -118,7 +118,7 @@ constexpr nf_type type_of() {
 
 }  // namespace halo_detail
 
-/// Cells of the whole grid per dimension, as many numbers as there are dimensions.
+/// Cells of the whole grid, per dimension.
 template <int N>
 class Extents {
  public:
@@ -171,7 +171,8 @@ struct GridOptions {
   std::string costs;   ///< a file that `nearfield halo --costs` wrote; empty: NEARFIELD_HALO_COSTS, else defaults
 };
 
-/// Cells [lo, hi) of a rank's part, from its first cell; ghost cells have indices below 0 and from its extents on.
+/// Cells [lo, hi) of a rank's part, relative to its first cell; ghost cells have indices below 0 and from its extents
+/// on.
 template <int N>
 struct Region {
   std::array<std::int64_t, N> lo{}, hi{};
@@ -182,9 +183,9 @@ struct Region {
   }
 };
 
-/// Gives loops access to cells; cheap to copy, and valid as long as the field and its grid. Indices count from the
-/// first cell of this rank's part and reach into the halo. With NEARFIELD_HALO_CHECK defined each index is checked, and
-/// reading a neighbour's cell between start and finish stops the program with the place.
+/// Accesses cells in loops; cheap to copy, and valid as long as the field and its grid. Indices are relative to the
+/// first cell of this rank's part and extend into the halo. With NEARFIELD_HALO_CHECK defined each index is checked,
+/// and reading a neighbour's cell between start and finish stops the program with the location.
 template <class T, int N>
 class View {
   using Number = typename halo_detail::Cell<T>::Number;
@@ -207,7 +208,7 @@ class View {
     return *reinterpret_cast<T*>(reinterpret_cast<Number*>(first_) + offset);
   }
 
-  /// Returns the first cell of a row of this rank's part; the row goes on contiguously into the halo on both sides.
+  /// Returns the first cell of a row of this rank's part; the row extends contiguously into the halo on both sides.
   template <class... Indices>
   T* row(Indices... indices) const {
     static_assert(sizeof...(Indices) == N - 1, "a row of a view has one index less than the grid has dimensions");
@@ -250,14 +251,14 @@ class View {
 template <int N>
 class Grid;
 
-/// One cell of type T for each cell of the grid, zero at first. Grid::field makes it; it is destroyed before its grid,
-/// and both are collective. It moves, and so swaps, but does not copy.
+/// One cell of type T for each cell of the grid, initially zero. Created by Grid::field and destroyed before its grid,
+/// both collectively. Movable, and so swappable, but not copyable.
 template <class T, int N>
 class Field {
   static_assert(halo_detail::is_cell<T>, "a cell is a number of at most 8 bytes, or a std::array of such numbers");
 
  public:
-  /// Makes a field without cells, until a field is moved to it.
+  /// Creates a field without cells, to which a field can be moved.
   Field() = default;
   Field(Field&& other) noexcept { swap(other); }
   Field& operator=(Field&& other) noexcept {
@@ -289,8 +290,8 @@ class Field {
   nf_field* handle_ = nullptr;
 };
 
-/// An exchange of the caller's arrays, which must stay where they are. Grid::exchange_of makes it; it is destroyed
-/// before its grid, but not between start and finish; both are collective. It moves but does not copy.
+/// An exchange of the caller's arrays, which must not move. Created by Grid::exchange_of and destroyed before its grid,
+/// but not between start and finish; both collectively. Movable but not copyable.
 class Exchange {
  public:
   Exchange(Exchange&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -309,7 +310,8 @@ class Exchange {
   nf_exchange* handle_;
 };
 
-/// A box of cells of N dimensions, cut into one part per rank. It does not copy or move, since its fields refer to it.
+/// A box of cells of N dimensions, split into one part per rank. Neither copyable nor movable, since its fields refer
+/// to it.
 template <int N>
 class Grid {
   static_assert(N >= 1 && N <= 3, "a grid has one to three dimensions");
@@ -341,7 +343,7 @@ class Grid {
   const nf_grid_info& info() const { return info_; }
   std::int64_t first(int d) const { return info_.start[d]; }  ///< the index of this rank's first cell in the whole grid
   std::int64_t count(int d) const { return info_.count[d]; }  ///< this rank's cells
-  /// Returns what was chosen and why, for a person: the split, neighbours, memory, pages.
+  /// Returns what was chosen and why, in text for people: the decomposition, neighbours, memory, pages.
   std::string explain() const {
     std::string text(nf_grid_explain(handle_, nullptr, 0), '\0');
     nf_grid_explain(handle_, text.data(), text.size());
@@ -349,25 +351,25 @@ class Grid {
     return text;
   }
 
-  /// Makes a field that neighbours on the node read in place, if the grid's protocol can. Collective.
+  /// Creates a field that neighbours on the node read in place, if the grid's protocol permits. Collective.
   template <class T>
   Field<T, N> field() {
     return made<T>(NF_IN_PLACE);
   }
-  /// Makes a field with ghost cells of its own on every rank, as `accumulate` needs them. Collective.
+  /// Creates a field with ghost cells of its own on every rank, which `accumulate` requires. Collective.
   template <class T>
   Field<T, N> ghosted_field() {
     return made<T>(NF_GHOSTED);
   }
 
-  /// Starts a phase: the neighbours may read my cells of these fields.
+  /// Starts a phase: neighbours may read this rank's cells of these fields.
   template <class... T>
   void start(const Field<T, N>&... fields) {
     const std::array<nf_field*, sizeof...(T)> list{fields.handle()...};
     halo_detail::check(nf_start(handle_, list.data(), static_cast<int>(list.size())));
     under_way_ = true;
   }
-  /// Returns when my neighbours' cells may be read.
+  /// Waits until neighbours' cells may be read.
   void finish() {
     halo_detail::check(nf_finish(handle_));
     under_way_ = false;
@@ -390,7 +392,7 @@ class Grid {
     halo_detail::check(nf_start_width(handle_, list.data(), static_cast<int>(list.size()), plain));
     finish();
   }
-  /// Runs a whole phase in reverse: adds ghost cells to their owners' cells. Needs ghosted fields.
+  /// Runs a whole phase in reverse: adds ghost cells to their owners' cells. Requires ghosted fields.
   template <class... T>
   void accumulate(const Field<T, N>&... fields) {
     const std::array<nf_field*, sizeof...(T)> list{fields.handle()...};
@@ -411,7 +413,7 @@ class Grid {
     for (int d = 0; d < N; ++d) region.hi[d] = info_.count[d];
     return region;
   }
-  /// Returns those cells that read nothing beyond this rank's part with a stencil of the halo's widths.
+  /// Returns the cells for which a stencil of the halo's widths reads nothing beyond this rank's part.
   Region<N> interior() const {
     auto region = all();
     for (int d = 0; d < N; ++d) {

@@ -1,11 +1,12 @@
-// The cells of a rank, with ghost cells, or of an island in memory.
+// The cells of a rank or of a shared-array group in memory, with ghost cells.
 #pragma once
 
 #include "halo/copy.hpp"
 
 namespace nearfield::halo {
 
-/// Cells of `box` (in the grid's coordinates, ghost cells beyond the edge included) at any strides. Does not own them.
+/// Cells of `box` (in the grid's coordinates, including ghost cells beyond its edge) with arbitrary strides. Not
+/// owning.
 struct Array {
   Box box;
   std::byte* first = nullptr;  ///< the cell at box.lo
@@ -18,7 +19,7 @@ struct Array {
     for (int d = 0; d < 3; ++d) address += (cell[d] - box.lo[d]) * strides[d];
     return {address, strides};
   }
-  /// Copies a box of cells from elsewhere to `cell` and what follows it, or adds them to what is there.
+  /// Copies a box of cells from another array to `cell` and the cells after it, or adds them.
   void put(const Triple& cell, const Strided& from, const Triple& extents_of_box, bool adds) const {
     if (adds)
       add_box(at(cell), from, extents_of_box, cell_bytes, type);

@@ -5,11 +5,11 @@
 
 namespace nearfield::halo {
 
-// Exchanges a few times by each protocol that works on this grid; the shortest of some batches counts.
+// Exchanges a few times by each protocol that works on this grid; the fastest of several batches counts.
 std::unique_ptr<Exchange> Grid::fastest(const Move& move) {
   constexpr int batches = 7, exchanges = 5;
   std::unique_ptr<Exchange> best;
-  double least = 0;
+  double best_time = 0;
   for (const auto* spec : all_protocols()) {
     if (spec->in_place || spec->needs_arrays || (spec->shared_only && !spec_->shared_only)) continue;
     if (spec->problem && !spec->problem(*node_).empty()) continue;
@@ -24,9 +24,9 @@ std::unique_ptr<Exchange> Grid::fastest(const Move& move) {
       time = std::min(time, MPI_Wtime() - begin_s);
     }
     MPI_Allreduce(MPI_IN_PLACE, &time, 1, MPI_DOUBLE, MPI_MAX, node_->comm);
-    if (best && time >= least) continue;
+    if (best && time >= best_time) continue;
     best = std::move(tried);
-    least = time;
+    best_time = time;
   }
   return best;
 }

@@ -9,8 +9,8 @@ namespace nearfield::halo {
 
 using Index = std::int64_t;
 using Triple = std::array<Index, 3>;
-using Ranks = std::array<int, 3>;                  ///< ranks per dimension, or the coordinates of one
-using Widths = std::array<std::array<int, 2>, 3>;  ///< cells at the low and at the high side of each dimension
+using Ranks = std::array<int, 3>;                  ///< ranks per dimension, or the coordinates of one rank
+using Widths = std::array<std::array<int, 2>, 3>;  ///< cells at the low and the high side of each dimension
 using Sides = std::array<std::array<bool, 2>, 3>;
 
 /// The cells from `lo` up to but not including `hi`.
@@ -30,7 +30,7 @@ struct Box {
   friend bool operator==(const Box&, const Box&) = default;
 };
 
-/// Returns the smallest box around both; an empty one adds nothing.
+/// Returns the bounding box of both; an empty one contributes nothing.
 inline Box around(const Box& a, const Box& b) {
   if (a.empty()) return b;
   if (b.empty()) return a;
@@ -42,7 +42,7 @@ inline Box around(const Box& a, const Box& b) {
   return box;
 }
 
-/// Calls visit(coordinates) for every place in a grid of that many, the last dimension fastest.
+/// Calls visit(coordinates) for every point of a grid of this size, the last dimension fastest.
 template <class Visit>
 void for_each_place(const Ranks& counts, Visit&& visit) {
   for (int i = 0; i < counts[0]; ++i)

@@ -1,4 +1,4 @@
-// The C interface: it turns the user's dimensions into ours, and exceptions into codes. The rest is in grid.cpp.
+// The C interface: converts the user's dimensions to three, and exceptions to error codes. The rest is in grid.cpp.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -13,7 +13,7 @@ struct nf_grid {
   Grid grid;
   std::vector<nf_field*> fields;
   std::vector<nf_exchange*> exchanges;
-  std::vector<Field*> used;  // of the call at hand
+  std::vector<Field*> used;  // by the current call
 };
 struct nf_field {
   nf_grid* grid;
@@ -50,7 +50,7 @@ int guarded(Work&& work) noexcept {
   }
 }
 
-// Does the same with a grid, which must exist.
+// Same, with a grid, which must exist.
 template <class Work>
 int guarded(const nf_grid* grid, Work&& work) noexcept {
   return guarded([&] {
@@ -59,9 +59,9 @@ int guarded(const nf_grid* grid, Work&& work) noexcept {
   });
 }
 
-// Writes the text that work() returns as far as there is room; returns the bytes that all of it needs.
+// Copies the text that work() returns, as far as it fits; returns the size of the whole text.
 template <class Work>
-size_t told(Work&& work, char* text, size_t size) {
+size_t copy_text(Work&& work, char* text, size_t size) {
   std::string all;
   if (guarded([&] { all = work(); }) != NF_OK) return 0;
   if (text && size) {
@@ -78,7 +78,7 @@ Type type_of(nf_type type, int components) {
   return static_cast<Type>(type);
 }
 
-// Padding at the end would swallow a new member: old programs would seem to have set it.
+// A new member must not fit into padding at the end: old programs would appear to have set it.
 static_assert(sizeof(nf_grid_options) == offsetof(nf_grid_options, costs) + sizeof(nf_grid_options::costs));
 
 void check_size(std::size_t bytes) {
@@ -116,7 +116,7 @@ GridOptions options_of(const nf_grid_options& given) {
   require(given.dimensions >= 1 && given.dimensions <= 3, "a grid has 1 to 3 dimensions");
   auto& layout = options.layout;
   for (int d = 0; d < 3; ++d) {
-    const int from = d - 3 + given.dimensions;  // ours count from three dimensions
+    const int from = d - 3 + given.dimensions;  // the library always has three dimensions
     layout.extents[d] = from < 0 ? 1 : given.extents[from];
     layout.dims[d] = from < 0 ? 1 : given.dims[from];
     for (int side = 0; side < 2 && from >= 0; ++side) {
@@ -132,7 +132,7 @@ GridOptions options_of(const nf_grid_options& given) {
   return options;
 }
 
-// Returns the exchange of the call's fields; `used` keeps its memory, so that the hot path allocates nothing.
+// Returns the exchange of the call's fields. `used` keeps its memory, so the hot path does not allocate.
 Exchange* exchange_for(nf_grid* grid, nf_field* const* fields, int count, const Widths& widths, bool add) {
   require(fields || count == 0, "there are no fields");
   grid->used.clear();
@@ -143,10 +143,10 @@ Exchange* exchange_for(nf_grid* grid, nf_field* const* fields, int count, const 
   return grid->grid.exchange_of(grid->used, widths, add);
 }
 
-// Null beyond the last.
+// Returns null beyond the last one.
 const char* text_of(int protocol, const char* ProtocolSpec::* text) {
   const auto& all = all_protocols();
-  const auto number = static_cast<std::size_t>(protocol);  // below 0: beyond the last
+  const auto number = static_cast<std::size_t>(protocol);  // a negative number is beyond the last
   return number < all.size() ? all[number]->*text : nullptr;
 }
 
@@ -163,7 +163,7 @@ int nf_grid_options_init(nf_grid_options* options, size_t struct_size) {
     const auto defaults = default_options();
     std::memset(options, 0, struct_size);
     std::memcpy(options, &defaults, std::min(struct_size, sizeof defaults));
-    if (struct_size >= sizeof struct_size) options->struct_size = struct_size;  // nf_grid_create checks it, too
+    if (struct_size >= sizeof struct_size) options->struct_size = struct_size;  // nf_grid_create checks it as well
     check_size(struct_size);
   });
 }
@@ -216,11 +216,11 @@ int nf_grid_get_info(const nf_grid* grid, nf_grid_info* info) {
 }
 
 size_t nf_grid_explain(const nf_grid* grid, char* text, size_t size) {
-  return told([&] { return grid->grid.explain(); }, text, size);
+  return copy_text([&] { return grid->grid.explain(); }, text, size);
 }
 
 size_t nf_grid_costs(const nf_grid* grid, char* text, size_t size) {
-  return told([&] { return grid->grid.costs_text(); }, text, size);
+  return copy_text([&] { return grid->grid.costs_text(); }, text, size);
 }
 
 int nf_field_create(nf_grid* grid, nf_type type, int components, int storage, nf_field** field) {

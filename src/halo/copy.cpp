@@ -6,7 +6,7 @@
 namespace nearfield::halo {
 namespace {
 
-// The innermost run of cells; strides in bytes. One function per size of cell, so that the compiler knows it.
+// The innermost run of cells; strides in bytes. One instance per cell size, which the compiler then knows.
 using RunFunction = void (*)(std::byte*, Index, const std::byte*, Index, Index, std::size_t);
 
 template <class T>
@@ -55,7 +55,7 @@ RunFunction run_add(Type type) {
   return functions[static_cast<int>(type)];
 }
 
-// The longest dimension is the innermost loop where the last has but a few cells (a face of a column of cells).
+// The longest dimension becomes the innermost loop if the last one has only a few cells (a face of a column of cells).
 int innermost(const Triple& extents) { return extents[2] >= 4 || extents[2] >= extents[1] ? 2 : 1; }
 
 void over_runs(const Strided& to, const Strided& from, const Triple& extents, std::size_t bytes, int inner,

@@ -1,4 +1,4 @@
-// Finds the costs of messages that a grid was given or assumes, the same for all ranks.
+// Finds the message costs of a grid, given or assumed, the same on all ranks.
 #pragma once
 
 #include <string>

@@ -21,7 +21,7 @@ MPI_Datatype struct_of(const std::vector<MPI_Datatype>& parts, const std::vector
   return whole;
 }
 
-// Returns the type of `count` parts at that distance.
+// Returns the type of `count` parts at this distance.
 MPI_Datatype repeated(Index count, Index stride_bytes, MPI_Datatype part) {
   MPI_Datatype whole;
   if (count <= INT_MAX) {

@@ -46,7 +46,7 @@ std::vector<planning::Plan> decompositions(const Layout& layout, int dimensions,
   }
 }
 
-int least_ranks_per_node(const Node& node) {
+int min_ranks_per_node(const Node& node) {
   std::map<int, int> counts;
   for (const int number : node.node_of) ++counts[number];
   return std::min_element(counts.begin(), counts.end(), [](auto& a, auto& b) { return a.second < b.second; })->second;

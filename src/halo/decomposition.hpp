@@ -1,4 +1,4 @@
-// Splits a grid over its ranks: it checks the user's choices and makes the others by predicted time.
+// Decomposes a grid over its ranks: checks the user's choices and makes the others by predicted time.
 #pragma once
 
 #include <vector>
@@ -9,15 +9,16 @@
 
 namespace nearfield::halo {
 
-/// Throws Error(argument) unless a grid of so many dimensions can be split over so many ranks as the layout says.
+/// Throws Error(argument) if a grid of this many dimensions cannot be decomposed over this many ranks as the layout
+/// requires.
 void check_decomposition(const Layout& layout, int dimensions, int ranks);
 
-/// Returns all splits that leave the user's choices (dims that are not 0) as they are, best first. Where parts would be
-/// smaller than the halo, no plan is made, and the only split is the one that MPI makes.
+/// Returns all decompositions that respect the user's choices (dims that are not 0), best first. If parts would be
+/// smaller than the halo, nothing is predicted, and the only decomposition is MPI's.
 std::vector<planning::Plan> decompositions(const Layout& layout, int dimensions, const planning::Costs& costs,
                                            const Node& node, int ranks_per_node);
 
-/// Returns the ranks on the node that has the fewest.
-int least_ranks_per_node(const Node& node);
+/// Returns the smallest number of ranks on a node.
+int min_ranks_per_node(const Node& node);
 
 }  // namespace nearfield::halo

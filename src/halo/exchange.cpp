@@ -15,7 +15,7 @@ void damage(const Strided& place, const Triple& extents, std::size_t cell_bytes)
 
 }  // namespace
 
-Exchange::Exchange(Move move, const ProtocolSpec& spec, Surroundings& around, bool poison) : spec_(spec) {
+Exchange::Exchange(Move move, const ProtocolSpec& spec, ExchangeContext& around, bool poison) : spec_(spec) {
   if (poison && !move.add && !move.in_place) poisoned_ = move;
   protocol_ = make_protocol(spec, around, std::move(move));
 }

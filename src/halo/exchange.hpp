@@ -1,4 +1,4 @@
-// One exchange that has been set up: a protocol with its messages, and damage to ghost cells for debugging.
+// An exchange that has been set up: a protocol with its messages; for debugging it can poison ghost cells.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace nearfield::halo {
 
-/// An exchange of one call's fields or arrays. The grid owns exchanges of its fields, the caller others.
+/// An exchange of the fields or arrays of one call. The grid owns exchanges of its fields, the caller others.
 class Exchange {
  public:
-  Exchange(Move move, const ProtocolSpec& spec, Surroundings& around, bool poison);
+  Exchange(Move move, const ProtocolSpec& spec, ExchangeContext& around, bool poison);
   const ProtocolSpec& spec() const { return spec_; }
   void prepare();
   void start() { protocol_->start(); }
@@ -21,7 +21,7 @@ class Exchange {
  private:
   const ProtocolSpec& spec_;
   std::unique_ptr<Protocol> protocol_;
-  std::optional<Move> poisoned_;  ///< debugging: ghost cells are damaged from start to finish
+  std::optional<Move> poisoned_;  ///< debugging: ghost cells are poisoned from start to finish
 };
 
 }  // namespace nearfield::halo

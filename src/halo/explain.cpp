@@ -1,4 +1,4 @@
-// Describes a grid for a person: costs, split, neighbours, memory, pages, protocols.
+// Describes a grid for people: costs, decomposition, neighbours, memory, pages, protocols.
 #include <cmath>
 #include <cstdio>
 #include <sstream>

@@ -6,17 +6,17 @@
 namespace nearfield::halo {
 namespace {
 
-// How an array of ours lies in memory: rows begin on cache lines of their own where ghost cells allow it, and neither
-// rows nor planes are multiples of 4 KiB apart, which would put them into the same sets of the caches.
+// The memory layout of the library's own arrays: rows begin at cache lines if ghost cells permit that, and neither rows
+// nor planes are multiples of 4 KiB apart, which would map them to the same cache sets.
 struct Shape {
   Triple strides{};
   std::size_t lead = 0;   // bytes before the cell at box.lo
-  std::size_t bytes = 0;  // altogether
+  std::size_t bytes = 0;  // in total
 };
 
 Shape shape_of(const Box& box, int low_ghosts, std::size_t cell_bytes) {
   constexpr std::size_t line = 64;
-  // Planes are whole rows, as in Fortran arrays.
+  // Planes consist of whole rows, as in Fortran arrays.
   const auto spread = [](std::size_t bytes, std::size_t by) { return bytes % 4096 == 0 ? bytes + by : bytes; };
   const auto extents = box.extents();
   Shape shape;
@@ -29,56 +29,56 @@ Shape shape_of(const Box& box, int low_ghosts, std::size_t cell_bytes) {
   return shape;
 }
 
-struct IslandArray {
+struct GroupArray {
   Box box;
   std::vector<int> members;  // local ranks
   Shape shape;
   std::size_t offset = 0;
 };
 
-std::vector<IslandArray> islands_of(const Node& node, const Layout& layout, const Placement& placement,
-                                    const FieldShape& shape) {
-  std::map<int, IslandArray> found;  // by the island's number, or by rank
+std::vector<GroupArray> group_arrays(const Node& node, const Layout& layout, const Placement& placement,
+                                     const FieldShape& shape) {
+  std::map<int, GroupArray> found;  // by the group's number, or by rank
   for (int local = 0; local < node.local_size; ++local) {
     const auto rank = static_cast<std::size_t>(node.rank_of[static_cast<std::size_t>(local)]);
-    auto& island = found[shape.in_place ? placement.island_of[rank] : static_cast<int>(rank)];
-    island.members.push_back(local);
-    island.box = around(island.box, layout.own(placement.place_of[rank]));
+    auto& group = found[shape.in_place ? placement.group_of[rank] : static_cast<int>(rank)];
+    group.members.push_back(local);
+    group.box = around(group.box, layout.own(placement.place_of[rank]));
   }
-  std::vector<IslandArray> list;
+  std::vector<GroupArray> list;
   std::size_t offset = 0;
-  for (auto& [number, island] : found) {
-    if (!island.box.empty()) island.box = island.box.widened(layout.halo);
-    island.shape = shape_of(island.box, layout.halo[2][0], shape.cell_bytes);
-    const std::size_t page = island.shape.bytes >= huge_page / 2 ? huge_page : 4096;
+  for (auto& [number, group] : found) {
+    if (!group.box.empty()) group.box = group.box.widened(layout.halo);
+    group.shape = shape_of(group.box, layout.halo[2][0], shape.cell_bytes);
+    const std::size_t page = group.shape.bytes >= huge_page / 2 ? huge_page : 4096;
     offset = (offset + page - 1) / page * page;
-    island.offset = offset + static_cast<std::size_t>(shape.number % 13) * 320;
-    offset = island.offset + island.shape.lead + island.shape.bytes;
-    list.push_back(std::move(island));
+    group.offset = offset + static_cast<std::size_t>(shape.number % 13) * 320;
+    offset = group.offset + group.shape.lead + group.shape.bytes;
+    list.push_back(std::move(group));
   }
   return list;
 }
 
-// Where each local rank's part of the memory begins: at its slab of the slowest dimension; ranks with the same slab
-// have equal shares of it.
+// Returns where each local rank's part of the memory begins: at its slab of the slowest dimension; ranks in the same
+// slab have equal shares of it.
 std::vector<std::size_t> part_begins(const Node& node, const Layout& layout, const Placement& placement,
-                                     const std::vector<IslandArray>& islands) {
+                                     const std::vector<GroupArray>& groups) {
   std::vector<std::size_t> begins(static_cast<std::size_t>(node.local_size), 0);
-  for (const auto& island : islands) {
+  for (const auto& group : groups) {
     std::map<int, std::vector<int>> slabs;
     const auto place = [&](int local) -> const Ranks& {
       return placement.place_of[static_cast<std::size_t>(node.rank_of[static_cast<std::size_t>(local)])];
     };
-    for (const int local : island.members) slabs[place(local)[0]].push_back(local);
+    for (const int local : group.members) slabs[place(local)[0]].push_back(local);
     for (const auto& [slab, members] : slabs) {
-      const auto plane = static_cast<std::size_t>(island.shape.strides[0]);
+      const auto plane = static_cast<std::size_t>(group.shape.strides[0]);
       const auto cells = [&](int at) {
-        return static_cast<std::size_t>(std::max<Index>(0, layout.cut(0, at) - island.box.lo[0]));
+        return static_cast<std::size_t>(std::max<Index>(0, layout.cut(0, at) - group.box.lo[0]));
       };
       const auto begin = cells(slab) * plane, end = cells(slab + 1) * plane;
       for (std::size_t i = 0; i < members.size(); ++i)
         begins[static_cast<std::size_t>(members[i])] =
-            island.offset + std::min(begin + (end - begin) / members.size() * i, island.shape.bytes);
+            group.offset + std::min(begin + (end - begin) / members.size() * i, group.shape.bytes);
     }
   }
   return begins;
@@ -88,9 +88,9 @@ std::vector<std::size_t> part_begins(const Node& node, const Layout& layout, con
 
 Field::Field(const Node& node, const Layout& layout, const Placement& placement, const FieldShape& shape)
     : in_place_(shape.in_place) {
-  const auto islands = islands_of(node, layout, placement, shape);
-  const auto total = islands.back().offset + islands.back().shape.lead + islands.back().shape.bytes;
-  const auto begins = part_begins(node, layout, placement, islands);
+  const auto groups = group_arrays(node, layout, placement, shape);
+  const auto total = groups.back().offset + groups.back().shape.lead + groups.back().shape.bytes;
+  const auto begins = part_begins(node, layout, placement, groups);
   const auto mine = begins[static_cast<std::size_t>(node.local_rank)];
   std::size_t end = total;
   bool first = true;
@@ -102,18 +102,17 @@ Field::Field(const Node& node, const Layout& layout, const Placement& placement,
   }
   memory_ = std::make_unique<Segment>(node, total, first ? 0 : mine, end, shape.backing);
   cells_.of_local.resize(static_cast<std::size_t>(node.local_size));
-  for (const auto& island : islands)
-    for (const int local : island.members)
-      cells_.of_local[static_cast<std::size_t>(local)] = {island.box,
-                                                          memory_->data() + island.offset + island.shape.lead,
-                                                          island.shape.strides, shape.cell_bytes, shape.type};
+  for (const auto& group : groups)
+    for (const int local : group.members)
+      cells_.of_local[static_cast<std::size_t>(local)] = {group.box, memory_->data() + group.offset + group.shape.lead,
+                                                          group.shape.strides, shape.cell_bytes, shape.type};
   cells_.mine = cells_.of_local[static_cast<std::size_t>(node.local_rank)];
 }
 
 double Field::share_of_unshared_pages(const Node& node, const Layout& layout, const Placement& placement) const {
-  constexpr int nobody = -1, several = -2;
+  constexpr int unowned = -1, several = -2;
   const auto page = memory_->page_bytes();
-  std::vector<int> owners(memory_->bytes() / page + 1, nobody);
+  std::vector<int> owners(memory_->bytes() / page + 1, unowned);
   for (int local = 0; local < node.local_size; ++local) {
     const auto& array = cells_.of_local[static_cast<std::size_t>(local)];
     const auto rank = static_cast<std::size_t>(node.rank_of[static_cast<std::size_t>(local)]);
@@ -122,7 +121,7 @@ double Field::share_of_unshared_pages(const Node& node, const Layout& layout, co
     const auto whole = [&](int d) {
       return own.lo[d] - layout.halo[d][0] == array.box.lo[d] && own.hi[d] + layout.halo[d][1] == array.box.hi[d];
     };
-    // Its cells are contiguous, without others' in between, as a whole, or in each plane, or in each row.
+    // Checks whether its cells are contiguous, without others' in between, as a whole, per plane, or per row.
     const Index planes = whole(1) && whole(2) ? own.extents()[0] : 1, rows = whole(2) ? own.extents()[1] : 1;
     for (Index i = own.lo[0]; i < own.hi[0]; i += planes)
       for (Index j = own.lo[1]; j < own.hi[1]; j += rows) {
@@ -130,10 +129,10 @@ double Field::share_of_unshared_pages(const Node& node, const Layout& layout, co
         const auto last = array.at({i + planes - 1, j + rows - 1, own.hi[2] - 1}).first - memory_->data();
         const auto end = (static_cast<std::size_t>(last) + array.cell_bytes - 1) / page;
         for (auto p = static_cast<std::size_t>(first) / page; p <= end; ++p)
-          owners[p] = owners[p] == nobody || owners[p] == local ? local : several;
+          owners[p] = owners[p] == unowned || owners[p] == local ? local : several;
       }
   }
-  const auto none = std::count(owners.begin(), owners.end(), nobody);
+  const auto none = std::count(owners.begin(), owners.end(), unowned);
   const auto shared = std::count(owners.begin(), owners.end(), several);
   const auto used = static_cast<double>(owners.size()) - static_cast<double>(none);
   return used > 0 ? 1 - static_cast<double>(shared) / used : 1;

@@ -1,4 +1,4 @@
-// A field: one array per island of a node, all of them in one segment.
+// A field: one array per shared-array group of a node, all of them in one segment.
 #pragma once
 
 #include <vector>
@@ -12,12 +12,12 @@ namespace nearfield::halo {
 struct FieldShape {
   std::size_t cell_bytes;
   Type type;
-  bool in_place;  ///< if not, every rank is an island of its own
+  bool in_place;  ///< if not, every rank is a group of its own
   Backing backing;
-  int number;  ///< counts the grid's fields; it shifts cells, so that fields do not share sets of the caches
+  int number;  ///< the field's number in the grid; it offsets cells, so that fields do not share cache sets
 };
 
-/// Making a field is collective over the node.
+/// Construction is collective over the node.
 class Field {
  public:
   Field(const Node& node, const Layout& layout, const Placement& placement, const FieldShape& shape);
@@ -26,7 +26,7 @@ class Field {
   const Cells& cells() const { return cells_; }
   bool in_place() const { return in_place_; }
   const Segment& memory() const { return *memory_; }
-  /// Returns the share of the node's pages with cells of this field that hold cells of one rank only.
+  /// Returns, of the node's pages with cells of this field, the share that holds cells of one rank only.
   double share_of_unshared_pages(const Node& node, const Layout& layout, const Placement& placement) const;
 
  private:

@@ -27,7 +27,7 @@ Grid::Grid(MPI_Comm comm, const GridOptions& options) : dimensions_(options.dime
   }
   if (spec_->problem)
     if (const auto problem = spec_->problem(*node_); !problem.empty()) throw Error(Code::unavailable, problem);
-  ranks_per_node_ = least_ranks_per_node(*node_);
+  ranks_per_node_ = min_ranks_per_node(*node_);
   known_ = known_costs(options.costs, *node_);
   const auto plans = decompositions(layout_, dimensions_, known_.costs, *node_, ranks_per_node_);
   const auto& plan = plans.front();
@@ -41,7 +41,8 @@ Grid::Grid(MPI_Comm comm, const GridOptions& options) : dimensions_(options.dime
 
 Grid::~Grid() = default;
 
-// The node has signals in shared memory; the rank is alone in it if the protocol is MPI's own, which needs none.
+// Creates the node with signals in shared memory. If the protocol is MPI's own, which needs none, the rank is alone in
+// it.
 void Grid::share_memory(MPI_Comm comm, const ProtocolSpec& spec) {
   node_ = std::make_unique<Node>(comm, spec.shared_only);
   const auto bytes = Board::bytes(node_->local_size);
@@ -50,12 +51,12 @@ void Grid::share_memory(MPI_Comm comm, const ProtocolSpec& spec) {
   board_memory_ = std::make_unique<Segment>(*node_, bytes, begin, begin + part, spec.backing);
 }
 
-// Peers are the ranks of the node whose cells this rank reads, or who read its cells.
+// Peers are the node's ranks whose cells this rank reads, or that read its cells.
 void Grid::find_peers() {
-  const auto island = [&](int rank) { return placement_.island_of[static_cast<std::size_t>(rank)]; };
+  const auto group = [&](int rank) { return placement_.group_of[static_cast<std::size_t>(rank)]; };
   for (const auto& message : messages(layout_.halo, false, false))
     for (const int rank : {message.to, message.from})
-      if (peers_->add(rank) && spec_->in_place && island(rank) == island(node_->rank)) ++neighbours_in_place_;
+      if (peers_->add(rank) && spec_->in_place && group(rank) == group(node_->rank)) ++neighbours_in_place_;
   bool nothing = true;
   for (const auto& message : messages(layout_.halo, spec_->in_place, false))
     nothing = nothing && message.send.empty() && message.receive.empty();
@@ -67,7 +68,7 @@ void Grid::find_peers() {
 Field& Grid::create_field(std::size_t cell_bytes, Type type, bool ghosted) {
   const FieldShape shape{cell_bytes, type, spec_->in_place && !ghosted, spec_->backing, fields_made_++};
   fields_.push_back(std::make_unique<Field>(*node_, layout_, placement_, shape));
-  MPI_Barrier(node_->local);  // zeroed everywhere
+  MPI_Barrier(node_->local);  // until all memory is zeroed
   return *fields_.back();
 }
 

@@ -1,4 +1,4 @@
-// A grid: the ranks' places, its fields, and the phases in which their exchanges run.
+// A grid: the positions of ranks, its fields, and the phases of their exchanges.
 #pragma once
 
 #include <memory>
@@ -17,15 +17,15 @@ namespace nearfield::halo {
 
 struct GridOptions {
   int dimensions = 1;
-  Layout layout;  ///< dims: 0 where they are to be chosen
+  Layout layout;  ///< dims: 0 for those to be chosen
   bool reorder = true;
   std::string protocol = "auto";
   double limit_s = 600;
   std::string costs;  ///< a file of rank 0; empty: that of NEARFIELD_HALO_COSTS there, else the defaults
 };
 
-/// Making and freeing it is collective over the communicator, and so is a first exchange of fields.
-class Grid final : public Surroundings {
+/// Construction and destruction are collective over the communicator, and so is a first exchange of fields.
+class Grid final : public ExchangeContext {
  public:
   Grid(MPI_Comm comm, const GridOptions& options);
   ~Grid() override;
@@ -46,7 +46,7 @@ class Grid final : public Surroundings {
   Field& create_field(std::size_t cell_bytes, Type type, bool ghosted);
   void free_field(const Field& field);
 
-  /// Returns nullptr if nothing has to move because all neighbours' cells are in place.
+  /// Returns nullptr if nothing has to move because all neighbours' cells are read in place.
   Exchange* exchange_of(std::span<Field* const> fields, const Widths& widths, bool add);
   std::unique_ptr<Exchange> exchange_of(const std::vector<Array>& arrays, const std::string& protocol, bool add);
 
@@ -54,17 +54,17 @@ class Grid final : public Surroundings {
   void finish();
   bool under_way(const Exchange* exchange) const { return under_way_ && current_ == exchange; }
 
-  void settle(const Move& move) override { peers_->settle(move, current_); }
+  void wait_for_readers(const Move& move) override { peers_->wait_for_readers(move, current_); }
 
  private:
   void share_memory(MPI_Comm comm, const ProtocolSpec& spec);
   void find_peers();
-  /// Returns what this rank sends and receives so that its ghost cells of these widths are filled: one message for each
-  /// displacement, in the same order on all ranks. `in_place` leaves out cells that are read in place; `add` reverses the
-  /// roles. In schedule.cpp.
+  /// Returns what this rank sends and receives to fill its ghost cells of these widths: one message for each
+  /// displacement, in the same order on all ranks. `in_place` leaves out cells that are read in place; `add` reverses
+  /// the roles. In schedule.cpp.
   std::vector<Message> messages(const Widths& widths, bool in_place, bool add) const;
-  /// Returns an exchange by the protocol that is fastest here and now, on its slowest rank. Collective; not between
-  /// start and finish. In autotuning.cpp.
+  /// Returns an exchange by the currently fastest protocol, judged by its slowest rank. Collective; not between start
+  /// and finish. In autotuning.cpp.
   std::unique_ptr<Exchange> fastest(const Move& move);
 
   int dimensions_;
@@ -74,7 +74,7 @@ class Grid final : public Surroundings {
   planning::KnownCosts known_;
   std::string note_;
   int ranks_per_node_ = 1;
-  std::vector<std::pair<Ranks, double>> splits_;  ///< the best, with their predicted time in ns
+  std::vector<std::pair<Ranks, double>> splits_;  ///< the best ones, with their predicted time in ns
   std::unique_ptr<Node> node_;
   Placement placement_;
   std::unique_ptr<Segment> board_memory_;
@@ -90,7 +90,7 @@ class Grid final : public Surroundings {
     bool add;
     std::unique_ptr<Exchange> exchange;
   };
-  std::vector<Known> exchanges_;  ///< in the order of creation, so that all ranks free them alike
+  std::vector<Known> exchanges_;  ///< in order of creation, so that all ranks free them in the same order
   bool all_in_place_ = false;
 };
 

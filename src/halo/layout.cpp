@@ -5,7 +5,7 @@
 namespace nearfield::halo {
 namespace {
 
-// A run of cells in one dimension with one owner.
+// A run of cells with one owner, in one dimension.
 struct Run {
   Index lo, hi, shift;
   int owner;
@@ -14,7 +14,7 @@ struct Run {
 
 Index floor_divided(Index a, Index b) { return a / b - (a % b < 0); }
 
-// Returns the cells that a rank reads in one dimension: its own, and the ghost cells beside them that have an owner.
+// Returns the cells that a rank reads in one dimension: its own, and the adjacent ghost cells that have an owner.
 std::vector<Run> runs(const Layout& layout, int d, int place, const std::array<int, 2>& widths) {
   const Index lo = layout.cut(d, place), hi = layout.cut(d, place + 1), cells = layout.extents[d];
   std::vector<Run> list;

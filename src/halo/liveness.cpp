@@ -17,7 +17,7 @@ bool is_gone(long process) {
   std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
   std::string line;
   std::getline(stat, line);
-  const auto after = line.rfind(')');  // the name before may hold anything
+  const auto after = line.rfind(')');  // the process name before it may contain anything
   return after != std::string::npos && after + 2 < line.size() && (line[after + 2] == 'Z' || line[after + 2] == 'X');
 }
 
@@ -28,11 +28,11 @@ Liveness::Liveness(const Node& node, double limit_s)
       limit_s_(limit_s),
       processes_seen_(std::none_of(node.process_of.begin(), node.process_of.end(), is_gone)) {}
 
-void Liveness::look(int local, const char* what, std::uint64_t phase) {
+void Liveness::check(int local, const char* what, std::uint64_t phase) {
   const double now = MPI_Wtime();
-  if (waiting_since_s_ == 0) waiting_since_s_ = looked_at_s_ = now;
-  if (now - looked_at_s_ < 0.02) return;
-  looked_at_s_ = now;
+  if (waiting_since_s_ == 0) waiting_since_s_ = checked_at_s_ = now;
+  if (now - checked_at_s_ < 0.02) return;
+  checked_at_s_ = now;
   const auto rank = std::to_string(node_.rank_of[static_cast<std::size_t>(local)]);
   const long process = node_.process_of[static_cast<std::size_t>(local)];
   const auto text = "rank " + rank + " (process " + std::to_string(process) + ") ";

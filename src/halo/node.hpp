@@ -10,25 +10,25 @@
 
 namespace nearfield::halo {
 
-/// Returns whether MPI_Finalize has been called: nothing of MPI's can be freed any more.
+/// Returns whether MPI_Finalize has been called, after which no MPI object can be freed.
 inline bool mpi_has_ended() {
   int ended = 0;
   MPI_Finalized(&ended);
   return ended;
 }
 
-/// Owns two communicators: a copy of the caller's, and the part of it on this node. Free before MPI_Finalize, on all
-/// ranks; if MPI has ended before, nothing is freed.
+/// Owns two communicators: a copy of the caller's, and its part on this node. To be freed before MPI_Finalize, on all
+/// ranks; after MPI_Finalize nothing is freed.
 class Node {
  public:
-  /// Without `shared` every rank is alone in `local`, though node_of still tells the nodes.
+  /// Without `shared` every rank is alone in `local`, but node_of still identifies the nodes.
   Node(MPI_Comm comm, bool shared);
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
   MPI_Comm comm = MPI_COMM_NULL;   ///< all ranks
-  MPI_Comm local = MPI_COMM_NULL;  ///< those of this node
+  MPI_Comm local = MPI_COMM_NULL;  ///< the ranks of this node
   int rank = 0, size = 0;
   int local_rank = 0, local_size = 0;
   std::vector<int> node_of;      ///< rank -> number of its node: the lowest rank there
@@ -40,7 +40,7 @@ class Node {
   std::size_t index_here(int rank) const { return static_cast<std::size_t>(local_of[static_cast<std::size_t>(rank)]); }
 };
 
-/// Throws on all ranks the problem of the lowest rank that has one. Collective over comm.
+/// Throws on all ranks the error of the lowest rank that has one. Collective over comm.
 void agree(MPI_Comm comm, const std::string& problem, Code code);
 
 }  // namespace nearfield::halo

@@ -9,10 +9,10 @@
 namespace nearfield::halo {
 namespace {
 
-// Returns the number of CPUs that the ranks of this node may run on together, which is smaller in a container, in a
-// job's share or under a launcher that binds. Collective over the node.
+// Returns the number of CPUs on which the node's ranks may run in total, which is smaller in a container, in a job's
+// share or under a launcher that binds. Collective over the node.
 int cpus_of(const Node& node) {
-  std::array<unsigned long, 128> mask{};  // of 8192 CPUs, as many as Linux knows
+  std::array<unsigned long, 128> mask{};  // for 8192 CPUs, Linux's maximum
   if (sched_getaffinity(0, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) mask.fill(0);
   MPI_Allreduce(MPI_IN_PLACE, mask.data(), static_cast<int>(mask.size()), MPI_UNSIGNED_LONG, MPI_BOR, node.local);
   int cpus = 0;
@@ -38,24 +38,24 @@ bool Peers::add(int rank) {
   return true;
 }
 
-void Peers::settle(const Move& move, Exchange* current) {
+void Peers::wait_for_readers(const Move& move, Exchange* current) {
   for (const auto& message : move.messages)
     if (message.from >= 0) {
       auto& from = peer(message.from);
-      from.mine->taken.store(++from.told, std::memory_order_release);
+      from.mine->taken.store(++from.published, std::memory_order_release);
     }
   for (const auto& message : move.messages)
     if (message.to >= 0) {
       auto& to = peer(message.to);
-      await(to.theirs->taken, ++to.awaited, spins_, [&] { be_patient(to.local, "fetched cells of phase", current); });
+      await(to.theirs->taken, ++to.awaited, spins_, [&] { back_off(to.local, "fetched cells of phase", current); });
       liveness_.arrived();
     }
 }
 
-void Peers::be_patient(int local, const char* what, Exchange* current) {
+void Peers::back_off(int local, const char* what, Exchange* current) {
   sched_yield();
   if (current) current->progress();
-  liveness_.look(local, what, phase_);
+  liveness_.check(local, what, phase_);
 }
 
 }  // namespace nearfield::halo

@@ -1,4 +1,4 @@
-// The neighbours on a rank's node, and the signals in both directions that publish phases and that ranks wait for.
+// The neighbours on a rank's node, and the signals in both directions that publish phases.
 #pragma once
 
 #include <cstdint>
@@ -11,43 +11,43 @@
 
 namespace nearfield::halo {
 
-/// Making it is collective over the node. Functions that wait take the current exchange, or nullptr, so that its
-/// messages to other nodes go on meanwhile; they throw if a neighbour is lost or late.
+/// Construction is collective over the node. Waiting functions take the current exchange, or nullptr, to drive the
+/// progress of its messages to other nodes; they throw if a neighbour is lost or late.
 class Peers {
  public:
   Peers(const Node& node, const Board& board, double limit_s);
 
-  /// Adds a rank whose cells this one reads, or who reads its cells. Returns whether it is on this node, not this rank
+  /// Adds a rank whose cells this one reads, or that reads its cells. Returns whether it is on this node, not this rank
   /// itself, and new.
   bool add(int rank);
 
   int count() const { return static_cast<int>(peers_.size()); }
   int cpus() const { return cpus_; }  ///< CPUs that the ranks of this node may run on
 
-  /// Begins the next phase: this rank's cells are ready.
+  /// Begins the next phase: publishes that this rank's cells are ready.
   void publish() {
     ++phase_;
     for (const auto& peer : peers_) peer.mine->ready.store(phase_, std::memory_order_release);
   }
-  /// Returns when all peers have published the phase, too.
+  /// Waits until all peers have published the phase, too.
   void await_ready(Exchange* current) {
     for (const auto& peer : peers_)
-      await(peer.theirs->ready, phase_, spins_, [&] { be_patient(peer.local, "started phase", current); });
+      await(peer.theirs->ready, phase_, spins_, [&] { back_off(peer.local, "started phase", current); });
     liveness_.arrived();
   }
-  /// Tells the peers whose cells were fetched, then waits for those that fetch this rank's.
-  void settle(const Move& move, Exchange* current);
+  /// Notifies the peers whose cells were fetched, then waits for those that fetch this rank's.
+  void wait_for_readers(const Move& move, Exchange* current);
 
  private:
   struct Peer {
     int local;
-    Signal* mine;                         ///< to it
-    Signal* theirs;                       ///< from it
-    std::uint64_t told = 0, awaited = 0;  ///< of `taken`
+    Signal* mine;                              ///< to it
+    Signal* theirs;                            ///< from it
+    std::uint64_t published = 0, awaited = 0;  ///< counts of `taken`
   };
 
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(index_[node_.index_here(rank)])]; }
-  void be_patient(int local, const char* what, Exchange* current);
+  void back_off(int local, const char* what, Exchange* current);
 
   const Node& node_;
   Board board_;

@@ -8,7 +8,7 @@ namespace nearfield::halo {
 namespace {
 
 std::vector<std::vector<int>> ranks_by_node(const std::vector<int>& node_of) {
-  std::map<int, std::vector<int>> nodes;  // in the order of their numbers
+  std::map<int, std::vector<int>> nodes;  // ordered by number
   for (std::size_t rank = 0; rank < node_of.size(); ++rank) nodes[node_of[rank]].push_back(static_cast<int>(rank));
   std::vector<std::vector<int>> list;
   for (auto& [node, ranks] : nodes) list.push_back(std::move(ranks));
@@ -29,11 +29,11 @@ void place_by_node(const Layout& layout, const std::vector<std::vector<int>>& no
   });
 }
 
-// Grows boxes of places on one node, starting at each place that is in none yet.
-void find_islands(const Layout& layout, const std::vector<int>& node_of, bool single, Placement& made) {
+// Grows boxes of places on one node, starting at each place that is not in one yet.
+void form_array_groups(const Layout& layout, const std::vector<int>& node_of, bool single, Placement& made) {
   const auto joins = [&](const Ranks& at, int node) {
     const int rank = made.rank_at[layout.number(at)];
-    return made.island_of[rank] < 0 && node_of[rank] == node;
+    return made.group_of[rank] < 0 && node_of[rank] == node;
   };
   const auto all_join = [&](const Ranks& lo, const Ranks& hi, int node) {
     bool all = true;
@@ -41,10 +41,10 @@ void find_islands(const Layout& layout, const std::vector<int>& node_of, bool si
                    [&](const Ranks& p) { all = all && joins({lo[0] + p[0], lo[1] + p[1], lo[2] + p[2]}, node); });
     return all;
   };
-  int islands = 0;
+  int groups = 0;
   for_each_place(layout.dims, [&](const Ranks& lo) {
     const int first = made.rank_at[layout.number(lo)];
-    if (made.island_of[first] >= 0) return;
+    if (made.group_of[first] >= 0) return;
     const int node = node_of[first];
     Ranks hi{lo[0] + 1, lo[1] + 1, lo[2] + 1};
     for (int d = 2; d >= 0 && !single; --d)
@@ -56,9 +56,9 @@ void find_islands(const Layout& layout, const std::vector<int>& node_of, bool si
         ++hi[d];
       }
     for_each_place({hi[0] - lo[0], hi[1] - lo[1], hi[2] - lo[2]}, [&](const Ranks& p) {
-      made.island_of[made.rank_at[layout.number({lo[0] + p[0], lo[1] + p[1], lo[2] + p[2]})]] = islands;
+      made.group_of[made.rank_at[layout.number({lo[0] + p[0], lo[1] + p[1], lo[2] + p[2]})]] = groups;
     });
-    ++islands;
+    ++groups;
   });
 }
 
@@ -69,7 +69,7 @@ Placement place(const Layout& layout, const std::vector<int>& node_of, const Ran
   const auto count = node_of.size();
   made.rank_at.resize(count);
   made.place_of.resize(count);
-  made.island_of.assign(count, -1);
+  made.group_of.assign(count, -1);
   std::iota(made.rank_at.begin(), made.rank_at.end(), 0);
   const auto nodes = ranks_by_node(node_of);
   const auto box = static_cast<std::size_t>(node_dims[0]) * static_cast<std::size_t>(node_dims[1] * node_dims[2]);
@@ -78,7 +78,7 @@ Placement place(const Layout& layout, const std::vector<int>& node_of, const Ran
   for_each_place(layout.dims, [&](const Ranks& at) {
     made.place_of[static_cast<std::size_t>(made.rank_at[layout.number(at)])] = at;
   });
-  find_islands(layout, node_of, single, made);
+  form_array_groups(layout, node_of, single, made);
   return made;
 }
 

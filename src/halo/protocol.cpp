@@ -7,10 +7,10 @@
 namespace nearfield::halo {
 namespace {
 
-// Copies the cells that a rank reads of itself, in a periodic grid that is one rank wide.
-class OwnCopies final : public Protocol {
+// Copies the cells that a rank reads from itself, in a periodic grid that is one rank wide.
+class PeriodicSelfCopies final : public Protocol {
  public:
-  explicit OwnCopies(Move move) : move_(std::move(move)) {}
+  explicit PeriodicSelfCopies(Move move) : move_(std::move(move)) {}
   void finish() override {
     for (const auto& field : move_.fields)
       for (const auto& message : move_.messages)
@@ -22,7 +22,7 @@ class OwnCopies final : public Protocol {
   Move move_;
 };
 
-class Together final : public Protocol {
+class CompositeProtocol final : public Protocol {
  public:
   void add(std::unique_ptr<Protocol> part) { parts_.push_back(std::move(part)); }
   void prepare() override {
@@ -42,7 +42,7 @@ class Together final : public Protocol {
   std::vector<std::unique_ptr<Protocol>> parts_;
 };
 
-// Returns the messages without the sides that `keep(rank)` does not want; the order stays the same for all ranks.
+// Returns the messages with only those sides for which `keep(rank)` is true; the order remains the same on all ranks.
 template <class Keep>
 Move part_of(const Move& whole, Keep&& keep) {
   Move part = whole;
@@ -64,13 +64,13 @@ bool anything_in(const Move& move) {
                      [](const Message& m) { return !m.send.empty() || !m.receive.empty(); });
 }
 
-bool anywhere(const Node& node, bool here) {
-  int any = here;
+bool on_any_rank(const Node& node, bool is_local) {
+  int any = is_local;
   MPI_Allreduce(MPI_IN_PLACE, &any, 1, MPI_INT, MPI_MAX, node.comm);
   return any;
 }
 
-double cost_of(const ProtocolSpec& spec, const Surroundings& around, const Move& move) {
+double cost_of(const ProtocolSpec& spec, const ExchangeContext& around, const Move& move) {
   const Node& node = around.node();
   double cost = 0;
   for (const auto& message : move.messages) {
@@ -98,28 +98,28 @@ const ProtocolSpec& find_protocol(const std::string& name) {
   throw Error(Code::argument, "there is no protocol '" + name + "'; there are auto, " + names);
 }
 
-std::unique_ptr<Protocol> make_protocol(const ProtocolSpec& spec, Surroundings& around, Move move) {
+std::unique_ptr<Protocol> make_protocol(const ProtocolSpec& spec, ExchangeContext& around, Move move) {
   const Node& node = around.node();
-  auto all = std::make_unique<Together>();
+  auto all = std::make_unique<CompositeProtocol>();
   if (auto own = part_of(move, [&](int rank) { return rank == node.rank; }); anything_in(own))
-    all->add(std::make_unique<OwnCopies>(std::move(own)));
+    all->add(std::make_unique<PeriodicSelfCopies>(std::move(own)));
   const auto on_node = [&](int rank) { return node.local_of[static_cast<std::size_t>(rank)] >= 0; };
   if (!spec.shared_only) {
     auto others = part_of(move, [&](int rank) { return rank != node.rank; });
-    if (anywhere(node, anything_in(others))) all->add(spec.make(around, std::move(others)));
+    if (on_any_rank(node, anything_in(others))) all->add(spec.make(around, std::move(others)));
     return all;
   }
   auto near = part_of(move, [&](int rank) { return rank != node.rank && on_node(rank); });
   auto far = part_of(move, [&](int rank) { return !on_node(rank); });
-  if (anywhere(node, anything_in(near))) all->add(spec.make(around, std::move(near)));
-  if (anywhere(node, anything_in(far))) all->add(persistent_protocol.make(around, std::move(far)));
+  if (on_any_rank(node, anything_in(near))) all->add(spec.make(around, std::move(near)));
+  if (on_any_rank(node, anything_in(far))) all->add(persistent_protocol.make(around, std::move(far)));
   return all;
 }
 
-const ProtocolSpec& cheapest(Surroundings& around, const Move& move) {
+const ProtocolSpec& cheapest(ExchangeContext& around, const Move& move) {
   const Node& node = around.node();
   const ProtocolSpec* best = &persistent_protocol;
-  double least = -1;
+  double best_cost = -1;
   const bool have_arrays =
       std::all_of(move.fields.begin(), move.fields.end(), [](const Cells& f) { return !f.of_local.empty(); });
   for (const auto* spec : all_protocols()) {
@@ -128,9 +128,9 @@ const ProtocolSpec& cheapest(Surroundings& around, const Move& move) {
     if (possible && spec->problem) possible = spec->problem(node).empty();
     double cost = possible ? cost_of(*spec, around, move) : 1e300;
     MPI_Allreduce(MPI_IN_PLACE, &cost, 1, MPI_DOUBLE, MPI_MAX, node.comm);
-    if (cost < 1e300 && (least < 0 || cost < least)) {
+    if (cost < 1e300 && (best_cost < 0 || cost < best_cost)) {
       best = spec;
-      least = cost;
+      best_cost = cost;
     }
   }
   return *best;

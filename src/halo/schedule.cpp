@@ -6,16 +6,16 @@
 namespace nearfield::halo {
 
 std::vector<Message> Grid::messages(const Widths& widths, bool in_place, bool add) const {
-  const auto& here = place();
+  const auto& own_place = place();
   const auto rank_at = [&](const Ranks& at) {
     return placement_.rank_at[static_cast<std::size_t>(layout_.number(at))];
   };
-  const auto island = [&](const Ranks& at) { return placement_.island_of[static_cast<std::size_t>(rank_at(at))]; };
-  // Returns the owner's cells that `reader` reads, in the reader's coordinates, without those that it reads in place.
+  const auto group = [&](const Ranks& at) { return placement_.group_of[static_cast<std::size_t>(rank_at(at))]; };
+  // Returns the owner's cells that `reader` reads, in the reader's coordinates, except those that it reads in place.
   const auto read = [&](const Ranks& reader, const Ranks& owner) {
     std::vector<Strip> strips;
     for (const auto& piece : layout_.ghosts(reader, widths))
-      if (piece.owner == owner && !(in_place && piece.shift == Triple{} && island(reader) == island(owner)))
+      if (piece.owner == owner && !(in_place && piece.shift == Triple{} && group(reader) == group(owner)))
         strips.push_back({piece.ghost, piece.source()});
     return strips;
   };
@@ -25,9 +25,9 @@ std::vector<Message> Grid::messages(const Widths& widths, bool in_place, bool ad
   };
   std::vector<Message> list;
   for (const auto& by : layout_.displacements(widths)) {
-    const auto owner = layout_.displaced(here, by, 1), reader = layout_.displaced(here, by, -1);
-    auto ghosts = read(here, owner);
-    auto cells = turned(read(reader, here));
+    const auto owner = layout_.displaced(own_place, by, 1), reader = layout_.displaced(own_place, by, -1);
+    auto ghosts = read(own_place, owner);
+    auto cells = turned(read(reader, own_place));
     Message message{cells.empty() ? -1 : rank_at(reader), ghosts.empty() ? -1 : rank_at(owner), std::move(cells),
                     std::move(ghosts)};
     if (add) {

@@ -30,7 +30,7 @@ std::string mebibytes(std::size_t bytes) {
   return text;
 }
 
-std::string name_nobody_guesses() {
+std::string random_name() {
   std::random_device random;
   char text[64];
   std::snprintf(text, sizeof text, "/dev/shm/nearfield-%08x%08x%08x%08x", random(), random(), random(), random());
@@ -51,22 +51,22 @@ bool transparent_huge_pages() {
   return text.find("[never]") == std::string::npos && text.find("[deny]") == std::string::npos && !text.empty();
 }
 
-// Memory of /dev/shm may be missing when it is touched, and then a process dies of SIGBUS; asked for first, it is an
-// error. Where a file system cannot be asked, touching must do.
+// Memory of /dev/shm may be exhausted when it is touched, and the process then dies of SIGBUS; reserving it first
+// returns an error. On file systems that do not support this, touching must suffice.
 int reserve(int file, std::size_t begin, std::size_t end) {
   if (end <= begin) return 0;
   const int problem = posix_fallocate(file, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
   return problem == EOPNOTSUPP || problem == EINVAL ? 0 : problem;
 }
 
-// Returns the file with so many bytes; -1 if it cannot have them, or is none.
-int sized(int file, std::size_t bytes) {
+// Returns the file, resized to this many bytes; -1 if that fails, or if there is no file.
+int set_size(int file, std::size_t bytes) {
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) == 0) return file;
   close(file);
   return -1;
 }
 
-// Pages of this rank, of those that `whole` bytes have: each border moves to the nearest edge of a page.
+// Returns this rank's pages, of those that `whole` bytes have: each border is rounded to the nearest page boundary.
 std::pair<std::size_t, std::size_t> own_pages(std::size_t begin, std::size_t end, std::size_t bytes, std::size_t page,
                                               std::size_t whole) {
   const auto edge = [&](std::size_t border) {
@@ -116,21 +116,22 @@ void Segment::allocate_own(const Node& node, std::size_t begin, std::size_t end)
     problem = "a field needs " + mebibytes(bytes_) + " on this node, but " + mebibytes(available) +
               " are available: make the grid smaller or use more nodes";
   agree(node.local, problem, Code::memory);
-  if (bytes_ >= huge_page && try_hugetlb(node)) return claim_mapped(begin, end);
+  if (bytes_ >= huge_page && try_hugetlb(node)) return prefault_mapped(begin, end);
   open_plain(node);
   if (!map(file_)) problem = std::string("cannot map shared memory: ") + std::strerror(errno);
   agree(node.local, problem, Code::memory);
-  claim(node, begin, end);
+  prefault(node, begin, end);
 }
 
-// Pages that an administrator has set aside. Only mapping tells whether there are enough of them.
+// Uses pages that an administrator has reserved. Only mapping shows whether there are enough of them.
 bool Segment::try_hugetlb(const Node& node) {
   int works = value_in("/proc/meminfo", "HugePages_Free:") * huge_page >= mapped_ &&
               value_in("/proc/meminfo", "Hugepagesize:") * 1024 == huge_page;
   MPI_Bcast(&works, 1, MPI_INT, 0, node.local);
   if (!works) return false;
   try {
-    share(node, "", node.local_rank == 0 ? sized(memfd_create("nearfield", MFD_CLOEXEC | MFD_HUGETLB), mapped_) : -1);
+    share(node, "",
+          node.local_rank == 0 ? set_size(memfd_create("nearfield", MFD_CLOEXEC | MFD_HUGETLB), mapped_) : -1);
   } catch (const Error&) {
     return false;
   }
@@ -149,11 +150,11 @@ bool Segment::try_hugetlb(const Node& node) {
   return true;
 }
 
-// A memfd has no name and no limit but memory. Where ranks cannot open each other's (other containers, other process
-// namespaces), a file in /dev/shm, unlinked as soon as all have it open.
+// Opens a memfd, which has no name and is limited by memory only. If ranks cannot open each other's (other containers,
+// other process namespaces), a file in /dev/shm, unlinked as soon as all have opened it.
 void Segment::open_plain(const Node& node) {
   try {
-    share(node, "", node.local_rank == 0 ? sized(memfd_create("nearfield", MFD_CLOEXEC), mapped_) : -1);
+    share(node, "", node.local_rank == 0 ? set_size(memfd_create("nearfield", MFD_CLOEXEC), mapped_) : -1);
     kind_ = "a memfd";
     return;
   } catch (const Error&) {
@@ -161,8 +162,8 @@ void Segment::open_plain(const Node& node) {
   int file = -1;
   std::string name;
   if (node.local_rank == 0) {
-    name = name_nobody_guesses();
-    file = sized(open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), mapped_);
+    name = random_name();
+    file = set_size(open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), mapped_);
   }
   try {
     share(node, name, file);
@@ -174,31 +175,31 @@ void Segment::open_plain(const Node& node) {
   kind_ = "an unlinked file of /dev/shm";
 }
 
-// Everybody on the node opens what local rank 0 has opened; by `path`, or if that is empty, through /proc. Throws on
-// all ranks alike.
+// All ranks of the node open what local rank 0 has opened; by `path`, or through /proc if that is empty. Throws on all
+// ranks alike.
 void Segment::share(const Node& node, const std::string& path, int file) {
-  struct Told {
+  struct SegmentHandle {
     char path[64] = {};
     unsigned long long device = 0, inode = 0;
     int made = 0;
-  } told;
+  } handle;
   if (node.local_rank == 0) {
     struct stat status{};
-    told.made = file >= 0 && fstat(file, &status) == 0;
-    told.device = status.st_dev;
-    told.inode = status.st_ino;
+    handle.made = file >= 0 && fstat(file, &status) == 0;
+    handle.device = status.st_dev;
+    handle.inode = status.st_ino;
     if (path.empty())
-      std::snprintf(told.path, sizeof told.path, "/proc/%ld/fd/%d", static_cast<long>(getpid()), file);
+      std::snprintf(handle.path, sizeof handle.path, "/proc/%ld/fd/%d", static_cast<long>(getpid()), file);
     else
-      path.copy(told.path, sizeof told.path - 1);
+      path.copy(handle.path, sizeof handle.path - 1);
   }
-  MPI_Bcast(&told, sizeof told, MPI_BYTE, 0, node.local);
+  MPI_Bcast(&handle, sizeof handle, MPI_BYTE, 0, node.local);
   std::string problem;
   if (node.local_rank != 0) {
-    file = told.made ? open(told.path, O_RDWR | O_CLOEXEC) : -1;
+    file = handle.made ? open(handle.path, O_RDWR | O_CLOEXEC) : -1;
     struct stat status{};
-    // Another process may have that number here, with another file.
-    if (file >= 0 && (fstat(file, &status) != 0 || status.st_dev != told.device || status.st_ino != told.inode)) {
+    // Another process may have the same ID in this namespace, with another file.
+    if (file >= 0 && (fstat(file, &status) != 0 || status.st_dev != handle.device || status.st_ino != handle.inode)) {
       close(file);
       file = -1;
     }
@@ -213,7 +214,7 @@ void Segment::share(const Node& node, const std::string& path, int file) {
   file_ = file;
 }
 
-// At an address where huge pages can lie.
+// Maps the file at an address that permits huge pages.
 bool Segment::map(int file) {
   const std::size_t alignment = mapped_ >= huge_page ? huge_page : 4096;
   void* room = mmap(nullptr, mapped_ + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -231,15 +232,15 @@ bool Segment::map(int file) {
   return true;
 }
 
-// First touch of pages that are certain to be there.
-void Segment::claim_mapped(std::size_t begin, std::size_t end) {
+// First touch of pages that are certain to be available.
+void Segment::prefault_mapped(std::size_t begin, std::size_t end) {
   const auto [first, last] = own_pages(begin, end, bytes_, bytes_ >= huge_page ? huge_page : 4096, mapped_);
-  if (last > first) madvise(data_ + first, last - first, MADV_POPULATE_WRITE);  // it may refuse: then at first use
+  if (last > first) madvise(data_ + first, last - first, MADV_POPULATE_WRITE);  // may be refused; then at first use
 }
 
-// Each rank takes its pages, all at the same time. A huge page is collapsed from the first of its small ones, which
-// no setting of the system forbids (Linux 6.1); each by one rank, since two at once disturb each other.
-void Segment::claim(const Node& node, std::size_t begin, std::size_t end) {
+// First touch: each rank prefaults its pages, all at the same time. A huge page is collapsed from the first of its
+// small pages, which no system setting forbids (Linux 6.1); each by one rank, since two at once disturb each other.
+void Segment::prefault(const Node& node, std::size_t begin, std::size_t end) {
   const std::size_t page = bytes_ >= huge_page ? huge_page : 4096;
   const auto [first, last] = own_pages(begin, end, bytes_, page, mapped_);
   int problem = 0;
@@ -265,7 +266,7 @@ void Segment::claim(const Node& node, std::size_t begin, std::size_t end) {
     text = "a field needs " + mebibytes(bytes_) + " of shared memory on this node: " + std::strerror(problem);
   if (problem && kind_.find("/dev/shm") != std::string::npos) text += " in /dev/shm " + small_in_containers;
   agree(node.local, text, Code::memory);
-  claim_mapped(begin, end);
+  prefault_mapped(begin, end);
   unsigned long total = collapsed;
   MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_UNSIGNED_LONG, MPI_SUM, node.local);
   page_bytes_ = total || transparent_huge_pages() ? page : 4096;
@@ -295,7 +296,7 @@ void Segment::allocate_window(const Node& node, std::size_t begin, std::size_t e
   int unit = 0;
   MPI_Win_shared_query(window_, 0, &bytes, &unit, &base);
   MPI_Win_lock_all(MPI_MODE_NOCHECK, window_);
-  data_ = static_cast<std::byte*>(base);  // the same remainder of a page on all ranks
+  data_ = static_cast<std::byte*>(base);  // the same offset in a page on all ranks
   data_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(data_), 4096));
   const auto [first, last] = own_pages(begin, end, bytes_, 4096, bytes_);
   if (last > first) std::memset(data_ + first, 0, last - first);

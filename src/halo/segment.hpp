@@ -1,7 +1,6 @@
-// Memory that the ranks of a node share, on huge pages where that can be had (S1, section IV.C). Each rank's part is
-// first touched by that rank, before anybody else does, so it lies in that rank's NUMA node. A page across the border
-// of two parts goes to the rank that has more of it. After its creation it has no name in the file system, so nothing
-// is left if processes are killed.
+// Memory shared by the ranks of a node, on huge pages if possible (S1, section IV.C). Each rank's part is first touched
+// by that rank, so it lies in that rank's NUMA node. A page that contains the border of two parts belongs to the rank
+// with the larger share. After creation it has no name in the file system, so nothing remains if processes are killed.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +13,14 @@ namespace nearfield::halo {
 inline constexpr std::size_t huge_page = 2 << 20;
 
 enum class Backing {
-  own,    ///< a memfd, else an unlinked file in /dev/shm; huge pages by the first way that works
-  window  ///< MPI_Win_allocate_shared: S1's own way; base pages
+  own,    ///< a memfd, else an unlinked file in /dev/shm; huge pages by the first method that works
+  window  ///< MPI_Win_allocate_shared: S1's own method; base pages
 };
 
-/// Making and freeing it is collective over all ranks.
+/// Construction and destruction are collective over all ranks.
 class Segment {
  public:
-  /// Makes zeroed memory. This rank's bytes are `part_begin` to `part_end`; together the parts are all bytes.
+  /// Allocates zeroed memory. This rank's bytes are `part_begin` to `part_end`; the parts together cover all bytes.
   /// Throws Error(memory), on all ranks of the node alike, if there is not enough.
   Segment(const Node& node, std::size_t bytes, std::size_t part_begin, std::size_t part_end, Backing backing);
   ~Segment();
@@ -30,11 +29,11 @@ class Segment {
 
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
-  /// Returns the kind of memory, "64.0 MiB in a memfd, huge pages (collapsed)", and why it is not better.
+  /// Returns the kind of memory, "64.0 MiB in a memfd, huge pages (collapsed)", and why it is not a better one.
   std::string explain() const;
-  /// Returns the page size of the backing; the huge-page size if transparent huge pages may apply.
+  /// Returns the page size of the backing; the huge page size if transparent huge pages may apply.
   std::size_t page_bytes() const { return page_bytes_; }
-  /// Returns the bytes that huge pages map in this process, as the kernel says.
+  /// Returns how many bytes are mapped by huge pages in this process, according to the kernel.
   std::size_t huge_bytes() const;
 
  private:
@@ -44,8 +43,8 @@ class Segment {
   void open_plain(const Node& node);
   void share(const Node& node, const std::string& path, int file);
   bool map(int file);
-  void claim_mapped(std::size_t begin, std::size_t end);
-  void claim(const Node& node, std::size_t begin, std::size_t end);
+  void prefault_mapped(std::size_t begin, std::size_t end);
+  void prefault(const Node& node, std::size_t begin, std::size_t end);
   void allocate_window(const Node& node, std::size_t begin, std::size_t end);
 
   std::byte* data_ = nullptr;

@@ -1,5 +1,5 @@
-// Counters in shared memory by which neighbours tell each other how far they are: one line per pair and direction, each
-// with one writer and one reader. There is no MPI here, so the ranks of a test may be threads.
+// Counters in shared memory by which neighbours signal their progress: one line per pair and direction, each with one
+// writer and one reader. Independent of MPI, so the ranks of a test may be threads.
 #pragma once
 
 #include <atomic>
@@ -8,9 +8,9 @@
 
 namespace nearfield::halo {
 
-/// Two lines: processors fetch them in pairs.
+/// Two lines, because processors fetch them in pairs.
 struct alignas(128) Signal {
-  std::atomic<std::uint64_t> ready{0};  ///< phases that the writer has published its cells for
+  std::atomic<std::uint64_t> ready{0};  ///< phases for which the writer has published its cells
   std::atomic<std::uint64_t> taken{0};  ///< phases whose cells the writer has fetched from the reader
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -37,8 +37,8 @@ inline void pause_briefly() {
 #endif
 }
 
-/// Returns when the counter has come to `count`; what its writer wrote before is then visible. Spins for a while, then
-/// calls idle() between looks: it should yield the core, and throws to give up.
+/// Waits until the counter has reached `count`; what its writer wrote before is then visible. Spins for a while, then
+/// calls idle() between polls: it should yield the core, and throws to give up.
 template <class Idle>
 void await(const std::atomic<std::uint64_t>& counter, std::uint64_t count, int spins, Idle&& idle) {
   for (int i = 0; counter.load(std::memory_order_acquire) < count; ++i) {

@@ -61,7 +61,7 @@ module nearfield_halo
     procedure, private :: cells_int32_1, cells_int32_2, cells_int32_3, cells_int64_1, cells_int64_2, cells_int64_3
     procedure, private :: cells_real32_1, cells_real32_2, cells_real32_3
     procedure, private :: cells_real64_1, cells_real64_2, cells_real64_3
-    !> Points to the cells of this rank and those around them, as far as the halo goes; its own are 1 to count.
+    !> Points to the cells of this rank and the surrounding halo; its own cells are 1 to count.
     generic :: cells => cells_int32_1, cells_int32_2, cells_int32_3, cells_int64_1, cells_int64_2, cells_int64_3, &
       cells_real32_1, cells_real32_2, cells_real32_3, cells_real64_1, cells_real64_2, cells_real64_3
   end type field
@@ -220,7 +220,7 @@ contains
       options%costs = c_loc(file)
     end if
     code = nf_grid_create_f(int(comm, c_int), options, self%handle)
-    if (code == nf_ok) code = tell(self)
+    if (code == nf_ok) code = read_info(self)
     call conclude(code, stat, errmsg)
   end subroutine grid_create
 
@@ -235,8 +235,8 @@ contains
     if (present(ranks)) wrong_sizes = wrong_sizes .or. size(ranks) /= n
   end function wrong_sizes
 
-  ! What the library knows of a new grid, in Fortran's order and counted from 1.
-  integer function tell(self) result(code)
+  ! Reads the properties of a new grid, in Fortran's order and counted from 1.
+  integer function read_info(self) result(code)
     class(grid), intent(inout) :: self
     type(nf_grid_info) :: info
     integer :: n
@@ -253,9 +253,9 @@ contains
     self%place(:n) = info%place(n:1:-1)
     self%first(:n) = info%start(n:1:-1) + 1
     self%count(:n) = info%count(n:1:-1)
-  end function tell
+  end function read_info
 
-  !> Collective. Frees its fields, too; do not free those afterwards.
+  !> Collective. Also frees its fields; do not free those afterwards.
   subroutine grid_free(self, stat, errmsg)
     class(grid), intent(inout) :: self
     integer, intent(out), optional :: stat
@@ -263,7 +263,7 @@ contains
     call conclude(nf_grid_free(self%handle), stat, errmsg)
   end subroutine grid_free
 
-  !> What was chosen and why, for a person.
+  !> Returns what was chosen and why, in text for people.
   function grid_explain(self) result(text)
     class(grid), intent(in) :: self
     character(:), allocatable :: text
@@ -278,8 +278,8 @@ contains
     end do
   end function grid_explain
 
-  !> My cells of these fields may be read, and nobody changes cells that others read until `finish`. width(side,
-  !> dimension): only so many ghost cells.
+  !> Starts a phase: neighbours may read my cells of these fields; nobody may change such cells until `finish`.
+  !> width(side, dimension): only this many ghost cells.
   subroutine grid_start(self, fields, width, stat, errmsg)
     class(grid), intent(in) :: self
     class(field), intent(in) :: fields(:)
@@ -308,7 +308,7 @@ contains
     call conclude(nf_finish(self%handle), stat, errmsg)
   end subroutine grid_finish
 
-  !> Both.
+  !> Runs a whole phase: start and finish.
   subroutine grid_exchange(self, fields, width, stat, errmsg)
     class(grid), intent(in) :: self
     class(field), intent(in) :: fields(:)
@@ -322,7 +322,7 @@ contains
     call self%finish(stat, errmsg)
   end subroutine grid_exchange
 
-  !> Adds ghost cells to the cells of their owners. For fields that are nf_ghosted.
+  !> Adds ghost cells to the cells of their owners, for fields that are nf_ghosted.
   subroutine grid_accumulate(self, fields, stat, errmsg)
     class(grid), intent(in) :: self
     class(field), intent(in) :: fields(:)
@@ -331,7 +331,7 @@ contains
     call conclude(nf_accumulate(self%handle, handles(fields), size(fields)), stat, errmsg)
   end subroutine grid_accumulate
 
-  !> Collective. kind_of: nf_int32, nf_int64, nf_real32 or nf_real64. Zero at first, ghost cells too.
+  !> Collective. kind_of: nf_int32, nf_int64, nf_real32 or nf_real64. Initially zero, including ghost cells.
   subroutine field_create(self, on, kind_of, storage, stat, errmsg)
     class(field), intent(inout) :: self
     class(grid), intent(in) :: on
@@ -357,7 +357,7 @@ contains
     call conclude(nf_field_free(self%handle), stat, errmsg)
   end subroutine field_free
 
-  !> Whether neighbours on the node read it where it is.
+  !> Returns whether neighbours on the node read it in place.
   logical function field_in_place(self)
     class(field), intent(in) :: self
     field_in_place = nf_field_in_place(self%handle) /= 0
@@ -372,7 +372,7 @@ contains
     end do
   end function handles
 
-  ! Stops with the text unless the caller asks for `stat`. `own`: an error of this module, not of the library.
+  ! Stops with the text unless the caller passes `stat`. `own`: an error of this module, not of the library.
   subroutine conclude(code, stat, errmsg, own)
     integer, intent(in) :: code
     integer, intent(out), optional :: stat
@@ -405,7 +405,7 @@ contains
     end do
   end function error_text
 
-  ! The library's rows are whole numbers of cells apart, and its planes whole numbers of rows.
+  ! The distance of rows is a multiple of the cell size, and that of planes a multiple of the row distance.
   type(padded) function memory_of(self, kind_of, bytes, dimensions) result(memory)
     class(field), intent(in) :: self
     integer, intent(in) :: kind_of, bytes, dimensions

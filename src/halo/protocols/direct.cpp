@@ -1,5 +1,5 @@
-// Each rank copies its neighbours' cells out of their arrays, which it has mapped: one copy, no system call. It also
-// fills the ghost cells at the periodic edge of a node, for fields that are read in place.
+// Each rank copies its neighbours' cells from their arrays, which it has mapped: one copy, no system call. Also fills
+// the ghost cells at the periodic edge of a node, for fields that are read in place.
 #include "halo/protocol.hpp"
 
 namespace nearfield::halo {
@@ -7,12 +7,12 @@ namespace {
 
 class Direct final : public Protocol {
  public:
-  Direct(Surroundings& around, Move move) : around_(around), move_(std::move(move)) {}
+  Direct(ExchangeContext& around, Move move) : around_(around), move_(std::move(move)) {}
 
   void finish() override {
     for (const auto& message : move_.messages)
       if (message.from >= 0) fetch(message);
-    if (!move_.in_place) around_.settle(move_);
+    if (!move_.in_place) around_.wait_for_readers(move_);
   }
 
  private:
@@ -24,11 +24,11 @@ class Direct final : public Protocol {
     }
   }
 
-  Surroundings& around_;
+  ExchangeContext& around_;
   Move move_;
 };
 
-// A flag, one copy, and a flag back. Short runs cost a line each.
+// Two core-to-core latencies and one copy. Short runs cost a line each.
 double cost_direct(const MessageShape& shape, const planning::Costs& costs) {
   return 2 * costs.flag_ns() + shape.bytes * costs.copy_ns_per_byte +
          shape.bytes / shape.run_bytes * (shape.run_bytes < 64 ? 4.0 : 8.0);

@@ -10,11 +10,12 @@ namespace {
 
 class Neighborhood final : public Protocol {
  public:
-  Neighborhood(Surroundings& around, Move move) : move_(std::move(move)) {
+  Neighborhood(ExchangeContext& around, Move move) : move_(std::move(move)) {
     std::set<int> known;
     for (const auto& message : move_.messages) known.insert({message.to, message.from});
     known.erase(-1);
-    // Both directions with each neighbour, even empty ones: MPICH 4.0 loses cells if a rank only sends or receives.
+    // Includes both directions with each neighbour, even empty ones: MPICH 4.0 loses cells if a rank only sends or
+    // receives.
     const std::vector<int> neighbours(known.begin(), known.end());
     std::size_t room = 0;
     for (const int neighbour : neighbours) {
@@ -42,7 +43,7 @@ class Neighborhood final : public Protocol {
   }
 
  private:
-  // The strips that go to, or come from, each neighbour.
+  // The strips to or from each neighbour.
   struct Side {
     std::vector<MPI_Datatype> types;
     std::vector<int> counts;
@@ -55,15 +56,15 @@ class Neighborhood final : public Protocol {
 
   std::byte* origin() const { return move_.fields.front().mine.first; }
 
-  // Describes one neighbour's cells; with `beside` they arrive in room_, not in place.
-  void add(int neighbour, int Message::* who, std::vector<Strip> Message::* strips, bool beside, std::size_t& room,
-           Side& side) {
+  // Describes one neighbour's cells; with `needs_buffer` they are received into room_, not in place.
+  void add(int neighbour, int Message::* who, std::vector<Strip> Message::* strips, bool needs_buffer,
+           std::size_t& room, Side& side) {
     side.types.push_back(MPI_BYTE);
     side.counts.push_back(0);
     side.places.push_back(0);
     for (const auto& message : move_.messages) {
       if (message.*who != neighbour) continue;
-      if (beside) {
+      if (needs_buffer) {
         const auto bytes = bytes_of(message.*strips, move_.fields);
         const auto [count, type] = counted(bytes);
         side.types.back() = type;
@@ -82,7 +83,7 @@ class Neighborhood final : public Protocol {
   MPI_Comm graph_ = MPI_COMM_NULL;
   Side in_, out_;
   std::vector<Arrived> arrived_;
-  std::vector<std::byte> room_;  // what is to be added arrives here
+  std::vector<std::byte> room_;  // receives what is to be added
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Persistent requests, all started at once: the fastest in plain MPI, which also carries cells to other nodes. Cells
-// that are not contiguous are packed by this file or by a datatype, whichever is faster on this machine.
+// Persistent requests, all started together: the fastest method in plain MPI, which also carries cells to other nodes.
+// Non-contiguous cells are packed by this file or by a datatype, whichever is faster on this machine.
 #include <climits>
 
 #include "halo/datatype.hpp"
@@ -8,16 +8,16 @@
 namespace nearfield::halo {
 namespace {
 
-// Returns the least time of some tries.
+// Returns the minimum time over several tries.
 template <class Work>
 double time_of(Work&& work) {
-  double least = 1e9;
+  double best_time = 1e9;
   for (int i = 0; i < 7; ++i) {
     const double start = MPI_Wtime();
     work();
-    least = std::min(least, MPI_Wtime() - start);
+    best_time = std::min(best_time, MPI_Wtime() - start);
   }
-  return least;
+  return best_time;
 }
 
 bool datatype_is_faster(std::byte* buffer, const std::vector<Strip>& strips, const std::vector<Cells>& fields,
@@ -38,7 +38,7 @@ bool datatype_is_faster(std::byte* buffer, const std::vector<Strip>& strips, con
 
 class Persistent final : public Protocol {
  public:
-  Persistent(Surroundings& around, Move move) : comm_(around.node().comm), move_(std::move(move)) {
+  Persistent(ExchangeContext& around, Move move) : comm_(around.node().comm), move_(std::move(move)) {
     for (const auto& message : move_.messages) {
       if (message.to >= 0) sends_.push_back(set_up_send(message));
       if (message.from >= 0) receives_.push_back(set_up_receive(message));
@@ -118,7 +118,7 @@ class Persistent final : public Protocol {
     return side;
   }
 
-  // Types live as long as their requests.
+  // Types must live as long as their requests.
   Counted kept(Counted counted) {
     types_.push_back(counted.type);
     return counted;
@@ -131,7 +131,7 @@ class Persistent final : public Protocol {
   std::vector<MPI_Datatype> types_;
 };
 
-// A message of this MPI; packing on top.
+// One MPI message, plus packing.
 double cost_persistent(const MessageShape& shape, const planning::Costs& costs) {
   const double packing = shape.run_bytes < shape.bytes ? 2 * shape.bytes / shape.run_bytes * 4.0 : 0.0;
   return costs.same_node.latency_ns + shape.bytes * costs.same_node.ns_per_byte + packing;

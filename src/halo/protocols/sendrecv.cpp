@@ -7,11 +7,11 @@ namespace {
 
 class Sendrecv final : public Protocol {
  public:
-  Sendrecv(Surroundings& around, Move move) : comm_(around.node().comm), move_(std::move(move)) {
+  Sendrecv(ExchangeContext& around, Move move) : comm_(around.node().comm), move_(std::move(move)) {
     for (const auto& message : move_.messages) {
-      const bool beside = move_.add || move_.in_place;
+      const bool needs_buffer = move_.add || move_.in_place;
       out_.push_back(set_up(message.send, contiguous(message.send, move_.fields)));
-      in_.push_back(set_up(message.receive, beside ? nullptr : contiguous(message.receive, move_.fields)));
+      in_.push_back(set_up(message.receive, needs_buffer ? nullptr : contiguous(message.receive, move_.fields)));
     }
   }
 
@@ -19,7 +19,7 @@ class Sendrecv final : public Protocol {
     if (!mpi_has_ended()) free_types(types_);
   }
 
-  // Every rank goes through the same list of displacements, so that the partner of each call is at the same place.
+  // Every rank iterates over the same list of displacements, so both partners of a call are at the same position.
   void finish() override {
     for (std::size_t i = 0; i < move_.messages.size(); ++i) {
       const auto& message = move_.messages[i];
@@ -35,7 +35,7 @@ class Sendrecv final : public Protocol {
 
  private:
   struct Side {
-    std::byte* cells;  // where they are contiguous; else null
+    std::byte* cells;  // if contiguous; else null
     std::vector<std::byte> buffer;
     Counted bytes;
   };

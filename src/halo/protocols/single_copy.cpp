@@ -1,6 +1,6 @@
-// Each rank has the kernel copy its neighbours' cells out of their processes (process_vm_readv): one copy out of memory
-// that is not ours to share, a system call per neighbour. Needs the right to it: same user, and no Yama or container in
-// between.
+// Each rank has the kernel copy its neighbours' cells from their processes (process_vm_readv): one copy, from memory
+// that need not be shared, and a system call per neighbour. Requires permission: same user, not prevented by Yama or a
+// container.
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -15,19 +15,19 @@
 namespace nearfield::halo {
 namespace {
 
-constexpr std::size_t most_pieces = 1024;    // of one call (IOV_MAX)
-constexpr std::size_t most_bytes = 1 << 30;  // the kernel ends a call short of 2 GiB
+constexpr std::size_t max_pieces = 1024;    // per call (IOV_MAX)
+constexpr std::size_t max_bytes = 1 << 30;  // the kernel ends a call short of 2 GiB
 
-// The pieces that one call reads: those here and those there have the same lengths.
+// The pieces that one call reads: local and remote pieces have the same lengths.
 struct Batch {
-  std::vector<iovec> here, there;
+  std::vector<iovec> local, remote;
   std::size_t bytes = 0;
 };
 
 void add_run(std::byte* to, std::byte* from, std::size_t bytes, std::vector<Batch>& batches) {
   for (std::size_t part; bytes > 0; to += part, from += part, bytes -= part) {
-    part = std::min(bytes, most_bytes);
-    if (batches.empty() || batches.back().here.size() == most_pieces || batches.back().bytes + part > most_bytes)
+    part = std::min(bytes, max_bytes);
+    if (batches.empty() || batches.back().local.size() == max_pieces || batches.back().bytes + part > max_bytes)
       batches.emplace_back();
     auto& [mine, theirs, all] = batches.back();
     all += part;
@@ -42,10 +42,10 @@ void add_run(std::byte* to, std::byte* from, std::size_t bytes, std::vector<Batc
   }
 }
 
-void add_runs(const Strided& here, const Strided& there, const Triple& extents, std::size_t cell_bytes,
+void add_runs(const Strided& local, const Strided& remote, const Triple& extents, std::size_t cell_bytes,
               std::vector<Batch>& batches) {
   const auto dense = static_cast<Index>(cell_bytes);
-  const bool rows = here.strides[2] == dense && there.strides[2] == dense;
+  const bool rows = local.strides[2] == dense && remote.strides[2] == dense;
   const Index pieces = rows ? 1 : extents[2];
   const auto bytes = rows ? static_cast<std::size_t>(extents[2]) * cell_bytes : cell_bytes;
   for (Index i = 0; i < extents[0]; ++i)
@@ -54,13 +54,13 @@ void add_runs(const Strided& here, const Strided& there, const Triple& extents, 
         const auto address = [&](const Strided& p) {
           return p.first + i * p.strides[0] + j * p.strides[1] + k * p.strides[2];
         };
-        add_run(address(here), address(there), bytes, batches);
+        add_run(address(local), address(remote), bytes, batches);
       }
 }
 
 class SingleCopy final : public Protocol {
  public:
-  SingleCopy(Surroundings& around, Move move) : around_(around), move_(std::move(move)) {
+  SingleCopy(ExchangeContext& around, Move move) : around_(around), move_(std::move(move)) {
     const Node& node = around.node();
     const auto count = static_cast<std::size_t>(node.local_size);
     batches_.resize(move_.messages.size());
@@ -80,7 +80,7 @@ class SingleCopy final : public Protocol {
       for (const auto& batch : batches_[i]) read(move_.messages[i].from, batch);
       if (move_.add) scatter(buffers_[i].data(), move_.messages[i].receive, move_.fields, true);
     }
-    around_.settle(move_);
+    around_.wait_for_readers(move_);
   }
 
  private:
@@ -90,10 +90,10 @@ class SingleCopy final : public Protocol {
     const Array& theirs = arrays[around_.node().index_here(message.from)];
     for (const auto& strip : message.receive) {
       const auto extents = strip.extents();
-      Strided here = mine.at(strip.mine.lo);
-      if (move_.add) here = packed(buffers_[index].data() + used, extents, mine.cell_bytes);
+      Strided local = mine.at(strip.mine.lo);
+      if (move_.add) local = packed(buffers_[index].data() + used, extents, mine.cell_bytes);
       used += static_cast<std::size_t>(strip.mine.cells()) * mine.cell_bytes;
-      add_runs(here, theirs.at(strip.theirs.lo), extents, mine.cell_bytes, batches_[index]);
+      add_runs(local, theirs.at(strip.theirs.lo), extents, mine.cell_bytes, batches_[index]);
     }
   }
 
@@ -101,20 +101,20 @@ class SingleCopy final : public Protocol {
     const Node& node = around_.node();
     const auto process = static_cast<pid_t>(node.process_of[node.index_here(from)]);
     const auto done =
-        process_vm_readv(process, batch.here.data(), batch.here.size(), batch.there.data(), batch.there.size(), 0);
+        process_vm_readv(process, batch.local.data(), batch.local.size(), batch.remote.data(), batch.remote.size(), 0);
     if (done == static_cast<ssize_t>(batch.bytes)) return;
     if (done < 0 && errno == ESRCH) throw Error(Code::lost, "rank " + std::to_string(from) + " is gone");
     throw Error(Code::internal, "reading the cells of rank " + std::to_string(from) + " failed: " +
                                     (done < 0 ? std::strerror(errno) : "its array is shorter than it was"));
   }
 
-  Surroundings& around_;
+  ExchangeContext& around_;
   Move move_;
   std::vector<std::vector<Batch>> batches_;
   std::vector<std::vector<std::byte>> buffers_;
 };
 
-// Each rank reads a word of the next.
+// Each rank reads a word of the next one.
 std::string problem(const Node& node) {
   const long word = 4711;
   const auto address = reinterpret_cast<std::uintptr_t>(&word);
@@ -122,17 +122,17 @@ std::string problem(const Node& node) {
   MPI_Allgather(&address, sizeof address, MPI_BYTE, addresses.data(), sizeof address, MPI_BYTE, node.local);
   const auto next = static_cast<std::size_t>((node.local_rank + 1) % node.local_size);
   long read = 0;
-  const iovec here{&read, sizeof read}, there{reinterpret_cast<void*>(addresses[next]), sizeof read};
+  const iovec local{&read, sizeof read}, remote{reinterpret_cast<void*>(addresses[next]), sizeof read};
   int refused = 0;
-  if (process_vm_readv(static_cast<pid_t>(node.process_of[next]), &here, 1, &there, 1, 0) < 0)
+  if (process_vm_readv(static_cast<pid_t>(node.process_of[next]), &local, 1, &remote, 1, 0) < 0)
     refused = errno;
   else if (read != word)
     refused = ESRCH;
-  MPI_Allreduce(MPI_IN_PLACE, &refused, 1, MPI_INT, MPI_MAX, node.comm);  // `word` lives until all have read
+  MPI_Allreduce(MPI_IN_PLACE, &refused, 1, MPI_INT, MPI_MAX, node.comm);  // `word` must live until all have read it
   return refused ? std::string("processes may not read each other's memory: ") + std::strerror(refused) : "";
 }
 
-// Two flags, a system call, pages to be looked up, one copy.
+// Two core-to-core latencies, a system call, page lookups, one copy.
 double cost_single_copy(const MessageShape& shape, const planning::Costs& costs) {
   return 2 * costs.flag_ns() + 700.0 + shape.bytes / 4096 * 100.0 + shape.bytes * costs.copy_ns_per_byte +
          shape.bytes / shape.run_bytes * 30.0;

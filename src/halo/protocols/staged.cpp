@@ -1,5 +1,5 @@
-// Each rank copies cells for its neighbours into memory that they have mapped, and they copy them out: two copies and
-// one crossing. Two buffers take turns, so that no rank waits until the others have read its last one.
+// Each rank copies cells for its neighbours into memory that they have mapped, and they copy them out: two copies, one
+// of them between cores. Two buffers alternate, so that no rank waits until the others have read its previous one.
 #include <cstdint>
 
 #include "halo/protocol.hpp"
@@ -11,9 +11,9 @@ constexpr std::size_t line = 128;
 
 class Staged final : public Protocol {
  public:
-  Staged(Surroundings& around, Move move) : around_(around), move_(std::move(move)) {
+  Staged(ExchangeContext& around, Move move) : around_(around), move_(std::move(move)) {
     const Node& node = around.node();
-    std::vector<std::uint64_t> offsets;  // within this rank's part
+    std::vector<std::uint64_t> offsets;  // in this rank's part
     std::uint64_t bytes = 0;
     for (const auto& message : move_.messages) {
       offsets.push_back(bytes);
@@ -63,14 +63,14 @@ class Staged final : public Protocol {
       }
   }
 
-  Surroundings& around_;
+  ExchangeContext& around_;
   Move move_;
   std::unique_ptr<Segment> memory_;
   std::vector<std::byte*> out_[2], in_[2];
   int turn_ = 0;
 };
 
-// A flag and two copies; runs are gathered and scattered.
+// One core-to-core latency and two copies; runs are gathered and scattered.
 double cost_staged(const MessageShape& shape, const planning::Costs& costs) {
   return costs.flag_ns() + 2 * shape.bytes * costs.copy_ns_per_byte + 2 * shape.bytes / shape.run_bytes * 4.0;
 }
