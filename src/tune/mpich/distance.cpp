@@ -18,7 +18,7 @@ std::string first_line(const fs::path& file) {
   return line;
 }
 
-// Folders named <stem><number>: cpu12, but not cpufreq.
+// Directories named <stem><number>: cpu12, but not cpufreq.
 std::vector<fs::path> numbered(const fs::path& folder, std::string_view stem) {
   std::vector<fs::path> found;
   std::error_code failed;

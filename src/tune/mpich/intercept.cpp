@@ -1,13 +1,13 @@
-// The MPI functions that stand before the library's: every one that sends a message to one rank, and those that begin
-// and end MPI, persistent requests included. Each goes on to the next one of its name, so that other preloaded tools
-// still see the call.
+// The MPI functions on which this library interposes: every one that sends a message to one rank, and those that
+// initialise and finalise MPI, including persistent requests. Each calls the next definition of its name, so that other
+// preloaded tools see the call.
 //
-// Under both names, MPI_ and PMPI_: MPICH's Fortran bindings (a library of their own, libmpichfort or libmpifort) call
-// the C functions, but those of mpi_f08 call PMPI_Init, PMPI_Start and others; and a profiling tool that is linked into
-// the executable comes before us and calls PMPI_ names. A call that passes twice changes nothing the second time.
+// Both names, MPI_ and PMPI_, are covered: MPICH's Fortran bindings (separate libraries, libmpichfort or libmpifort)
+// call the C functions, but those of mpi_f08 call PMPI_Init, PMPI_Start and others; and a profiling tool linked into
+// the executable precedes us and calls PMPI_ names. A call that passes twice has no further effect the second time.
 //
-// Not covered, and sent under whatever threshold the last send left: collectives, partitioned sends, one-sided
-// communication. Programs that start MPI by MPI_Session_init alone stay stock.
+// Not covered, and sent under the threshold of the last send: collectives, partitioned sends, one-sided communication.
+// Programs that start MPI by MPI_Session_init alone keep MPICH's defaults.
 //
 // mpi.h is left out: see shim.hpp.
 #include <cstdint>
@@ -49,7 +49,7 @@ using Count = std::int64_t;  // MPI_Count
     return result;                                                                                      \
   }
 
-// `last` is the status, or the request of the nonblocking form.
+// `last` is the status, or the request of the nonblocking function.
 #define SENDS_AND_RECEIVES(name, number)                                                                               \
   EXPORT int name(const void* out, number n_out, Handle type_out, int destination, int tag_out, void* in, number n_in, \
                   Handle type_in, int source, int tag_in, Handle comm, void* last) {                                   \
@@ -92,8 +92,8 @@ ALL_NAMES(REPLACES, MPI_Isendrecv_replace)
     return next(request);                      \
   }
 
-// The standard lets Startall start in any order, one after another; so it may also be done in parts. Only under MPICH,
-// where a request is an int, does before_start return less than all.
+// The standard permits Startall to start requests in any order, one after another; so they may be started in parts.
+// Only under MPICH, where a request is an int, does before_start return less than all.
 #define STARTS_ALL(name)                                         \
   EXPORT int name(int count, void* requests) {                   \
     NEXT(name);                                                  \

@@ -36,14 +36,14 @@ bool Peers::open(const Rules& rules, const std::map<std::pair<int, int>, Distanc
   NEARFIELD_PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &size);
   NEARFIELD_PMPI(MPI_Comm_group)(MPI_COMM_WORLD, &world_);
   NEARFIELD_PMPI(MPI_Comm_create_keyval)(MPI_COMM_NULL_COPY_FN, forget, &keyval_, this);
-  of_world_.assign(static_cast<std::size_t>(size), stock);
+  of_world_.assign(static_cast<std::size_t>(size), mpich_default);
   take_bindings(rules);
   for (const auto& [pair, distance] : classes) {
     const int peer = pair.first == rank ? pair.second : pair.second == rank ? pair.first : size;
     if (peer < size) of_world_[static_cast<std::size_t>(peer)] = rules.of(distance);
   }
-  of_world_[static_cast<std::size_t>(rank)] = stock;
-  return std::any_of(of_world_.begin(), of_world_.end(), [](int bytes) { return bytes != stock; });
+  of_world_[static_cast<std::size_t>(rank)] = mpich_default;
+  return std::any_of(of_world_.begin(), of_world_.end(), [](int bytes) { return bytes != mpich_default; });
 }
 
 void Peers::take_bindings(const Rules& rules) {
@@ -73,7 +73,7 @@ void Peers::take_bindings(const Rules& rules) {
 void Peers::look_up(MPI_Comm comm) {
   void* table = nullptr;
   int is_there = 0;
-  // A handle that is none: the send itself shall say so.
+  // An invalid handle: the send itself reports the error.
   if (comm == MPI_COMM_NULL || NEARFIELD_PMPI(MPI_Comm_get_attr)(comm, keyval_, &table, &is_there) != MPI_SUCCESS) {
     last_comm_ = MPI_COMM_NULL;
     last_table_ = nullptr;
@@ -101,7 +101,7 @@ Peers::Table* Peers::build(MPI_Comm comm) const {
   NEARFIELD_PMPI(MPI_Group_translate_ranks)(group, size, ranks.data(), world_, in_world.data());
   NEARFIELD_PMPI(MPI_Group_free)(&group);
 
-  auto* table = new Table(ranks.size(), stock);
+  auto* table = new Table(ranks.size(), mpich_default);
   for (std::size_t i = 0; i < ranks.size(); ++i)
     if (in_world[i] != MPI_UNDEFINED) (*table)[i] = of_world_[static_cast<std::size_t>(in_world[i])];
   return table;
@@ -119,7 +119,7 @@ int Peers::forget(MPI_Comm, int, void* table, void* self) {
 
 void Peers::close() {
   NEARFIELD_PMPI(MPI_Group_free)(&world_);
-  NEARFIELD_PMPI(MPI_Comm_free_keyval)(&keyval_);  // tables go with their communicators
+  NEARFIELD_PMPI(MPI_Comm_free_keyval)(&keyval_);  // tables are freed with their communicators
 }
 
 }  // namespace nearfield::tune

@@ -1,5 +1,5 @@
-// Finds the threshold of a message to a rank of a communicator. World ranks on other nodes, ranks of other worlds
-// (spawned, connected) and this rank itself keep the stock value.
+// Determines the threshold of a message to a rank of a communicator. World ranks on other nodes, ranks of other worlds
+// (spawned, connected) and this rank itself keep MPICH's default.
 //
 // Called by one thread at a time, on every rank: open() once after MPI_Init and collectively, of() before each send,
 // close() before MPI_Finalize.
@@ -15,15 +15,15 @@ namespace nearfield::tune {
 
 class Peers {
  public:
-  // Lets ranks of a node tell each other their bindings; later bindings are not seen. Returns true if a rule is for any
+  // Exchanges bindings among the ranks of a node; later bindings are not seen. Returns true if there is a rule for a
   // peer. Collective over MPI_COMM_WORLD.
   bool open(const Rules& rules, const std::map<std::pair<int, int>, Distance>& classes);
 
-  // The first call for a communicator builds its table, which goes with the communicator.
+  // The first call for a communicator builds its table, which is freed with the communicator.
   int of(MPI_Comm comm, int destination) {
     if (comm != last_comm_) look_up(comm);
     const auto index = static_cast<std::size_t>(destination);  // MPI_PROC_NULL is negative, hence beyond the end
-    return last_table_ && index < last_table_->size() ? (*last_table_)[index] : stock;
+    return last_table_ && index < last_table_->size() ? (*last_table_)[index] : mpich_default;
   }
 
   void close();

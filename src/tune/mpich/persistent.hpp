@@ -13,13 +13,14 @@ class Persistent {
   void remember(MPI_Request request, int bytes) { bytes_[request] = bytes; }
   void forget(MPI_Request request) { bytes_.erase(request); }
 
-  // Returns nothing for a request that is no send.
+  // Returns nothing for a request that is not a send.
   std::optional<int> of(MPI_Request request) const {
     const auto found = bytes_.find(request);
     return found == bytes_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // Returns how many of the requests, from the first on, can start under one threshold, and which; receives fit any.
+  // Returns how many requests, from the first on, can start under one threshold, and which; receives are compatible
+  // with any.
   struct Run {
     int length;
     std::optional<int> bytes;

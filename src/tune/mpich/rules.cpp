@@ -14,7 +14,7 @@ constexpr std::string_view key = "single_copy_from=";
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-// Returns the parts between semicolons; an empty one at the end is allowed.
+// Returns the parts between semicolons; the last one may be empty.
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
@@ -33,7 +33,7 @@ std::optional<Number> number(std::string_view text) {
   return value;
 }
 
-// Returns what stands before and after the first colon.
+// Returns the text before and after the first colon.
 std::pair<std::string_view, std::string_view> halves(std::string_view part, const char* form) {
   const std::size_t colon = part.find(':');
   if (colon == std::string_view::npos) throw Malformed(quoted(part) + " is not of the form " + form);
@@ -49,7 +49,7 @@ int bytes_or_throw(std::string_view text) {
   if (text == "never") return INT_MAX;
   const auto bytes = number<std::uint64_t>(text);
   if (!bytes) throw Malformed(quoted(text) + " is neither a number of bytes nor never");
-  // An empty message has nothing to copy.
+  // An empty message needs no copy.
   return static_cast<int>(std::clamp<std::uint64_t>(*bytes, 1, INT_MAX));
 }
 
@@ -57,12 +57,12 @@ int bytes_or_throw(std::string_view text) {
 
 Rules parse_rules(std::string_view text) {
   Rules rules;
-  rules.single_copy_from.fill(stock);
+  rules.single_copy_from.fill(mpich_default);
   for (std::string_view part : parts_of(text)) {
     const auto [name, setting] = halves(part, "DISTANCE:single_copy_from=BYTES");
     int& value = rules.single_copy_from[static_cast<std::size_t>(distance_or_throw(name))];
     if (!setting.starts_with(key)) throw Malformed("in " + quoted(part) + " single_copy_from= is missing");
-    if (value != stock) throw Malformed("there are two rules for " + std::string(name));
+    if (value != mpich_default) throw Malformed("there are two rules for " + std::string(name));
     value = bytes_or_throw(setting.substr(key.size()));
   }
   return rules;

@@ -1,4 +1,4 @@
-// Reads the user's rules from the texts of two environment variables.
+// Parses the user's rules in two environment variables.
 //   NEARFIELD_PAIR_RULES    DISTANCE:single_copy_from=BYTES;...   BYTES a number of bytes or `never`
 //   NEARFIELD_PAIR_CLASSES  A-B:DISTANCE;...                      world ranks; for tests
 #pragma once
@@ -13,21 +13,21 @@
 
 namespace nearfield::tune {
 
-// The message says what is wrong, in one line without a line end.
+// The message describes the mistake, in one line without a line end.
 struct Malformed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The smallest message in bytes that is copied directly from process to process; MPICH's own value if there is no
-// rule.
-inline constexpr int stock = -1;
+// The smallest message in bytes that is copied directly from process to process; this value, MPICH's default, if there
+// is no rule.
+inline constexpr int mpich_default = -1;
 
 struct Rules {
   std::array<int, distance_names.size()> single_copy_from;
   int of(Distance distance) const { return single_copy_from[static_cast<std::size_t>(distance)]; }
 };
 
-// MPICH keeps thresholds as int: `never` and larger numbers become the largest, which messages beyond 2 GiB exceed.
+// MPICH keeps thresholds as int: `never` and larger numbers become the maximum, which messages beyond 2 GiB exceed.
 // Throws Malformed.
 Rules parse_rules(std::string_view text);
 

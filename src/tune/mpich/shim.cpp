@@ -36,8 +36,9 @@ void say(const std::string& reason) {
   std::fprintf(stderr, "nearfield: the MPICH shim steps aside: %s\n", reason.c_str());
 }
 
-// Uses nothing whose form depends on the MPI. Empty if it is one that this file was compiled for.
-std::string unfit_library() {
+// Returns why the library is not supported; empty if this file was compiled for it. Uses nothing that depends on the
+// MPI's ABI.
+std::string unsupported_library() {
   void* get_version = find_mpi_function("PMPI_Get_library_version");
   if (!get_version) return "this MPI does not tell its name";
   char text[16384] = "";
@@ -50,19 +51,19 @@ std::string unfit_library() {
   return {};
 }
 
-struct Wishes {
+struct ParsedConfig {
   Rules rules = parse_rules("");
   std::map<std::pair<int, int>, Distance> classes;
   std::string wrong;
 };
 
-Wishes wishes() {
-  Wishes wanted;
+ParsedConfig parse_config() {
+  ParsedConfig wanted;
   const char* rules = std::getenv("NEARFIELD_PAIR_RULES");
   const char* classes = std::getenv("NEARFIELD_PAIR_CLASSES");
   const char* variable = "NEARFIELD_PAIR_RULES";
   try {
-    Wishes read;
+    ParsedConfig read;
     read.rules = parse_rules(rules ? rules : "");
     variable = "NEARFIELD_PAIR_CLASSES";
     read.classes = parse_classes(classes ? classes : "");
@@ -73,7 +74,7 @@ Wishes wishes() {
   return wanted;
 }
 
-std::string obstacle(const Wishes& wanted) {
+std::string disabled_reason(const ParsedConfig& wanted) {
   int level = MPI_THREAD_SINGLE;
   NEARFIELD_PMPI(MPI_Query_thread)(&level);
   if (!wanted.wrong.empty()) return wanted.wrong;
@@ -91,14 +92,14 @@ void after_init() {
   static bool is_done = false;
   if (is_done) return;
   is_done = true;
-  if (const std::string reason = unfit_library(); !reason.empty()) {
+  if (const std::string reason = unsupported_library(); !reason.empty()) {
     if (rank_from_environment() <= 0) say(reason);  // or without a launcher
     return;
   }
-  const Wishes wanted = wishes();
-  // This is collective, so every rank calls it, whatever it finds out for itself.
+  const ParsedConfig wanted = parse_config();
+  // Collective, so every rank calls it, whatever it has found out.
   const bool is_any = state().peers.open(wanted.rules, wanted.classes);
-  const std::string reason = obstacle(wanted);
+  const std::string reason = disabled_reason(wanted);
   int rank = 0;
   NEARFIELD_PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
   if (!reason.empty() && rank == 0) say(reason);
@@ -117,15 +118,15 @@ void before_finalize() {
 
 namespace detail {
 
-void set_for(int destination, Handle comm) {
+void apply_threshold_for(int destination, Handle comm) {
   state().thresholds.set(state().peers.of(static_cast<MPI_Comm>(comm), destination));
 }
 
-void remember(int destination, Handle comm, const void* request) {
+void register_persistent(int destination, Handle comm, const void* request) {
   state().persistent.remember(request_at(request), state().peers.of(static_cast<MPI_Comm>(comm), destination));
 }
 
-void forget(const void* request) { state().persistent.forget(request_at(request)); }
+void unregister_persistent(const void* request) { state().persistent.forget(request_at(request)); }
 
 int start_run(const void* requests, int count) {
   const auto run = state().persistent.first_run(static_cast<const MPI_Request*>(requests), count);

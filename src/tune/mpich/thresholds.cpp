@@ -36,20 +36,20 @@ bool Thresholds::open(const char* name, Variable& variable) {
   if (NEARFIELD_PMPI(MPI_T_cvar_handle_alloc)(index, nullptr, &variable.handle, &count) != MPI_SUCCESS) return false;
   if (count == 1 && NEARFIELD_PMPI(MPI_T_cvar_read)(variable.handle, &variable.found) == MPI_SUCCESS) return true;
   NEARFIELD_PMPI(MPI_T_cvar_handle_free)(&variable.handle);
-  variable.handle = MPI_T_CVAR_HANDLE_NULL;  // what could not be read is not written
+  variable.handle = MPI_T_CVAR_HANDLE_NULL;  // values that could not be read are not written
   return false;
 }
 
 void Thresholds::write(int bytes) {
   for (Variable* variable : {&cma_, &xpmem_}) {
-    const int value = bytes == stock ? variable->found : bytes;
+    const int value = bytes == mpich_default ? variable->found : bytes;
     if (variable->handle != MPI_T_CVAR_HANDLE_NULL) cvar_write_(variable->handle, &value);
   }
   current_ = bytes;
 }
 
 void Thresholds::close() {
-  set(stock);
+  set(mpich_default);
   for (Variable* variable : {&cma_, &xpmem_})
     if (variable->handle != MPI_T_CVAR_HANDLE_NULL) NEARFIELD_PMPI(MPI_T_cvar_handle_free)(&variable->handle);
   NEARFIELD_PMPI(MPI_T_finalize)();

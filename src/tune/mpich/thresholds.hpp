@@ -1,6 +1,6 @@
-// MPICH's single-copy thresholds of this process, through the MPI tool interface. They are global and read by the
-// sender at each send. Leaves out a program that writes them itself meanwhile: its value is overwritten at the next
-// send to another class of peer.
+// MPICH's single-copy thresholds of this process, through the MPI tool interface. They are global, and the sender reads
+// them at each send. Leaves out programs that write them themselves: the value is overwritten at the next send to
+// another class of peer.
 #pragma once
 
 #include <mpi.h>
@@ -11,15 +11,15 @@ namespace nearfield::tune {
 
 class Thresholds {
  public:
-  // Is called after MPI_Init. Returns false if this MPICH has none (before 4.3; built without CMA).
+  // Called after MPI_Init. Returns false if this MPICH has none (before 4.3; built without CMA).
   bool open();
 
-  // Sets all to `bytes`, or for `stock` to the values that open() found. Calls MPI only if that changes something.
+  // Sets all to `bytes`, or for `mpich_default` to the values that open() found. Calls MPI only to change a value.
   void set(int bytes) {
     if (bytes != current_) write(bytes);
   }
 
-  // Is called before MPI_Finalize; restores the values that open() found.
+  // Called before MPI_Finalize; restores the values that open() found.
   void close();
 
  private:
@@ -33,7 +33,7 @@ class Thresholds {
 
   Variable cma_, xpmem_;
   decltype(&MPI_T_cvar_write) cvar_write_ = nullptr;
-  int current_ = stock;
+  int current_ = mpich_default;
 };
 
 }  // namespace nearfield::tune

@@ -1,4 +1,4 @@
-// Parses the two strings that the user gives, and finds the class of a peer. It does not know transports.
+// Parses the user's two strings, and determines the class of a peer. Independent of transports.
 #include "classes.h"
 
 #include <ctype.h>
@@ -12,8 +12,8 @@ static const char* const distance_names[DISTANCES] = {NEARFIELD_EACH_DISTANCE(NE
 
 struct key {
   const char* name;
-  size_t offset;    // in struct limits
-  size_t smallest;  // that Open MPI's headers leave room for
+  size_t offset;   // in struct limits
+  size_t minimum;  // Open MPI's headers require this much
 };
 static const struct key keys[] = {
     {"eager_limit", offsetof(struct limits, eager_limit), 256},
@@ -39,7 +39,7 @@ static bool fail_at(struct parser* p, const char* where, const char* what, struc
   return false;
 }
 
-// Returns the text up to one of the separators, or the end.
+// Returns the text up to one of the separators, or to the end.
 static struct word next_word(struct parser* p, const char* separators) {
   struct word word = {p->at, strcspn(p->at, separators)};
   p->at += word.length;
@@ -50,7 +50,7 @@ static bool equals(struct word word, const char* name) {
   return strlen(name) == word.length && strncmp(word.start, name, word.length) == 0;
 }
 
-// Returns how many letters must be inserted, deleted or changed.
+// Returns the edit distance.
 static size_t edits(struct word word, const char* name) {
   size_t row[64], n = strlen(name);
   for (size_t j = 0; j <= n; ++j) row[j] = j;
@@ -102,8 +102,8 @@ static bool parse_value(struct parser* p, const struct key* key, struct limits* 
   }
   if (!parse_number(p, word, SIZE_MAX - 1, value)) return false;
   char hint[64];
-  snprintf(hint, sizeof hint, "the least is %zu", key->smallest);
-  return *value >= key->smallest || fail_at(p, word.start, "too small", word, hint);
+  snprintf(hint, sizeof hint, "the least is %zu", key->minimum);
+  return *value >= key->minimum || fail_at(p, word.start, "too small", word, hint);
 }
 
 // key=value,key=value
@@ -198,10 +198,10 @@ bool rules_empty(const struct rules* rules) {
 }
 
 bool rules_have_class(const struct rules* rules, int class_index) {
-  return class_index == STOCK_CLASS || rules->given[class_index];
+  return class_index == DEFAULT_CLASS || rules->given[class_index];
 }
 
-// As src/topology/distance.hpp has it: one NUMA node may span packages, and a pair across them is not near.
+// As in src/topology/distance.hpp: a NUMA node may span packages, and a pair across them is not same-numa.
 static int distance_of(uint16_t locality) {
   if (locality & (OPAL_PROC_ON_CORE | OPAL_PROC_ON_HWTHREAD)) return same_core;
   if (locality & OPAL_PROC_ON_L2CACHE) return shared_l2;
@@ -215,5 +215,5 @@ int rules_class_of(const struct rules* rules, uint32_t mine, uint32_t peer, uint
   const struct pair* pair =
       rules->n_pairs ? bsearch(&wanted, rules->pairs, rules->n_pairs, sizeof wanted, compare_pairs) : NULL;
   const int distance = pair ? pair->distance : distance_of(locality);
-  return rules->given[distance] ? distance : STOCK_CLASS;
+  return rules->given[distance] ? distance : DEFAULT_CLASS;
 }

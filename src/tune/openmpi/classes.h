@@ -1,7 +1,7 @@
-// Decides which transport parameters a pair of processes gets: the rules of the user, and the class of each peer.
+// Decides the transport parameters of a pair of processes: the user's rules, and the class of each peer.
 //
-// A class is a distance that has a rule; all distances without one share the class of stock limits. Parsed once, in
-// btl_init, on every rank; read-only from then on.
+// A class is a distance that has a rule; all distances without one share the class with vader's limits. Parsed once, in
+// btl_init, on every rank; read-only afterwards.
 #pragma once
 
 #include <stdbool.h>
@@ -12,12 +12,12 @@
 
 // Nearest first, as everywhere in nearfield.
 enum { NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_ENUMERATOR) DISTANCES };
-enum { STOCK_CLASS = DISTANCES, CLASSES };
+enum { DEFAULT_CLASS = DISTANCES, CLASSES };
 
 #define SINGLE_COPY_NEVER SIZE_MAX
 
-// In bytes; 0 is "as the stock transport has it". The first two count Open MPI's own headers, as its MCA parameters of
-// the same names do.
+// In bytes; 0 means vader's value. The first two include Open MPI's own headers, as its MCA parameters of the same
+// names do.
 struct limits {
   size_t eager_limit;
   size_t max_send_size;
@@ -36,7 +36,7 @@ struct rules {
   size_t n_pairs;
 };
 
-// Both return true, or false with a line in `error` that says what is wrong and at which character (counted from 1).
+// Both return true, or false with a line in `error` that describes the mistake and its position in characters (from 1).
 // An empty string is an empty set of rules.
 bool rules_parse(struct rules* rules, const char* text, char* error, size_t error_size);
 bool rules_parse_pairs(struct rules* rules, const char* text, char* error, size_t error_size);

@@ -1,31 +1,32 @@
-// An Open MPI 4 component (btl/nearfield) that gives messages inside a node their own transport parameters per core
-// distance, in programs that nobody edits.
+// An Open MPI 4 component (btl/nearfield) that sets the transport parameters of messages inside a node per core
+// distance, in unmodified programs.
 //
-// Open MPI sends all messages of a node by one module of its shared-memory transport (btl/vader), with
-// one eager limit, one fragment size, one choice of single copies. This component stands in front of it with one module
-// per class of distance, each with its own limits, and lets it move every byte.
+// Open MPI sends all messages of a node by one module of its shared-memory transport (btl/vader), with one eager limit,
+// one fragment size, one choice of single copies. This component interposes on it with one module per class of
+// distance, each with its own limits, and vader moves all bytes.
 //
 // Parameters (`ompi_info --param btl nearfield --level 9`):
 //   btl_nearfield_rules    DISTANCE:key=value,key=value;DISTANCE:...   with the keys of struct limits (classes.h)
 //   btl_nearfield_classes  RANK-RANK:DISTANCE;...                      pairs of world ranks whose distance is given
-// A class cannot have more than vader itself: whoever starts the program raises btl_vader_eager_limit and
-// btl_vader_max_send_size to the largest of the classes, and gives a rule to each distance that shall not get these;
-// and btl_vader_segment_size with them (4 MiB hold about a hundred fragments of 32 KiB).
+// A class cannot exceed vader's own limits, so the launcher raises btl_vader_eager_limit and btl_vader_max_send_size to
+// the largest of the classes, and adds a rule for each distance that shall not get these; and raises
+// btl_vader_segment_size accordingly (4 MiB hold about a hundred fragments of 32 KiB).
 //
-// Life, on every rank:
+// Life cycle, on every rank:
 //   register  by Open MPI, also in ompi_info: the parameters.
-//   init      in MPI_Init: parses; steps aside (no modules; the program runs stock) without rules, with wrong ones, and
-//             under MPI_THREAD_MULTIPLE. The last two are told on stderr, by the first rank of each node.
-//   add_procs at the first: finds vader, or reaches nobody. Asks vader once about each peer (peers.h); gives a class.
-//   messages  pass through modules.h to vader; what arrives gets its class back (upcall.h). When vader has no fragments
-//             left: deferred.h.
-//   finalize  puts back what was replaced. After abort there is nothing of ours: no file, no process, no segment.
+//   init      in MPI_Init: parses. Disables itself (no modules; the program runs with vader's defaults) without rules,
+//             with invalid ones, and under MPI_THREAD_MULTIPLE; in the latter two cases the first rank of each node
+//             prints a notice on stderr.
+//   add_procs at the first: finds vader, or reaches nobody. Adds each peer to vader once (peers.h); assigns a class.
+//   messages  pass through modules.h to vader; arriving ones are mapped to their class (upcall.h). When vader has no
+//             fragments left: deferred.h.
+//   finalize  restores what was replaced. After an abort nothing of ours remains: no file, no process, no segment.
 //
-// It leaves out threads that call MPI at once; vader's memory by XPMEM, POSIX or System V
-// (told on stderr; those peers stay stock); other MPI jobs (MPI_Comm_spawn: between jobs Open MPI 4 does not use vader;
-// inside the new job it is as in any); one-sided communication (osc/rdma finds vader as ever, osc/sm and osc/pt2pt do
-// not look at modules); vader's fast boxes and segment size, which are of the process and not of a pair; Open MPI 5,
-// which tells the sender in another way.
+// Left out: threads that call MPI at the same time; vader's memory by XPMEM, POSIX or System V (with a notice on
+// stderr; those peers keep vader's defaults); other MPI jobs (MPI_Comm_spawn: between jobs Open MPI 4 does not use
+// vader; inside the new job nothing differs); one-sided communication (osc/rdma finds vader as before, osc/sm and
+// osc/pt2pt do not use modules); vader's fast boxes and segment size, which are per process and not per pair; Open MPI
+// 5, which identifies the sender differently.
 #include <opal_config.h>
 
 _Static_assert(OPAL_MAJOR_VERSION == 4, "btl/nearfield is for Open MPI 4: the calls of a transport differ in others");
@@ -77,7 +78,7 @@ static bool parse(void) {
 }
 
 static mca_btl_base_module_t** nf_init(int* n, bool progress_threads, bool mpi_threads) {
-  (void)progress_threads;  // always true: there are some that serve no message of ours
+  (void)progress_threads;  // always true: there are some that serve none of our messages
   *n = 0;
   rules_free(&rules);
   if (!parse()) return NULL;

@@ -1,5 +1,4 @@
-// The queue of deferred fragments: first in, first out. It takes no part in Open MPI's progress until the first is
-// sent.
+// The FIFO queue of deferred fragments. It registers for Open MPI's progress when the first one is sent.
 #include "deferred.h"
 
 #include <opal/runtime/opal_progress.h>
@@ -7,9 +6,9 @@
 #include <string.h>
 
 #include "classes.h"
-#include "stock.h"
+#include "vader.h"
 
-enum { MOST_PER_CLASS = 8 };
+enum { MAX_PER_CLASS = 8 };
 
 struct deferred {
   mca_btl_base_descriptor_t super;
@@ -25,7 +24,7 @@ typedef struct deferred deferred_t;
 static OBJ_CLASS_INSTANCE(deferred_t, mca_btl_base_descriptor_t, NULL, NULL);
 
 static struct deferred *head, **tail = &head;
-static int on_the_way[CLASSES];
+static int in_flight[CLASSES];
 static bool progressing;
 
 bool is_deferred(const mca_btl_base_descriptor_t* fragment) {
@@ -33,8 +32,8 @@ bool is_deferred(const mca_btl_base_descriptor_t* fragment) {
 }
 
 mca_btl_base_descriptor_t* deferred_alloc(int class_index, uint8_t order, size_t size, uint32_t flags) {
-  if (on_the_way[class_index] >= MOST_PER_CLASS) return NULL;
-  if (size > stock->btl_max_send_size && size > stock->btl_eager_limit) return NULL;
+  if (in_flight[class_index] >= MAX_PER_CLASS) return NULL;
+  if (size > vader->btl_max_send_size && size > vader->btl_eager_limit) return NULL;
   const size_t bytes = (sizeof(struct deferred) + size + 63) / 64 * 64;
   struct deferred* d = aligned_alloc(64, bytes);
   if (!d) return NULL;
@@ -47,31 +46,31 @@ mca_btl_base_descriptor_t* deferred_alloc(int class_index, uint8_t order, size_t
   d->super.des_flags = flags;
   d->super.order = order;
   d->class_index = class_index;
-  ++on_the_way[class_index];
+  ++in_flight[class_index];
   return &d->super;
 }
 
 void deferred_free(mca_btl_base_descriptor_t* fragment) {
   struct deferred* d = (struct deferred*)fragment;
-  --on_the_way[d->class_index];
+  --in_flight[d->class_index];
   OBJ_DESTRUCT(d);
   free(d);
 }
 
-// The copy that the stock transport sends is done; whoever sent the deferred one has been told already.
+// Completes the copy that vader sent; the sender of the deferred fragment has been notified already.
 static void copy_is_done(mca_btl_base_module_t* module, struct mca_btl_base_endpoint_t* endpoint,
                          mca_btl_base_descriptor_t* copy, int status) {
   (void)module, (void)endpoint, (void)copy, (void)status;
 }
 
-static bool hand_over(struct deferred* d) {
+static bool send_copy(struct deferred* d) {
   const uint32_t flags = (d->super.des_flags & MCA_BTL_DES_FLAGS_PRIORITY) | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
-  mca_btl_base_descriptor_t* copy = stock->btl_alloc(stock, d->peer->stock, d->super.order, d->segment.seg_len, flags);
+  mca_btl_base_descriptor_t* copy = vader->btl_alloc(vader, d->peer->vader, d->super.order, d->segment.seg_len, flags);
   if (!copy) return false;
   memcpy(copy->des_segments[0].seg_addr.pval, d->bytes, d->segment.seg_len);
   copy->des_cbfunc = copy_is_done;
-  if (stock->btl_send(stock, d->peer->stock, copy, d->tag) >= 0) return true;
-  stock->btl_free(stock, copy);
+  if (vader->btl_send(vader, d->peer->vader, copy, d->tag) >= 0) return true;
+  vader->btl_free(vader, copy);
   return false;
 }
 
@@ -80,7 +79,7 @@ static int progress(void) {
   int done = 0;
   if (!head || inside) return 0;
   inside = true;
-  while (head && hand_over(head)) {
+  while (head && send_copy(head)) {
     struct deferred* d = head;
     head = d->next;
     if (!head) tail = &head;

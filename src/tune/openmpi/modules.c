@@ -1,12 +1,12 @@
-// The class modules: what pml/ob1 and bml/r2 see, and the way from there to the stock module.
+// The class modules, which pml/ob1 and bml/r2 use, and their delegation to vader's module.
 //
-// Life of them: modules_make() in btl_init, before anything is known of the stock module. At the first add_procs the
-// stock module is looked up and its add_procs replaced by one that answers from the table of peers; from then on nobody
-// else asks it. finalize puts everything back.
+// Life cycle: modules_make() runs in btl_init, before vader's module is known. At the first add_procs vader's module is
+// looked up and its add_procs replaced by one that uses the table of peers; from then on nobody else calls the
+// original. finalize restores it.
 //
-// One-sided communication is left as it is: osc/rdma needs one module that reaches everybody and has atomic operations.
-// The class modules hide theirs, and the stock module stays visible to it, for RDMA only (its exclusivity is lower than
-// the classes', so r2 never sends messages by it).
+// One-sided communication is not changed: osc/rdma requires one module that reaches everybody and has atomic
+// operations. The class modules hide theirs, and vader's module stays visible to it, for RDMA only (its exclusivity is
+// lower than the classes', so r2 never sends messages by it).
 #include "modules.h"
 
 #include <opal/mca/btl/base/base.h>
@@ -14,30 +14,30 @@
 
 #include "deferred.h"
 #include "peers.h"
-#include "stock.h"
 #include "upcall.h"
+#include "vader.h"
 
 static mca_btl_base_module_t modules[CLASSES];
 static const struct rules* rules;
-static mca_btl_base_module_add_procs_fn_t stock_add_procs;
+static mca_btl_base_module_add_procs_fn_t vader_add_procs;
 
 typedef struct mca_btl_base_endpoint_t endpoint_t;
 
-static inline endpoint_t* stock_endpoint(endpoint_t* endpoint) { return ((struct peer*)endpoint)->stock; }
+static inline endpoint_t* vader_endpoint(endpoint_t* endpoint) { return ((struct peer*)endpoint)->vader; }
 static inline int class_of_module(const mca_btl_base_module_t* module) { return (int)(module - modules); }
 
 // ---- for every message
 
 static mca_btl_base_descriptor_t* nf_alloc(mca_btl_base_module_t* module, endpoint_t* endpoint, uint8_t order,
                                            size_t size, uint32_t flags) {
-  mca_btl_base_descriptor_t* fragment = stock->btl_alloc(stock, stock_endpoint(endpoint), order, size, flags);
+  mca_btl_base_descriptor_t* fragment = vader->btl_alloc(vader, vader_endpoint(endpoint), order, size, flags);
   if (OPAL_LIKELY(fragment != NULL)) return fragment;
   return deferred_alloc(class_of_module(module), order, size, flags);
 }
 
 static int nf_free(mca_btl_base_module_t* module, mca_btl_base_descriptor_t* fragment) {
   (void)module;
-  if (OPAL_LIKELY(!is_deferred(fragment))) return stock->btl_free(stock, fragment);
+  if (OPAL_LIKELY(!is_deferred(fragment))) return vader->btl_free(vader, fragment);
   deferred_free(fragment);
   return OPAL_SUCCESS;
 }
@@ -46,12 +46,12 @@ static mca_btl_base_descriptor_t* nf_prepare_src(mca_btl_base_module_t* module, 
                                                  struct opal_convertor_t* convertor, uint8_t order, size_t reserve,
                                                  size_t* size, uint32_t flags) {
   (void)module;
-  return stock->btl_prepare_src(stock, stock_endpoint(endpoint), convertor, order, reserve, size, flags);
+  return vader->btl_prepare_src(vader, vader_endpoint(endpoint), convertor, order, reserve, size, flags);
 }
 
 static int nf_send(mca_btl_base_module_t* module, endpoint_t* endpoint, mca_btl_base_descriptor_t* fragment,
                    mca_btl_base_tag_t tag) {
-  if (OPAL_LIKELY(!is_deferred(fragment))) return stock->btl_send(stock, stock_endpoint(endpoint), fragment, tag);
+  if (OPAL_LIKELY(!is_deferred(fragment))) return vader->btl_send(vader, vader_endpoint(endpoint), fragment, tag);
   return deferred_send(module, (struct peer*)endpoint, fragment, tag);
 }
 
@@ -59,7 +59,7 @@ static int nf_sendi(mca_btl_base_module_t* module, endpoint_t* endpoint, struct 
                     void* header, size_t header_size, size_t payload_size, uint8_t order, uint32_t flags,
                     mca_btl_base_tag_t tag, mca_btl_base_descriptor_t** fragment) {
   (void)module;
-  return stock->btl_sendi(stock, stock_endpoint(endpoint), convertor, header, header_size, payload_size, order, flags,
+  return vader->btl_sendi(vader, vader_endpoint(endpoint), convertor, header, header_size, payload_size, order, flags,
                           tag, fragment);
 }
 
@@ -68,7 +68,7 @@ static int nf_put(mca_btl_base_module_t* module, endpoint_t* endpoint, void* loc
                   struct mca_btl_base_registration_handle_t* remote_handle, size_t size, int flags, int order,
                   mca_btl_base_rdma_completion_fn_t done, void* context, void* data) {
   (void)module;
-  return stock->btl_put(stock, stock_endpoint(endpoint), local, remote, local_handle, remote_handle, size, flags, order,
+  return vader->btl_put(vader, vader_endpoint(endpoint), local, remote, local_handle, remote_handle, size, flags, order,
                         done, context, data);
 }
 
@@ -77,37 +77,37 @@ static int nf_get(mca_btl_base_module_t* module, endpoint_t* endpoint, void* loc
                   struct mca_btl_base_registration_handle_t* remote_handle, size_t size, int flags, int order,
                   mca_btl_base_rdma_completion_fn_t done, void* context, void* data) {
   (void)module;
-  return stock->btl_get(stock, stock_endpoint(endpoint), local, remote, local_handle, remote_handle, size, flags, order,
+  return vader->btl_get(vader, vader_endpoint(endpoint), local, remote, local_handle, remote_handle, size, flags, order,
                         done, context, data);
 }
 
-// pml/ob1 lets the receiver read a message out of the sender's memory only if the sender could register it. Nothing
-// else asks with this flag alone.
+// pml/ob1 lets the receiver read a message from the sender's memory only if the sender could register it. This flag
+// alone has no other use.
 static struct mca_btl_base_registration_handle_t* nf_register_mem(mca_btl_base_module_t* module, endpoint_t* endpoint,
                                                                   void* base, size_t size, uint32_t flags) {
   static char nothing_to_register;
   const size_t from = rules->limits[class_of_module(module)].single_copy_from;
   if (flags == MCA_BTL_REG_FLAG_REMOTE_READ && size < from) return NULL;
-  if (!stock->btl_register_mem) return (struct mca_btl_base_registration_handle_t*)&nothing_to_register;
-  endpoint_t* to = endpoint == MCA_BTL_ENDPOINT_ANY ? endpoint : stock_endpoint(endpoint);
-  return stock->btl_register_mem(stock, to, base, size, flags);
+  if (!vader->btl_register_mem) return (struct mca_btl_base_registration_handle_t*)&nothing_to_register;
+  endpoint_t* to = endpoint == MCA_BTL_ENDPOINT_ANY ? endpoint : vader_endpoint(endpoint);
+  return vader->btl_register_mem(vader, to, base, size, flags);
 }
 
 static int nf_deregister_mem(mca_btl_base_module_t* module, struct mca_btl_base_registration_handle_t* handle) {
   (void)module;
-  return stock->btl_deregister_mem ? stock->btl_deregister_mem(stock, handle) : OPAL_SUCCESS;
+  return vader->btl_deregister_mem ? vader->btl_deregister_mem(vader, handle) : OPAL_SUCCESS;
 }
 
 static void nf_dump(mca_btl_base_module_t* module, endpoint_t* endpoint, int verbose) {
   (void)module;
-  if (stock && stock->btl_dump) stock->btl_dump(stock, endpoint ? stock_endpoint(endpoint) : NULL, verbose);
+  if (vader && vader->btl_dump) vader->btl_dump(vader, endpoint ? vader_endpoint(endpoint) : NULL, verbose);
 }
 
-// ---- processes come and go
+// ---- adding and removing processes
 
-static bool stock_has_one_sided(void) {
+static bool vader_has_one_sided(void) {
   const uint32_t needed = MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_FOPS;
-  return (stock->btl_flags & needed) == needed;
+  return (vader->btl_flags & needed) == needed;
 }
 
 static int class_of_proc(const opal_proc_t* proc) {
@@ -116,65 +116,67 @@ static int class_of_proc(const opal_proc_t* proc) {
 
 static size_t at_most(size_t wanted, size_t real) { return wanted && wanted < real ? wanted : real; }
 
-// The stock module may change its mind while it adds processes (no CMA between user namespaces), so more than once.
-static void take_after_stock(int class_index) {
+// Called repeatedly, because vader's module may change its limits while it adds processes (no CMA between user
+// namespaces).
+static void copy_vader_limits(int class_index) {
   mca_btl_base_module_t* m = &modules[class_index];
   const struct limits* limits = &rules->limits[class_index];
-  m->btl_eager_limit = at_most(limits->eager_limit, stock->btl_eager_limit);
+  m->btl_eager_limit = at_most(limits->eager_limit, vader->btl_eager_limit);
   // The first part of a long message must fit into one fragment.
-  m->btl_rndv_eager_limit = at_most(limits->max_send_size, stock->btl_rndv_eager_limit);
-  m->btl_max_send_size = at_most(limits->max_send_size, stock->btl_max_send_size);
-  m->btl_rdma_pipeline_send_length = stock->btl_rdma_pipeline_send_length;
-  m->btl_rdma_pipeline_frag_size = stock->btl_rdma_pipeline_frag_size;
-  m->btl_min_rdma_pipeline_size = stock->btl_min_rdma_pipeline_size;
-  m->btl_latency = stock->btl_latency;
-  // ob1 wants the modules it may read by to have half of the bandwidth; the stock one, which it ignores, is counted.
-  m->btl_bandwidth = 2 * stock->btl_bandwidth;
-  m->btl_flags = stock->btl_flags & ~(uint32_t)(MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS);
-  m->btl_registration_handle_size = stock->btl_registration_handle_size;
-  m->btl_get_limit = stock->btl_get_limit;
-  m->btl_get_alignment = stock->btl_get_alignment;
-  m->btl_put_limit = stock->btl_put_limit;
-  m->btl_put_alignment = stock->btl_put_alignment;
-  m->btl_get_local_registration_threshold = stock->btl_get_local_registration_threshold;
-  m->btl_put_local_registration_threshold = stock->btl_put_local_registration_threshold;
-  m->btl_sendi = stock->btl_sendi ? nf_sendi : NULL;
-  m->btl_put = stock->btl_put ? nf_put : NULL;
-  m->btl_get = stock->btl_get ? nf_get : NULL;
-  if (limits->single_copy_from || stock->btl_register_mem) {
+  m->btl_rndv_eager_limit = at_most(limits->max_send_size, vader->btl_rndv_eager_limit);
+  m->btl_max_send_size = at_most(limits->max_send_size, vader->btl_max_send_size);
+  m->btl_rdma_pipeline_send_length = vader->btl_rdma_pipeline_send_length;
+  m->btl_rdma_pipeline_frag_size = vader->btl_rdma_pipeline_frag_size;
+  m->btl_min_rdma_pipeline_size = vader->btl_min_rdma_pipeline_size;
+  m->btl_latency = vader->btl_latency;
+  // ob1 requires modules by which it may read to have half of the bandwidth; it counts vader's, which it does not use.
+  m->btl_bandwidth = 2 * vader->btl_bandwidth;
+  m->btl_flags = vader->btl_flags & ~(uint32_t)(MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS);
+  m->btl_registration_handle_size = vader->btl_registration_handle_size;
+  m->btl_get_limit = vader->btl_get_limit;
+  m->btl_get_alignment = vader->btl_get_alignment;
+  m->btl_put_limit = vader->btl_put_limit;
+  m->btl_put_alignment = vader->btl_put_alignment;
+  m->btl_get_local_registration_threshold = vader->btl_get_local_registration_threshold;
+  m->btl_put_local_registration_threshold = vader->btl_put_local_registration_threshold;
+  m->btl_sendi = vader->btl_sendi ? nf_sendi : NULL;
+  m->btl_put = vader->btl_put ? nf_put : NULL;
+  m->btl_get = vader->btl_get ? nf_get : NULL;
+  if (limits->single_copy_from || vader->btl_register_mem) {
     m->btl_register_mem = nf_register_mem;
     m->btl_deregister_mem = nf_deregister_mem;
   }
-  // Or ob1 would have the sender write what it was not allowed to read.
+  // Otherwise ob1 would have the sender write what the receiver was not allowed to read.
   if (limits->single_copy_from) m->btl_min_rdma_pipeline_size = SIZE_MAX;
 }
 
 static int resolve(size_t n, opal_proc_t** procs) {
-  const int rc = peers_resolve(stock, stock_add_procs, n, procs, class_of_proc);
-  for (int c = 0; c < CLASSES; ++c) take_after_stock(c);
+  const int rc = peers_resolve(vader, vader_add_procs, n, procs, class_of_proc);
+  for (int c = 0; c < CLASSES; ++c) copy_vader_limits(c);
   return OPAL_SUCCESS == rc ? upcall_set_peers(modules) : rc;
 }
 
-// The stock module's answer from now on: peers left to it; and, for one-sided communication, those of a class, too.
-static int stock_add_procs_again(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints,
-                                 opal_bitmap_t* reachable) {
+// vader's add_procs from now on: reports peers that are left to it; and, for one-sided communication, those of a class,
+// too.
+static int chained_add_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints,
+                             opal_bitmap_t* reachable) {
   (void)module;
   const int rc = resolve(n, procs);
   for (size_t i = 0; i < n; ++i) {
     const struct peer* peer = OPAL_SUCCESS == rc ? peers_find(procs[i]) : NULL;
-    const bool visible = peer && (peer->class_index < 0 || stock_has_one_sided());
-    endpoints[i] = visible ? peer->stock : NULL;
+    const bool visible = peer && (peer->class_index < 0 || vader_has_one_sided());
+    endpoints[i] = visible ? peer->vader : NULL;
     if (visible && peer->reachable && reachable) opal_bitmap_set_bit(reachable, (int)i);
   }
   return rc;
 }
 
-static bool stand_in_front_of_stock(void) {
-  if (!stock_look_up()) return false;
-  stock_add_procs = stock->btl_add_procs;
-  stock->btl_add_procs = stock_add_procs_again;
-  // It is the stock module's function, so that r2 calls it once: only the stock module has work to progress.
-  mca_btl_nearfield_component.btl_progress = stock_component->btl_progress;
+static bool interpose_on_vader(void) {
+  if (!find_vader()) return false;
+  vader_add_procs = vader->btl_add_procs;
+  vader->btl_add_procs = chained_add_procs;
+  // It is vader's function, so r2 calls it once: only vader's module has progress to make.
+  mca_btl_nearfield_component.btl_progress = vader_component->btl_progress;
   upcall_wrap_registered();
   return true;
 }
@@ -182,7 +184,7 @@ static bool stand_in_front_of_stock(void) {
 static int nf_add_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints,
                         opal_bitmap_t* reachable) {
   for (size_t i = 0; i < n; ++i) endpoints[i] = NULL;
-  if (!stock && !stand_in_front_of_stock()) return OPAL_SUCCESS;
+  if (!vader && !interpose_on_vader()) return OPAL_SUCCESS;
   const int rc = resolve(n, procs);
   for (size_t i = 0; OPAL_SUCCESS == rc && i < n; ++i) {
     struct peer* peer = peers_find(procs[i]);
@@ -193,14 +195,14 @@ static int nf_add_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** p
   return rc;
 }
 
-// r2 tells the stock module itself where it made it visible.
+// r2 calls vader's own function for peers for which vader was visible.
 static int nf_del_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints) {
   (void)module;
   (void)procs;
   for (size_t i = 0; i < n; ++i) {
     struct peer* peer = (struct peer*)endpoints[i];
     if (!peer) continue;
-    if (!stock_has_one_sided()) stock->btl_del_procs(stock, 1, &peer->proc, &peer->stock);
+    if (!vader_has_one_sided()) vader->btl_del_procs(vader, 1, &peer->proc, &peer->vader);
     peers_remove(peer);
     endpoints[i] = NULL;
   }
@@ -211,18 +213,18 @@ static int nf_register(mca_btl_base_module_t* module, mca_btl_base_tag_t tag, mc
                        void* data) {
   (void)module;
   (void)data;
-  if (stock) upcall_wrap(tag, receiver);
+  if (vader) upcall_wrap(tag, receiver);
   return OPAL_SUCCESS;
 }
 
-// Once per module; the first undoes everything.
+// Called once per module; the first call restores everything.
 static int nf_finalize(mca_btl_base_module_t* module) {
   (void)module;
-  if (!stock) return OPAL_SUCCESS;
+  if (!vader) return OPAL_SUCCESS;
   deferred_finish();
   upcall_unwrap();
-  stock->btl_add_procs = stock_add_procs;
-  stock = NULL;
+  vader->btl_add_procs = vader_add_procs;
+  vader = NULL;
   peers_clear();
   return OPAL_SUCCESS;
 }
@@ -234,7 +236,7 @@ mca_btl_base_module_t** modules_make(const struct rules* from, int* n) {
   for (int c = 0; list && c < CLASSES; ++c) {
     modules[c] = (mca_btl_base_module_t){
         .btl_component = &mca_btl_nearfield_component,
-        .btl_eager_limit = 4096,  // until the stock module's is known; ob1 refuses 0
+        .btl_eager_limit = 4096,  // until vader's is known; ob1 refuses 0
         .btl_rndv_eager_limit = 4096,
         .btl_max_send_size = 4096,
         .btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH + 1,

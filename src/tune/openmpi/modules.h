@@ -1,4 +1,4 @@
-// One module per class, in front of the stock one. Limits are the class's; every byte is moved by the stock module.
+// One module per class, which interposes on vader's. The limits are the class's; vader's module moves all bytes.
 #pragma once
 
 #include <opal/mca/btl/btl.h>

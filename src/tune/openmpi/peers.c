@@ -1,4 +1,4 @@
-// The table of peers. Looked through one by one: only while processes are added and removed, never for a message.
+// The table of peers. Searched linearly, but only while processes are added and removed, never for a message.
 #include "peers.h"
 
 #include <opal/class/opal_bitmap.h>
@@ -35,38 +35,38 @@ static struct peer* add_peer(opal_proc_t* proc) {
   return table[n_peers++] = peer;
 }
 
-static int ask_stock(mca_btl_base_module_t* stock, mca_btl_base_module_add_procs_fn_t stock_add, size_t n,
-                     opal_proc_t** procs, struct mca_btl_base_endpoint_t** endpoints, opal_bitmap_t* reachable) {
+static int add_to_vader(mca_btl_base_module_t* vader, mca_btl_base_module_add_procs_fn_t vader_add_procs, size_t n,
+                        opal_proc_t** procs, struct mca_btl_base_endpoint_t** endpoints, opal_bitmap_t* reachable) {
   int rc = opal_bitmap_init(reachable, (int)n);
-  if (OPAL_SUCCESS == rc) rc = stock_add(stock, n, procs, endpoints, reachable);
+  if (OPAL_SUCCESS == rc) rc = vader_add_procs(vader, n, procs, endpoints, reachable);
   for (size_t i = 0; OPAL_SUCCESS == rc && i < n; ++i) {
     struct peer* peer = add_peer(procs[i]);
     if (!peer) return OPAL_ERR_OUT_OF_RESOURCE;
-    peer->stock = endpoints[i];
+    peer->vader = endpoints[i];
     peer->reachable = endpoints[i] && opal_bitmap_is_set_bit(reachable, (int)i);
   }
   return rc;
 }
 
-// All of a batch, or none: peers left to the stock module share its fragments with those of a class, and have no
-// deferred ones.
-static void give_classes(size_t first, class_of_fn* class_of) {
-  static bool said;
+// Assigns classes to a whole batch or to none: peers that are left to vader's module share its fragments with those of
+// a class, and have no deferred ones.
+static void assign_classes(size_t first, class_of_fn* class_of) {
+  static bool is_reported;
   if (!segments_locate(table + first, n_peers - first)) {
-    if (!said && opal_process_info.my_local_rank == 0)
+    if (!is_reported && opal_process_info.my_local_rank == 0)
       fprintf(stderr,
               "nearfield: vader's memory is not in files of its own (XPMEM, or another shmem); no rules are used\n");
-    said = true;
+    is_reported = true;
     return;
   }
   for (size_t i = first; i < n_peers; ++i)
     if (table[i]->reachable) table[i]->class_index = class_of(table[i]->proc);
 }
 
-int peers_resolve(mca_btl_base_module_t* stock, mca_btl_base_module_add_procs_fn_t stock_add, size_t n,
+int peers_resolve(mca_btl_base_module_t* vader, mca_btl_base_module_add_procs_fn_t vader_add_procs, size_t n,
                   opal_proc_t** procs, class_of_fn* class_of) {
   static int failed = OPAL_SUCCESS;
-  if (OPAL_SUCCESS != failed) return failed;  // asking again would number its endpoints wrongly
+  if (OPAL_SUCCESS != failed) return failed;  // adding them again would number its endpoints wrongly
   opal_proc_t** fresh = calloc(n ? n : 1, sizeof *fresh);
   struct mca_btl_base_endpoint_t** endpoints = calloc(n ? n : 1, sizeof *endpoints);
   size_t n_fresh = 0;
@@ -78,9 +78,9 @@ int peers_resolve(mca_btl_base_module_t* stock, mca_btl_base_module_add_procs_fn
     const size_t first = n_peers;
     opal_bitmap_t reachable;
     OBJ_CONSTRUCT(&reachable, opal_bitmap_t);
-    failed = ask_stock(stock, stock_add, n_fresh, fresh, endpoints, &reachable);
+    failed = add_to_vader(vader, vader_add_procs, n_fresh, fresh, endpoints, &reachable);
     OBJ_DESTRUCT(&reachable);
-    if (OPAL_SUCCESS == failed) give_classes(first, class_of);
+    if (OPAL_SUCCESS == failed) assign_classes(first, class_of);
   }
   free(fresh);
   free(endpoints);
@@ -116,7 +116,7 @@ int peers_only_class(void) {
 
 size_t peers_count(void) { return n_peers; }
 
-void peers_each(void (*tell)(const struct peer* peer)) {
+void peers_each(void (*visit)(const struct peer* peer)) {
   for (size_t i = 0; i < n_peers; ++i)
-    if (table[i]->class_index >= 0) tell(table[i]);
+    if (table[i]->class_index >= 0) visit(table[i]);
 }

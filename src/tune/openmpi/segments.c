@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "peers.h"
-#include "stock.h"
+#include "vader.h"
 
-// The name of the file behind a peer's segment is in what its stock component has published. The layout of that is
-// the component's own business, so the name is searched for. False if there is none.
+// Finds the name of the file behind a peer's segment in what vader has published. The layout of that is private to the
+// component, so the name is searched for. Returns false if there is none.
 static bool segment_name(const char* published, size_t size, char* name, size_t name_size) {
   static const char mark[] = "vader_segment.";
   const char* found = size ? memmem(published, size, mark, sizeof mark - 1) : NULL;
@@ -22,7 +22,7 @@ static bool segment_name(const char* published, size_t size, char* name, size_t 
 }
 
 static char* published_name(const struct peer* peer) {
-  const mca_base_component_t* component = &stock_component->btl_version;
+  const mca_base_component_t* component = &vader_component->btl_version;
   char *published = NULL, name[512];
   size_t size = 0;
   int rc;
@@ -33,15 +33,15 @@ static char* published_name(const struct peer* peer) {
   return found ? strdup(name) : NULL;
 }
 
-// One line of /proc/self/maps: 'begin-end flags offset device inode   path'.
-static void note_mapping(const char* line, struct peer** peers, char** names, size_t n) {
+// Parses a line of /proc/self/maps: 'begin-end flags offset device inode   path'.
+static void add_mapping(const char* line, struct peer** peers, char** names, size_t n) {
   unsigned long begin, end;
   const char* slash = strrchr(line, '/');
   if (!slash || sscanf(line, "%lx-%lx", &begin, &end) != 2) return;
   const size_t length = strcspn(slash + 1, " \n");  // ' (deleted)' may follow
   for (size_t i = 0; i < n; ++i) {
     if (!names[i] || strlen(names[i]) != length || memcmp(names[i], slash + 1, length) != 0) continue;
-    // A mapping may be told in several lines, in order of address.
+    // A mapping may be listed in several lines, in order of address.
     if (!peers[i]->begin) peers[i]->begin = begin;
     if (peers[i]->end && peers[i]->end != begin) peers[i]->begin = begin;
     peers[i]->end = end;
@@ -55,7 +55,7 @@ bool segments_locate(struct peer** peers, size_t n) {
   for (size_t i = 0; names && i < n; ++i)
     if (peers[i]->reachable) names[i] = published_name(peers[i]);
   while (maps && names && fgets(line, sizeof line, maps))
-    if (strstr(line, "vader_segment.")) note_mapping(line, peers, names, n);
+    if (strstr(line, "vader_segment.")) add_mapping(line, peers, names, n);
   for (size_t i = 0; i < n; ++i) {
     if (peers[i]->reachable && !peers[i]->end) all = false;
     if (names) free(names[i]);

@@ -1,4 +1,4 @@
-// Finds where the memory of each peer, which holds messages of the stock transport, is mapped in this process.
+// Finds where each peer's memory, which holds messages of vader, is mapped in this process.
 #pragma once
 
 #include <stdbool.h>
@@ -6,5 +6,5 @@
 
 struct peer;  // peers.h
 
-// Sets `begin` and `end` of each peer. Returns false if those of a reachable one are not found (sysv, XPMEM).
+// Sets `begin` and `end` of each peer. Returns false if they are not found for a reachable peer (sysv, XPMEM).
 bool segments_locate(struct peer** peers, size_t n);

@@ -1,11 +1,11 @@
-// From the address of a message to the module of its sender's class: a search in the few mapped segments, with the last
-// hit first; nothing is searched when all peers are of one class.
+// Maps the address of a message to the module of its sender's class: a search in the few mapped segments, which tries
+// the last hit first; nothing is searched if all peers are of one class.
 #include "upcall.h"
 
 #include <stdlib.h>
 
 #include "peers.h"
-#include "stock.h"
+#include "vader.h"
 
 struct segment {
   uintptr_t begin, end;
@@ -15,7 +15,7 @@ struct segment {
 static struct segment* segments;  // sorted, disjoint
 static size_t n_segments;
 static struct segment last;          // the last hit; empty at first
-static mca_btl_base_module_t* only;  // not NULL: every peer's
+static mca_btl_base_module_t* only;  // not NULL: the module of all peers
 static mca_btl_base_module_t* class_modules;
 static mca_btl_base_module_recv_cb_fn_t receivers[MCA_BTL_TAG_MAX];
 
@@ -55,7 +55,7 @@ static mca_btl_base_module_t* search(uintptr_t address) {
     else
       high = middle;
   }
-  if (low == n_segments || address < segments[low].begin) return stock;
+  if (low == n_segments || address < segments[low].begin) return vader;
   last = segments[low];
   return last.module;
 }
@@ -68,7 +68,7 @@ static inline mca_btl_base_module_t* module_of(uintptr_t address) {
 
 static void translate(mca_btl_base_module_t* module, mca_btl_base_tag_t tag, mca_btl_base_descriptor_t* message,
                       void* data) {
-  if (module == stock) module = module_of((uintptr_t)message->des_segments[0].seg_addr.pval);
+  if (module == vader) module = module_of((uintptr_t)message->des_segments[0].seg_addr.pval);
   receivers[tag](module, tag, message, data);
 }
 
@@ -79,7 +79,7 @@ void upcall_wrap(mca_btl_base_tag_t tag, mca_btl_base_module_recv_cb_fn_t receiv
 }
 
 void upcall_wrap_registered(void) {
-  // Below are the transports' own messages, which are between two stock modules.
+  // Lower tags are vader's own messages, which its modules exchange.
   for (int tag = MCA_BTL_TAG_PML; tag < MCA_BTL_TAG_MAX; ++tag)
     upcall_wrap((mca_btl_base_tag_t)tag, mca_btl_base_active_message_trigger[tag].cbfunc);
 }
