@@ -1,6 +1,6 @@
-// The engine's clock: the CPU's own counter where user code may read it. A read is ordered: nothing before it is still
-// under way, and nothing after it has begun. It assumes a constant rate, the same on all cores of a node (`nearfield
-// doctor` checks that), and says nothing about other nodes.
+// The engine's clock: the CPU's own counter if user code may read it. A read is ordered: all earlier instructions have
+// completed, and no later one has begun. It assumes a constant rate, the same on all cores of a node (`nearfield
+// doctor` checks that), and is not comparable between nodes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ using Ticks = std::uint64_t;
 
 inline Ticks now() {
 #if defined(__x86_64__)
-  std::uint32_t low, high;  // <immintrin.h> has a function for it, and takes longer to compile than most files here
+  std::uint32_t low, high;  // <immintrin.h> has an intrinsic, but takes longer to compile than most files
   asm volatile("rdtscp; lfence" : "=a"(low), "=d"(high)::"ecx", "memory");
   return Ticks{high} << 32 | low;
 #elif defined(__aarch64__)

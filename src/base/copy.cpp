@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t line = 64;
 
-// Streaming stores need whole lines: the parts of a line at both ends are copied plainly. `body` copies whole lines.
+// Streaming stores need whole lines: partial lines at both ends are copied plainly. `body` copies whole lines.
 template <typename Body>
 void with_ragged_ends(void* to, const void* from, std::size_t bytes, Body body) {
   auto* out = static_cast<char*>(to);
@@ -49,7 +49,7 @@ void lines_sse2(char* to, const char* from, std::size_t bytes) {
   _mm_sfence();
 }
 
-// The sfence at the end of each keeps these stores before whatever tells another core that they are done.
+// The final sfence orders these stores before the store that signals their completion to another core.
 void stream_avx512(void* to, const void* from, std::size_t bytes) { with_ragged_ends(to, from, bytes, lines_avx512); }
 void stream_avx2(void* to, const void* from, std::size_t bytes) { with_ragged_ends(to, from, bytes, lines_avx2); }
 void stream_sse2(void* to, const void* from, std::size_t bytes) { with_ragged_ends(to, from, bytes, lines_sse2); }

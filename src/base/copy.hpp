@@ -1,10 +1,10 @@
-// How bytes are copied between two cores: routines to choose from, and what each is good for.
+// Routines for copying bytes between two cores, and their trade-offs.
 //
-// plain: the C library's memcpy. What is stored stays in this core's caches, but each line that lies in another core's
-// cache must be taken from there first, and few of them can be on the way at once.
+// plain: the C library's memcpy. Stored lines stay in this core's caches, but each line that is in another core's cache
+// must be acquired first, with few such requests in flight.
 //
-// streaming: stores that bypass the caches (non-temporal). They need no line from anywhere, and leave none here: who
-// reads the result next takes it from memory.
+// streaming: non-temporal stores, which bypass the caches. They need not acquire lines and leave none in this core's
+// caches: the next reader of the result gets it from memory.
 #pragma once
 
 #include <cstddef>

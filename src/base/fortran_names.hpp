@@ -1,11 +1,11 @@
-// Fortran's names of MPI functions. In all MPIs, Fortran's bindings are libraries of their own, which call the C functions
-// under MPI_ or PMPI_ names, and so their wrappers. Those defined here only note the place in the program from which the
-// call came, where the wrappers would see a place in that library.
+// Fortran names of MPI functions. In all MPIs the Fortran bindings are separate libraries that call the C functions,
+// and so their wrappers, under MPI_ or PMPI_ names. The functions defined here only record the program's call site,
+// where the wrappers would see a location in the bindings.
 //
-// `mpi_send_` is called with `use mpi` and with mpif.h, where compilers append one underscore; mpi_f08 calls
-// `mpi_send_f08_` in Open MPI, and in MPICH and its relatives `mpi_send_f08ts_` if there is a buffer among the
-// arguments. All arguments are addresses, or lengths of texts: they are passed on as they are, up to 15, some more than
-// there are.
+// `mpi_send_` is called with `use mpi` and mpif.h, for which compilers append one underscore; mpi_f08 calls
+// `mpi_send_f08_` in Open MPI, and in MPICH and its derivatives `mpi_send_f08ts_` if an argument is a buffer. All
+// arguments are addresses or text lengths: they are passed on unchanged, always 15, which is at least as many as there
+// are.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace nearfield {
 
-// Lives as long as the program is in a Fortran function. `slot` is of the thread; null: no such function is running.
+// Lives as long as the program is inside a Fortran function. `slot` is thread-local; null: no such function is running.
 class CalledFrom {
  public:
   CalledFrom(const void*& slot, const void* site) : slot_(slot), is_outermost_(!slot) {

@@ -1,4 +1,4 @@
-// Reads the variables that launchers set for the processes that they start.
+// Reads the environment variables that launchers set for their processes.
 #pragma once
 
 #include <cstdlib>
@@ -6,7 +6,7 @@
 
 namespace nearfield {
 
-/// Returns this process's rank as the launcher tells it in the environment; -1 if no known launcher does.
+/// Returns this process's rank according to the launcher's environment variables; -1 if no known launcher set them.
 inline int rank_from_environment() {
   // Open MPI; PMIx launchers; Hydra and PMI-2; Slurm without PMI.
   for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})

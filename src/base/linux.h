@@ -1,4 +1,4 @@
-// Constants of the kernel that older headers of the C library lack.
+// Kernel constants that older headers of the C library lack.
 #pragma once
 
 #include <sys/mman.h>

@@ -1,26 +1,26 @@
-// For libraries that are preloaded before the MPI library is there: its functions and its predefined handles, found when
-// they are first needed.
+// For libraries that are preloaded before the MPI library is loaded: its functions and predefined handles, looked up on
+// first use.
 #pragma once
 
 #include <mpi.h>
 
 #include "base/mpi_library.hpp"
 
-// Open MPI's predefined handles are addresses of variables in its library, which is not there when this one is loaded.
+// Open MPI's predefined handles are addresses of variables in its library, which is loaded after this one.
 #ifdef OPEN_MPI
 #undef OMPI_PREDEFINED_GLOBAL
 #define OMPI_PREDEFINED_GLOBAL(type, name) \
   static_cast<type>(::nearfield::find_once([] { return ::nearfield::find_mpi_variable(#name); }))
 #endif
 
-// The MPI library's own function, which is looked up once.
+// The MPI library's own function, looked up once.
 #define PMPI(name)         \
   (::nearfield::find_once( \
       [] { return reinterpret_cast<decltype(&name)>(::nearfield::next_or_abort("P" #name, "P" #name)); }))
 
 namespace nearfield {
 
-// Returns whether handles and constants have the form that they have in the MPI library which is loaded.
+// Returns whether handles and constants have the same form as in the loaded MPI library.
 inline bool is_built_for_the_library() {
 #ifdef OPEN_MPI
   constexpr bool built_for_openmpi = true;

@@ -1,26 +1,25 @@
-// Finds the MPI library's functions when they are first needed, never at load time: most processes that a preloaded
-// library gets into are no MPI programs. Also where the program got its MPI through dlopen with local scope (Python's
-// extension modules), where dlsym(RTLD_NEXT) does not look.
+// Looks up the MPI library's functions on first use, never at load time: most processes into which a library is
+// preloaded are not MPI programs. Also finds an MPI that the program loaded by dlopen with local scope (Python
+// extension modules), which dlsym(RTLD_NEXT) does not search.
 #pragma once
 
 namespace nearfield {
 
-// Returns the function; null if no loaded library has it.
+// Returns the function; null if no loaded library defines it.
 void* find_mpi_function(const char* name);
 
-// Returns the variable, which the executable has where the compiler made it a copy of the library's; null if there is
-// none.
+// Returns the variable; in the executable if the compiler made a copy of the library's there; null if there is none.
 void* find_mpi_variable(const char* name);
 
-// Returns the whole path of the loaded library that has this function, or "".
+// Returns the full path of the loaded library that contains this function, or "".
 const char* library_of(void* function);
 
 // Returns the next tool's or the library's own function; `pmpi_name` if no MPI_ name follows ours. Ends the process if
-// there is none: the program called a function that its MPI does not have.
+// there is none: the program has called a function that its MPI does not have.
 void* next_or_abort(const char* name, const char* pmpi_name);
 
-// Returns the pointer that find() returns, which each place of the program calls once, or once in each of several threads
-// at the same time. Needs no lock and, unlike a static variable of a function, no C++ library.
+// Returns the pointer that find() returns. Each place in the program calls find() once, or once in each of several
+// threads at the same time. Requires no lock and, unlike a static variable of a function, no C++ library.
 template <class Find>
 auto find_once(Find find) {
   static decltype(find()) known = nullptr;

@@ -1,4 +1,4 @@
-// Lists of variants, each of which has a name that users write.
+// Lists of variants with user-visible names.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@
 
 namespace nearfield {
 
-/// Returns the variant of that name. Throws std::invalid_argument that names the nearest one, as a `kind` of variant.
+/// Returns the variant of that name. Throws std::invalid_argument with the nearest name; `kind` is what it calls a
+/// variant.
 template <class Spec, class Name>
 const Spec& find_named(const std::vector<const Spec*>& all, const std::string& name, const std::string& kind,
                        Name&& name_of) {
@@ -30,8 +31,8 @@ const Spec& find_named(const std::vector<const Spec*>& all, const std::string& n
   return find_named(all, name, kind, [](const Spec& spec) { return spec.name; });
 }
 
-/// Returns a new variant by its constructor, or by its default one if that does not take the arguments. For `make` of a
-/// Spec.
+/// Returns a new variant by its constructor, or by its default constructor if that does not accept the arguments. For
+/// `make` of a Spec.
 template <class Interface, class Variant, class... Arguments>
 std::unique_ptr<Interface> made(Arguments... arguments) {
   if constexpr (std::is_constructible_v<Variant, Arguments...>)

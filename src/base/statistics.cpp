@@ -38,7 +38,7 @@ std::size_t lower_rank(std::size_t n) {
   return k == 0 ? 0 : k - 1;
 }
 
-// Spreads each run of values that lie within half a step of its first evenly over one step around their middle.
+// Spreads each run of values within half a step of its first value evenly over one step around their middle.
 void spread_steps(std::vector<double>& sorted, double resolution) {
   for (std::size_t begin = 0; begin < sorted.size();) {
     std::size_t end = begin;

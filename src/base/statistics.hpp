@@ -20,21 +20,21 @@ struct Estimate {
   double relative_half_width() const;
 };
 
-/// Returns the sample at quantile q in [0, 1], interpolated between neighbours. Throws std::invalid_argument if empty.
+/// Returns the sample quantile at q in [0, 1], interpolated between neighbours. Throws std::invalid_argument if empty.
 double quantile(std::span<const double> samples, double q);
 
 /// Returns the median and its 95 % interval from binomial order statistics. With fewer than 6 samples no such interval
-/// exists, and it is the whole range. `resolution` is the clock's step; samples that it cannot tell apart count as
-/// spread evenly over one step (the median of grouped data), or a coarse clock would make medians jump by whole steps.
-/// Throws std::invalid_argument if empty.
+/// exists, and the whole range is returned. `resolution` is the clock's step; samples that it cannot distinguish are
+/// spread evenly over one step (the median of grouped data), because a coarse clock would otherwise make medians jump
+/// by whole steps. Throws std::invalid_argument if empty.
 Estimate median_estimate(std::span<const double> samples, double resolution = 0);
 
-/// The samples of one launch, visit by visit: what was taken in one go, at one moment.
+/// The samples of one launch, by visit, that is, by uninterrupted series.
 using Visits = std::vector<std::vector<double>>;
 
-/// Returns the median over several launches of one program. Samples of one visit are not independent of each other (a
-/// machine is faster at one moment than at another), nor are those of one launch (they share page placement). So the
-/// interval covers the interval of the visits' medians and the medians of the launches as well as that of all samples.
+/// Returns the median over several launches of one program. Samples of one visit are not independent (a machine's speed
+/// varies over time), nor are those of one launch (they share page placement). So the interval covers the interval of
+/// the visits' medians and the medians of the launches as well as that of all samples.
 Estimate pooled_estimate(std::span<const Visits> launches, double resolution = 0);
 
 /// Returns whether the interval's half width is within `tolerance` of the value (0.05 = 5 %) and n >= 6.
@@ -43,14 +43,14 @@ bool is_stable(const Estimate& estimate, double tolerance);
 /// Returns the share of samples above median + 5 x (median - lower quartile). They are disturbed, but not dropped.
 double outlier_share(std::span<const double> samples);
 
-/// Returns the ratio of medians of b over a for samples taken in pairs (a[i] beside b[i] in time), with a 95 % interval
+/// Returns the ratio of medians of b over a for paired samples (a[i] and b[i] adjacent in time), with a 95 % interval
 /// from order statistics of the pairwise ratios. Throws std::invalid_argument if sizes differ or are 0.
 Estimate paired_ratio(std::span<const double> a, std::span<const double> b);
 
-/// A place where a curve of time over size jumps: between size[index] and size[index + 1].
+/// A step in a curve of time over size, between size[index] and size[index + 1].
 struct Step {
   std::size_t index = 0;
-  double factor = 1.0;  ///< time after the step over what the trend before it foretells
+  double factor = 1.0;  ///< time after the step relative to the extrapolated trend before it
 };
 
 /// Returns the steps of at least `threshold` (1.25 = 25 %) in time over size, sizes strictly increasing and times

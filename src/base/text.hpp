@@ -1,5 +1,4 @@
-// Small text tools: lines without blanks around them, the nearest valid name for error messages, and a writer for one
-// JSON object a line.
+// Text utilities: trimmed lines, the nearest valid name for error messages, and a writer of one-line JSON objects.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace nearfield {
 
-/// Returns the text without blanks before and behind.
+/// Returns the text without leading and trailing blanks.
 std::string_view trimmed(std::string_view text);
 
 /// Returns the candidate closest to `name` by edit distance; empty if there are no candidates.
@@ -27,7 +26,7 @@ class JsonObject {
   JsonObject& add(std::string_view key, bool truth);
   JsonObject& add(std::string_view key, std::span<const double> numbers);
   JsonObject& add(std::string_view key, std::span<const std::string> texts);
-  /// `json` is already JSON.
+  /// `json` is JSON already.
   JsonObject& add_raw(std::string_view key, std::string_view json);
   std::string str() const { return text_ + "}"; }
 
@@ -39,7 +38,7 @@ class JsonObject {
 /// Returns `text` as a JSON string with quotes.
 std::string json_string(std::string_view text);
 
-/// Returns `[a, b, ...]` from parts that are already JSON.
+/// Returns `[a, b, ...]` from parts that are JSON already.
 std::string json_array(std::span<const std::string> parts);
 
 }  // namespace nearfield

@@ -1,6 +1,5 @@
-// The wrappers of all functions in calls.def, under both of their names: Fortran's bindings, and other tools, call one
-// or the other. Each goes on to the next library's function of the same name. The outermost call of a thread is counted,
-// nothing that happens inside.
+// The wrappers of all functions in calls.def, under both names, since Fortran's bindings and other tools call either.
+// Each calls the next library's function of the same name. Only the outermost call of a thread is counted.
 #include <algorithm>
 #include <utility>
 
@@ -82,7 +81,7 @@ template <int n, class Own>
   return result;
 }
 
-// Counts a call of any function. A poll that repeats the last one costs only a few instructions.
+// Counts a call of any function. A poll that repeats the previous one costs only a few instructions.
 template <const Shape& shape, int n, class Own>
 [[gnu::always_inline]] inline int counted_or_untimed(Function& function, Own own, const Word (&arguments)[n],
                                                      const void* site) {
@@ -109,19 +108,19 @@ template <const Shape& shape, int n, class Own>
   return counted<n>(shape, function, own, words, site);
 }
 
-// Returns the ticks of a call: the least of several means, since others may use the core meanwhile.
+// Returns the ticks of a call: the minimum of several means, since others may use the core at the same time.
 template <const Shape& shape>
 double measure_ticks(const Word (&arguments)[6]) {
   static Function function{"-", 1};
   static constexpr auto do_nothing = [](Word, Word, Word, Word, Word, Word) { return MPI_SUCCESS; };
   constexpr int means = 8, times = max_untimed + 1;
-  std::uint64_t least = ~std::uint64_t{0};
+  std::uint64_t minimum = ~std::uint64_t{0};
   for (int mean = 0; mean < means; ++mean) {
     const std::uint64_t begun = ticks();
     for (int i = 0; i < times; ++i) counted_or_untimed<shape>(function, do_nothing, arguments, nullptr);
-    least = std::min(least, ticks() - begun);
+    minimum = std::min(minimum, ticks() - begun);
   }
-  return static_cast<double>(least) / times;
+  return static_cast<double>(minimum) / times;
 }
 
 template <class Handle>
@@ -135,14 +134,14 @@ Word word(Handle handle) {
 }  // namespace
 
 void measure_layer() {
-  static constexpr Shape sends = send(), asks = completes(0).polls(1);
+  static constexpr Shape sends = send(), queries = completes(0).polls(1);
   static Table scratch;
-  const Thread before = std::exchange(thread, Thread{.has_asked = true, .table = &scratch});
+  const Thread before = std::exchange(thread, Thread{.has_requested_table = true, .table = &scratch});
   MPI_Request request = MPI_REQUEST_NULL;
   int flag = 0;
   Word to_self[] = {0, 1, word(MPI_BYTE), 0, 0, word(MPI_COMM_WORLD)},
        one_request[] = {word(&request), word(&flag), 0, 0, 0, 0};
-  set_cost(measure_ticks<sends>(to_self), measure_ticks<asks>(one_request));
+  set_cost(measure_ticks<sends>(to_self), measure_ticks<queries>(one_request));
   thread = before;
   polls = {};
 }
@@ -155,7 +154,7 @@ using namespace nearfield::forecast;
 #define WORDS_6 a, b, c, d, e, f
 #define WORDS_13 WORDS_6, g, h, i, j, k, l, m
 
-// mpi.h declares the functions with their types; `asm` gives these here the same names.
+// mpi.h declares the functions with their types; `asm` gives the functions here the same symbol names.
 #define ENTRY(symbol, id, n, its_name, its_next)                                                               \
   extern "C" __attribute__((visibility("default"))) int id(PARAMETERS_##n) asm(symbol);                        \
   extern "C" int id(PARAMETERS_##n) {                                                                          \

@@ -13,14 +13,14 @@
 namespace nearfield::forecast {
 namespace {
 
-constexpr int most = 2048, most_steps = 32;  // in the table; steps from a communicator's place in it to where it lies
+constexpr int max_entries = 2048, max_steps = 32;  // of the table; of a search in it
 
-std::atomic<Communicator*> table[most];
-Communicator gone{};  // stands where one was
+std::atomic<Communicator*> table[max_entries];
+Communicator gone{};  // placeholder for a removed one
 pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 
-// ---- memory: none of it from the C library's heap, since one block more there can change how often the program's own
-// heap returns memory to the system
+// ---- memory: not from the C library's heap, since one more block there can change how often the program's own heap
+// returns memory to the system
 
 char *block = nullptr, *block_end = nullptr;
 Communicator* freed = nullptr;  // a list
@@ -30,7 +30,7 @@ void* map_memory(std::size_t bytes) {
   return found == MAP_FAILED ? nullptr : found;
 }
 
-// Returns a communicator of zeros with room for so many ranks; null without memory. The caller holds `changing`.
+// Returns a zeroed communicator with room for this many ranks; null without memory. The caller holds `changing`.
 Communicator* allocate(std::size_t ranks) {
   constexpr std::size_t block_bytes = 1 << 16, alignment = alignof(Communicator);
   for (Communicator** link = &freed; *link; link = &(*link)->next)
@@ -51,7 +51,7 @@ Communicator* allocate(std::size_t ranks) {
 
 void release(Communicator* comm) { comm->next = std::exchange(freed, comm); }
 
-// An array of integers for one function.
+// An array of integers for the duration of one function.
 class Integers {
  public:
   explicit Integers(int count)
@@ -82,16 +82,16 @@ std::uint64_t key_of(Handle handle) {
 }
 
 std::atomic<Communicator*>& slot_at(std::uint64_t key, int step) {
-  return table[((key * 0x9e3779b97f4a7c15 >> 40) + static_cast<std::uint64_t>(step)) % most];
+  return table[((key * 0x9e3779b97f4a7c15 >> 40) + static_cast<std::uint64_t>(step)) % max_entries];
 }
 
-// Returns where the communicator lies; null if it is not in the table.
+// Returns the position of the communicator; null if it is not in the table.
 std::atomic<Communicator*>* find(std::uint64_t key) {
-  for (int step = 0; step < most_steps; ++step) {
+  for (int step = 0; step < max_steps; ++step) {
     auto& slot = slot_at(key, step);
-    Communicator* const there = slot.load(std::memory_order_acquire);
-    if (!there) return nullptr;
-    if (there != &gone && there->key == key) return &slot;
+    Communicator* const entry = slot.load(std::memory_order_acquire);
+    if (!entry) return nullptr;
+    if (entry != &gone && entry->key == key) return &slot;
   }
   return nullptr;
 }
@@ -109,8 +109,8 @@ int neighbours_of(MPI_Comm comm) {
   return count;
 }
 
-// Calls use(size, ranks) with the ranks of a communicator's group, or of the other group, in MPI_COMM_WORLD. Returns
-// whether there was memory.
+// Calls use(size, ranks) with the ranks in MPI_COMM_WORLD of a communicator's local or remote group. Returns whether
+// there was memory.
 template <class Use>
 bool with_world_ranks(MPI_Comm comm, bool is_between_groups, Use use) {
   MPI_Group group, world;
@@ -134,17 +134,17 @@ bool with_world_ranks(MPI_Comm comm, bool is_between_groups, Use use) {
 }
 
 Place place_of_all(const Communicator& comm, int rank) {
-  bool here = false, elsewhere = false;
+  bool on_node = false, on_others = false;
   for (int i = 0; i < comm.size; ++i)
-    if (i != rank) (comm.is_here[i] ? here : elsewhere) = true;
-  return !elsewhere ? Place::node : here ? Place::both : Place::others;
+    if (i != rank) (comm.is_local[i] ? on_node : on_others) = true;
+  return !on_others ? Place::node : on_node ? Place::both : Place::others;
 }
 
 Communicator* in_world = nullptr;  // MPI_COMM_WORLD's ranks
 
-// Ranks that are not in this job's world (spawned ones) may be here.
-bool is_here(int world_rank) {
-  return world_rank < 0 || !in_world || world_rank >= in_world->size || in_world->is_here[world_rank];
+// May contain ranks that are not in this job's world (spawned ones).
+bool is_local(int world_rank) {
+  return world_rank < 0 || !in_world || world_rank >= in_world->size || in_world->is_local[world_rank];
 }
 
 Communicator* described(MPI_Comm comm) {
@@ -155,7 +155,7 @@ Communicator* described(MPI_Comm comm) {
     made = allocate(static_cast<std::size_t>(size));
     if (!made) return;
     made->size = size;
-    for (int i = 0; i < size; ++i) made->is_here[i] = is_here(ranks[i]);
+    for (int i = 0; i < size; ++i) made->is_local[i] = is_local(ranks[i]);
   });
   if (!made) return nullptr;
   made->key = key_of(comm);
@@ -169,10 +169,10 @@ Communicator* described(MPI_Comm comm) {
 }
 
 void put(Communicator* comm) {
-  for (int step = 0; step < most_steps; ++step) {
+  for (int step = 0; step < max_steps; ++step) {
     auto& slot = slot_at(comm->key, step);
-    Communicator* const there = slot.load(std::memory_order_relaxed);
-    if (there && there != &gone) continue;
+    Communicator* const entry = slot.load(std::memory_order_relaxed);
+    if (entry && entry != &gone) continue;
     slot.store(comm, std::memory_order_release);
     return;
   }
@@ -181,11 +181,11 @@ void put(Communicator* comm) {
 
 }  // namespace
 
-// A communicator of the node's ranks would say the same, but what MPI libraries allocate for it stays on the heap.
+// A node communicator would give the same result, but its allocations by the MPI library would remain on the heap.
 int begin_communicators(const char* host) {
   std::uint64_t mine = 0xcbf29ce484222325;  // FNV-1a
   for (; *host; ++host) mine = (mine ^ static_cast<unsigned char>(*host)) * 0x100000001b3;
-  int ranks = 1, here = 0;
+  int ranks = 1, on_node = 0;
   PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks);
   const std::size_t bytes = static_cast<std::size_t>(ranks) * sizeof mine;
   auto* const hosts = static_cast<std::uint64_t*>(map_memory(bytes));
@@ -193,9 +193,9 @@ int begin_communicators(const char* host) {
   if (!hosts || !in_world) std::abort();  // the other ranks wait for this one
   PMPI(MPI_Allgather)(&mine, sizeof mine, MPI_BYTE, hosts, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
   in_world->size = ranks;
-  for (int i = 0; i < ranks; ++i) here += in_world->is_here[i] = hosts[i] == mine;
+  for (int i = 0; i < ranks; ++i) on_node += in_world->is_local[i] = hosts[i] == mine;
   munmap(hosts, bytes);
-  return here;
+  return on_node;
 }
 
 const Communicator* known(MPI_Comm comm) {

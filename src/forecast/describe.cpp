@@ -38,7 +38,7 @@ std::uint64_t count_of(const Shape& shape, Word word) {
   return count > 0 ? static_cast<std::uint64_t>(count) : 0;
 }
 
-// Returns the mean of a list with a number for each rank or neighbour.
+// Returns the mean of a list with one number per rank or neighbour.
 std::uint64_t mean_of(const Shape& shape, Word list, int members) {
   std::uint64_t sum = 0;
   for (int i = 0; i < members; ++i)
@@ -47,9 +47,9 @@ std::uint64_t mean_of(const Shape& shape, Word list, int members) {
   return members ? (sum + static_cast<std::uint64_t>(members) - 1) / static_cast<std::uint64_t>(members) : 0;
 }
 
-// Returns how many bytes this rank gives: to each other rank where it gives each its own.
+// Returns how many bytes this rank sends: to each other rank if it sends different data to each.
 std::uint64_t bytes_of_move(const Shape& shape, const Word* arguments, const Communicator* comm) {
-  if (shape.count < 0 || (comm && comm->is_between_groups)) return 0;  // who gives there is another matter
+  if (shape.count < 0 || (comm && comm->is_between_groups)) return 0;  // on intercommunicators other ranks send
   int count = shape.count, type = shape.type;
   if (count > 0 && arguments[count - 1] == reinterpret_cast<Word>(MPI_IN_PLACE)) {
     if (shape.instead < 0) return 0;
@@ -101,16 +101,16 @@ void look_at_receive(const Shape& shape, const Word* arguments, Before& before) 
 
 // ---- requests
 
-constexpr int most_looked_at = 64;  // of the requests of a call; the others are taken to be like these
+constexpr int max_requests = 64;  // requests per call; the others are assumed to be similar
 
 void look_at_requests(const Shape& shape, const Word* arguments, Before& before) {
   const auto* const handles = reinterpret_cast<const MPI_Request*>(arguments[shape.requests]);
   const int number = shape.how_many >= 0 ? std::max(0, static_cast<int>(arguments[shape.how_many])) : 1;
-  const int looked_at = std::min(number, shape.does == Does::poll ? 1 : most_looked_at);
-  const std::uint64_t times = looked_at ? static_cast<std::uint64_t>(number / looked_at) : 1;
+  const int examined = std::min(number, shape.does == Does::poll ? 1 : max_requests);
+  const std::uint64_t times = examined ? static_cast<std::uint64_t>(number / examined) : 1;
   Pending one;
   std::uint64_t found = 0;
-  for (int i = 0; i < looked_at; ++i) {
+  for (int i = 0; i < examined; ++i) {
     if (!requests::find(word_of(handles[i]), one)) continue;
     before.sends |= one.is_send;
     if (one.is_send) add_sent(before, one.place, one.bytes * times);
@@ -122,14 +122,14 @@ void look_at_requests(const Shape& shape, const Word* arguments, Before& before)
   before.did.messages = found * times;
 }
 
-// Leaves of the requests those that the call has completed.
+// Removes the requests that the call has not completed.
 void keep_completed(const Shape& shape, const Word* arguments, Did& did) {
   if (shape.completes == Completes::all || did.messages == 0) return;
-  const int told = shape.told >= 0 ? *reinterpret_cast<const int*>(arguments[shape.told]) : 1;
-  std::uint64_t done = told > 0 ? 1 : 0;
-  if (shape.completes == Completes::told_by_flag) done *= did.messages;
-  if (shape.completes == Completes::told_by_count)
-    done = told == MPI_UNDEFINED || told < 0 ? 0 : static_cast<std::uint64_t>(told);
+  const int found = shape.found >= 0 ? *reinterpret_cast<const int*>(arguments[shape.found]) : 1;
+  std::uint64_t done = found > 0 ? 1 : 0;
+  if (shape.completes == Completes::by_flag) done *= did.messages;
+  if (shape.completes == Completes::by_count)
+    done = found == MPI_UNDEFINED || found < 0 ? 0 : static_cast<std::uint64_t>(found);
   did.bytes = did.bytes / did.messages * done;
   did.messages = done;
 }

@@ -1,4 +1,4 @@
-// What a call of an MPI function does, by its arguments and its Shape. Arguments are words: integers and pointers.
+// Determines the effect of an MPI call from its arguments and its Shape. Arguments are words: integers and pointers.
 #pragma once
 
 #include "forecast/record.hpp"
@@ -8,8 +8,8 @@ namespace nearfield::forecast {
 
 using Word = std::intptr_t;
 
-// Is called before the MPI library's function: what that will change. May change the arguments: a status that the
-// program does not want is wanted here.
+// Called before the MPI library's function: determines what that will change. May change the arguments: a status that
+// the program ignores is requested here.
 struct Before {
   Did did;
   bool sends = false;
@@ -18,10 +18,10 @@ struct Before {
 };
 void look_before(const Shape& shape, Word* arguments, Before& before);
 
-// Is called after it, if it succeeded: adds to `before.did`, and to the bytes that the thread has sent.
+// Called after it, if it succeeded: adds to `before.did`, and to the bytes that the thread has sent.
 void look_after(const Shape& shape, const Word* arguments, Before& before, Table& table);
 
-// Measures what the layer itself costs a call, after MPI_Init.
+// Measures the layer's own overhead per call, after MPI_Init.
 void measure_layer();
 
 }  // namespace nearfield::forecast

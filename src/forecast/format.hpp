@@ -1,6 +1,6 @@
-// The file that each rank leaves behind: a header, and for each thread that called MPI a table of rows. The file is
-// mapped while the program runs, so that a program that is killed leaves what it has. python/nearfield/forecast/ranks.py
-// reads the same layout; a change here is a change there and a new `version`.
+// The file that each rank writes: a header, and a table of rows for each thread that called MPI. The file is mapped
+// while the program runs, so a program that is killed leaves its data. python/nearfield/forecast/ranks.py reads the
+// same layout: change both together, with a new `version`.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,21 @@ namespace nearfield::forecast {
 constexpr char magic[8] = {'n', 'f', 'c', 'a', 's', 't', '\n', 0};
 constexpr std::uint32_t version = 1;
 
-constexpr int most_tables = 64;       // threads that call MPI at the same time
+constexpr int max_tables = 64;        // threads that call MPI at the same time
 constexpr int rows_per_table = 1024;  // a power of two
 constexpr int names_bytes = 48 << 10;
-constexpr int most_objects = 64;
+constexpr int max_objects = 64;
 
 enum class State : std::uint32_t { running, finalized, exited };  // exited: without MPI_Finalize
 
-// What the system says of this process and of its node at one moment.
+// A snapshot of operating system counters of this process and its node.
 struct Usage {
   std::uint64_t ticks, wall_ns;              // of the processor's counter and of CLOCK_MONOTONIC
   std::uint64_t user_ns, system_ns;          // processor time of all threads
-  std::uint64_t minor_faults, resident_max;  // resident_max: the most KiB so far
+  std::uint64_t minor_faults, resident_max;  // resident_max: peak, in KiB
   std::uint64_t voluntary, involuntary;      // context switches
-  std::uint64_t delay_ns;                    // all threads were ready to run, and had no core
-  std::uint64_t has_delay;                   // 0: this kernel does not tell
+  std::uint64_t delay_ns;                    // all threads: runnable without a core
+  std::uint64_t has_delay;                   // 0: the kernel does not report it
   std::uint64_t busy, idle, stolen;          // of all cores of the node, in clock ticks of _SC_CLK_TCK
 };
 
@@ -39,14 +39,14 @@ struct Header {
   std::uint32_t version;
   State state;
   std::int32_t pid, rank, ranks, node_ranks;
-  std::uint32_t is_spawned, lost_threads;  // lost: threads that found no table
+  std::uint32_t is_spawned, lost_threads;  // lost: threads without a table
   std::uint64_t first_ticks, first_ns;     // before MPI_Init
   Usage begin, end;                        // after MPI_Init, before MPI_Finalize
-  double fault_ns, call_ns;                // the costs of a page fault, and of the layer itself in a mean call
-  std::uint64_t cores[16];                 // a bit for each core that this process may use
+  double fault_ns, call_ns;                // the costs of a page fault, and of the layer itself in an average call
+  std::uint64_t cores[16];                 // a bit for each core in the affinity mask
   char host[128], library[128];
   std::uint32_t names_used, objects_used;
-  Object objects[most_objects];
+  Object objects[max_objects];
   char names[names_bytes];  // of calls, each ends with a zero; the first one is empty
 };
 
@@ -67,9 +67,9 @@ struct Table {
   Row rows[rows_per_table];
 };
 
-// What a call is about, so what could make it faster.
+// The kind of a call, which determines what could accelerate it.
 enum class Category : std::uint32_t { other, point_to_point, collective, neighbours, one_sided, completion, file };
-// Where its partners are.
+// The location of its partners.
 enum class Place : std::uint32_t { node, others, both };
 
 constexpr std::uint32_t make_key(std::uint32_t name, Category category, Place place, std::uint32_t size_class) {

@@ -1,4 +1,4 @@
-// Fortran's names of all functions in calls.def.
+// Fortran names of all functions in calls.def.
 #include "base/fortran_names.hpp"
 #include "forecast/record.hpp"
 

@@ -1,7 +1,7 @@
-// Polls that repeat the last one and find nothing are counted without reading the clock, since a program may make a
-// hundred million of them in a minute. After `max_untimed` of them, one is timed again. Untimed polls, and the program's
-// own work between them, are taken to last as long as the last timed poll and the work before it, but together no longer
-// than the time until the thread's next reading of the clock. Polls that are rarer are all timed.
+// Repeated polls that find nothing are counted without reading the clock, since a program may make a hundred million of
+// them in a minute. After `max_untimed` of them, one is timed again. Untimed polls, and the program's own work between
+// them, are assumed to last as long as the last timed poll and the work before it, but in total no longer than until
+// the thread's next reading of the clock. Infrequent polls are all timed.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +19,15 @@ inline constexpr std::uint64_t max_untimed_ticks = 10'000;  // from one poll to 
 
 // The last timed poll of a thread, and the untimed ones after it.
 struct Polls {
-  std::uint64_t ended = 0;             // ticks; 0 if the thread's last call was no poll
+  std::uint64_t ended = 0;             // in ticks; 0 if the thread's last call was not a poll
   const Function* function = nullptr;  // null if the next poll must be timed
   const void* site = nullptr;
-  Word requests = 0;  // how many there are, if the function takes an array of them
+  Word requests = 0;  // number of requests, if the function takes an array of them
   MPI_Request first_request{};
   Did did;  // if it completes the first request
   Row* row = nullptr;
-  std::uint64_t call = 0, gap = 0;  // ticks that the timed poll took, and those from the poll before it
-  std::uint64_t untimed = 0;        // how many
+  std::uint64_t call = 0, gap = 0;  // ticks of the timed poll, and between it and the previous poll
+  std::uint64_t untimed = 0;        // number of polls
 };
 inline thread_local constinit __attribute__((tls_model("initial-exec"))) Polls polls;
 
@@ -44,7 +44,7 @@ inline bool repeats(const Polls& last, const Function& function, const void* sit
 
 // Returns whether a poll that succeeded found nothing.
 inline bool found_nothing(const Shape& shape, const Word* arguments) {
-  return *reinterpret_cast<const int*>(arguments[shape.told]) <= 0;  // MPI_UNDEFINED is negative, too
+  return *reinterpret_cast<const int*>(arguments[shape.found]) <= 0;  // MPI_UNDEFINED is negative, too
 }
 
 // Lets further polls repeat a timed one that found nothing.
@@ -59,7 +59,7 @@ inline void begin_untimed(Polls& last, const Function& function, const void* sit
 }
 
 // Adds the time of the untimed polls to their row when the clock is read again. Returns the ticks since the last poll;
-// 0 if the thread's last call was no poll.
+// 0 if the thread's last call was not a poll.
 inline std::uint64_t end_untimed(Polls& last, Table& table, std::uint64_t now) {
   if (!last.ended) return 0;
   const std::uint64_t elapsed = now - last.ended, one = last.call + last.gap;

@@ -19,11 +19,11 @@ namespace {
 
 constexpr std::size_t tables_at = (sizeof(Header) + 4095) / 4096 * 4096;
 constexpr std::size_t table_bytes = (sizeof(Table) + 4095) / 4096 * 4096;
-constexpr std::size_t file_bytes = tables_at + most_tables * table_bytes;
+constexpr std::size_t file_bytes = tables_at + max_tables * table_bytes;
 
 char* mapped = nullptr;
 int file = -1;
-pthread_mutex_t rare = PTHREAD_MUTEX_INITIALIZER;  // for what is done once: names, objects, tables
+pthread_mutex_t rare = PTHREAD_MUTEX_INITIALIZER;  // for one-time operations: names, objects, tables
 pthread_key_t at_thread_end;
 
 struct Locked {
@@ -35,7 +35,7 @@ Table& table_at(int number) {
   return *reinterpret_cast<Table*>(mapped + tables_at + static_cast<std::size_t>(number) * table_bytes);
 }
 
-// Makes room on the disk first: a write to a mapped page that has no room would end the program.
+// Allocates disk space first: a write to a mapped page without space would kill the program.
 bool reserve(std::size_t from, std::size_t bytes) {
   static const char zeros[4096] = {};
   for (std::size_t at = from; at < from + bytes; at += sizeof zeros)
@@ -66,7 +66,7 @@ const char* executable() {
   return name;
 }
 
-// Returns the number of the object that the address is in, from 1; 0 if there is none, or no room.
+// Returns the number of the object that contains the address, from 1; 0 if there is none, or no room.
 std::uint32_t object_of(std::uint64_t site) {
   Dl_info found;
   link_map* map = nullptr;
@@ -76,7 +76,7 @@ std::uint32_t object_of(std::uint64_t site) {
   Header& head = header();
   for (std::uint32_t i = 0; i < head.objects_used; ++i)
     if (head.objects[i].base == map->l_addr) return i + 1;
-  if (head.objects_used == most_objects) return 0;
+  if (head.objects_used == max_objects) return 0;
   Object& object = head.objects[head.objects_used];
   object.base = map->l_addr;
   std::snprintf(object.path, sizeof object.path, "%s", map->l_name && *map->l_name ? map->l_name : executable());
@@ -85,11 +85,11 @@ std::uint32_t object_of(std::uint64_t site) {
 
 // ---- rows
 
-constexpr int most_steps = 16;
+constexpr int max_steps = 16;
 
 Row* find_row(Table& table, std::uint64_t site, std::uint32_t key) {
   const std::uint64_t hash = (site ^ std::uint64_t{key} << 20) * 0x9e3779b97f4a7c15;
-  for (int step = 0; step < most_steps; ++step) {
+  for (int step = 0; step < max_steps; ++step) {
     Row& row = table.rows[((hash >> 40) + static_cast<std::uint64_t>(step)) % rows_per_table];
     if (row.key == key && row.site == site) return &row;
     if (row.key) continue;
@@ -101,7 +101,7 @@ Row* find_row(Table& table, std::uint64_t site, std::uint32_t key) {
   return nullptr;
 }
 
-// A table that is nearly full drops places, then sizes and functions.
+// A nearly full table stops distinguishing call sites, then sizes and functions.
 Row& row_for(Table& table, std::uint64_t site, std::uint32_t key) {
   if (Row* row = find_row(table, site, key)) return *row;
   if (Row* row = find_row(table, 0, key)) return *row;
@@ -153,10 +153,10 @@ void begin() {
 namespace {
 double timed_call_ticks = 0, repeated_poll_ticks = 0;
 
-// Returns the mean ns that the layer has added to a call.
+// Returns the mean overhead of the layer per call in ns.
 double mean_call_ns() {
   std::uint64_t calls = 0, untimed = 0;
-  for (int i = 0; i < most_tables; ++i) {
+  for (int i = 0; i < max_tables; ++i) {
     const Table& table = table_at(i);
     if (!table.last_ticks) continue;
     untimed += table.untimed;
@@ -186,10 +186,10 @@ void end(State state) {
 }
 
 Table* take_table() {
-  if (thread.has_asked) return thread.table;
-  thread.has_asked = true;
+  if (thread.has_requested_table) return thread.table;
+  thread.has_requested_table = true;
   const Locked locked;
-  for (int i = 0; i < most_tables; ++i) {
+  for (int i = 0; i < max_tables; ++i) {
     Table& table = table_at(i);
     const bool is_new = table.last_ticks == 0 && !table.taken;
     if (table.taken || (is_new && !reserve(tables_at + static_cast<std::size_t>(i) * table_bytes, table_bytes)))
@@ -220,7 +220,7 @@ Row& count(Table& table, Function& function, const void* site, const Did& did, s
 }
 
 namespace {
-// A program that never calls MPI_Finalize.
+// For programs that never call MPI_Finalize.
 __attribute__((destructor)) void end_of_process() { end(State::exited); }
 }  // namespace
 

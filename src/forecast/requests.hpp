@@ -1,5 +1,5 @@
-// The sizes of requests under way, so that the time of a wait is counted with the sizes of its messages. The table is a
-// lossy one, without a lock: a request that another one displaces is waited for as one of unknown size.
+// The sizes of requests in flight, so that the time of a wait is attributed to the sizes of its messages. The table is
+// lossy and lock-free: a request that another one displaces counts as one of unknown size.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace nearfield::forecast {
 
-// What is known of a request; `bytes` is exact to a sixty-fourth.
+// What is known of a request; `bytes` is exact to 1/64.
 struct Pending {
   Category category = Category::completion;
   Place place = Place::node;
@@ -19,10 +19,10 @@ struct Pending {
 
 namespace requests {
 
-constexpr int most = 1 << 14;
-inline std::atomic<std::uint64_t> table[most];
+constexpr int max_entries = 1 << 14;
+inline std::atomic<std::uint64_t> table[max_entries];
 
-// A word of the table: 36 bits of the handle's hash, a bit that says that there is something, and what is known.
+// A word of the table: 36 bits of the handle's hash, an occupied bit, and the request's data.
 constexpr std::uint64_t packed(const Pending& one) {
   int shift = one.bytes < 64 ? 0 : 58 - __builtin_clzll(one.bytes);
   return 1ull << 27 | std::uint64_t{one.is_send} << 26 | std::uint64_t(one.place) << 24 |

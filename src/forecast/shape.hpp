@@ -1,5 +1,5 @@
-// Where the arguments of an MPI function are, so that one wrapper serves all functions (calls.def). Positions count from
-// 0; -1: there is none.
+// The positions of an MPI function's arguments, so that one wrapper serves all functions (calls.def). Positions count
+// from 0; -1: absent.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,28 @@
 namespace nearfield::forecast {
 
 enum class Does : std::uint8_t {
-  other,     // its time counts, and it moves no data that is known
+  other,     // its time counts, but no data movement is known
   send,      // to `peer`
-  receive,   // from `peer`, as much as `status` says
+  receive,   // from `peer`; the size is in `status`
   move,      // a collective or one-sided operation; its own data are `count` of `type`
   complete,  // requests
   start,     // persistent requests
-  poll,      // asks, and comes back at once
-  free,      // ends a communicator
+  poll,      // a nonblocking query
+  free,      // frees a communicator
 };
 
-// How many of its requests a completing call has completed.
-enum class Completes : std::uint8_t { all, one, told_by_flag, told_by_count };
+// The number of requests that a completing call has completed.
+enum class Completes : std::uint8_t { all, one, by_flag, by_count };
 
 struct Shape {
   Does does = Does::other;
   Category category = Category::other;
   std::int8_t count = -1, type = -1, peer = -1, comm = -1, status = -1;
-  std::int8_t request = -1;  // that it makes
-  std::int8_t instead = -1;  // where `count` is if the first one is void: MPI_IN_PLACE, MPI_PROC_NULL
-  bool is_list = false, is_persistent = false;  // `count` is a list, one number for each rank
+  std::int8_t request = -1;  // the created one
+  std::int8_t instead = -1;  // of another `count`, used if the first one is void: MPI_IN_PLACE, MPI_PROC_NULL
+  bool is_list = false, is_persistent = false;  // `count` is a list with one number per rank
   bool of_neighbours = false;
-  std::int8_t requests = -1, how_many = -1, told = -1;  // of a completing call
+  std::int8_t requests = -1, how_many = -1, found = -1;  // of a completing call
   Completes completes = Completes::all;
   bool is_large = false;  // counts are MPI_Count
 
@@ -43,9 +43,9 @@ struct Shape {
   constexpr Shape large() const {
     return with([](Shape& s) { s.is_large = true; });
   }
-  // `flag`: where the call says whether, or how many, it has found.
+  // `flag`: the argument that returns whether, or how many, have been found.
   constexpr Shape polls(std::int8_t flag) const {
-    return with([&](Shape& s) { s.does = Does::poll, s.told = flag; });
+    return with([&](Shape& s) { s.does = Does::poll, s.found = flag; });
   }
   constexpr Shape neighbours() const {
     return with([](Shape& s) { s.category = Category::neighbours, s.of_neighbours = true; });
@@ -73,7 +73,7 @@ constexpr Shape send(Position peer = 3, Position comm = 5) {
   s.count = 1, s.type = 2, s.peer = peer, s.comm = comm;
   return s;
 }
-// A send and a receive; `receives`: where the count of the latter is, which counts if there is nobody to send to.
+// A send and a receive; `receives`: the position of the receive count, used if there is nobody to send to.
 constexpr Shape exchange(Position comm, Position receives = -1) {
   return send(3, comm).with([&](Shape& s) { s.instead = receives; });
 }
@@ -83,7 +83,7 @@ constexpr Shape receive(Position comm = 5, Position status = -1) {
   s.peer = comm < 0 ? Position(-1) : Position(3);
   return s;
 }
-// A message that somebody waits for without receiving it.
+// Waits for a message without receiving it.
 constexpr Shape probe(Position comm = 2) {
   Shape s{Does::other, Category::point_to_point};
   s.comm = comm;
@@ -104,9 +104,9 @@ constexpr Shape moves(Position count = 1, Position type = 2) {
   return s;
 }
 constexpr Shape completes(Position requests, Position how_many = -1, Completes what = Completes::all,
-                          Position told = -1) {
+                          Position found = -1) {
   Shape s{Does::complete, Category::completion};
-  s.requests = requests, s.how_many = how_many, s.completes = what, s.told = told;
+  s.requests = requests, s.how_many = how_many, s.completes = what, s.found = found;
   return s;
 }
 constexpr Shape starts(Position requests, Position how_many = -1) {

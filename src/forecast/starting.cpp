@@ -1,5 +1,5 @@
-// MPI_Init and MPI_Finalize: from the end of the one to the beginning of the other is what a forecast calls the run.
-// Left out: programs that start MPI by MPI_Session_init alone; they are not recorded.
+// MPI_Init and MPI_Finalize: a forecast's run is the time from the end of the one to the beginning of the other. Left
+// out: programs that start MPI by MPI_Session_init alone, which are not recorded.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -44,7 +44,7 @@ int start(Initialise initialise) {
 
 }  // namespace
 
-// A function goes on to the next library's one of the same name, as in calls.cpp.
+// Each function calls the next library's one of the same name, as in calls.cpp.
 #define ENTRY(symbol, id, parameters)                                                              \
   extern "C" __attribute__((visibility("default"))) int id parameters asm(symbol);                 \
   static int(*next_##id()) parameters {                                                            \

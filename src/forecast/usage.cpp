@@ -22,7 +22,7 @@ std::uint64_t nanoseconds(const timeval& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_usec) * 1000;
 }
 
-// Returns whether the file could be read; the text ends with a zero.
+// Returns whether the file could be read; the text is zero-terminated.
 bool read_text(const char* path, char* text, std::size_t size) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
@@ -32,7 +32,7 @@ bool read_text(const char* path, char* text, std::size_t size) {
   return got > 0;
 }
 
-// Adds how long each thread was ready to run and had no core: the second number of its schedstat.
+// Adds the time in which threads were runnable without a core: the second number of their schedstat.
 void add_delays(Usage& usage) {
   DIR* const tasks = opendir("/proc/self/task");
   if (!tasks) return;
@@ -93,17 +93,17 @@ double measure_fault_ns() {
   void* const memory = mmap(nullptr, means * pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return 0;
   madvise(memory, means * pages * page, MADV_NOHUGEPAGE);
-  double least = 1e9;  // of the means: others may use the core meanwhile
+  double minimum = 1e9;  // of the means: others may use the core at the same time
   for (std::size_t mean = 0; mean < means; ++mean) {
     timespec before, after;
     clock_gettime(CLOCK_MONOTONIC, &before);
     for (std::size_t i = 0; i < pages; ++i) static_cast<volatile char*>(memory)[(mean * pages + i) * page] = 1;
     clock_gettime(CLOCK_MONOTONIC, &after);
-    least = std::min(least, static_cast<double>(after.tv_sec - before.tv_sec) * 1e9 +
-                                static_cast<double>(after.tv_nsec - before.tv_nsec));
+    minimum = std::min(minimum, static_cast<double>(after.tv_sec - before.tv_sec) * 1e9 +
+                                    static_cast<double>(after.tv_nsec - before.tv_nsec));
   }
   munmap(memory, means * pages * page);
-  return least / static_cast<double>(pages);
+  return minimum / static_cast<double>(pages);
 }
 
 }  // namespace nearfield::forecast

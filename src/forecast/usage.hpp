@@ -1,4 +1,4 @@
-// What the system says of this process, and what a page fault costs.
+// Operating system counters of this process, and the cost of a page fault.
 #pragma once
 
 #include "forecast/format.hpp"
@@ -7,7 +7,7 @@ namespace nearfield::forecast {
 
 Usage usage_now();
 void note_cores(Header& header);
-// Returns the ns of a page fault of private memory, from a few.
+// Returns the mean cost in ns of a few page faults of private memory.
 double measure_fault_ns();
 
 }  // namespace nearfield::forecast

@@ -17,8 +17,8 @@ double strided_ns_per_byte(const Link& link, std::int64_t gap_bytes, std::int64_
 double excess_per_run_ns(const Link& link, const Message& message) {
   const std::int64_t gap = message.stride_bytes - message.run_bytes;
   if (gap <= 0) return 0;
-  const double apart = strided_ns_per_byte(link, gap, message.stride_bytes) - link.ns_per_byte;
-  return std::max(0.0, apart) * double_bytes;
+  const double extra_ns = strided_ns_per_byte(link, gap, message.stride_bytes) - link.ns_per_byte;
+  return std::max(0.0, extra_ns) * double_bytes;
 }
 
 }  // namespace

@@ -20,11 +20,11 @@ constexpr const char* origin_key = "origin";
 constexpr const char* remedy = "; mend it, or write the file anew with nearfield's verb halo and --costs PROFILE";
 
 struct Range {
-  double least, most;
+  double min, max;
 };
 
-// The costs that a machine may have, with room for future ones. A number outside is a typing error or damage, and every
-// decision would follow it.
+// The plausible range of costs, with room for future machines. A number outside is a typing error or damage that would
+// affect every decision.
 constexpr Range latency_ns{0, 1e9};
 constexpr Range ns_per_byte{1e-5, 1e5};  // 100 TB/s to 10 kB/s
 constexpr Range factor{1, 1e4};
@@ -81,8 +81,8 @@ Number read_number(std::string_view word, Range range) {
   const std::string quoted = std::string("'").append(word).append("'");
   if (error != std::errc{} || end != word.data() + word.size() || !std::isfinite(value))
     throw std::invalid_argument(quoted + " is no number");
-  if (value < range.least || value > range.most)
-    throw std::invalid_argument(quoted + " is not from " + written(range.least) + " to " + written(range.most) +
+  if (value < range.min || value > range.max)
+    throw std::invalid_argument(quoted + " is not from " + written(range.min) + " to " + written(range.max) +
                                 ", as on any machine");
   return number;
 }
@@ -112,7 +112,8 @@ void read(std::string_view words, const Value& value) {
       value.target);
 }
 
-// The file may come from somebody else, and its texts go to terminals, where these are commands.
+// The file may come from somebody else, and its texts are printed to terminals, which would interpret control
+// characters.
 bool is_control(unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7f; }
 
 }  // namespace

@@ -1,14 +1,14 @@
-// Costs for a machine of which nothing is known. The numbers are of one machine or are guesses, and say so: they order
-// splits by their shape; a profile gives times.
+// Costs of an unknown machine. The numbers are of one machine or are guesses, as noted: they rank decompositions by
+// their shape; a profile gives times.
 #include "plan/costs.hpp"
 
 namespace nearfield::planning {
 namespace {
 
-/// Two cores of a two-core Zen 3 EPYC VM that share an L3 cache: a flag takes 55 ns one way, and 64 KiB that the other
-/// core just wrote are read in 780 ns. An exchange takes two flags: "written, you may read" and "read, you may write".
-/// A double that lies alone in its 64-byte line costs that line. Free: that waiting for a flag is not shared among
-/// neighbours; pages (a strided face touches one per row) are not counted.
+/// Two cores of a two-core Zen 3 EPYC VM that share an L3 cache: the core-to-core latency is 55 ns, and 64 KiB that the
+/// other core just wrote are read in 780 ns. An exchange takes two flags: "written, you may read" and "read, you may
+/// write". An isolated double in a 64-byte line costs that line. Not included: waiting for a flag is not shared among
+/// neighbours; page accesses (a strided face touches one per row).
 Link in_place() {
   constexpr double flag_ns = 55, ns_per_byte = 780.0 / 65536;
   constexpr std::int64_t line_bytes = 64;
@@ -19,8 +19,8 @@ Link in_place() {
 }
 
 /// `nearfield probe --quick` on that VM, Open MPI 5.0.11, shared-l3: half a round trip of 8 bytes takes 180 ns (buffers
-/// modified), of 256 KiB 19.7 us; of 256 KiB of doubles that lie apart (MPI_Type_vector) by 2, 8, 16, 32 and 64 doubles
-/// 32, 36, 68, 156 and 253 us.
+/// modified), of 256 KiB 19.7 us; of 256 KiB of strided doubles (MPI_Type_vector) with strides of 2, 8, 16, 32 and 64
+/// doubles 32, 36, 68, 156 and 253 us.
 Link same_node() {
   constexpr double per_byte = 1.0 / (256 << 10);
   const Curve strided = {{8, 19.7e3 * per_byte}, {16, 32e3 * per_byte},   {64, 36e3 * per_byte},
@@ -28,8 +28,8 @@ Link same_node() {
   return {.latency_ns = 180, .ns_per_byte = 19.7e3 * per_byte, .strided = strided};
 }
 
-/// A guess at a network of 100 Gb/s: 12.5 GB/s by its name, 1.5 us as MPIs commonly reach on such networks; not
-/// measured here. Elements that lie apart are packed by the cores, so that they cost what they cost inside a node.
+/// A guess at a network of 100 Gb/s: 12.5 GB/s nominal, 1.5 us as MPIs commonly achieve on such networks; not measured
+/// here. Cores pack non-contiguous elements, so these cost the same as inside a node.
 Link network() {
   const Link near = same_node();
   Link link{.latency_ns = 1500, .ns_per_byte = 1 / 12.5, .strided = {}};

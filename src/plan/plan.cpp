@@ -12,23 +12,23 @@ namespace {
 using Extents = PerDimension<std::int64_t>;
 using Counts = PerDimension<int>;
 
-/// Where a neighbour is.
+/// The location of a neighbour.
 enum class Side { none, inside, across };
 
-/// The differences between ranks along one dimension that matter for costs.
+/// The differences between ranks along one dimension that affect costs.
 struct Position {
   std::int64_t extent;
   Sides<Side> sides;
   bool operator==(const Position&) const = default;
 
-  /// Returns whether no rank here is slower than at `other`. (A smaller box may be: its stride may hit fewer banks.)
+  /// Returns whether no rank is slower than at `other`. (A smaller box may be: its stride may hit fewer banks.)
   bool covered_by(const Position& other) const {
     const auto side_covered = [&](int s) { return sides[s] == Side::none || sides[s] == other.sides[s]; };
     return extent == other.extent && side_covered(0) && side_covered(1);
   }
 };
 
-/// Returns the cells along one dimension of the box at this coordinate; the first ones get the rest.
+/// Returns the cells along one dimension of the box at this coordinate; the first boxes get the remainder.
 std::int64_t extent_at(std::int64_t cells, int boxes, int coordinate) {
   return cells / boxes + (coordinate < cells % boxes ? 1 : 0);
 }
@@ -36,7 +36,7 @@ std::int64_t extent_at(std::int64_t cells, int boxes, int coordinate) {
 Side side_of(int coordinate, int step, int boxes, int node_boxes, bool periodic) {
   int neighbour = coordinate + step;
   if (neighbour < 0 || neighbour >= boxes) {
-    // A rank that is its own neighbour copies inside its own memory; that is no message.
+    // A rank that is its own neighbour copies inside its own memory, without a message.
     if (!periodic || boxes == 1) return Side::none;
     neighbour = (neighbour + boxes) % boxes;
   }
@@ -160,7 +160,7 @@ Plan plan_of(const PlanRequest& request, const Counts& dims, const Counts& node_
   return slowest;
 }
 
-/// Calls `use` with every way to write `product` as three factors.
+/// Calls `use` with every factorisation of `product` into three factors.
 template <typename Use>
 void for_factors(int product, Use use) {
   for (int a = 1; a <= product; ++a) {
@@ -210,7 +210,7 @@ void check(const PlanRequest& request) {
 }
 
 auto rank_of(const Plan& p) {
-  // Whole picoseconds: sums of the same terms in another order must compare equal.
+  // In whole picoseconds, so that sums of the same terms in another order compare equal.
   const auto total = std::llround((p.time_ns + p.sweep_ns) * 1e3);
   const Counts slower_first{-p.dims[0], -p.dims[1], -p.dims[2]};
   return std::tuple{total, p.box[0] * p.box[1] * p.box[2], p.network_messages, p.messages, slower_first, p.node_dims};

@@ -1,7 +1,7 @@
-// Plans which ranks get which box of a grid: every split of the ranks over the dimensions, every way in which the ranks
-// of a node form a box of such boxes, and what an exchange of halos then costs the slowest rank (S3, section 5: the
-// trade of few long contiguous faces against little surface). Arrays are in C order with their halo around them, so the
-// last dimension is contiguous. Left out: torus and tree shapes of the network, and overlap of exchange and sweep.
+// Plans which ranks get which box of a grid: every decomposition of the ranks over the dimensions, every way in which
+// the ranks of a node form a box of such boxes, and the cost of an exchange of halos for the slowest rank (S3, section
+// 5: the trade-off of few long contiguous faces against little surface). Arrays are in C order and include their halo,
+// so the last dimension is contiguous. Left out: torus and tree topologies, and overlap of exchange and sweep.
 #pragma once
 
 #include <array>
@@ -22,28 +22,28 @@ using Sides = std::array<T, 2>;
 struct PlanRequest {
   int dimensions = 3;
   PerDimension<std::int64_t> extents{1, 1, 1};  ///< cells of the whole grid, slowest first; unused leading ones are 1
-  PerDimension<Sides<int>> halo{};              ///< cells that a rank reads of its neighbours
-  PerDimension<Sides<bool>> periodic{};         ///< does what lies beyond the edge of the grid come from the other one?
-  bool corners = false;                         ///< are diagonal neighbours read, too?
+  PerDimension<Sides<int>> halo{};              ///< ghost cells of a rank
+  PerDimension<Sides<bool>> periodic{};  ///< are ghost cells beyond the edge of the grid filled from the other end?
+  bool corners = false;                  ///< are diagonal neighbours read as well?
   int ranks = 1;
-  int ranks_per_node = 1;  ///< as many as `ranks` or more: all are on one node
+  int ranks_per_node = 1;  ///< if at least `ranks`, all are on one node
   int element_bytes = 8;
-  PerDimension<int> fixed_dims{};  ///< ranks along a dimension that the user decided; 0: free
+  PerDimension<int> fixed_dims{};  ///< ranks along a dimension chosen by the user; 0: free
   Costs costs;
 };
 
 /// The messages that a rank receives from one side of a dimension.
 struct Face {
   Message message;
-  int messages = 0;  ///< how many sides of the slowest rank have a neighbour: 0, 1 or 2
+  int messages = 0;  ///< sides of the slowest rank with a neighbour: 0, 1 or 2
 };
 
 struct Plan {
   PerDimension<int> dims{1, 1, 1};       ///< ranks along each dimension
-  PerDimension<int> node_dims{1, 1, 1};  ///< of them on one node; 1, 1, 1: every neighbour is on another node
-  double time_ns = 0;                    ///< an exchange, on the slowest rank: the sum of the parts in `parts`
+  PerDimension<int> node_dims{1, 1, 1};  ///< of these on one node; 1, 1, 1: every neighbour is on another node
+  double time_ns = 0;                    ///< of an exchange, on the slowest rank: the sum of the parts in `parts`
   Time parts{};
-  double sweep_ns = 0;                      ///< over that rank's cells; 0 if the costs do not tell
+  double sweep_ns = 0;                      ///< over that rank's cells; 0 if the costs do not include it
   int messages = 0;                         ///< that this rank receives in an exchange (and sends), or reads in place
   int network_messages = 0;                 ///< of them from other nodes
   PerDimension<std::int64_t> box{1, 1, 1};  ///< cells of that rank
@@ -51,9 +51,9 @@ struct Plan {
 };
 
 /// Returns all plans, best first: by time of exchange and sweep together, then fewest cells, messages over the network
-/// and messages, then splits of slower dimensions. The same request gives the same plans in the same order. Throws
-/// std::invalid_argument for a wrong request, or if no split of it exists (a rank needs at least as many cells as its
-/// neighbours read of it).
+/// and messages, then decompositions of slower dimensions. The order is deterministic. Throws std::invalid_argument for
+/// an invalid request, or if it has no decomposition (a rank needs at least as many cells as its neighbours read of
+/// it).
 std::vector<Plan> plans(const PlanRequest& request);
 
 }  // namespace nearfield::planning

@@ -1,5 +1,5 @@
-// Takes the accesses that a format reads from a trace: leaves out what the user does not want, gives every thread a core,
-// and makes the accesses in the simulated memory. Formats call what is named after what they read.
+// Receives the accesses of a trace: filters them as the user wants, assigns a core to every thread, and performs the
+// accesses in the simulated memory. Parsers call load(), store(), instruction(), other() or thread() for each record.
 #pragma once
 
 #include <limits>
@@ -15,19 +15,19 @@ class Accesses {
  public:
   static constexpr Count no_limit = std::numeric_limits<Count>::max();
   struct Options {
-    Count skip = 0;             // accesses at the beginning
-    Count limit = no_limit;     // accesses after these
-    bool instructions = false;  // are accesses, too: loads
+    Count skip = 0;             // at the beginning
+    Count limit = no_limit;     // of accesses after these
+    bool instructions = false;  // include them, as loads
   };
 
-  // Without a memory it takes nothing, which is for trying formats.
+  // Without a memory it performs nothing, which serves to test formats.
   Accesses() = default;
   Accesses(VirtualMemory& memory, const Options& options)
       : memory_(&memory), skip_(options.skip), left_(options.limit), takes_instructions_(options.instructions) {}
 
-  // ---- for formats, which call these in the order of the trace. An access has from 1 to most_bytes.
-  static constexpr std::uint64_t most_bytes = 1 << 20;  // in which a mistaken size shows
-  static bool is_size(std::uint64_t bytes) { return bytes - 1 < most_bytes; }
+  // ---- for parsers, which call these in trace order. An access has from 1 to max_bytes.
+  static constexpr std::uint64_t max_bytes = 1 << 20;  // in which a mistaken size shows
+  static bool is_size(std::uint64_t bytes) { return bytes - 1 < max_bytes; }
 
   void load(std::uint64_t address, std::uint64_t bytes) { add(sim::Access::load, address, bytes, loads); }
   void store(std::uint64_t address, std::uint64_t bytes) { add(sim::Access::store, address, bytes, stores); }
@@ -37,11 +37,11 @@ class Accesses {
     else if (skip_ == 0 && left_ > 0)
       ++instructions;
   }
-  // Counts a prefetch, a flush or the like, which is left out.
+  // Counts a prefetch, a flush or the like, which is not simulated.
   void other() {
     if (skip_ == 0 && left_ > 0) ++others;
   }
-  // Begins the accesses of this thread. A new thread gets the next core, after the last one the first again.
+  // Begins the accesses of this thread. A new thread gets the next core, and the first one after the last.
   void thread(std::uint64_t id) {
     if (id != thread_ && memory_) [[unlikely]] {
       const auto cores = static_cast<std::size_t>(memory_->cores());
@@ -50,11 +50,11 @@ class Accesses {
     }
   }
 
-  // ---- for who reads a trace
+  // ---- for the reader of a trace
   bool full() const { return left_ == 0; }  // the limit is reached
   Count threads() const { return cores_.size(); }
   Count loads = 0, stores = 0;
-  Count instructions = 0;  // loads, or left out
+  Count instructions = 0;  // simulated as loads, or left out
   Count others = 0;        // left out
   Count skipped = 0;
 

@@ -25,12 +25,12 @@ Count lines_read(const FormatSpec& format, std::string_view text) {
 const FormatSpec* recognised(std::string_view beginning) {
   const bool text = is_text(beginning);
   const FormatSpec* best = nullptr;
-  Count most = 0;
+  Count max_read = 0;
   for (const auto* format : all_formats()) {
     if (text != (format->record_bytes == 0)) continue;
     const Count read = text ? lines_read(*format, beginning) : 1;
-    if (read > most) {
-      most = read;
+    if (read > max_read) {
+      max_read = read;
       best = format;
     }
   }

@@ -1,4 +1,4 @@
-// A format of traces is one file in formats/, which exports one FormatSpec named after it.
+// A trace format is one file in formats/, which exports one FormatSpec named after it.
 #pragma once
 
 #include <string>
@@ -12,23 +12,23 @@ namespace nearfield::trace {
 // The result of reading one record.
 enum class Record {
   read,        // accesses, instructions and the like
-  nothing,     // a heading, a remark
-  unreadable,  // it is not of this format, and no access of it was made
+  nothing,     // a heading or comment
+  unreadable,  // not of this format; no access was performed
 };
 
 struct FormatSpec {
   std::string name;
   std::string summary;
-  std::string expected;      // what a record looks like, and how to get such a trace, for who has an unreadable one
+  std::string expected;      // for error messages: what a record looks like, and how to create such a trace
   std::size_t record_bytes;  // 0: its records are lines
-  // Reads one record, without the end of its line, and tells `accesses` what is in it. Lines are not empty.
+  // Parses one record, without its line end, and reports its contents to `accesses`. Lines are not empty.
   Record (*read)(std::string_view record, Accesses& accesses);
 };
 
 const std::vector<const FormatSpec*>& all_formats();
 
-// Returns the format in which most of these whole lines can be read, or the binary one if they are no text; null if there
-// is none in which any can.
+// Returns the format in which most of these whole lines are readable, or the binary one if they are not text; null if
+// no line is readable in any format.
 const FormatSpec* recognised(std::string_view beginning);
 
 }  // namespace nearfield::trace

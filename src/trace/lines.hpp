@@ -1,4 +1,4 @@
-// Takes text apart: into lines, and a line into words and numbers.
+// Splits text into lines, and lines into words and numbers.
 #pragma once
 
 #include <array>
@@ -9,7 +9,8 @@
 
 namespace nearfield::trace {
 
-// Takes the first whole line from the text and returns it without its end and the blanks there; nothing if there is none.
+// Removes the first whole line from the text and returns it without its end and trailing blanks; nothing if there is
+// none.
 inline std::optional<std::string_view> take_line(std::string_view& text) {
   const auto end = text.find('\n');
   if (end == std::string_view::npos) return std::nullopt;
@@ -19,7 +20,7 @@ inline std::optional<std::string_view> take_line(std::string_view& text) {
   return line;
 }
 
-// A place in a line. What cannot be taken is left where it is.
+// A position in a line. Functions that fail do not advance it.
 class Cursor {
  public:
   explicit Cursor(std::string_view line) : at_(line.data()), end_(at_ + line.size()) {}
@@ -36,13 +37,13 @@ class Cursor {
     at_ += word.size();
     return true;
   }
-  // All up to the next blank.
+  // Returns everything up to the next blank.
   std::string_view word() {
     const char* const begin = at_;
     while (!done() && !is_blank(*at_)) ++at_;
     return {begin, static_cast<std::size_t>(at_ - begin)};
   }
-  // Hexadecimal, with or without 0x before it; of up to 64 bits.
+  // Parses a hexadecimal number of up to 64 bits, with or without 0x.
   std::optional<std::uint64_t> hex() {
     const char* at = at_;
     if (end_ - at > 2 && at[0] == '0' && (at[1] | 0x20) == 'x') at += 2;

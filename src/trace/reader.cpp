@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t longest_line = 1 << 16, longest_shown = 80;
 
-// The record as an error can show it.
+// Returns the record in a form for error messages.
 std::string shown(std::string_view record) {
   std::string text(record.substr(0, longest_shown));
   std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
@@ -20,7 +20,7 @@ std::string shown(std::string_view record) {
 }  // namespace
 
 void Reader::feed(std::string_view bytes) {
-  if (!rest_.empty()) {  // one record is put together, the others are read where they are
+  if (!rest_.empty()) {  // one record is assembled here, the others are parsed in place
     const auto end = format_.record_bytes ? format_.record_bytes - rest_.size() : bytes.find('\n') + 1;
     const auto more = end == 0 ? bytes.size() : std::min(end, bytes.size());
     rest_.append(bytes.substr(0, more));
@@ -30,9 +30,9 @@ void Reader::feed(std::string_view bytes) {
       rest_.clear();
     }
   }
-  const auto there = whole(bytes);
-  read(bytes.substr(0, there));
-  rest_.append(bytes.substr(there));
+  const auto complete = whole(bytes);
+  read(bytes.substr(0, complete));
+  rest_.append(bytes.substr(complete));
   if (!accesses_.full() && rest_.size() > longest_line) {
     ++number_;
     refuse(rest_);
@@ -48,7 +48,7 @@ void Reader::finish() {
   feed("\n");
 }
 
-// Returns the length of all whole records.
+// Returns the length of all complete records.
 std::size_t Reader::whole(std::string_view bytes) const {
   if (format_.record_bytes > 0) return bytes.size() - bytes.size() % format_.record_bytes;
   return bytes.rfind('\n') + 1;

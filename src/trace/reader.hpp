@@ -1,4 +1,4 @@
-// Reads a trace piece by piece, however its bytes are cut.
+// Reads a trace in pieces of any size.
 #pragma once
 
 #include "trace/format.hpp"
@@ -10,11 +10,11 @@ class Reader {
   // Both must outlive the reader. Several readers may fill the same accesses, one trace after the other.
   Reader(const FormatSpec& format, Accesses& accesses) : format_(format), accesses_(accesses) {}
 
-  // Takes the next bytes of the trace, makes the accesses of all whole records, and keeps the rest for the next bytes.
-  // Once the accesses have reached their limit, nothing is read. Throws std::invalid_argument that tells the number of a
-  // record that cannot be read, and what it is.
+  // Consumes the next bytes of the trace, performs the accesses of all complete records, and keeps the rest. Once the
+  // limit of accesses is reached, nothing is read. Throws std::invalid_argument with the number and text of a record
+  // that cannot be parsed.
   void feed(std::string_view bytes);
-  // Takes the end of the trace: a last line may lack its end.
+  // Signals the end of the trace, where the last line may lack its end.
   void finish();
 
  private:

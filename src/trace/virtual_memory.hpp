@@ -1,6 +1,6 @@
-// The simulated memory of a node for a program's own addresses: folds them into its 128 GiB (address_space.hpp), by
-// regions of 1 GiB that get numbers in the order in which they are first touched, and collects accesses, so that the
-// memory gets many at a time. One thread calls it.
+// The simulated memory of a node for a program's own addresses: maps them into its 128 GiB (address_space.hpp), by
+// regions of 1 GiB that are numbered in the order of their first touch, and batches accesses for the memory. Not
+// thread-safe.
 #pragma once
 
 #include <stdexcept>
@@ -20,15 +20,15 @@ class VirtualMemory {
 
   int cores() const { return cores_; }
 
-  // `core` is one of cores(), `bytes` from 1 to a region's. Throws std::overflow_error for a region too many; then the
-  // accesses before that one have been made.
+  // `core` is one of cores(), `bytes` from 1 to a region's size. Throws std::overflow_error if there are too many
+  // regions; the accesses before that one have been performed.
   void access(int core, sim::Access kind, std::uint64_t address, std::uint32_t bytes) {
     if (core != core_) [[unlikely]] {
       flush();
       core_ = core;
     }
     const auto in_region = space_.left_in_region(address);
-    if (bytes > in_region) [[unlikely]] {  // the next region may have any number
+    if (bytes > in_region) [[unlikely]] {  // the next region's number may be any
       access(core, kind, address, static_cast<std::uint32_t>(in_region));
       return access(core, kind, address + in_region, static_cast<std::uint32_t>(bytes - in_region));
     }
@@ -36,7 +36,7 @@ class VirtualMemory {
     if (++count_ == pending_.size()) flush();
   }
 
-  // Makes the accesses that are collected.
+  // Performs the batched accesses.
   void flush() {
     memory_.replay(core_, {pending_.data(), count_});
     count_ = 0;
@@ -51,7 +51,7 @@ class VirtualMemory {
     flush();
     memory_.reset_counts();
   }
-  // Waits until nothing is under way on any core. Returns the time of the core that is last, at each speed of memory.
+  // Waits until nothing is in flight on any core. Returns the time of the last core, at each memory speed.
   sim::Times finished() {
     flush();
     sim::Times last;
@@ -63,11 +63,11 @@ class VirtualMemory {
   }
 
  private:
-  static constexpr std::uint64_t region_bytes = std::uint64_t{1} << 30, most_regions = 128;
+  static constexpr std::uint64_t region_bytes = std::uint64_t{1} << 30, max_regions = 128;
   struct NewRegion {
     std::uint64_t regions = 0;
     std::uint64_t operator()() {
-      if (regions == most_regions)
+      if (regions == max_regions)
         throw std::overflow_error(
             "the addresses are in more than 128 regions of 1 GiB, and a simulated node has 128 GiB");
       return regions++ * region_bytes;

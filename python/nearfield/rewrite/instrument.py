@@ -18,8 +18,8 @@ DECLARATIONS = """\
 extern "C" {
 #endif
 struct nf_array { void* data; size_t bytes; const char* name; };
-struct nf_array nf_keep(void* data, size_t bytes, const char* name, int is_uninitialised);
-void nf_forget(struct nf_array* array);
+struct nf_array nf_register_array(void* data, size_t bytes, const char* name, int is_uninitialised);
+void nf_unregister_array(struct nf_array* array);
 void nf_check_memory(const char* where);
 #ifdef __cplusplus
 }
@@ -101,8 +101,9 @@ def _registrations(statement: cindex.Cursor, data: bytes) -> Iterator[tuple[int,
             continue
         name = variable.spelling
         declared = data[variable.extent.start.offset : variable.extent.end.offset]
-        keep = f'nf_keep((void*){name}, sizeof({name}), "{name}", {int(b"=" not in declared and b"{" not in declared)})'
-        guard = f" struct nf_array nf_{name} __attribute__((cleanup(nf_forget))) = {keep};"
+        is_uninitialised = int(b"=" not in declared and b"{" not in declared)
+        keep = f'nf_register_array((void*){name}, sizeof({name}), "{name}", {is_uninitialised})'
+        guard = f" struct nf_array nf_{name} __attribute__((cleanup(nf_unregister_array))) = {keep};"
         yield end, guard.encode()
 
 

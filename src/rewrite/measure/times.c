@@ -1,5 +1,5 @@
-// What `nearfield rewrite --measure` links to a program: each rank writes how long it ran between MPI_Init and
-// MPI_Finalize, and how much of that it spent in calls that send, receive or wait for messages.
+// Linked to a program by `nearfield rewrite --measure`: each rank writes the time between MPI_Init and MPI_Finalize,
+// and how much of it was spent in calls that send, receive or wait for messages.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Collectives are places where both versions of the program have done the same, so memory is checked there.
+// At collectives both versions of the program must have the same state, so memory is checked there.
 #include "verify.h"
 
 #define NF_COLLECTIVE(name, parameters, arguments) \

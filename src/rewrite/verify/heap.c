@@ -1,5 +1,5 @@
-// The program's heap: blocks of zeros at the same addresses in each run, in one range of memory. The linker passes the
-// program's own calls of malloc and its relatives here (--wrap); what C libraries allocate stays elsewhere.
+// The program's heap: zeroed blocks at the same addresses in each run, in one range of memory. The linker redirects the
+// program's own calls of malloc and related functions here (--wrap); C libraries allocate from their own heap.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -13,10 +13,10 @@ enum { HEADER = 64, CLASSES = 48, PAGE = 4096 };
 #define BASE ((char*)0x100000000000)  // far from where Linux puts programs, libraries and stacks
 
 typedef struct block {
-  size_t bytes, capacity, padding;  // `padding`: what a larger alignment has put before the block
+  size_t bytes, capacity, padding;  // `padding`: inserted before the block by a larger alignment
   unsigned serial;
   int is_live;
-  struct block* next;  // free ones of a class
+  struct block* next;  // in the class's free list
 } block;
 
 static struct {
@@ -70,7 +70,7 @@ static void* allocated(size_t bytes, size_t alignment) {
     found->bytes = bytes;
     found->serial = ++heap->serial;
     found->is_live = 1;
-    if (found->padding) {  // the header is found from the data
+    if (found->padding) {  // the header is located from the data
       block* copy = (block*)(data + found->padding - HEADER);
       *copy = *found;
     }
@@ -143,8 +143,8 @@ int __wrap_posix_memalign(void** data, size_t alignment, size_t bytes) {
   return made ? 0 : ENOMEM;
 }
 
-// The names of C++'s operators new and delete. A C++ library frees what the program has allocated and the other way
-// round, so these replace the library's own.
+// C++'s operators new and delete. A C++ library frees what the program has allocated and vice versa, so these replace
+// the library's own.
 void* _Znwm(size_t bytes) { return allocated(bytes, HEADER); }
 void* _Znam(size_t bytes) { return allocated(bytes, HEADER); }
 void* _ZnwmRKSt9nothrow_t(size_t bytes, void* tag) { return (void)tag, allocated(bytes, HEADER); }

@@ -1,5 +1,5 @@
-// A rank's log, and what it held in memory where it is checked: the heap's blocks, the arrays on the stack that the
-// program has declared, and its static variables. After each 2 GiB only every second of the places so far is checked.
+// A rank's log, and digests of its memory at each check: the heap's blocks, the stack arrays that the program has
+// registered, and its static variables. After each 2 GiB only every second of the places so far is checked.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>
@@ -25,8 +25,7 @@ extern char __data_start[], _edata[], __bss_start[], _end[], __start_nf_state[],
 
 static const char* folder(void) { return getenv("NEARFIELD_VERIFY"); }
 
-// What the rank prints goes to files of its own, since the order in which a launcher shows lines of several ranks is
-// left to chance.
+// The rank's output goes to files of its own, since the order in which a launcher prints lines of several ranks varies.
 __attribute__((constructor)) static void keep_output(void) {
   static const char* const names[] = {"stdout", "stderr"};
   for (int i = 0; folder() && i < 2; ++i) {
@@ -76,7 +75,7 @@ static void check_named(const char* name, const char* data, size_t bytes) {
   nf_log("array %s %zu %016lx", name, bytes, nf_hash_of(&digest));
 }
 
-// Static variables, without those of these files, which lie side by side.
+// Static variables, except those of these files, which are contiguous.
 static void check_static(const char* from, const char* to) {
   if (from <= __start_nf_state && __stop_nf_state <= to) {
     check_named("static", from, (size_t)(__start_nf_state - from));
@@ -97,13 +96,13 @@ void nf_check_memory(const char* where) {
 }
 
 void nf_check_freed(const void* data, size_t bytes, unsigned serial) {
-  enum { SMALL = 256 };  // strings and objects come and go often; they are checked at the places
+  enum { SMALL = 256 };  // strings and objects are short-lived; they are checked at the places
   if (!state.file || bytes < SMALL) return;
   nf_log("place free");
   check_block(data, bytes, serial);
 }
 
-struct nf_array nf_keep(void* data, size_t bytes, const char* name, int is_uninitialised) {
+struct nf_array nf_register_array(void* data, size_t bytes, const char* name, int is_uninitialised) {
   struct nf_array array = {data, bytes, name};
   if (is_uninitialised) memset(data, 0, bytes);
   if (state.array_count < ARRAYS) state.arrays[state.array_count] = array;
@@ -111,7 +110,7 @@ struct nf_array nf_keep(void* data, size_t bytes, const char* name, int is_unini
   return array;
 }
 
-void nf_forget(struct nf_array* array) {
+void nf_unregister_array(struct nf_array* array) {
   (void)array;
   if (--state.array_count < 0) state.array_count = 0;
 }

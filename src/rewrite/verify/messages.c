@@ -1,11 +1,12 @@
-// Payloads of messages, and blocking sends and receives. Each message is added to the digest of its stream, which is all
-// that goes to one rank with one tag. So it matters neither in which order streams move nor how one is cut into messages.
-// What is received needs no digest of its own: it is what another rank has sent, and where it went is seen in memory.
+// Payloads of messages, and blocking sends and receives. Each message is added to the digest of its stream: all
+// messages to one rank with one tag. So neither the order between streams nor the division of a stream into messages
+// matters. Received data needs no digest of its own: another rank has sent it, and its destination is checked in
+// memory.
 #include <stdlib.h>
 
 #include "verify.h"
 
-enum { LOGGED = 10000 };  // messages of a stream; of later ones only the sum is logged
+enum { LOGGED = 10000 };  // messages per stream; beyond that only the sum is logged
 
 typedef struct stream {
   struct stream* next;

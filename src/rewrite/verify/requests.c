@@ -1,6 +1,6 @@
-// Sends and receives that return before they are done. What a program must not do meanwhile shows in every run: a receive
-// goes to memory of its own and is copied into the buffer only when the program has waited for it, so that one who reads
-// early reads old data; and a buffer that the program has written to meanwhile is reported.
+// Nonblocking sends and receives. Forbidden accesses before completion show in every run: a receive goes to separate
+// memory and is copied into the buffer only when the program has waited for it, so that a program which reads early
+// reads old data; and a write to a buffer that is being sent is reported.
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 typedef struct pending {
   struct pending* next;
   MPI_Request request;
-  const MPI_Request* variable;  // handles alone are not unique: MPICH gives one to all sends that are done at once
+  const MPI_Request* variable;  // handles are not unique: MPICH uses one for all completed sends
   nf_payload payload;
-  char* arrived;  // of a receive: as the payload's span
+  char* arrived;  // of a receive: a buffer as long as the payload's span
   uint64_t before;
   int is_persistent, is_started, peer, tag;
   MPI_Comm comm;
@@ -30,7 +30,7 @@ static pending* added(const pending* what) {
   if (!*end) abort();
   **end = *what;
   (*end)->next = NULL;
-  if (what->payload.is_packed) PMPI_Type_dup(what->payload.type, &(*end)->payload.type);  // may be freed meanwhile
+  if (what->payload.is_packed) PMPI_Type_dup(what->payload.type, &(*end)->payload.type);  // the program may free it
   return *end;
 }
 
@@ -181,12 +181,12 @@ int MPI_Request_free(MPI_Request* request) {
   if (what && !what->is_started) {
     removed(what);
   } else if (what) {
-    what->request = MPI_REQUEST_NULL;  // it still needs its memory
+    what->request = MPI_REQUEST_NULL;  // its memory is still needed
   }
   return PMPI_Request_free(request);
 }
 
-// Waiting for messages leaves the processor to other ranks, of which there may be more than processors.
+// Waiting for messages yields the processor to other ranks, which may outnumber the processors.
 #define NF_REPEAT(call, is_done) \
   int result = call;             \
   while (result == MPI_SUCCESS && !(is_done)) sched_yield(), result = call
@@ -211,7 +211,7 @@ int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   return result;
 }
 
-// What is pending behind each of an array of requests. Free the result.
+// Returns the pending operations of an array of requests. The caller frees the result.
 static pending** find_all(int count, MPI_Request requests[]) {
   pending** found = __real_malloc(sizeof *found * (size_t)(count + 1));
   if (!found) abort();
@@ -219,7 +219,7 @@ static pending** find_all(int count, MPI_Request requests[]) {
   return found;
 }
 
-// Completes those of `found` whose numbers are in `which`, or the first ones if `which` is null.
+// Completes the elements of `found` with the indices in `which`, or the first ones if `which` is null.
 static void complete_all(pending** found, int count, const int* which) {
   for (int i = 0; i < count; ++i) complete(found[which ? which[i] : i]);
   __real_free(found);

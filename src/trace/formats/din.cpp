@@ -1,7 +1,7 @@
 // Traces for Dinero. Dinero III's lines are "label address", with labels 0 (read), 1 (write), 2 (instruction), 3
-// (miscellaneous: a load), 4 and 5 (copy back and invalidate, which are left out); the address is hexadecimal, accesses
-// are to the word of 4 bytes in which it is, and the rest of a line is a remark. Lines of Dinero IV's extended format
-// are "label address size", with labels r, w, i, m, c and v of the same meanings, and a hexadecimal size.
+// (miscellaneous: a load), 4 and 5 (copy back and invalidate, which are left out); the address is hexadecimal, an
+// access is to the 4-byte word that contains it, and the rest of a line is a comment. Lines of Dinero IV's extended
+// format are "label address size", with labels r, w, i, m, c and v of the same meanings, and a hexadecimal size.
 #include "trace/format.hpp"
 #include "trace/lines.hpp"
 

@@ -1,6 +1,6 @@
-// What Valgrind's lackey writes: "I  0401ab70,3" for an instruction, " L 1fff000758,8" for a load, " S ..." for a store,
-// " M ..." for a load and a store of the same bytes; addresses are hexadecimal, sizes decimal. Valgrind's own lines begin
-// with ==PID==, --PID-- or **PID**. Threads are not told apart.
+// The output of Valgrind's lackey: "I  0401ab70,3" for an instruction, " L 1fff000758,8" for a load, " S ..." for a
+// store, " M ..." for a load and a store of the same bytes; addresses are hexadecimal, sizes decimal. Valgrind's own
+// lines begin with ==PID==, --PID-- or **PID**. Threads are not distinguished.
 #include "trace/format.hpp"
 #include "trace/lines.hpp"
 

@@ -1,5 +1,5 @@
-// The text of DynamoRIO's view tool (drcachesim -tool view, before -simulator_type view), which comes with threads. Its
-// prefix has changed over the years, and its records little:
+// The text output of DynamoRIO's view tool (drcachesim -tool view, formerly -simulator_type view), which includes
+// threads. Its prefix has changed over the years, its records hardly:
 //
 //       47446       37770:     2765543 read         8 byte(s) @ 0x00007fdf64e2adc8 by PC 0x0000000000404a7e
 //       47446       37770:     W0.T292 read         8 byte(s) @ 0x00007fdf64e2adc8 by PC 0x0000000000404a7e
@@ -7,7 +7,7 @@
 //   T468608   0x0000000000467c45  4c 8b 54 24 08       mov    0x08(%rsp), %r10
 //   T468608     read  8 byte(s) @ 0x7fff9f5fd9b0
 //
-// Prefetches and flushes are left out, and so are headings, markers, totals, and the second line of long instructions.
+// Prefetches and flushes are left out, as are headings, markers, totals, and the second line of long instructions.
 #include <algorithm>
 
 #include "trace/format.hpp"
@@ -16,7 +16,7 @@
 namespace nearfield::trace {
 namespace {
 
-// Takes what stands before a record. Returns its thread; nothing if there is no such prefix.
+// Consumes the prefix of a record. Returns its thread; nothing if there is no such prefix.
 std::optional<std::uint64_t> take_thread(Cursor& at) {
   at.blanks();
   if (!at.take("T")) {
@@ -52,7 +52,7 @@ std::uint64_t take_bytes(Cursor& at) {
 
 Record read_record(Cursor& at, Accesses& accesses) {
   if (at.peek() == '<') return Record::nothing;
-  if (at.take("0x")) {  // an instruction, as it was written first: its address and its bytes
+  if (at.take("0x")) {  // an instruction in the older form: its address and its bytes
     const auto address = at.hex();
     const auto bytes = take_bytes(at);
     if (!address || bytes == 0) return Record::unreadable;
