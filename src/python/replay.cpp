@@ -200,7 +200,7 @@ Readers opened(const Streams& streams, const std::function<bool(int rank)>& is_h
 std::function<void(std::span<const std::int64_t>)> telling(const Streams& streams, int rank) {
   stream::Live* const* const live = std::get_if<stream::Live*>(&streams);
   if (!live) return {};
-  return [to = *live, rank](std::span<const std::int64_t> words) { to->tell(rank, words.data(), words.size_bytes()); };
+  return [to = *live, rank](std::span<const std::int64_t> words) { to->reply(rank, words.data(), words.size_bytes()); };
 }
 
 // Python's function gets what this shard gives as bytes, and returns a list of what all give.

@@ -253,4 +253,4 @@ def test_measure_takes_the_ranks_that_fit(
 ) -> None:
     """Does --measure follow --ranks, and else the processors?"""
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(processors)))
-    assert Checks(False, True, Path("a.c"), [], [], given, [], None)._measured_ranks() == ranks
+    assert Checks(False, True, Path("a.c"), [], [], given, [], None)._ranks_to_measure() == ranks

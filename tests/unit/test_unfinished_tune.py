@@ -515,9 +515,9 @@ def test_every_mpi_gets_its_rules(machine: Machine, monkeypatch: pytest.MonkeyPa
         rules_of_mpi(folder, "intel", "2021")
     with pytest.raises(UsageError, match=r"has rules for mpich 5.0.2 \(mpich-5.0.2.toml\), openmpi"):
         only_rules(folder)
-    question = cached_plan._question(["true"], None, False, "mpich")
+    question = cached_plan._cache_key(["true"], None, False, "mpich")
     (folder / "mpich-5.0.2.toml").write_text((folder / "mpich-5.0.2.toml").read_text() + "\n")
-    assert cached_plan._question(["true"], None, False, "mpich") != question, "what is kept is of other rules"
+    assert cached_plan._cache_key(["true"], None, False, "mpich") != question, "what is kept is of other rules"
 
 
 @pytest.mark.parametrize("what", [KeyboardInterrupt, SystemExit, MeasurementError])

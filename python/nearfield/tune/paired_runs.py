@@ -2,7 +2,7 @@
 
 An MPI reads its parameters once, in MPI_Init, so that two settings need two launches, and launches minutes apart differ
 by more than settings do. Here every job blocks in read() of a FIFO (src/probe/remote_control.hpp) until it is
-scheduled, and the jobs are scheduled milliseconds apart. The scheduling thread sleeps while a job measures. """
+scheduled, and the jobs are scheduled milliseconds apart. The scheduling thread sleeps while a job measures."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
       block.bytes = done->Ist.IMark.len ? done->Ist.IMark.len : 1;
       block.accesses = 0;
     }
-    if (its.instruction) statement(&its, done); /* before the first mark is what Valgrind itself needs */
+    if (block.instruction) statement(&block, done); /* statements before the first mark are Valgrind's own */
     addStmtToIRSB(block.out, in->stmts[i]);
     if (done->tag == Ist_IMark && region.size && block.instruction == region.begin)
       pass_stack_pointer(&block, layout, "region_is_entered", region_is_entered);

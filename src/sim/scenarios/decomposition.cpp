@@ -127,7 +127,7 @@ Task<> program(Rank& rank, Split split, Box box) {
 // Returns the ranks on each node, as many as its cores can take, all nodes alike; 0 if there are too few nodes.
 int ranks_per_node(const Machine& machine, std::uint64_t ranks) {
   auto here = std::min(static_cast<std::uint64_t>(machine.cores), ranks);
-  while (ranks % here != 0) --live;
+  while (ranks % here != 0) --here;
   const bool fits = ranks / here <= static_cast<std::uint64_t>(std::max(1, machine.max_nodes));
   return fits ? static_cast<int>(here) : 0;
 }
