@@ -73,6 +73,7 @@ lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	$(VENV)/bin/clang-format --dry-run --Werror $$(git ls-files '*.cpp' '*.hpp')
 	$(VENV)/bin/python tests/lint_dependencies.py
+	$(VENV)/bin/python tests/lint_words.py
 	$(VENV)/bin/mypy
 	cd bench && $(abspath $(VENV))/bin/mypy *.py support
 
