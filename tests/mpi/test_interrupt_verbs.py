@@ -37,7 +37,7 @@ EXTENSION = """
 import signal, time
 from importlib.machinery import ExtensionFileLoader
 from nearfield import cli
-from nearfield.cli import at_once
+from nearfield.cli import fast_dispatch
 
 class Slow(ExtensionFileLoader):
     def __init__(self): pass
@@ -49,7 +49,7 @@ def run(words):
     print(Slow().create_module(), flush=True)
     while True: time.sleep(0.01)
 
-at_once.run = run
+fast_dispatch.run = run
 cli.main()
 """
 
