@@ -10,7 +10,7 @@
 #include "python/members.hpp"
 #include "sim/counts.hpp"
 #include "sim/memory/links.hpp"
-#include "sim/memory/measure.hpp"
+#include "sim/memory/self_benchmark.hpp"
 
 namespace nb = nanobind;
 using namespace nearfield;

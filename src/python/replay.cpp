@@ -16,7 +16,7 @@
 
 #include "python/members.hpp"
 #include "python/text.hpp"
-#include "sim/replay/apart.hpp"
+#include "sim/replay/independent_runs.hpp"
 #include "stream/live.hpp"
 #include "stream/reader.hpp"
 
@@ -54,33 +54,37 @@ void bind_results(nb::module_& module) {
           "time_ns", [](const replay::Spent& spent) { return nanoseconds(spent.time); },
           "Times by policy, then by memory slowdown; those beyond the last one that was asked for repeat it.")
       .def_prop_ro(
-          "hits", [](const replay::Spent& spent) { return by_level(spent.seen.hits); }, "By level of cache.")
+          "hits", [](const replay::Spent& spent) { return by_level(spent.counters.hits); }, "By level of cache.")
       .def_prop_ro(
-          "misses", [](const replay::Spent& spent) { return by_level(spent.seen.misses); }, "By level of cache.")
-      .def_prop_ro("tlb_misses", [](const replay::Spent& spent) { return spent.seen.tlb_misses; });
+          "misses", [](const replay::Spent& spent) { return by_level(spent.counters.misses); }, "By level of cache.")
+      .def_prop_ro("tlb_misses", [](const replay::Spent& spent) { return spent.counters.tlb_misses; });
   readable(nb::class_<replay::Place>(module, "CallPlace", "A place in the program from which MPI is called."),
            field("object", &replay::Place::object), field("offset", &replay::Place::offset),
            field("callers", &replay::Place::callers));
   readable(nb::class_<replay::CallOutcome>(module, "Call", "A function of MPI, called from one place."),
            field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
            field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline));
-  nb::class_<replay::Dependence> dependence(module, "Dependence", "How often time could have decided otherwise.");
-  readable(dependence, field("from_any", &replay::Dependence::from_any),
-           field("contested", &replay::Dependence::contested), field("looks", &replay::Dependence::looks),
-           field("failed_looks", &replay::Dependence::failed_looks),
-           field("waits_for_any", &replay::Dependence::waits_for_any));
-  dependence
+  nb::class_<replay::TimingSensitivity> timing_sensitivity(module, "TimingSensitivity",
+                                                           "How often time could have decided otherwise.");
+  readable(timing_sensitivity, field("from_any", &replay::TimingSensitivity::from_any),
+           field("contested", &replay::TimingSensitivity::ambiguous_matches),
+           field("looks", &replay::TimingSensitivity::polls),
+           field("failed_looks", &replay::TimingSensitivity::failed_polls),
+           field("waits_for_any", &replay::TimingSensitivity::waits_for_any));
+  timing_sensitivity
       .def_prop_ro(
-          "outcomes", [](const replay::Dependence& its) { return its.tally.outcomes; }, "That time decides.")
+          "outcomes", [](const replay::TimingSensitivity& sensitivity) { return sensitivity.races.outcomes; },
+          "That time decides.")
       .def_prop_ro(
-          "otherwise", [](const replay::Dependence& its) { return its.tally.otherwise; },
+          "otherwise", [](const replay::TimingSensitivity& sensitivity) { return sensitivity.races.divergent; },
           "How many of these would have been others, by policy and memory slowdown; policies there are none of have "
           "0.");
   readable(nb::class_<replay::ReplayedOutcome>(module, "RankOutcome"), field("calls", &replay::ReplayedOutcome::calls),
            field("computing", &replay::ReplayedOutcome::computing),
            field("accesses", &replay::ReplayedOutcome::accesses),
            field("skipped_accesses", &replay::ReplayedOutcome::skipped_accesses),
-           field("flops", &replay::ReplayedOutcome::flops), field("dependence", &replay::ReplayedOutcome::dependence),
+           field("flops", &replay::ReplayedOutcome::flops),
+           field("dependence", &replay::ReplayedOutcome::timing_sensitivity),
            field("regions", &replay::ReplayedOutcome::regions));
   nb::class_<replay::Replayed>(module, "Replayed", "An observed program on a simulated cluster.")
       .def_ro("ranks", &replay::Replayed::ranks)
@@ -197,7 +201,7 @@ Readers opened(const Streams& streams, const std::function<bool(int rank)>& is_h
 }
 
 // Returns what answers the questions of a rank that runs meanwhile.
-std::function<void(std::span<const std::int64_t>)> telling(const Streams& streams, int rank) {
+std::function<void(std::span<const std::int64_t>)> live_replies(const Streams& streams, int rank) {
   stream::Live* const* const live = std::get_if<stream::Live*>(&streams);
   if (!live) return {};
   return [to = *live, rank](std::span<const std::int64_t> words) { to->reply(rank, words.data(), words.size_bytes()); };
@@ -208,8 +212,8 @@ Shards make_shards(int number, int count, const nb::callable& exchange) {
   return {number, count, [exchange](const std::string& mine) {
             const nb::gil_scoped_acquire python;
             std::vector<std::string> all;
-            for (const nb::handle its : exchange(nb::bytes(mine.data(), mine.size()))) {
-              const auto bytes = nb::cast<nb::bytes>(its);
+            for (const nb::handle part : exchange(nb::bytes(mine.data(), mine.size()))) {
+              const auto bytes = nb::cast<nb::bytes>(part);
               all.emplace_back(bytes.c_str(), bytes.size());
             }
             return all;
@@ -240,20 +244,21 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
         sources.emplace_back();
         continue;
       }
-      sources.push_back(
-          {reader.get(), [&reader] { return reader->another(); }, flops.at_sites(*reader), telling(streams, rank)});
+      sources.push_back({reader.get(), [&reader] { return reader->another(); }, flops.at_sites(*reader),
+                         live_replies(streams, rank)});
     }
     options.policies = its_policies;
     options.memory_slowdown.fill(its_slowdown.back());
     std::ranges::copy(its_slowdown, options.memory_slowdown.begin());
-    options.now_and_then = heeding(readers, progress, passed);
+    options.progress_callback = heeding(readers, progress, passed);
     replay::Replayed found = replay::run(machine, options, sources, {regions});
     passed += passed_by(readers);
     return found;
   };
   if (!apart) return with(policies, memory_slowdown);
-  return replay::run_apart(policies, memory_slowdown,
-                           [&with](const std::string& policy, double slowdown) { return with({policy}, {slowdown}); });
+  return replay::run_independently(policies, memory_slowdown, [&with](const std::string& policy, double slowdown) {
+    return with({policy}, {slowdown});
+  });
 }
 
 // Runs it on this shard, or on this process alone; what fails here ends all shards.
@@ -278,7 +283,7 @@ replay::Replayed run_on(const Machine& machine, int nodes, int ranks_per_node, c
 void bind_replay(nb::module_& parent) {
   auto module = parent.def_submodule("replay", "Observed programs on simulated clusters.");
   bind_results(module);
-  nb::exception<EndedElsewhere>(module, "EndedElsewhere", PyExc_Exception);
+  nb::exception<RemoteShardFailed>(module, "RemoteShardFailed", PyExc_Exception);
   nb::class_<Shards>(module, "Shards", "The processes that simulate one cluster together, as one of them sees them.")
       .def(
           "__init__",
@@ -300,5 +305,6 @@ void bind_replay(nb::module_& parent) {
       "own. `shards`: those that run the same; the first one's result is that of all ranks, and `progress` is called "
       "with the accesses of this shard's ranks, once in each window at least. "
       "Raises ValueError for an "
-      "impossible cluster, RuntimeError for streams that cannot be simulated, EndedElsewhere if another shard failed.");
+      "impossible cluster, RuntimeError for streams that cannot be simulated, RemoteShardFailed if another shard "
+      "failed.");
 }

@@ -83,7 +83,7 @@ std::vector<std::string> words(const std::string& key) {
   } else if (key == "replacement") {
     for (const auto* spec : sim::all_replacements()) names.push_back(spec->name);
   } else if (key == "network" || key == "node") {
-    for (const auto& pairing : sim::all_pairings(key == "node")) names.push_back(pairing.name);
+    for (const auto& pair : sim::all_protocol_pairs(key == "node")) names.push_back(pair.name);
   } else {
     throw std::invalid_argument("no variants are called '" + key + "'");
   }
@@ -150,7 +150,7 @@ void bind_simulation(nb::module_& parent) {
   nb::module_ module = parent.def_submodule("simulation", "Scenarios on simulated machines.");
   bind_variants(module);
   bind_scenarios(module);
-  module.attr("most_policies") = sim::most_variants;
+  module.attr("most_policies") = sim::max_variants;
   module.attr("most_slowdowns") = sim::speeds;
   module.def(
       "words", &words, nb::arg("key"),

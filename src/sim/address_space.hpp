@@ -1,7 +1,6 @@
-// Folds the 64-bit virtual addresses of a process into the memory of a simulated node: regions get their places in the
-// node when they are first touched, and addresses keep their low bits. So pages, and sets of caches, are those of the
-// virtual addresses, and a program may use memory wherever its kernel put it. Regions that follow one another in the
-// process need not do so in the node.
+// Maps the 64-bit virtual addresses of a process to the memory of a simulated node: a region is allocated in the node
+// when it is first touched, and addresses keep their low bits. So the pages and cache sets are those of the virtual
+// addresses, wherever the program's memory lies. Adjacent regions of the process need not be adjacent in the node.
 #pragma once
 
 #include <array>
@@ -16,15 +15,15 @@ namespace nearfield::sim {
 
 class AddressSpace {
  public:
-  // `region_bytes` is a power of two. `new_region` returns where in the node a region begins that was not touched
-  // before, at a multiple of the page's length; what it throws, fold() throws.
+  // `region_bytes` is a power of two. `new_region` allocates a region in the node and returns its page-aligned address;
+  // fold() propagates its exceptions.
   AddressSpace(std::uint64_t region_bytes, std::function<std::uint64_t()> new_region)
       : shift_(std::countr_zero(region_bytes)), in_region_(region_bytes - 1), new_region_(std::move(new_region)) {}
 
   // Returns the address in the node.
   std::uint64_t fold(std::uint64_t address) {
     const std::uint64_t region = address >> shift_;
-    const Place& place = of_late_[region % of_late_.size()];
+    const Place& place = recent_[region % recent_.size()];
     if (place.region != region) [[unlikely]]
       find(region);
     return place.begin + (address & in_region_);
@@ -42,14 +41,14 @@ class AddressSpace {
   void find(std::uint64_t region) {
     auto known = begins_.find(region);
     if (known == begins_.end()) known = begins_.emplace(region, new_region_()).first;
-    of_late_[region % of_late_.size()] = {region, known->second};
+    recent_[region % recent_.size()] = {region, known->second};
   }
 
   int shift_;
   std::uint64_t in_region_;
   std::function<std::uint64_t()> new_region_;
   std::unordered_map<std::uint64_t, std::uint64_t> begins_;
-  std::array<Place, 64> of_late_;  // the regions that were used last
+  std::array<Place, 64> recent_;  // a cache of recently used regions
 };
 
 }  // namespace nearfield::sim

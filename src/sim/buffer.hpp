@@ -1,5 +1,5 @@
-// A buffer of messages: bytes in a node's memory, in one piece or in equal blocks at a stride, as MPI_Type_vector
-// describes them, or wherever a Scattered says. Contents are not kept.
+// A message buffer: bytes in a node's memory, contiguous, in equal blocks at a stride as MPI_Type_vector describes
+// them, or at the addresses that a Scattered returns. Contents are not simulated.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace nearfield::sim {
 
-// Some bytes in one piece.
+// A contiguous range of bytes.
 struct Run {
   Address address = 0;
   std::uint64_t bytes = 0;
 };
 
-// Where the bytes of a buffer lie that are not in equal blocks. It must live until the buffer's messages are over.
+// The layout of a buffer that does not consist of equal blocks. It must outlive the buffer's messages.
 class Scattered {
  public:
-  // Returns where the data of the buffer that begins at `begin`, a number that only it understands, goes on from
-  // `offset`, and how far it does in one piece.
+  // Returns the contiguous range of the buffer's data that begins at `offset`. `begin` is the buffer's address, which
+  // only this object interprets.
   virtual Run run_at(std::uint64_t begin, std::uint64_t offset) const = 0;
 
  protected:
@@ -41,7 +41,7 @@ struct Buffer {
   }
 
   std::uint64_t bytes() const { return block_bytes * count; }
-  // Returns the bytes from the first one to behind the last, if nothing is scattered.
+  // Returns the bytes from the first to the end of the last one, unless the buffer is scattered.
   std::uint64_t extent_bytes() const { return bytes() == 0 ? 0 : (count - 1) * stride_bytes + block_bytes; }
   bool contiguous() const { return !scattered && (count <= 1 || stride_bytes == block_bytes); }
 };

@@ -1,6 +1,6 @@
-// The clock of a rank: one Times per variant. A run simulates several variants of the NIC (one placement policy each)
-// at once: what ranks do is simulated once, and its timing is computed for every variant and every memory speed. Which
-// of two things happens first is decided by the first speed of the first variant.
+// The clock of a rank: one Times per variant. A run simulates several variants of the NIC (one placement policy
+// each) at once: all execute the same accesses and messages, and times are computed for every configuration, which is a
+// variant at a memory speed. The first variant at the first speed decides the order of events.
 #pragma once
 
 #include <array>
@@ -11,16 +11,16 @@
 
 namespace nearfield::sim {
 
-inline constexpr int most_variants = 8;
+inline constexpr int max_variants = 8;
 
-// An instant or a duration on the clocks of all variants. Clocks that are put together have equally many variants.
+// An instant or a duration in all configurations. The operands of an operation have equally many variants.
 class Clock {
  public:
   Clock() {}
   explicit Clock(int variants, Ps everywhere = 0) : variants_(variants) {
     std::uninitialized_fill_n(at_.data(), variants, Times(everywhere));
   }
-  // Clocks are copied for every event, most with one variant or four: no more than is used.
+  // Copies only the variants in use, since clocks are copied for every event, most with one variant or four.
   Clock(const Clock& other) : variants_(other.variants_) {
     std::uninitialized_copy_n(other.at_.data(), variants_, at_.data());
   }
@@ -35,9 +35,9 @@ class Clock {
   const Times& operator[](int variant) const { return at_[static_cast<std::size_t>(variant)]; }
   // Returns the clock of one variant.
   Clock of(int variant) const {
-    Clock its(1);
-    its[0] = (*this)[variant];
-    return its;
+    Clock single(1);
+    single[0] = (*this)[variant];
+    return single;
   }
   Times* begin() { return at_.data(); }
   Times* end() { return at_.data() + variants_; }
@@ -72,7 +72,7 @@ class Clock {
 
  private:
   union {
-    std::array<Times, most_variants> at_;
+    std::array<Times, max_variants> at_;
   };
   int variants_ = 0;
 };

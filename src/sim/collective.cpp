@@ -6,19 +6,19 @@
 
 namespace nearfield::sim {
 
-Task<> Communicator::send_now(int to, Buffer from_here) {
-  const std::array requests{send(to, from_here)};
+Task<> Communicator::send_now(int to, Buffer data) {
+  const std::array requests{send(to, data)};
   co_await wait(requests);
 }
 
-Task<> Communicator::receive_now(int from, Buffer to_here) {
-  const std::array requests{receive(from, to_here)};
+Task<> Communicator::receive_now(int from, Buffer buffer) {
+  const std::array requests{receive(from, buffer)};
   co_await wait(requests);
 }
 
-Task<> Communicator::sendrecv(int to, Buffer from_here, int from, Buffer to_here) {
-  const Request receiving = receive(from, to_here);
-  const std::array requests{receiving, send(to, from_here)};
+Task<> Communicator::sendrecv(int to, Buffer data, int from, Buffer buffer) {
+  const Request receiving = receive(from, buffer);
+  const std::array requests{receiving, send(to, data)};
   co_await wait(requests);
 }
 

@@ -1,5 +1,5 @@
 // The counters of a simulated node. Tests hold these laws: hits + misses = accesses of every cache; a cache's accesses
-// are the misses of the one before it, and the stores that that one writes through.
+// are the misses of the next inner level, and the stores that the inner level writes through.
 #pragma once
 
 #include <algorithm>
@@ -15,19 +15,19 @@ namespace nearfield::sim {
 struct LevelCounts {
   Count hits = 0;
   Count misses = 0;
-  Count evictions = 0;           // valid lines (sub-blocks) that had to make room
-  Count write_backs = 0;         // of these, and of flushes, the modified ones
-  Count back_invalidations = 0;  // lost here because an inclusive cache further out evicted them
-  Count snoops = 0;              // looked for here on behalf of another core or a device
-  Count invalidations = 0;       // lost here to a store of another core, or to a device
-  Count prefetches = 0;          // filled ahead of use
-  Count injections = 0;          // lines that a device put here
-  Count injected_unused = 0;     // of these, evicted or overwritten before anybody used them
-  Count injected_victims = 0;    // lines that had to make room for them
-  Count victims_missed = 0;      // of these, those that were missed again
+  Count evictions = 0;           // valid lines (sub-blocks) that were replaced
+  Count write_backs = 0;         // modified lines among these and among flushes
+  Count back_invalidations = 0;  // invalidated because an inclusive outer level evicted them
+  Count snoops = 0;              // lookups on behalf of another core or a device
+  Count invalidations = 0;       // lines lost to a store of another core, or to a device
+  Count prefetches = 0;          // lines filled by the prefetcher
+  Count injections = 0;          // lines that a device wrote into the cache
+  Count injected_unused = 0;     // of these, evicted or overwritten before any use
+  Count injected_victims = 0;    // lines that they evicted
+  Count victims_missed = 0;      // of these, those that missed later
 
   LevelCounts& operator+=(const LevelCounts& other) { return add(other, 1); }
-  // `times` may be negative, for what was counted between two moments.
+  // `times` may be negative, which gives differences of snapshots.
   LevelCounts& add(const LevelCounts& other, std::int64_t times) {
     for (auto field : {&LevelCounts::hits, &LevelCounts::misses, &LevelCounts::evictions, &LevelCounts::write_backs,
                        &LevelCounts::back_invalidations, &LevelCounts::snoops, &LevelCounts::invalidations,
@@ -42,7 +42,7 @@ struct DramCounts {
   Count reads = 0;         // lines for a core's loads and stores
   Count writes = 0;        // lines that caches wrote back
   Count prefetches = 0;    // lines
-  Count bypass_reads = 0;  // accesses past the caches
+  Count bypass_reads = 0;  // accesses that bypass the caches
   Count bypass_writes = 0;
   Count dma_reads = 0;   // lines
   Count dma_writes = 0;  // lines, whole or in part
@@ -62,15 +62,15 @@ struct TlbCounts {
 };
 
 struct Counts {
-  std::vector<LevelCounts> levels;  // nearest first
+  std::vector<LevelCounts> levels;  // L1 first
   DramCounts dram;
   std::vector<TlbCounts> tlbs;
   Count page_faults = 0;
-  Count transfers = 0;  // lines that came from another core's cache
+  Count transfers = 0;  // lines supplied by another core's cache
 
   // Adds the counts of another node of the same machine.
   Counts& operator+=(const Counts& other) { return add(other, 1); }
-  // Adds them so many times; -1 takes them away.
+  // Adds `times` times the counts; -1 subtracts them.
   Counts& add(const Counts& other, std::int64_t times) {
     levels.resize(std::max(levels.size(), other.levels.size()));
     for (std::size_t l = 0; l < other.levels.size(); ++l) levels[l].add(other.levels[l], times);

@@ -8,9 +8,9 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::uint64_t lines_per_queue = 32;  // between two ranks of a node
-// The bytes that a rank works on before others get their turn. Memory serves in the order in which it is asked, so of
-// ranks that share one none may be more than a line or two ahead.
+constexpr std::uint64_t lines_per_queue = 32;  // of the queue between two ranks of a node
+// The bytes that a rank works on before it yields. Memory serves requests in the order of the calls, so ranks that
+// share a memory must not run ahead of each other by more than one or two cache lines.
 constexpr std::uint64_t slice_alone = 4096, slice_shared = 128;
 
 std::uint64_t line_bytes(const Machine& machine) {
@@ -21,9 +21,9 @@ std::uint64_t line_bytes(const Machine& machine) {
 
 }  // namespace
 
-Endpoint::Endpoint(Site& site, Node& node, Nic* nic, int rank, int core, bool alone)
-    : site_(site),
-      world_(site.world),
+Endpoint::Endpoint(NodeState& node_state, Node& node, Nic* nic, int rank, int core, bool alone)
+    : node_state_(node_state),
+      cluster_(node_state.cluster),
       node_(node),
       nic_(nic),
       rank_(rank),
@@ -38,280 +38,280 @@ Endpoint::Endpoint(Site& site, Node& node, Nic* nic, int rank, int core, bool al
 // ---- programs
 
 Request Endpoint::send(const Pattern& to, const Buffer& data, bool synchronous) {
-  Operation& operation = made(Operation::Kind::send, to, data);
-  operation.synchronous = synchronous;
-  call({&operation, 0});
-  return {&operation, operation.serial};
+  RequestState& state = make_request(RequestState::Kind::send, to, data);
+  state.synchronous = synchronous;
+  call({&state, 0});
+  return {&state, state.serial};
 }
 
-Request Endpoint::receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& asked,
-                          std::uint64_t told) {
-  Operation& operation = made(Operation::Kind::receive, from, buffer);
-  operation.asked = asked;
-  operation.told = told;
-  call({&operation, 0});
-  return {&operation, operation.serial};
+Request Endpoint::receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& allowed,
+                          std::uint64_t notify_id) {
+  RequestState& state = make_request(RequestState::Kind::receive, from, buffer);
+  state.allowed = allowed;
+  state.notify_id = notify_id;
+  call({&state, 0});
+  return {&state, state.serial};
 }
 
-Operation& Endpoint::made(Operation::Kind kind, const Pattern& pattern, const Buffer& buffer) {
-  const int size = static_cast<int>(world_.ranks.size()), peer = pattern.peer;
-  const bool any = kind == Operation::Kind::receive && peer == any_rank;
+RequestState& Endpoint::make_request(RequestState::Kind kind, const Pattern& pattern, const Buffer& buffer) {
+  const int size = static_cast<int>(cluster_.ranks.size()), peer = pattern.peer;
+  const bool any = kind == RequestState::Kind::receive && peer == any_rank;
   if ((peer < 0 || peer >= size) && !any)
     throw std::out_of_range("rank " + std::to_string(rank_) +
-                            (kind == Operation::Kind::send ? " sends to rank " : " receives from rank ") +
+                            (kind == RequestState::Kind::send ? " sends to rank " : " receives from rank ") +
                             std::to_string(peer) + "; there are 0 to " + std::to_string(size - 1));
-  Operation* const operation = site_.operations.take();
-  const std::uint64_t serial = operation->serial + 1;
-  *operation = Operation{};
-  static_cast<Pattern&>(*operation) = pattern;
-  operation->kind = kind;
-  operation->buffer = buffer;
-  operation->serial = serial;
-  return *operation;
+  RequestState* const state = node_state_.requests.acquire();
+  const std::uint64_t serial = state->serial + 1;
+  *state = RequestState{};
+  static_cast<Pattern&>(*state) = pattern;
+  state->kind = kind;
+  state->buffer = buffer;
+  state->serial = serial;
+  return *state;
 }
 
 void Endpoint::call(const Call& call) {
-  const bool first_of_all = !node_.has_memory() || !site_.engine.anything_until(first());
+  const bool first_of_all = !node_.has_memory() || !node_state_.engine.has_event_until(first());
   if (calls_.empty() && first_of_all)
     perform(call);
   else
     calls_.push_back(call);
 }
 
-Task<> Endpoint::catch_up() {
+Task<> Endpoint::flush_calls() {
   for (std::size_t i = 0; i < calls_.size(); ++i) {
-    co_await settle();
+    co_await sync_with_engine();
     perform(calls_[i]);
   }
   calls_.clear();
 }
 
-void Endpoint::hurry() {
+void Endpoint::flush_calls_now() {
   for (const Call& call : calls_) perform(call);
   calls_.clear();
 }
 
 void Endpoint::perform(const Call& call) {
-  if (!call.operation) return advance(call.duration);
+  if (!call.state) return advance(call.duration);
   const Clock before = now();
-  if (call.operation->kind == Operation::Kind::send) {
-    perform_send(*call.operation);
+  if (call.state->kind == RequestState::Kind::send) {
+    perform_send(*call.state);
     in_calls_.sending += now() - before;
   } else {
-    perform_receive(*call.operation);
+    perform_receive(*call.state);
     in_calls_.receiving += now() - before;
   }
 }
 
 void Endpoint::reset_in_calls() {
-  const Clock none(world_.variants);
+  const Clock none(cluster_.variants);
   in_calls_ = {none, none, none};
 }
 
-void Endpoint::perform_send(Operation& operation) {
-  Endpoint& receiver = other(operation.peer);
+void Endpoint::perform_send(RequestState& state) {
+  Endpoint& receiver = other(state.peer);
   advance(send_);
-  Message& message = *site_.messages.take();
+  Message& message = *node_state_.messages.acquire();
   message = Message{};
   message.from = this;
   message.to = &receiver;
-  const bool within_node = &receiver.site_ == &site_;
-  message.tag = operation.tag;
-  message.context = operation.context;
-  message.data = operation.buffer;
+  const bool within_node = &receiver.node_state_ == &node_state_;
+  message.tag = state.tag;
+  message.context = state.context;
+  message.data = state.buffer;
   message.sent = now();
-  message.bytes = operation.buffer.bytes();
-  message.sequence = peer(operation.peer).sent++;
-  message.synchronous = operation.synchronous;
+  message.bytes = state.buffer.bytes();
+  message.sequence = peer(state.peer).sent++;
+  message.synchronous = state.synchronous;
   message.holders = within_node ? 2 : 1;
-  message.protocol = &site_.protocol(within_node, message.bytes, message.synchronous);
-  message.send = &operation;
+  message.protocol = &node_state_.protocol(within_node, message.bytes, message.synchronous);
+  message.send = &state;
   message.protocol->start(*this, message);
 }
 
-void Endpoint::perform_receive(Operation& operation) {
-  const bool any = operation.peer == any_rank;
-  const bool from_anywhere = any || (operation.asked && operation.asked->peer == any_rank);
-  const bool by_network = from_anywhere ? has_nic() : &other(operation.peer).site_ != &site_;
+void Endpoint::perform_receive(RequestState& state) {
+  const bool any = state.peer == any_rank;
+  const bool from_anywhere = any || (state.allowed && state.allowed->peer == any_rank);
+  const bool by_network = from_anywhere ? has_nic() : &other(state.peer).node_state_ != &node_state_;
   advance(receive_);
-  if (by_network && site_.network_large->matches_at_nic()) nic_->post(core_);
-  operation.posted = now();
-  operation.number = ++posted_;
-  if (operation.asked) impose(operation);
-  int from = operation.peer;
-  if (const Message* const oldest = any ? unexpected(operation) : nullptr) from = oldest->from->rank_;
+  if (by_network && node_state_.network_large->matches_at_nic()) nic_->post(core_);
+  state.posted = now();
+  state.number = ++posted_;
+  if (state.allowed) force_match(state);
+  int from = state.peer;
+  if (const Message* const oldest = any ? oldest_unexpected(state) : nullptr) from = oldest->from->rank_;
   Message* message = nullptr;
   if (from != any_rank)
     message =
-        peer(from).unexpected.take([&](const Message& one) { return operation.takes(from, one.tag, one.context); });
-  if (!message) return (any ? posted_to_any_ : peer(operation.peer).posted).push(&operation);
-  fits(*message, operation);
-  if (operation.asked) chosen({*operation.asked, from, operation.number, message->visible}, message);
-  message->receive = &operation;
-  tell_match(operation, *message);
+        peer(from).unexpected.extract([&](const Message& one) { return state.takes(from, one.tag, one.context); });
+  if (!message) return (any ? posted_to_any_ : peer(state.peer).posted).push(&state);
+  check_fits(*message, state);
+  if (state.allowed) record_match_choice({*state.allowed, from, state.number, message->visible}, message);
+  message->receive = &state;
+  report_match(state, *message);
   message->protocol->posted(*this, *message);
 }
 
 Task<> Endpoint::wait(Request request) {
-  Operation* const operation = request.operation;
-  if (!operation || operation->serial != request.serial) co_return;
-  if (!calls_.empty()) co_await catch_up();
+  RequestState* const state = request.state;
+  if (!state || state->serial != request.serial) co_return;
+  if (!calls_.empty()) co_await flush_calls();
   const Clock before = now();
-  waiting_for_ = operation;
-  while (!operation->done) co_await go_on();
+  waiting_for_ = state;
+  while (!state->done) co_await progress();
   waiting_for_ = nullptr;
   in_calls_.waiting += now() - before;
-  ready_ = operation->ready;
-  release(*operation);
+  ready_ = state->ready;
+  free_request(*state);
 }
 
-void Endpoint::release(Operation& operation) {
-  ++operation.serial;
-  site_.operations.give(&operation);
+void Endpoint::free_request(RequestState& state) {
+  ++state.serial;
+  node_state_.requests.release(&state);
 }
 
-Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& asked, bool waited) {
-  if (!calls_.empty()) co_await catch_up();
+Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& allowed, bool waited) {
+  if (!calls_.empty()) co_await flush_calls();
   const Clock since = now();
   advance(match_);
-  co_await probed(pattern, asked, waited, since);
+  co_await finish_probe(pattern, allowed, waited, since);
   in_calls_.waiting += now() - since;
 }
 
-Task<> Endpoint::probed(const Pattern& pattern, const std::optional<Pattern>& asked, bool waited, Clock since) {
+Task<> Endpoint::finish_probe(const Pattern& pattern, const std::optional<Pattern>& allowed, bool waited, Clock since) {
   probing_ = &pattern;
   const Message* message = nullptr;
   while (true) {
-    co_await settle();  // a message that the NIC matches meanwhile wakes nobody
-    if ((message = unexpected(pattern))) break;
-    co_await go_on();
+    co_await sync_with_engine();  // a message that the NIC matches in the meantime wakes no rank
+    if ((message = oldest_unexpected(pattern))) break;
+    co_await progress();
   }
   probing_ = nullptr;
-  if (asked) {
-    Chosen choice{*asked, message->from->rank_, posted_ + 1, message->visible};
-    if (!waited) choice.otherwise = before(since, message->visible);
-    chosen(choice, message);
+  if (allowed) {
+    MatchChoice choice{*allowed, message->from->rank_, posted_ + 1, message->visible};
+    if (!waited) choice.divergent = before(since, message->visible);
+    record_match_choice(choice, message);
   }
-  if (message->kept) node_.wait_until(core_, message->kept->first);  // the NIC tells that it has it
+  if (message->held) node_.wait_until(core_, message->held->first);  // when the NIC holds it
 }
 
-Task<> Endpoint::look() {
-  if (!calls_.empty()) co_await catch_up();
+Task<> Endpoint::poll() {
+  if (!calls_.empty()) co_await flush_calls();
   const Clock before = now();
   advance(match_);
-  co_await settle();
-  while (!inbox_.empty()) co_await go_on();
+  co_await sync_with_engine();
+  while (!inbox_.empty()) co_await progress();
   in_calls_.waiting += now() - before;
 }
 
-Task<> Endpoint::next_item() {
-  if (!calls_.empty()) co_await catch_up();
+Task<> Endpoint::wait_for_packet() {
+  if (!calls_.empty()) co_await flush_calls();
   const Clock before = now();
-  waits_for_any_ = true;
-  co_await go_on();
-  waits_for_any_ = false;
+  waiting_for_packet_ = true;
+  co_await progress();
+  waiting_for_packet_ = false;
   in_calls_.waiting += now() - before;
 }
 
-Task<> Endpoint::something() {
-  if (!calls_.empty()) co_await catch_up();
+Task<> Endpoint::wait_for_any_event() {
+  if (!calls_.empty()) co_await flush_calls();
   const Clock before = now();
-  const int released = released_;
+  const int released = idle_wakeups_;
   polling_ = true;
-  co_await go_on();
+  co_await progress();
   polling_ = false;
-  if (released == released_) released_ = 0;
-  while (!inbox_.empty()) co_await go_on();
+  if (released == idle_wakeups_) idle_wakeups_ = 0;
+  while (!inbox_.empty()) co_await progress();
   in_calls_.waiting += now() - before;
 }
 
-void Endpoint::release(Ps when) {
-  ++released_;
+void Endpoint::wake_idle(Ps when) {
+  ++idle_wakeups_;
   if (when > first()) advance(when - first());
-  site_.engine.resume_at(first(), std::exchange(sleeper_, {}));
+  node_state_.engine.resume_at(first(), std::exchange(sleeper_, {}));
 }
 
-// Windows lets them go on, at once if there are no other nodes.
-void Endpoint::WithAll::await_suspend(std::coroutine_handle<> waiting) const {
-  me.site_.lined_up.emplace_back(&me, waiting);
-  if (me.site_.lined_up.size() == me.world_.ranks.size()) me.site_.engine.end_window();
+// WindowScheduler resumes the ranks; on a single node the window ends at once.
+void Endpoint::BarrierArrival::await_suspend(std::coroutine_handle<> waiting) const {
+  me.node_state_.in_barrier.emplace_back(&me, waiting);
+  if (me.node_state_.in_barrier.size() == me.cluster_.ranks.size()) me.node_state_.engine.end_window();
 }
 
-Task<> Endpoint::line_up() {
-  if (!calls_.empty()) co_await catch_up();
+Task<> Endpoint::barrier() {
+  if (!calls_.empty()) co_await flush_calls();
   node_.drain(core_);
-  co_await settle();
-  lining_up_ = true;
-  co_await WithAll{*this};
-  lining_up_ = false;
+  co_await sync_with_engine();
+  in_barrier_ = true;
+  co_await BarrierArrival{*this};
+  in_barrier_ = false;
 }
 
-// ---- items
+// ---- packets
 
-Item* Endpoint::make_item(Message& message, Step step) {
-  Item* const item = site_.items.take();
-  *item = Item{};
-  item->message = &message;
-  item->step = step;
-  item->owner = this;
-  return item;
+ProtocolPacket* Endpoint::make_packet(Message& message, PacketKind kind) {
+  ProtocolPacket* const packet = node_state_.packets.acquire();
+  *packet = ProtocolPacket{};
+  packet->message = &message;
+  packet->kind = kind;
+  packet->owner = this;
+  return packet;
 }
 
-void Endpoint::deliver(Item* item) {
+void Endpoint::deliver(ProtocolPacket* packet) {
   const auto act = [](void* what) {
-    auto* const its = static_cast<Item*>(what);
-    its->owner->push(its);
+    auto* const packet = static_cast<ProtocolPacket*>(what);
+    packet->owner->push(packet);
   };
-  site_.engine.at(std::max(item->visible.first(), site_.engine.now()), act, item);
+  node_state_.engine.at(std::max(packet->visible.first(), node_state_.engine.now()), act, packet);
 }
 
-void Endpoint::push(Item* item) {
-  inbox_.push(item);
+void Endpoint::push(ProtocolPacket* packet) {
+  inbox_.push(packet);
   if (sleeper_) std::exchange(sleeper_, {}).resume();
 }
 
-void Endpoint::tell(Endpoint& other, Item* item, Address line) {
-  item->line = line ? line : other.next_line(rank_);
-  item->owner = &other;
-  node_.drain(core_);  // what it says must have been written
-  node_.access(core_, Access::store, item->line, 8);
-  item->visible = now();
-  deliver(item);
+void Endpoint::notify_peer(Endpoint& other, ProtocolPacket* packet, Address line) {
+  packet->line = line ? line : other.next_line(rank_);
+  packet->owner = &other;
+  node_.drain(core_);  // the data that it announces must have been written
+  node_.access(core_, Access::store, packet->line, 8);
+  packet->visible = now();
+  deliver(packet);
 }
 
 Address Endpoint::next_line(int from) {
   Peer& sender = peer(from);
-  const std::uint64_t bytes = line_bytes(world_.machine);
+  const std::uint64_t bytes = line_bytes(cluster_.machine);
   if (sender.lines == 0) sender.lines = node_.allocate(core_, lines_per_queue * bytes);
   return sender.lines + sender.next_line++ % lines_per_queue * bytes;
 }
 
-void Endpoint::look_at(const Item& item) {
-  if (item.of_nic) return nic_->poll(core_, item.line, item.visible);
-  node_.wait_until(core_, item.visible);
-  if (item.line) node_.access(core_, Access::chase, item.line, 8);
+void Endpoint::read_packet_line(const ProtocolPacket& packet) {
+  if (packet.of_nic) return nic_->poll(core_, packet.line, packet.visible);
+  node_.wait_until(core_, packet.visible);
+  if (packet.line) node_.access(core_, Access::chase, packet.line, 8);
 }
 
-// Handles the next item when it is there.
-Task<> Endpoint::go_on() {
-  co_await settle();
-  Item* const item = co_await NextItem{*this};
-  if (!item) co_return;
-  Message& message = *item->message;
-  look_at(*item);
-  handled_ = item;
-  if (item->step == Step::arrived) {
+// Waits for the next packet and handles it.
+Task<> Endpoint::progress() {
+  co_await sync_with_engine();
+  ProtocolPacket* const packet = co_await NextPacket{*this};
+  if (!packet) co_return;
+  Message& message = *packet->message;
+  read_packet_line(*packet);
+  handled_ = packet;
+  if (packet->kind == PacketKind::arrived) {
     advance(match_);
-    message.receive = match(message, item->visible);
+    message.receive = match(message, packet->visible);
     if (message.receive) co_await message.protocol->matched(*this, message);
-  } else if (item->step == Step::matched) {
+  } else if (packet->kind == PacketKind::matched) {
     co_await message.protocol->matched(*this, message);
   } else {
-    co_await message.protocol->step(*this, message, *item);
+    co_await message.protocol->handle(*this, message, *packet);
   }
   handled_ = nullptr;
-  site_.items.give(item);
-  if (!background_.empty()) co_await carry_on();
+  node_state_.packets.release(packet);
+  if (!async_tasks_.empty()) co_await resume_tasks();
 }
 
 // ---- protocols
@@ -323,62 +323,62 @@ Task<> Endpoint::copy(const Buffer& to, std::uint64_t to_offset, const Buffer& f
   });
 }
 
-Address Endpoint::packed(Message& message) {
+Address Endpoint::pack_buffer(Message& message) {
   if (message.data.contiguous() || message.bytes == 0) return message.data.address;
-  message.staged_out = scratch_.take(message.bytes);
+  message.staged_out = scratch_.acquire(message.bytes);
   copy_now(Buffer(message.staged_out, message.bytes), message.data, message.bytes);
   return message.staged_out;
 }
 
-void Endpoint::give_packed(Message& message) {
-  if (message.staged_out) scratch_.give(message.staged_out, message.bytes);
+void Endpoint::release_pack_buffer(Message& message) {
+  if (message.staged_out) scratch_.release(message.staged_out, message.bytes);
 }
 
-Address Endpoint::landing(Operation& receive, std::uint64_t bytes) {
+Address Endpoint::landing_buffer(RequestState& receive, std::uint64_t bytes) {
   if (receive.buffer.contiguous() || bytes == 0) return receive.buffer.address;
-  receive.packed = scratch_.take(bytes);
-  return receive.packed;
+  receive.landing_buffer = scratch_.acquire(bytes);
+  return receive.landing_buffer;
 }
 
-Task<> Endpoint::unpack(Operation& receive, std::uint64_t bytes) {
-  if (!receive.packed) co_return;
-  co_await copy(receive.buffer, 0, Buffer(receive.packed, bytes), 0, bytes);
-  scratch_.give(receive.packed, bytes);
+Task<> Endpoint::unpack(RequestState& receive, std::uint64_t bytes) {
+  if (!receive.landing_buffer) co_return;
+  co_await copy(receive.buffer, 0, Buffer(receive.landing_buffer, bytes), 0, bytes);
+  scratch_.release(receive.landing_buffer, bytes);
 }
 
-void Endpoint::complete(Operation*& operation) {
-  operation->done = true;
-  operation->ready = now();
+void Endpoint::complete(RequestState*& state) {
+  state->done = true;
+  state->ready = now();
   if (handled_) {
     const Clock& sent = handled_->message->sent;
-    const bool receives = operation->kind == Operation::Kind::receive;
-    operation->ready = estimate(receives ? later(sent, operation->posted) : sent, handled_->visible);
+    const bool receives = state->kind == RequestState::Kind::receive;
+    state->ready = extrapolate_completion(receives ? later(sent, state->posted) : sent, handled_->visible);
   }
-  operation = nullptr;
+  state = nullptr;
 }
 
-Shipment Endpoint::shipment(Message& message) {
-  Shipment shipment;
-  shipment.message = &message;
-  shipment.from = this;
-  shipment.to = message.from == this ? message.to : message.from;
-  shipment.command = nic_->post(core_);
-  return shipment;
+NicTransfer Endpoint::transfer(Message& message) {
+  NicTransfer transfer;
+  transfer.message = &message;
+  transfer.from = this;
+  transfer.to = message.from == this ? message.to : message.from;
+  transfer.command = nic_->post(core_);
+  return transfer;
 }
 
 std::string Endpoint::waits_for() const {
   const std::string me =
       "rank " + std::to_string(rank_) + " waits " + (in_call_ ? "in " + *in_call_ + " " : "") + "for ";
-  if (waits_for_any_) return me + "one of several requests";
-  if (polling_) return me + "something to come, and looks for it again and again";
-  if (lining_up_) return me + "all ranks to line up";
+  if (waiting_for_packet_) return me + "one of several requests";
+  if (polling_) return me + "any event, while it polls";
+  if (in_barrier_) return me + "all ranks at the barrier";
   const Pattern* const pattern = probing_ ? probing_ : waiting_for_;
   if (!pattern) return "";
   const std::string peer = pattern->peer == any_rank ? "any rank" : "rank " + std::to_string(pattern->peer);
   const std::string tag = pattern->tag == any_tag ? "" : " with tag " + std::to_string(pattern->tag);
   if (probing_) return me + "a message from " + peer + tag;
   const std::string bytes = std::to_string(waiting_for_->buffer.bytes()) + " bytes";
-  if (waiting_for_->kind == Operation::Kind::send) return me + peer + " to receive " + bytes + tag;
+  if (waiting_for_->kind == RequestState::Kind::send) return me + peer + " to receive " + bytes + tag;
   return me + bytes + " from " + peer + tag;
 }
 

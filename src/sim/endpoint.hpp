@@ -1,6 +1,6 @@
-// The MPI library of one rank: matching, waiting, and what protocols do on its core. Everything that other ranks see of
-// it goes through the engine in the order of time; what it does itself may be ahead of the engine, and it waits for the
-// engine before it looks at what has come (settle).
+// The MPI library of one rank: matching, waiting, and the protocols' work on its core. All effects on other ranks are
+// events of the engine, in the order of time. The rank's own clock may be ahead of the engine; before the rank reads
+// its inbox it waits until the engine has reached that clock (sync_with_engine).
 #pragma once
 
 #include <coroutine>
@@ -11,39 +11,39 @@
 #include <vector>
 
 #include "sim/node.hpp"
+#include "sim/node_state.hpp"
 #include "sim/protocols/scratch.hpp"
+#include "sim/race_statistics.hpp"
 #include "sim/rank.hpp"
-#include "sim/site.hpp"
-#include "sim/tally.hpp"
 
 namespace nearfield::sim {
 
 class Nic;  // nic/nic.hpp
 
-// Work of a rank that goes on while its program waits for anything: a nonblocking collective. It must outlive its rank's
+// A nonblocking collective, which progresses while the rank's program waits in any MPI call. It must outlive the rank's
 // run, or be waited for.
-struct Background {
+struct AsyncProgressTask {
   Task<> work;
-  std::coroutine_handle<> inside, outside;  // where it goes on, and where its rank does when it waits or is over
-  const Operation* waits_for = nullptr;
+  std::coroutine_handle<> task, program;  // where to resume it, and the program when it waits or is over
+  const RequestState* waits_for = nullptr;
   bool over = false;
   std::exception_ptr failure;
 };
 
 class Endpoint {
  public:
-  // `nic`: none in a run of one node. `alone`: there is no other rank on the node.
-  Endpoint(Site& site, Node& node, Nic* nic, int rank, int core, bool alone);
+  // `nic`: nullptr in a run of one node. `alone`: no other rank runs on the node.
+  Endpoint(NodeState& node_state, Node& node, Nic* nic, int rank, int core, bool alone);
 
-  World& world() { return world_; }
-  Site& site() { return site_; }
+  ClusterState& cluster() { return cluster_; }
+  NodeState& node_state() { return node_state_; }
   Node& node() { return node_; }
   bool has_nic() const { return nic_; }
   Nic& nic() { return *nic_; }
   int rank() const { return rank_; }
   int core() const { return core_; }
-  int node_number() const { return site_.number; }
-  const Messaging& messaging() const { return world_.machine.messaging; }
+  int node_number() const { return node_state_.number; }
+  const Messaging& messaging() const { return cluster_.machine.messaging; }
   Rank& facade() { return facade_; }
   std::vector<Mark>& marks() { return marks_; }
   const TimeInCalls& in_calls() const { return in_calls_; }
@@ -52,197 +52,204 @@ class Endpoint {
   Clock now() const { return node_.now(core_); }
   Ps first() const { return node_.first(core_); }
   void advance(Ps duration) { node_.advance(core_, duration); }
-  // Returns an awaitable that goes on when the engine has got to this rank's clock.
-  Engine::Until settle() { return site_.engine.until(first()); }
+  // Returns an awaitable that resumes when the engine has reached this rank's clock.
+  Engine::Until sync_with_engine() { return node_state_.engine.until(first()); }
 
-  // ---- for programs (rank.hpp). Sends, receives and computing are done at once if nobody else has anything to do
-  // before; else when the program next waits for something (catch_up), or would notice (hurry).
+  // ---- for programs (rank.hpp). Sends, receives and computation run immediately if no earlier event is pending;
+  // otherwise they are queued until the next wait (flush_calls) or until their order matters (flush_calls_now).
   Request send(const Pattern& to, const Buffer& data, bool synchronous = false);
-  // With `asked`, which may have any_rank and any_tag, the receive takes messages of `from`, but it is counted whether
-  // there were others that it would have taken as it was asked.
-  // `told`: on_match() is called with this number.
-  Request receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& asked = {},
-                  std::uint64_t told = 0);
-  // Is called when a receive gets its message: with its number, and the message's sender and tag.
-  using OnMatch = std::function<void(std::uint64_t told, int from, int tag)>;
+  // With `allowed`, the program's pattern, which may have any_rank and any_tag, the match is forced: the receive only
+  // matches messages of `from`, and other messages that match `allowed` are counted as races. If `notify_id` is not 0,
+  // the callback of on_match() gets it.
+  Request receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& allowed = {},
+                  std::uint64_t notify_id = 0);
+  // Is called when a receive matches: with its notify_id, and the message's sender and tag.
+  using OnMatch = std::function<void(std::uint64_t notify_id, int from, int tag)>;
   void on_match(OnMatch call) { on_match_ = std::move(call); }
   void compute(Ps duration) { call({nullptr, duration}); }
-  Task<> catch_up();
-  void hurry();
+  Task<> flush_calls();
+  void flush_calls_now();
   Task<> wait(Request request);
-  // Waits until there is a message for which no receive is posted. With `asked`, the program would have seen messages of
-  // `asked` as well, and `waited` for one or not: that is tallied.
-  Task<> probe(const Pattern& pattern, const std::optional<Pattern>& asked = {}, bool waited = true);
-  // The same for a program that began to look at `since` already.
-  Task<> probed(const Pattern& pattern, const std::optional<Pattern>& asked, bool waited, Clock since);
-  // Returns the oldest message without a receive that the pattern takes; nullptr if there is none.
-  const Message* there(const Pattern& pattern) { return unexpected(pattern); }
-  // Tallies that the program asked and was told that there is no such message; and that this made no difference.
-  void probed_in_vain(const Pattern& asked) { chosen({asked, any_rank, posted_ + 1, now() + 1, 0, true}, nullptr); }
-  void forget_probe_in_vain();
-  // Does what can be done without waiting, as MPI_Test does.
-  Task<> look();
-  // Waits for what comes next for this rank, and does what is to be done with it.
-  Task<> next_item();
-  // Waits until anything has come for this rank. If nothing is left to happen anywhere, it goes on as well (release).
-  Task<> something();
-  bool may_be_released() const { return polling_ && sleeper_ && released_ < most_released; }
-  void release(Ps when);
-  // Begins work that the rank does beside its program, and does it until it first waits.
-  Task<> begin(Background& work);
-  Task<> wait(Background& work);
-  // Is called by such work.
-  Task<> wait(Background& work, Request request);
-  // Returns how many receives could have taken another message than was imposed.
-  std::uint64_t contested() const { return contested_; }
-  // Outcomes that time decides.
-  Tally& tally() { return tally_; }
-  // Returns when the rank could have seen first that what it waited for last was done.
+  // Waits for an unexpected message that matches the pattern. With `allowed`, the program's own pattern, races with
+  // other messages are counted; `waited`: the program blocked in the probe.
+  Task<> probe(const Pattern& pattern, const std::optional<Pattern>& allowed = {}, bool waited = true);
+  // The same for a probe that the program began at `since`.
+  Task<> finish_probe(const Pattern& pattern, const std::optional<Pattern>& allowed, bool waited, Clock since);
+  // Returns the oldest unexpected message that matches the pattern; nullptr if there is none.
+  const Message* find_unexpected(const Pattern& pattern) { return oldest_unexpected(pattern); }
+  // Records an Iprobe that found nothing; the second function removes it again when it was one iteration of a polling
+  // loop.
+  void record_failed_probe(const Pattern& allowed) {
+    record_match_choice({allowed, any_rank, posted_ + 1, now() + 1, 0, true}, nullptr);
+  }
+  void discard_failed_probe();
+  // Handles all packets that have arrived, without waiting, as MPI_Test does.
+  Task<> poll();
+  // Waits for the next packet and handles it.
+  Task<> wait_for_packet();
+  // Waits for any packet. If no event is left anywhere, the rank resumes as well (wake_idle), which breaks the
+  // deadlock.
+  Task<> wait_for_any_event();
+  bool can_be_woken() const { return polling_ && sleeper_ && idle_wakeups_ < max_idle_wakeups; }
+  void wake_idle(Ps when);
+  // Begins a nonblocking collective, and runs it until it first waits.
+  Task<> begin(AsyncProgressTask& work);
+  Task<> wait(AsyncProgressTask& work);
+  // Waits for a request of the collective; is called by the collective itself.
+  Task<> wait(AsyncProgressTask& work, Request request);
+  // Returns the number of receives with a forced match that could have matched another message.
+  std::uint64_t ambiguous_matches() const { return ambiguous_matches_; }
+  // Returns the statistics of outcomes that depend on timing.
+  RaceStatistics& races() { return races_; }
+  // Returns the earliest time at which the request that was waited for last could complete.
   const Clock& ready() const { return ready_; }
-  // Says which call of MPI the program is in, for waits_for(); nullptr: in none. The text must live until the next call.
+  // Sets the MPI call that waits_for() reports; nullptr: none. The text must outlive the call.
   void in_call(const std::string* name) { in_call_ = name; }
-  Task<> line_up();
-  // Returns the bytes of work after which others get their turn.
+  Task<> barrier();
+  // Returns the bytes of work after which the rank yields to others.
   std::uint64_t slice_bytes() const { return slice_bytes_; }
-  // Works on `bytes` in such slices; `slice(offset, bytes)` does each.
+  // Works on `bytes` in such slices, by calling `slice(offset, bytes)` for each.
   template <class Slice>
   Task<> in_slices(std::uint64_t bytes, Slice slice) {
-    if (!calls_.empty()) co_await catch_up();
+    if (!calls_.empty()) co_await flush_calls();
     for (std::uint64_t offset = 0; offset < bytes && node_.has_memory(); offset += slice_bytes_) {
       slice(offset, std::min(slice_bytes_, bytes - offset));
-      co_await settle();
+      co_await sync_with_engine();
     }
   }
 
   // ---- for protocols, on this rank's core
   Task<> copy(const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
               std::uint64_t bytes);
-  // Copies at once, in send().
+  // Copies without yielding, in send().
   void copy_now(const Buffer& to, const Buffer& from, std::uint64_t bytes) { node_.copy(core_, to, 0, from, 0, bytes); }
-  // Returns where a message's data is in one piece: itself, or a copy of its blocks that give_packed() frees.
-  Address packed(Message& message);
-  void give_packed(Message& message);
-  // Returns where data of a receive arrives in one piece; unpack() then copies it into the blocks of its buffer.
-  Address landing(Operation& receive, std::uint64_t bytes);
-  Task<> unpack(Operation& receive, std::uint64_t bytes);
-  // Ends the operation, so that the rank's program goes on if it waits for it.
-  void complete(Operation*& operation);
-  // The operation is over, and this side needs the message no more.
-  void finish(Message& message, Operation*& operation) {
-    complete(operation);
-    site_.drop(message);
+  // Returns contiguous memory with the message's data: the data itself, or a packed copy that release_pack_buffer()
+  // frees.
+  Address pack_buffer(Message& message);
+  void release_pack_buffer(Message& message);
+  // Returns contiguous memory for the data of a receive; unpack() then copies it into a non-contiguous buffer.
+  Address landing_buffer(RequestState& receive, std::uint64_t bytes);
+  Task<> unpack(RequestState& receive, std::uint64_t bytes);
+  // Completes the request, so that the rank's program resumes if it waits for it.
+  void complete(RequestState*& state);
+  // Completes the request and drops the message on this side.
+  void finish(Message& message, RequestState*& state) {
+    complete(state);
+    node_state_.drop(message);
   }
-  // Posts a command to the NIC, and returns the shipment to the other side of the message that it is for.
-  Shipment shipment(Message& message);
-  // Internal buffers of this rank.
+  // Posts a command to the NIC. Returns its transfer to the other side of the message.
+  NicTransfer transfer(Message& message);
+  // Returns the library's internal buffers.
   Scratch& scratch() { return scratch_; }
 
-  // Writes an item into the memory that both ranks of a node share, where the other one polls. `line`: 0 for the next
-  // one of the queue between the two.
-  void tell(Endpoint& other, Item* item, Address line = 0);
-  Item* make_item(Message& message, Step step);
-  // Delivers an item, which the rank finds when it polls, from Item::visible on.
-  void deliver(Item* item);
-  void push(Item* item);
-  // Returns the receive that a message is for that comes at `visible`, or nullptr; then it is kept until there is one.
-  Operation* match(Message& message, const Clock& visible);
+  // Writes a packet into shared memory that another rank of the node polls. `line`: the cache line; 0: the next one of
+  // the queue between the two ranks.
+  void notify_peer(Endpoint& other, ProtocolPacket* packet, Address line = 0);
+  ProtocolPacket* make_packet(Message& message, PacketKind kind);
+  // Delivers a packet, which the rank finds when it polls, at ProtocolPacket::visible or later.
+  void deliver(ProtocolPacket* packet);
+  void push(ProtocolPacket* packet);
+  // Returns the receive that matches a message that arrives at `visible`; nullptr if the message is unexpected.
+  RequestState* match(Message& message, const Clock& visible);
 
-  // ---- for who runs it
-  // Returns what the rank waits for; empty if it waits for nothing.
+  // ---- for Cluster
+  // Describes what the rank waits for; empty if it does not wait.
   std::string waits_for() const;
 
  private:
   struct Peer {
-    List<Operation> posted;  // that name this peer
+    List<RequestState> posted;  // receives that name this peer
     List<Message> unexpected;
-    std::uint64_t sent = 0, arrived = 0;  // messages to it, and from it
-    Address lines = 0;                    // what it writes into for this rank to poll
+    std::uint64_t sent = 0, arrived = 0;  // messages to and from it
+    Address lines = 0;                    // cache lines that it writes and this rank polls
     std::uint64_t next_line = 0;
   };
-  struct NextItem {
+  struct NextPacket {
     Endpoint& me;
     bool await_ready() const { return !me.inbox_.empty(); }
     void await_suspend(std::coroutine_handle<> waiting) const { me.sleeper_ = waiting; }
-    Item* await_resume() const { return me.inbox_.empty() ? nullptr : me.inbox_.pop(); }  // none: look again
+    // Returns nullptr if the rank was woken without a packet.
+    ProtocolPacket* await_resume() const { return me.inbox_.empty() ? nullptr : me.inbox_.pop(); }
   };
-  struct WithAll {
+  struct BarrierArrival {
     Endpoint& me;
     bool await_ready() const { return false; }
     void await_suspend(std::coroutine_handle<> waiting) const;
     void await_resume() const {}
   };
 
-  // A call of the program that is not done yet.
+  // A queued call of the program.
   struct Call {
-    Operation* operation = nullptr;  // or, without one:
+    RequestState* state = nullptr;  // nullptr: computation of `duration`
     Ps duration = 0;
   };
 
-  // A message that a receive or a probe got, or would have got before `limit`.
-  struct Chosen {
-    Pattern asked;
+  // The match of a receive or a probe. Another message that arrives before `limit` would have matched instead.
+  struct MatchChoice {
+    Pattern allowed;
     int from;
-    std::uint64_t number;  // receives with lower ones were posted before
+    std::uint64_t number;  // receives with lower numbers were posted before
     Clock limit;
-    OnClocks otherwise = 0;
-    bool in_vain = false;
+    ConfigMask divergent = 0;
+    bool is_failed_probe = false;
   };
-  static constexpr std::size_t most_recent = 32;
-  static constexpr int most_released = 1000;  // a program that looks more often in vain does nothing else
+  static constexpr std::size_t max_recent_choices = 32;
+  static constexpr int max_idle_wakeups = 1000;  // a program with more failed polls in a row is deadlocked
 
   Peer& peer(int rank) { return peers_[rank]; }
-  Endpoint& other(int rank) { return *world_.ranks[static_cast<std::size_t>(rank)]; }
-  Operation& made(Operation::Kind kind, const Pattern& pattern, const Buffer& buffer);
+  Endpoint& other(int rank) { return *cluster_.ranks[static_cast<std::size_t>(rank)]; }
+  RequestState& make_request(RequestState::Kind kind, const Pattern& pattern, const Buffer& buffer);
   void call(const Call& call);
   void perform(const Call& call);
-  void perform_send(Operation& operation);
-  void perform_receive(Operation& operation);
-  void fits(const Message& message, const Operation& receive) const;
-  // Returns the oldest message without a receive that the pattern takes, among its peer's.
-  Message* unexpected(const Pattern& pattern);
-  Operation* take_posted(const Message& message);
-  void impose(Operation& receive);
-  void contest(const Message& message);
-  void contested(Operation& receive);
-  // Tallies a choice among the messages that are there, and among those that come later, but earlier on other clocks.
-  void chosen(Chosen choice, const Message* own);
-  void reconsider(const Message& message, const Operation* receive);
-  Task<> go_on();
-  void tell_match(const Operation& receive, const Message& message) const {
-    if (receive.told && on_match_) on_match_(receive.told, message.from->rank_, message.tag);
+  void perform_send(RequestState& state);
+  void perform_receive(RequestState& state);
+  void check_fits(const Message& message, const RequestState& receive) const;
+  // Returns the oldest unexpected message that matches the pattern; nullptr if there is none.
+  Message* oldest_unexpected(const Pattern& pattern);
+  RequestState* extract_posted(const Message& message);
+  void force_match(RequestState& receive);
+  void record_match_races(const Message& message);
+  void count_ambiguous_match(RequestState& receive);
+  // Counts in which configurations another message that has arrived would have matched, and keeps the choice for
+  // messages that arrive later.
+  void record_match_choice(MatchChoice choice, const Message* own);
+  void update_race_counts(const Message& message, const RequestState* receive);
+  Task<> progress();
+  void report_match(const RequestState& receive, const Message& message) const {
+    if (receive.notify_id && on_match_) on_match_(receive.notify_id, message.from->rank_, message.tag);
   }
-  Task<> carry_on();
-  void release(Operation& operation);
-  void look_at(const Item& item);
+  Task<> resume_tasks();
+  void free_request(RequestState& state);
+  void read_packet_line(const ProtocolPacket& packet);
   Address next_line(int from);
 
-  Site& site_;
-  World& world_;
+  NodeState& node_state_;
+  ClusterState& cluster_;
   Node& node_;
   Nic* nic_;
   int rank_, core_;
   Rank facade_;
   Scratch scratch_;
   std::unordered_map<int, Peer> peers_;
-  List<Operation> posted_to_any_;  // receives that name no peer
+  List<RequestState> posted_to_any_;  // receives that name no peer
   std::uint64_t posted_ = 0, arrived_ = 0;
-  std::vector<Operation*> imposed_;  // that have no message yet
-  std::uint64_t contested_ = 0;
-  Tally tally_;
-  std::deque<Chosen> recent_;  // choices
-  const Item* handled_ = nullptr;
+  std::vector<RequestState*> forced_;  // receives with a forced match, not yet matched
+  std::uint64_t ambiguous_matches_ = 0;
+  RaceStatistics races_;
+  std::deque<MatchChoice> recent_;  // the last max_recent_choices
+  const ProtocolPacket* handled_ = nullptr;
   Clock ready_;
-  std::vector<Background*> background_;
+  std::vector<AsyncProgressTask*> async_tasks_;
   std::vector<Call> calls_;
-  List<Item> inbox_;
+  List<ProtocolPacket> inbox_;
   std::coroutine_handle<> sleeper_;
-  const Operation* waiting_for_ = nullptr;
+  const RequestState* waiting_for_ = nullptr;
   const Pattern* probing_ = nullptr;
   const std::string* in_call_ = nullptr;
-  bool lining_up_ = false;
-  bool waits_for_any_ = false;  // in next_item()
-  bool polling_ = false;        // in something()
-  int released_ = 0;            // so often in a row
+  bool in_barrier_ = false;
+  bool waiting_for_packet_ = false;  // in wait_for_packet()
+  bool polling_ = false;             // in wait_for_any_event()
+  int idle_wakeups_ = 0;             // in a row
   OnMatch on_match_;
   std::vector<Mark> marks_;
   TimeInCalls in_calls_;

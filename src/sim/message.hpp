@@ -1,5 +1,5 @@
-// The simulated MPI's records of messages: operations that programs wait for, messages under way, and the items that a
-// rank's library finds when it polls.
+// The simulated MPI's records: requests that programs wait for, messages in flight, and the packets that a rank's
+// library finds when it polls.
 #pragma once
 
 #include <cstdint>
@@ -14,78 +14,79 @@ namespace nearfield::sim {
 class Endpoint;
 class Protocol;
 struct Message;
-struct Shipment;
+struct NicTransfer;
 
-// A send or a receive that a program has begun.
-struct Operation : Pattern {
+// A send or receive request. rank.hpp has the handle to it.
+struct RequestState : Pattern {
   enum class Kind { send, receive };
   Kind kind = Kind::send;
   Buffer buffer;
-  std::uint64_t serial = 0;  // another one for every use of this object
+  std::uint64_t serial = 0;  // changes with every reuse of this object
   bool done = false;
-  bool synchronous = false;  // a send that is over only when its receive is there
+  bool synchronous = false;  // a send that completes only when it is matched
   // Of receives:
-  std::uint64_t number = 0;      // in the order of posting
-  std::optional<Pattern> asked;  // what the program would take, where it is imposed which message it gets
-  bool contested = false;        // and there was another message that it would take
-  std::uint64_t told = 0;        // the program wants to know at once which message it gets, under this number
+  std::uint64_t number = 0;        // in the order of posting
+  std::optional<Pattern> allowed;  // the pattern that the program posted, if the match is forced
+  bool is_ambiguous = false;       // another message also matched `allowed`
+  std::uint64_t notify_id = 0;     // if not 0, the match is reported at once, under this number
   Clock posted;
-  Clock ready;         // when the rank could have seen that it is done, by estimate()
-  Address packed = 0;  // where data in blocks arrives in one piece
-  Operation* next = nullptr;
+  Clock ready;                 // earliest time of completion, by extrapolate_completion()
+  Address landing_buffer = 0;  // contiguous buffer for a non-contiguous receive
+  RequestState* next = nullptr;
 };
 
-// What both sides know of a message.
+// What both sides know about a message.
 struct Envelope {
   Endpoint* from = nullptr;
   Endpoint* to = nullptr;
   int tag = 0;
   Context context = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t sequence = 0;  // of those between these two
+  std::uint64_t sequence = 0;  // among the messages from `from` to `to`
   Clock sent;
   bool synchronous = false;
 };
 
-// A message under way. Within a node both sides use one; between nodes each side has its own, which is made when the
-// first shipment comes, and tells the other one by a pointer that it never looks behind: it may be of another process.
+// A message in flight. Within a node both sides share one record. Between nodes each side has its own, which the first
+// transfer creates; it identifies the other side's record by an opaque pointer, never dereferenced, since it may belong
+// to another process.
 struct Message : Envelope {
   Buffer data;
-  std::uint64_t arrival = 0;  // of those that came to this receiver
-  Clock visible;              // when it came, by estimate()
-  Message* other = nullptr;   // the other side's, as soon as it is known
+  std::uint64_t arrival = 0;        // order of arrival at this receiver
+  Clock visible;                    // time of arrival, by extrapolate_completion()
+  Message* peer_message = nullptr;  // the other side's record (opaque), as soon as it is known
   Protocol* protocol = nullptr;
-  Operation* send = nullptr;
-  Operation* receive = nullptr;  // when it is matched
-  // For the protocol:
+  RequestState* send = nullptr;
+  RequestState* receive = nullptr;  // when it is matched
+  // State of the protocol:
   Address staged_out = 0, staged_in = 0;
   std::uint64_t sent_bytes = 0, received_bytes = 0;
-  Shipment* kept = nullptr;  // at the receiver's NIC, until a receive is posted
-  int holders = 1;           // the sides that use it; when all have dropped it, it is gone
+  NicTransfer* held = nullptr;  // held at the receiver's NIC until a receive is posted
+  int holders = 1;              // reference count: the sides that use it
   Message* next = nullptr;
 };
 
-enum class Step {
-  arrived,        // a new message, at its receiver; still to be matched
-  matched,        // it waited for its receive, which is there now
-  clear_to_send,  // from the receiver: send me this part
-  data,           // a part, or all, has arrived
-  sent,           // the NIC has read everything
-  taken,          // from the receiver: I have got everything
-  slot_free,      // from the receiver: the ring has room again
+enum class PacketKind {
+  arrived,        // a new message at its receiver, not yet matched
+  matched,        // an unexpected message whose receive has been posted
+  clear_to_send,  // from the receiver: send this part
+  data,           // a part, or the whole message, has arrived
+  sent,           // the NIC has read the whole message
+  taken,          // from the receiver: the whole message has been received
+  slot_free,      // from the receiver: a slot of the ring is free
 };
 
-struct Item {
+struct ProtocolPacket {
   Message* message = nullptr;
-  Step step = Step::arrived;
+  PacketKind kind = PacketKind::arrived;
   std::uint64_t offset = 0, bytes = 0;  // of the part
-  Address target = 0;                   // where the receiver wants it
+  Address target = 0;                   // address in the receiver's memory
   std::size_t slot = 0;                 // of a ring
-  Address line = 0;                     // that is polled; 0: none
-  bool of_nic = false;                  // the line is an event of the NIC
+  Address line = 0;                     // the line that is polled; 0: none
+  bool of_nic = false;                  // the line is an entry of the NIC's event queue
   Clock visible;
   Endpoint* owner = nullptr;
-  Item* next = nullptr;
+  ProtocolPacket* next = nullptr;
 };
 
 }  // namespace nearfield::sim

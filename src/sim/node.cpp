@@ -11,10 +11,10 @@ namespace nearfield::sim {
 namespace {
 
 constexpr std::uint64_t word = 8;
-// memory.hpp: the memories of a node take turns every 8 GiB, below 128 GiB.
+// The memories of a node are interleaved in turns of 8 GiB, below 128 GiB (memory.hpp).
 constexpr Address turn = Address{1} << 33;
 constexpr Address end_of_memory = Address{1} << 37;
-// Memories begin at different pages, or what they hold would meet in the same sets of caches.
+// Allocation begins at a different page in each memory, or their data would conflict in the same cache sets.
 constexpr std::uint64_t pages_apart = 1031;
 
 }  // namespace
@@ -33,11 +33,12 @@ Node::Node(const Machine& machine, const Options& options)
       cores_per_memory_(machine.dram.shared_by > 0 ? machine.dram.shared_by : machine.cores) {
   if (page_bytes_ == 0) throw std::invalid_argument("machine '" + machine.name + "': page_bytes: at least 1");
   if (machine.cores < 1) throw std::invalid_argument("machine '" + machine.name + "': cores: at least 1");
-  // Page 0 stays free: address 0 stands for none.
+  // Page 0 is not allocated: address 0 means none.
   const auto memories = static_cast<Address>((machine.cores + cores_per_memory_ - 1) / cores_per_memory_);
-  // So that a memory of huge pages does not begin in the turn of another one.
-  const Address most = turn / 8 * 7 / page_bytes_;
-  for (Address m = 0; m < memories; ++m) next_.push_back(m * turn + (1 + m * pages_apart % most) * page_bytes_);
+  // With huge pages, too, a memory begins in its own turn.
+  const Address max_first_page = turn / 8 * 7 / page_bytes_;
+  for (Address m = 0; m < memories; ++m)
+    next_.push_back(m * turn + (1 + m * pages_apart % max_first_page) * page_bytes_);
   if (!options.memory_effects) {
     clocks_.assign(static_cast<std::size_t>(machine.cores), Clock(variants_));
     return;
@@ -48,7 +49,7 @@ Node::Node(const Machine& machine, const Options& options)
 Address Node::allocate(int core, std::uint64_t bytes) {
   Address& next = next_[static_cast<std::size_t>(core / cores_per_memory_)];
   const std::uint64_t whole = (std::max<std::uint64_t>(bytes, 1) - 1) / page_bytes_ * page_bytes_ + page_bytes_;
-  // An allocation that does not fit before the other memories' turn begins at this one's next turn.
+  // An allocation that does not fit into the rest of this memory's turn begins at its next turn.
   if (next_.size() > 1 && whole <= turn && next / turn != (next + whole - 1) / turn)
     next = (next / turn + next_.size()) * turn;
   if (bytes > end_of_memory || next > end_of_memory - whole)
@@ -85,19 +86,19 @@ void Node::drain(int core) {
 }
 
 void Node::access(int core, Access kind, Address address, unsigned bytes) {
-  acting(core);
+  count_for(core);
   if (has_memory()) memory_->access(core, kind, address, bytes);
 }
 
 void Node::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
                  unsigned bytes) {
-  acting(core);
+  count_for(core);
   if (has_memory()) memory_->sweep(core, kind, address, count, stride_bytes, bytes);
 }
 
 void Node::sweep(int core, std::span<const Sweep> sweeps) {
   if (!has_memory()) return;
-  acting(core);
+  count_for(core);
   for (const Sweep& one : sweeps) {
     if (one.count == 1 && one.work_cycles == 0)
       memory_->access(core, one.kind, one.address, one.bytes);
@@ -108,13 +109,13 @@ void Node::sweep(int core, std::span<const Sweep> sweeps) {
 }
 
 void Node::replay(int core, std::span<const Reference> references) {
-  acting(core);
+  count_for(core);
   if (has_memory()) memory_->replay(core, references);
 }
 
 void Node::touch(int core, Access kind, Address address, std::uint64_t bytes) {
   if (!has_memory()) return;
-  acting(core);
+  count_for(core);
   const std::uint64_t words = bytes / word, rest = bytes % word;
   if (words > 0) memory_->sweep(core, kind, address, words, word, word);
   if (rest > 0) memory_->access(core, kind, address + words * word, static_cast<unsigned>(rest));
@@ -122,7 +123,7 @@ void Node::touch(int core, Access kind, Address address, std::uint64_t bytes) {
 
 void Node::copy(int core, Address to, Address from, std::uint64_t bytes) {
   if (bytes == 0 || !has_memory()) return;
-  acting(core);
+  count_for(core);
   memory_->copy(core, to, from, bytes);
 }
 
@@ -139,7 +140,7 @@ void Node::copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffe
   }
 }
 
-// Blocks of one word are one sweep; others go block by block.
+// Blocks of one word are accessed in one sweep; others block by block.
 void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes) {
   if (!has_memory()) return;
   if (!buffer.contiguous() && !buffer.scattered && buffer.block_bytes == word && offset % word == 0 &&
@@ -157,14 +158,13 @@ void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offs
   }
 }
 
-Clock Node::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
-                      const Clock& start) {
-  acting(nobody);
+Clock Node::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets, const Clock& start) {
+  count_for(no_core);
   return has_memory() && bytes > 0 ? memory_->dma_write(address, bytes, targets, start) : start;
 }
 
 Clock Node::dma_read(Address address, std::uint64_t bytes, const Clock& start) {
-  acting(nobody);
+  count_for(no_core);
   return has_memory() && bytes > 0 ? memory_->dma_read(address, bytes, start) : start;
 }
 
@@ -179,25 +179,25 @@ void Node::invalidate_all() {
 void Node::reset_counts() {
   if (has_memory()) memory_->reset_counts();
   own_.clear();
-  at_change_ = {};
+  counts_at_switch_ = {};
 }
 
-void Node::change_who_acts(int core) {
-  const Seen now(counts(0));
-  if (acting_ != nobody) {
-    const auto number = static_cast<std::size_t>(acting_);
+void Node::switch_counting_core(int core) {
+  const PerfCounters now(counts(0));
+  if (counting_core_ != no_core) {
+    const auto number = static_cast<std::size_t>(counting_core_);
     if (own_.size() <= number) own_.resize(number + 1);
-    own_[number] += now - at_change_;
+    own_[number] += now - counts_at_switch_;
   }
-  at_change_ = now;
-  acting_ = core;
+  counts_at_switch_ = now;
+  counting_core_ = core;
 }
 
-Seen Node::seen_by(int core) {
-  acting(nobody);
+PerfCounters Node::counters_of(int core) {
+  count_for(no_core);
   const auto number = static_cast<std::size_t>(core);
-  Seen mine = number < own_.size() ? own_[number] : Seen{};
-  const Seen others = Seen(counts(0)) - mine;
+  PerfCounters mine = number < own_.size() ? own_[number] : PerfCounters{};
+  const PerfCounters others = PerfCounters(counts(0)) - mine;
   mine.snoops = others.snoops;
   mine.invalidations = others.invalidations;
   return mine;

@@ -1,5 +1,5 @@
-// One simulated node: its memory, under all variants at once, and the allocation of addresses. Without memory effects
-// there are clocks only: loads, stores and DMA then take no time, so that what is left is the network's and the library's.
+// One simulated node: its memory, for all variants at once, and the allocation of addresses. Without memory effects it
+// has clocks only: loads, stores and DMA take no time, so that the network's and the library's times remain.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include "sim/access.hpp"
 #include "sim/buffer.hpp"
 #include "sim/clock.hpp"
-#include "sim/seen.hpp"
+#include "sim/perf_counters.hpp"
 
 namespace nearfield {
 struct Machine;
@@ -27,14 +27,14 @@ struct Sweep {
   Address address = 0;
   std::uint64_t count = 1;
   std::int64_t stride_bytes = 0;
-  double work_cycles = 0;  // what is computed with each takes so much longer than the access is issued
+  double work_cycles = 0;  // of computation per access beyond the access's issue
 };
 
 class Node {
  public:
   struct Options {
     int variants = 1;
-    bool limits_ways = false;  // a variant's policy does
+    bool limits_ways = false;  // a variant's policy restricts injections to some ways (InjectionTarget::ways)
     std::array<double, speeds> memory_slowdown{1, 1, 1, 1};
     bool memory_effects = true;
   };
@@ -46,8 +46,8 @@ class Node {
   Memory& memory() { return *memory_; }
   const Memory& memory() const { return *memory_; }
 
-  // Returns new whole pages of the memory nearest to the core, where its allocations and those of its neighbours follow
-  // each other in the order of the calls.
+  // Returns new whole pages of the memory nearest to the core. Allocations in one memory follow each other in the order
+  // of the calls.
   Address allocate(int core, std::uint64_t bytes);
   std::uint64_t page_bytes() const { return page_bytes_; }
 
@@ -58,22 +58,23 @@ class Node {
   void wait_until(int core, const Clock& instant);
   void drain(int core);
 
-  // ---- what cores do
+  // ---- accesses of cores
   void access(int core, Access kind, Address address, unsigned bytes);
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
   void sweep(int core, std::span<const Sweep> sweeps);
-  // Makes the accesses of a recorded program.
+  // Replays the accesses of a recorded program.
   void replay(int core, std::span<const Reference> references);
-  // Accesses every byte of a range, in words of 8 bytes and a rest.
+  // Accesses every byte of a range, in words of 8 bytes and a remainder.
   void touch(int core, Access kind, Address address, std::uint64_t bytes);
   void copy(int core, Address to, Address from, std::uint64_t bytes);
-  // Copies `bytes` of one buffer's data from `from_offset` on to `to_offset` on in another one's, block by block.
+  // Copies `bytes` of one buffer's data, which begin at `from_offset`, to `to_offset` in another buffer, block by
+  // block.
   void copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
             std::uint64_t bytes);
-  // Accesses a part of one buffer's data by accesses of one kind.
+  // Accesses a part of a buffer's data.
   void touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes);
 
-  // ---- what a device does from `start`; they return when it is done. Each variant has a placement
+  // ---- DMA from the time `start`. They return the time of completion. `targets`: one per variant
   Clock dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets, const Clock& start);
   Clock dma_read(Address address, std::uint64_t bytes, const Clock& start);
 
@@ -81,18 +82,18 @@ class Node {
   void invalidate_all();
   Counts counts(int variant) const;
   void reset_counts();
-  // Counts variant 0 apart for each core from now on.
-  void tell_cores_apart() { cores_apart_ = true; }
-  // Returns a core's counts since the last reset, without those that devices cause.
-  Seen seen_by(int core);
+  // Counts the accesses of variant 0 for each core separately from now on.
+  void count_per_core() { counts_per_core_ = true; }
+  // Returns a core's counters since the last reset, without those that devices cause.
+  PerfCounters counters_of(int core);
 
  private:
-  // Is called before any action of `core` (nobody: a device): counts since the last change are of the other one.
-  void acting(int core) {
-    if (cores_apart_ && core != acting_) [[unlikely]]
-      change_who_acts(core);
+  // Is called before any access of `core` (no_core: a device): earlier counts belong to the core that acted last.
+  void count_for(int core) {
+    if (counts_per_core_ && core != counting_core_) [[unlikely]]
+      switch_counting_core(core);
   }
-  void change_who_acts(int core);
+  void switch_counting_core(int core);
 
   Clock& clock(int core) { return clocks_[static_cast<std::size_t>(core)]; }
   const Clock& clock(int core) const { return clocks_[static_cast<std::size_t>(core)]; }
@@ -104,14 +105,14 @@ class Node {
   std::vector<Address> next_;  // per memory
   std::unique_ptr<Memory> memory_;
   std::vector<Clock> clocks_;  // without memory effects
-  static constexpr int nobody = -1;
-  bool cores_apart_ = false;
-  int acting_ = nobody;
-  Seen at_change_;
-  std::vector<Seen> own_;  // by core
+  static constexpr int no_core = -1;
+  bool counts_per_core_ = false;
+  int counting_core_ = no_core;
+  PerfCounters counts_at_switch_;
+  std::vector<PerfCounters> own_;  // by core
 };
 
-// Where a buffer's data lies from `offset` on, and how far it goes on in one piece.
+// Returns the address of a buffer's data at `offset`, and the contiguous bytes from there on.
 Run run_at(const Buffer& buffer, std::uint64_t offset);
 
 }  // namespace nearfield::sim

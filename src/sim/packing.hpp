@@ -1,5 +1,5 @@
-// Values as bytes, for the other processes of a run (shards.hpp), which are the same program on machines of one kind. A
-// type that cannot be copied byte by byte has a function `fields(pack, its)`, which names its members for both
+// Serialises values for the other processes of a run (shards.hpp), which run the same binary on machines of one kind. A
+// type that is not trivially copyable has a function `fields(pack, value)`, which lists its members for both
 // directions.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace nearfield::sim {
 
-// Puts values into bytes.
+// Serialises values.
 class Packing {
  public:
   template <class... Values>
@@ -47,41 +47,41 @@ class Packing {
   std::string bytes_;
 };
 
-// Takes the same values out of the bytes, which must outlive it, in the same order.
+// Deserialises the same values in the same order from bytes, which must outlive it.
 class Unpacking {
  public:
   explicit Unpacking(std::string_view bytes) : left_(bytes) {}
   template <class... Values>
   void operator()(Values&... values) {
-    (take(values), ...);
+    (get(values), ...);
   }
   bool empty() const { return left_.empty(); }
 
  private:
-  std::string_view take_bytes(std::size_t count) {
+  std::string_view get_bytes(std::size_t count) {
     if (count > left_.size()) throw std::runtime_error("another shard's bytes end too early: is it another nearfield?");
     const std::string_view taken = left_.substr(0, count);
     left_.remove_prefix(count);
     return taken;
   }
   template <class Value>
-  void take(Value& value) {
+  void get(Value& value) {
     if constexpr (std::is_trivially_copyable_v<Value>)
-      std::memcpy(&value, take_bytes(sizeof value).data(), sizeof value);
+      std::memcpy(&value, get_bytes(sizeof value).data(), sizeof value);
     else
       fields(*this, value);
   }
   template <class Value>
-  void take(std::vector<Value>& values) {
+  void get(std::vector<Value>& values) {
     std::size_t count = 0;
-    take(count);
+    get(count);
     values.clear();
-    while (count-- > 0) take(values.emplace_back());
+    while (count-- > 0) get(values.emplace_back());
   }
-  void take(std::string& text) {
+  void get(std::string& text) {
     std::size_t length = 0;
-    take(length);
-    text = take_bytes(length);
+    get(length);
+    text = get_bytes(length);
   }
 
   std::string_view left_;
@@ -91,7 +91,7 @@ template <class Pack>
 void fields(Pack& pack, Clock& clock) {
   int variants = clock.variants();
   pack(variants);
-  if (variants < 0 || variants > most_variants) throw std::runtime_error("another shard's bytes are no clock");
+  if (variants < 0 || variants > max_variants) throw std::runtime_error("another shard's bytes are no clock");
   if (clock.variants() != variants) clock = Clock(variants);
   for (Times& times : clock) pack(times);
 }

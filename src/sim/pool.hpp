@@ -1,5 +1,5 @@
-// Objects that are used again: a run in its steady state allocates nothing. They die with the pool, taken or not. And a
-// list of such objects, first in first out, linked through their member `next`.
+// An object pool, so that a run allocates nothing in its steady state; objects are destroyed with the pool. And an
+// intrusive FIFO list of such objects, linked through their member `next`.
 #pragma once
 
 #include <deque>
@@ -10,14 +10,14 @@ namespace nearfield::sim {
 template <class T>
 class Pool {
  public:
-  // Returns an object as it was left; the caller sets what it needs.
-  T* take() {
+  // Returns an object in the state in which it was released; the caller initialises it.
+  T* acquire() {
     if (free_.empty()) return &all_.emplace_back();
     T* const object = free_.back();
     free_.pop_back();
     return object;
   }
-  void give(T* object) { free_.push_back(object); }
+  void release(T* object) { free_.push_back(object); }
 
  private:
   std::deque<T> all_;
@@ -38,16 +38,16 @@ class List {
     head_ = object->next;
     return object;
   }
-  // Returns the first one that is wanted; nullptr if there is none.
+  // Returns the first object that satisfies the predicate; nullptr if there is none.
   template <class Wanted>
   T* find(Wanted&& wanted) const {
     T* object = head_;
     while (object && !wanted(*object)) object = object->next;
     return object;
   }
-  // Takes out and returns the first one that is wanted; nullptr if there is none.
+  // Removes and returns the first object that satisfies the predicate; nullptr if there is none.
   template <class Wanted>
-  T* take(Wanted&& wanted) {
+  T* extract(Wanted&& wanted) {
     T* before = nullptr;
     for (T* object = head_; object; before = object, object = object->next) {
       if (!wanted(*object)) continue;

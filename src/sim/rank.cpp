@@ -12,9 +12,9 @@ namespace nearfield::sim {
 namespace {
 
 constexpr std::uint64_t word = 8;
-constexpr std::uint64_t at_a_time = 128;  // bytes of an operand that a combining loop loads before it stores
+constexpr std::uint64_t at_a_time = 128;  // bytes of an operand that a reduction loop loads before it stores
 
-// Returns at most `count` of a sweep's accesses, without the first `done`.
+// Returns at most `count` of a sweep's accesses, from number `done` on.
 Sweep part_of(Sweep sweep, std::uint64_t done, std::uint64_t count) {
   sweep.address += done * static_cast<std::uint64_t>(sweep.stride_bytes);
   sweep.count = std::min(count, sweep.count - done);
@@ -36,18 +36,18 @@ Task<> touch(Endpoint& endpoint, Access kind, Address address, std::uint64_t byt
 }  // namespace
 
 int Rank::rank() const { return endpoint_.rank(); }
-int Rank::size() const { return static_cast<int>(endpoint_.world().ranks.size()); }
+int Rank::size() const { return static_cast<int>(endpoint_.cluster().ranks.size()); }
 int Rank::node() const { return endpoint_.node_number(); }
-const Core& Rank::core() const { return endpoint_.world().machine.core; }
+const Core& Rank::core() const { return endpoint_.cluster().machine.core; }
 Address Rank::allocate(std::uint64_t bytes) { return endpoint_.node().allocate(endpoint_.core(), bytes); }
 
 // ---- messages
 
-Request Rank::send(int to, const Buffer& from_here, int tag, Context context) {
-  return endpoint_.send({to, tag, context}, from_here);
+Request Rank::send(int to, const Buffer& data, int tag, Context context) {
+  return endpoint_.send({to, tag, context}, data);
 }
-Request Rank::receive(int from, const Buffer& to_here, int tag, Context context) {
-  return endpoint_.receive({from, tag, context}, to_here);
+Request Rank::receive(int from, const Buffer& buffer, int tag, Context context) {
+  return endpoint_.receive({from, tag, context}, buffer);
 }
 Task<> Rank::wait(Request request) { return endpoint_.wait(request); }
 
@@ -55,9 +55,9 @@ Task<> Rank::wait_all(std::span<const Request> requests) {
   for (const Request request : requests) co_await endpoint_.wait(request);
 }
 
-Task<> Rank::sendrecv(int to, Buffer from_here, int send_tag, int from, Buffer to_here, int receive_tag) {
-  const Request receiving = receive(from, to_here, receive_tag);
-  const Request sending = send(to, from_here, send_tag);
+Task<> Rank::sendrecv(int to, Buffer data, int send_tag, int from, Buffer buffer, int receive_tag) {
+  const Request receiving = receive(from, buffer, receive_tag);
+  const Request sending = send(to, data, send_tag);
   co_await endpoint_.wait(sending);
   co_await endpoint_.wait(receiving);
 }
@@ -73,15 +73,15 @@ Task<> Rank::copy(Address to, Address from, std::uint64_t bytes) {
 
 Task<> Rank::copy(const Buffer& to, const Buffer& from) { return endpoint_.copy(to, 0, from, 0, from.bytes()); }
 
-// Works as a loop over elements: both operands are loaded, then the result is stored, some lines at a time.
+// Accesses memory as a loop over elements does: loads both operands, then stores the result, some lines at a time.
 Task<> Rank::combine(Address into, Address from, std::uint64_t bytes) {
   Endpoint& me = endpoint_;
   return me.in_slices(bytes, [&me, into, from](std::uint64_t offset, std::uint64_t part) {
     for (const std::uint64_t end = offset + part; offset < end; offset += at_a_time) {
-      const std::uint64_t here = std::min(at_a_time, end - offset);
-      me.node().touch(me.core(), Access::load, from + offset, here);
-      me.node().touch(me.core(), Access::load, into + offset, here);
-      me.node().touch(me.core(), Access::store, into + offset, here);
+      const std::uint64_t chunk = std::min(at_a_time, end - offset);
+      me.node().touch(me.core(), Access::load, from + offset, chunk);
+      me.node().touch(me.core(), Access::load, into + offset, chunk);
+      me.node().touch(me.core(), Access::store, into + offset, chunk);
     }
   });
 }
@@ -95,9 +95,9 @@ Task<> Rank::sweep(Access kind, Address address, std::uint64_t count, std::int64
 }
 
 Task<> Rank::sweep(std::span<const Sweep> sweeps) {
-  co_await endpoint_.catch_up();
+  co_await endpoint_.flush_calls();
   std::vector<Sweep> slice;
-  std::uint64_t done = 0;  // accesses of the first sweep
+  std::uint64_t done = 0;  // accesses of the first sweep so far
   while (!sweeps.empty() && endpoint_.node().has_memory()) {
     slice.clear();
     for (std::uint64_t left = endpoint_.slice_bytes() / word; left > 0 && !sweeps.empty();) {
@@ -108,26 +108,26 @@ Task<> Rank::sweep(std::span<const Sweep> sweeps) {
       if (done == first.count) sweeps = sweeps.subspan(1), done = 0;
     }
     endpoint_.node().sweep(endpoint_.core(), slice);
-    co_await endpoint_.settle();
+    co_await endpoint_.sync_with_engine();
   }
 }
 
-// Ranks that share a memory take turns after few accesses. While a rank finds all it needs in its nearest cache, which
-// shows in that no access takes longer than to issue it, others need no turn, and its slices grow.
+// Ranks that share a memory yield after few accesses. While a rank hits in its L1 only, so that accesses take no longer
+// than their issue, their order does not matter, and its slices grow.
 Task<> Rank::replay(std::span<const Reference> references) {
-  co_await endpoint_.catch_up();
+  co_await endpoint_.flush_calls();
   if (!endpoint_.node().has_memory()) co_return;
-  const std::size_t most = 512, few = endpoint_.slice_bytes() / word;
+  const std::size_t max_slice = 512, min_slice = endpoint_.slice_bytes() / word;
   const Ps issue = core().cycles_per_access / core().clock_ghz * 1e3;
-  std::size_t slice = few;
+  std::size_t slice = min_slice;
   while (!references.empty()) {
     const auto part = references.first(std::min(slice, references.size()));
     const Ps before = endpoint_.first();
     endpoint_.node().replay(endpoint_.core(), part);
-    const bool near = endpoint_.first() - before <= 2 * issue * static_cast<double>(part.size());
-    slice = near ? std::min(2 * slice, most) : few;
+    const bool all_in_l1 = endpoint_.first() - before <= 2 * issue * static_cast<double>(part.size());
+    slice = all_in_l1 ? std::min(2 * slice, max_slice) : min_slice;
     references = references.subspan(part.size());
-    co_await endpoint_.settle();
+    co_await endpoint_.sync_with_engine();
   }
 }
 
@@ -136,7 +136,7 @@ void Rank::compute(Ps duration) { endpoint_.compute(duration); }
 // ---- scenarios
 
 Task<> Rank::prepare(Buffer buffer, BufferState state) {
-  co_await endpoint_.catch_up();
+  co_await endpoint_.flush_calls();
   endpoint_.node().invalidate_range(buffer.address, buffer.extent_bytes());
   if (state == BufferState::invalid) co_return;
   const Access kind = state == BufferState::modified ? Access::store : Access::load;
@@ -148,7 +148,7 @@ Task<> Rank::prepare(Buffer buffer, BufferState state) {
 }
 
 void Rank::invalidate_all() {
-  endpoint_.hurry();
+  endpoint_.flush_calls_now();
   endpoint_.node().invalidate_all();
 }
 
@@ -156,29 +156,29 @@ void Rank::steer(Address address, std::uint64_t bytes, int level) {
   if (endpoint_.has_nic()) endpoint_.nic().steer(address, bytes, level);
 }
 
-Task<> Rank::line_up() { return endpoint_.line_up(); }
+Task<> Rank::barrier() { return endpoint_.barrier(); }
 Clock Rank::now() const {
-  endpoint_.hurry();
+  endpoint_.flush_calls_now();
   return endpoint_.now();
 }
 
 void Rank::start() {
-  endpoint_.hurry();
+  endpoint_.flush_calls_now();
   endpoint_.node().drain(endpoint_.core());
   Mark mark;
-  if (endpoint_.world().count_marks) mark.before = counts_of(endpoint_.node());
-  if (endpoint_.world().count_sides) mark.seen = endpoint_.node().seen_by(endpoint_.core());
+  if (endpoint_.cluster().count_marks) mark.before = counts_of(endpoint_.node());
+  if (endpoint_.cluster().count_sides) mark.counters = endpoint_.node().counters_of(endpoint_.core());
   mark.start = now();
   endpoint_.marks().push_back(std::move(mark));
 }
 
 void Rank::stop() {
-  endpoint_.hurry();
+  endpoint_.flush_calls_now();
   endpoint_.node().drain(endpoint_.core());
   Mark& mark = endpoint_.marks().back();
   mark.stop = now();
-  if (endpoint_.world().count_marks) mark.after = counts_of(endpoint_.node());
-  if (endpoint_.world().count_sides) mark.seen = endpoint_.node().seen_by(endpoint_.core()) - mark.seen;
+  if (endpoint_.cluster().count_marks) mark.after = counts_of(endpoint_.node());
+  if (endpoint_.cluster().count_sides) mark.counters = endpoint_.node().counters_of(endpoint_.core()) - mark.counters;
 }
 
 }  // namespace nearfield::sim

@@ -1,5 +1,5 @@
-// The results of simulating a case: numbers that do not depend on the speed of memory, one for every policy, and times,
-// one for every policy and every speed of memory.
+// The results of a simulated case: numbers that do not depend on the memory speed, one per policy, and times, one per
+// policy and memory speed.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace nearfield::sim {
 
-// One number. `side`: sender, receiver, or empty for the operation as a whole. `variant` and `speed` count the policies
-// and the memory speeds of the job; -1: the number is the same at all speeds.
+// One number. `side`: sender, receiver, or empty for the operation as a whole. `variant` and `speed` are indices of the
+// job's policies and memory speeds; speed -1: the number is the same at all speeds.
 struct Result {
   std::string metric;
   std::string unit;
@@ -20,19 +20,19 @@ struct Result {
   int variant = 0;
   int speed = -1;
   std::optional<double> value = {};
-  std::optional<double> low = {}, high = {};  // of the repetitions
+  std::optional<double> low = {}, high = {};  // interval over the repetitions
   int n = 1;
   std::string reason = "";  // why there is no value
 };
 
 class Results {
  public:
-  // `speeds_of_job`: how many memory speeds the job has; clocks always carry the most that there may be.
+  // `speeds_of_job`: the number of memory speeds of the job; clocks always have the maximum number.
   explicit Results(std::size_t speeds_of_job) : speeds_(static_cast<int>(speeds_of_job)) {}
 
   // Adds a duration that is `parts` times the metric.
   void add_time(const std::string& metric, const std::string& side, const Clock& duration, double parts = 1);
-  // Adds the median of repetitions, their mean, and the first one.
+  // Adds the median, the mean and the first of the repetitions.
   void add_times(const std::vector<Clock>& repetitions);
   // Adds the mean over repetitions; `speed` is -1 if the number is the same at all speeds.
   void add_mean(const std::string& metric, const std::string& unit, int variant, int speed,

@@ -22,7 +22,7 @@ ClusterOptions Job::options() const {
   for (std::size_t speed = 0; speed < speeds; ++speed)
     options.memory_slowdown[speed] = slowdowns[std::min(speed, slowdowns.size() - 1)];
   options.memory_effects = axes.memory_effects;
-  options.now_and_then = now_and_then;
+  options.progress_callback = progress_callback;
   return options;
 }
 
@@ -36,9 +36,9 @@ SizeChoice of_pair(const SizeChoice& choice) {
   return limited;
 }
 
-bool too_much(const SizeChoice& choice, std::int64_t ranks, std::int64_t bytes) {
-  constexpr std::int64_t most = 48 << 20;
-  return choice.tier == "quick" && choice.sizes.empty() && ranks * bytes > most;
+bool is_too_large_for_quick(const SizeChoice& choice, std::int64_t ranks, std::int64_t bytes) {
+  constexpr std::int64_t max_bytes = 48 << 20;
+  return choice.tier == "quick" && choice.sizes.empty() && ranks * bytes > max_bytes;
 }
 
 }  // namespace nearfield::sim

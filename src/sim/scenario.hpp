@@ -1,6 +1,6 @@
 // Simulates a scenario, which src/scenario/ declares, as a program over Cluster and Rank. Each file in scenarios/
-// exports one ScenarioSpec; the build finds the files. Every case runs on a machine of its own that nobody
-// has used before, so that cases may run in any order and at the same time, and each gives the same numbers every time.
+// exports one ScenarioSpec; the build finds the files. Every case runs on a new simulated machine with cold caches, so
+// cases may run in any order and concurrently, and results are reproducible.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,19 @@ struct Machine;
 
 namespace nearfield::sim {
 
-// The place of a pair of ranks: between nodes core 0 of node 0 and of node `peer`, otherwise cores of one node.
+// The placement of a pair of ranks: core 0 of node 0 and of node `peer` if between nodes, otherwise two cores of one
+// node.
 struct Place {
   bool between_nodes = false;
   int own = 0;  // core of the sender, inside a node
   int peer = 1;
 };
 
-// The settings of a simulation besides the case's parameters.
+// The settings of a simulation apart from the case's parameters.
 struct Axes {
-  std::vector<std::string> policies;       // of the NICs, as many as ScenarioSpec::policies; none: the machine's own
+  std::vector<std::string> policies;       // of the NICs, as many as ScenarioSpec::policies; empty: the machine's own
   std::vector<double> memory_slowdown{1};  // from 1 to `speeds` of them
-  std::optional<int> repetitions = {};     // of a collective or an application; none: as often as is usual
+  std::optional<int> repetitions = {};     // of a collective or an application; nullopt: the scenario's default
   bool memory_effects = true;              // see ClusterOptions
 };
 
@@ -41,30 +42,29 @@ struct Job {
   Place place;
   const Parameters& parameters;
   Axes axes = {};
-  std::function<void()> now_and_then = {};  // see ClusterOptions
+  std::function<void()> progress_callback = {};  // see ClusterOptions
 
-  // Returns options for one node with one rank, with the axes filled in. Throws std::invalid_argument for axes that
-  // cannot be.
+  // Returns options for one node with one rank and these axes. Throws std::invalid_argument for invalid axes.
   ClusterOptions options() const;
 };
 
-// The choice of cases.
+// The selection of cases.
 struct Choice {
   SizeChoice sizes;
-  std::vector<int> nodes;  // of scenarios that have the parameter; none: those usual for each
+  std::vector<int> nodes;  // of scenarios that have the parameter; empty: each scenario's defaults
 };
 
 struct ScenarioSpec {
   const ScenarioInfo& info;
-  // Returns why this machine cannot do it at the place; empty if it can.
+  // Returns why this machine cannot run it at this placement; empty if it can.
   std::string (*unable)(const Machine& machine, const Place& place);
   std::vector<Parameters> (*cases)(const Machine& machine, const Place& place, const Choice& choice);
   std::vector<Result> (*run)(const Job& job);
-  bool usual = true;                          // false: simulated only when asked for
-  int policies = 1;                           // of a NIC, that one run carries
-  bool of_nodes = false;                      // takes the parameter `nodes`
-  int repetitions = 1;                        // of a case, unless its axes say otherwise
-  std::vector<MetricInfo> more_metrics = {};  // that only the simulator knows
+  bool usual = true;                          // false: simulated only on request
+  int policies = 1;                           // number of policies that one run simulates
+  bool of_nodes = false;                      // has the parameter `nodes`
+  int repetitions = 1;                        // of a case, unless Axes::repetitions is set
+  std::vector<MetricInfo> more_metrics = {};  // those that only the simulator provides
 };
 
 // Returns every scenario, in the order of their files (generated from them).
@@ -72,12 +72,12 @@ const std::vector<const ScenarioSpec*>& all_scenarios();
 // Returns the scenario of that name. Throws std::invalid_argument that names the nearest one.
 const ScenarioSpec& find_scenario(const std::string& name);
 
-// Returns the size of the machine's last cache.
+// Returns the size of the machine's last-level cache.
 std::int64_t llc_bytes(const Machine& machine);
-// Returns the choice of sizes for a pair: `quick` takes none that a host simulates for more than some seconds.
+// Returns the selection of sizes for a pair: `quick` excludes sizes that take the host more than a few seconds.
 SizeChoice of_pair(const SizeChoice& choice);
-// Returns whether `quick` leaves a case out in which this many ranks move this many bytes each, unless the user asked
-// for the size. On a machine with many cores, such a case takes a host minutes.
-bool too_much(const SizeChoice& choice, std::int64_t ranks, std::int64_t bytes);
+// Returns whether `quick` excludes a case in which `ranks` ranks move `bytes` each, unless the user requested the size.
+// On a machine with many cores, such a case takes the host minutes.
+bool is_too_large_for_quick(const SizeChoice& choice, std::int64_t ranks, std::int64_t bytes);
 
 }  // namespace nearfield::sim

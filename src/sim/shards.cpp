@@ -17,28 +17,29 @@ void Shards::leave() noexcept {
   if (over_) return;
   try {
     fail(-never);
-  } catch (...) {  // another one has failed, too
+  } catch (...) {  // another shard has failed, too
   }
 }
 
-// Before what a shard gives stands when it failed: never, or a time.
+// A contribution is preceded by the time of the shard's failure, or `never`.
 std::vector<std::string> Shards::exchange(const std::string& mine, Ps failed) {
   if (count_ == 1) return {mine};
-  std::string given(reinterpret_cast<const char*>(&failed), sizeof failed);
-  given += mine;
-  over_ = true;  // if this throws
-  std::vector<std::string> all = exchange_(given);
+  std::string packed(reinterpret_cast<const char*>(&failed), sizeof failed);
+  packed += mine;
+  over_ = true;  // stays so if this throws
+  std::vector<std::string> all = exchange_(packed);
   Ps first = never;
-  int who = number_;
+  int failed_shard = number_;
   for (int shard = 0; shard < count_; ++shard) {
-    std::string& its = all.at(static_cast<std::size_t>(shard));
+    std::string& payload = all.at(static_cast<std::size_t>(shard));
     Ps when;
-    std::memcpy(&when, its.data(), sizeof when);
-    its.erase(0, sizeof when);
-    if (when < first) first = when, who = shard;
+    std::memcpy(&when, payload.data(), sizeof when);
+    payload.erase(0, sizeof when);
+    if (when < first) first = when, failed_shard = shard;
   }
   over_ = first < never;
-  if (over_ && who != number_) throw EndedElsewhere("shard " + std::to_string(who) + " has failed");
+  if (over_ && failed_shard != number_)
+    throw RemoteShardFailed("shard " + std::to_string(failed_shard) + " has failed");
   return all;
 }
 

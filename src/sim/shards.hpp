@@ -1,7 +1,7 @@
-// Several processes that simulate one cluster together. Each is a shard: it simulates some neighbouring nodes, whose
-// memories it alone holds, and tells the others at the end of each window what has left these nodes (windows.hpp). The
-// network is simulated by every shard, which lets all messages enter it in the same order. So the number of shards is
-// seen in no result.
+// Several processes that simulate one cluster together. Each is a shard: it simulates a contiguous range of nodes,
+// whose memories it alone holds, and sends the transfers that departed from these nodes to the other shards at the end
+// of each window (window_scheduler.hpp). Every shard simulates the whole network, which all messages enter in the same
+// order. So results do not depend on the number of shards.
 #pragma once
 
 #include <functional>
@@ -13,22 +13,22 @@
 
 namespace nearfield::sim {
 
-// The nodes from `begin` to the one before `end`.
+// The nodes [begin, end).
 struct NodeRange {
   int begin = 0, end = 0;
   bool has(int node) const { return begin <= node && node < end; }
   int size() const { return end - begin; }
 };
 
-// This shard ends because another one has failed, which tells why.
-struct EndedElsewhere : std::runtime_error {
+// This shard ends because another one has failed, which reports the cause.
+struct RemoteShardFailed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 class Shards {
  public:
-  // Gives `mine` to all shards, and returns what each of them gave, in the order of their numbers. All shards call it
-  // equally often.
+  // An allgather: sends `mine` to all shards, and returns the contribution of each, in the order of their numbers. All
+  // shards call it equally often.
   using Exchange = std::function<std::vector<std::string>(const std::string& mine)>;
 
   // Makes a single shard, which simulates all nodes.
@@ -37,15 +37,15 @@ class Shards {
 
   int number() const { return number_; }
   int count() const { return count_; }
-  // Returns those of so many nodes that this shard simulates.
+  // Returns the nodes that this shard simulates, of `nodes` in all.
   NodeRange part_of(int nodes) const;
 
-  // Returns what all shards give. Throws EndedElsewhere if one has failed instead.
+  // Returns all shards' contributions. Throws RemoteShardFailed if another shard has failed.
   std::vector<std::string> exchange(const std::string& mine);
-  // Is called in place of exchange() by a shard that has failed at this simulated time. Returns if no other shard's
-  // failure comes before it; of those at the same time the first shard's does. Throws EndedElsewhere otherwise.
+  // Is called in place of exchange() by a shard that has failed at this simulated time. Returns if its failure is the
+  // earliest (at equal times, the lowest shard's is). Throws RemoteShardFailed otherwise.
   void fail(Ps when);
-  // Is called by a shard that ends by an exception: tells the others, unless all have agreed that the run ends.
+  // Is called by a shard that ends by an exception: notifies the others, unless all have agreed that the run ends.
   void leave() noexcept;
 
  private:
@@ -53,7 +53,7 @@ class Shards {
 
   int number_ = 0, count_ = 1;
   Exchange exchange_;
-  bool over_ = false;  // a shard has failed, and all know it
+  bool over_ = false;  // a shard has failed, and all shards know
 };
 
 }  // namespace nearfield::sim

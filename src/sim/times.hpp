@@ -1,5 +1,5 @@
-// Simulated time. One run carries up to four clocks, one for each speed of memory: what a rank does is simulated once,
-// and its timing is computed for all speeds. Which of two things happens first is decided by the first speed.
+// Simulated time. One run computes times for up to four memory speeds at once, one SIMD lane each. The first speed
+// decides the order of events.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace nearfield::sim {
 
-// Picoseconds, always a whole number, so that sums are exact and do not depend on their order (up to 2^53: 2.5 hours).
+// Picoseconds, always a whole number, so that sums are exact and independent of their order (up to 2^53: 2.5 hours).
 using Ps = double;
 
 inline constexpr int speeds = 4;  // of memory, in one run
 
 inline Ps ps_from_ns(double ns) { return std::nearbyint(ns * 1e3); }
 
-// One instant or duration on the clocks of all memory speeds.
+// One instant or duration at all memory speeds.
 struct alignas(32) Times {
   std::array<Ps, speeds> at{};
 
@@ -56,7 +56,7 @@ inline bool operator==(const Times& a, const Times& b) {
   return _mm256_movemask_pd(_mm256_cmp_pd(lanes_of(a), lanes_of(b), _CMP_EQ_OQ)) == 0xF;
 }
 #elif defined(__SSE2__)
-// By pairs and never one by one: a pair that is loaded right after its halves were stored has to wait for both.
+// Always access pairs: to load a pair right after its halves were stored separately defeats store forwarding.
 inline __m128d pair(const Times& times, std::size_t first) { return _mm_load_pd(&times.at[first]); }
 inline Times of_pairs(__m128d low, __m128d high) {
   Times result;

@@ -4,7 +4,7 @@ namespace nearfield::sim {
 namespace {
 
 Task<> run_once(Rank& rank, Workload& workload) {
-  co_await rank.line_up();
+  co_await rank.barrier();
   rank.start();
   co_await workload.run(rank);
   rank.stop();

@@ -1,6 +1,6 @@
-// A workload to measure on a simulated cluster: a program of every rank, set up once and then run again and again, all
-// ranks beginning each time together. Caches stay between runs as they are. Collectives (collectives/measure.hpp) and
-// applications (app/) are workloads.
+// A workload to measure on a simulated cluster: a program for every rank, set up once and then run repeatedly, each
+// time after a barrier. Cache contents persist between runs. Collectives (collectives/measure.hpp) and applications
+// (app/) are workloads.
 #pragma once
 
 #include <vector>
@@ -12,13 +12,13 @@ namespace nearfield::sim {
 class Workload {
  public:
   virtual ~Workload() = default;
-  // Is called once for every rank and not measured: allocates and writes the program's data.
+  // Is called once for every rank, and is not measured: allocates and writes the program's data.
   virtual Task<> set_up(Rank& rank) = 0;
   virtual Task<> run(Rank& rank) = 0;
 };
 
 struct Repetition {
-  Clock time;                         // from when all ranks are ready until the last one is done
+  Clock time;                         // from the barrier until the last rank is done
   std::vector<TimeInCalls> in_calls;  // of every rank
   std::vector<VariantOutcome> variants;
   std::uint64_t events = 0, messages = 0, network_bytes = 0;

@@ -12,13 +12,13 @@ class InMemory::One final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return all_.ranks(); }
-  Request send(int to, const Buffer& from_here) override {
-    all_.pair(rank_, to).sent.push_back(begin(from_here));
+  Request send(int to, const Buffer& data) override {
+    all_.pair(rank_, to).sent.push_back(begin(data));
     all_.match(rank_, to);
     return {nullptr, serial_};
   }
-  Request receive(int from, const Buffer& to_here) override {
-    all_.pair(from, rank_).wanted.push_back(begin(to_here));
+  Request receive(int from, const Buffer& buffer) override {
+    all_.pair(from, rank_).wanted.push_back(begin(buffer));
     all_.match(from, rank_);
     return {nullptr, serial_};
   }
@@ -38,14 +38,14 @@ class InMemory::One final : public Communicator {
     for (std::uint64_t i = 0; i < bytes; ++i)
       sum[i] = static_cast<std::byte>(std::to_integer<unsigned>(sum[i]) + std::to_integer<unsigned>(more[i]));
   }
-  Address take(std::uint64_t bytes) override {
+  Address acquire(std::uint64_t bytes) override {
     const Address begin = next_;
     next_ += bytes + 64;
     auto& buffer = buffers_[begin];
     buffer.assign(bytes, static_cast<std::byte>(all_.random_()));
     return begin;
   }
-  void give(Address buffer, std::uint64_t bytes) override {
+  void release(Address buffer, std::uint64_t bytes) override {
     if (buffers_.at(buffer).size() != bytes) throw std::logic_error("given back with another length");
     buffers_.erase(buffer);
   }
@@ -96,7 +96,7 @@ InMemory::~InMemory() = default;
 InMemory::Pair& InMemory::pair(int from, int to) { return pairs_.at(static_cast<std::size_t>(from * ranks() + to)); }
 
 Address InMemory::allocate(int rank, std::uint64_t bytes) {
-  return ranks_.at(static_cast<std::size_t>(rank))->take(bytes);
+  return ranks_.at(static_cast<std::size_t>(rank))->acquire(bytes);
 }
 
 std::byte* InMemory::at(int rank, Address address, std::uint64_t bytes) {
@@ -109,9 +109,9 @@ void InMemory::match(int from, int to) {
 }
 
 void InMemory::deliver_one() {
-  const std::size_t chosen = random_() % ready_.size();
-  const auto [from, to] = ready_[chosen];
-  ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(chosen));
+  const std::size_t index = random_() % ready_.size();
+  const auto [from, to] = ready_[index];
+  ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(index));
   Pair& both = pair(from, to);
   if (both.sent.empty() || both.wanted.empty()) return;  // it was ready twice
   const Transfer sent = both.sent.front(), wanted = both.wanted.front();

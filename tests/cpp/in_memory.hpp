@@ -1,5 +1,5 @@
-// Ranks whose messages carry bytes, for collectives' results. A message is copied only when both sides have begun it,
-// some time after, in a random order, so that a buffer used too early shows; what lies outside a buffer, too.
+// Ranks whose messages carry bytes, for the results of collectives. A message is copied some time after both sides have
+// posted it, in a random order, which reveals a buffer that is used too early. Accesses outside a buffer are errors.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ class InMemory {
   ~InMemory();
 
   int ranks() const { return static_cast<int>(ranks_.size()); }
-  // Filled with a random byte.
+  // Allocates memory, filled with a random byte.
   Address allocate(int rank, std::uint64_t bytes);
   // std::out_of_range if they are not all in one buffer.
   std::byte* at(int rank, Address address, std::uint64_t bytes);
-  // Runs the operation on all ranks. std::logic_error if they wait for one another, or leave something behind.
+  // Runs the operation on all ranks. Throws std::logic_error if they deadlock, or leave requests or buffers behind.
   void run(const CollectiveSpec& spec, const std::vector<Call>& calls);
 
  private:
@@ -44,7 +44,7 @@ class InMemory {
 
   std::vector<std::unique_ptr<One>> ranks_;
   std::vector<Pair> pairs_;
-  std::vector<std::pair<int, int>> ready_;  // whose oldest message can be copied
+  std::vector<std::pair<int, int>> ready_;  // pairs of ranks whose oldest message can be copied
   std::mt19937 random_;
 };
 

@@ -1,4 +1,4 @@
-// Do simulated applications do the accesses and send the messages of the programs that they stand for?
+// Do simulated applications make the accesses and send the messages of the programs that they model?
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,8 @@ double entry(const Matrix& a, int row, int column) {
 
 // ---- multigrid
 
-// Is the benchmark's problem 48 unknowns a rank, in rows of 4 to 9 entries, symmetric, and with a boundary?
+// Does the benchmark's problem have 48 unknowns per rank, in rows of 4 to 9 entries, is it symmetric, and has it a
+// boundary?
 void problem_is_the_benchmarks() {
   const Matrix a = multigrid::amg_problem(16, 2).matrix;
   CHECK(a.rows == 16 * 48 * 8 && a.columns == a.rows);
@@ -48,7 +49,7 @@ void problem_is_the_benchmarks() {
   CHECK(bounded);
 }
 
-// Are coarse operators P^T A P, and does interpolation keep a constant, but for what the boundary takes off?
+// Are coarse operators P^T A P, and does interpolation preserve a constant, except near the boundary?
 void coarse_operators_are_galerkins() {
   const auto levels = problem(8, 1);
   CHECK(levels.size() >= 3);
@@ -74,15 +75,15 @@ void coarse_operators_are_galerkins() {
   CHECK(whole > c.rows);
 }
 
-// Does it converge as multigrid does: in few iterations, hardly more for a problem 64 times as large?
+// Does it converge as multigrid does: in few iterations, and hardly more for a problem 64 times as large?
 void the_solver_converges() {
   CHECK(multigrid::iterations(problem(8, 1)) <= 8);
   CHECK(multigrid::iterations(problem(64, 2)) <= 14);
 }
 
-// ---- what is sent
+// ---- messages
 
-// Does every rank get each of others' entries that it needs once, from who has it?
+// Does every rank receive each remote entry that it needs once, from its owner?
 void cuts_fit_together() {
   const auto levels = problem(16, 1);
   const auto ranks = cut(levels[0].matrix, levels[0].first, levels[0].first);
@@ -94,8 +95,8 @@ void cuts_fit_together() {
       received += one.count;
       CHECK(one.rank != static_cast<int>(r));
       bool found = false;
-      for (const auto& its : ranks[static_cast<std::size_t>(one.rank)].sends)
-        found = found || (its.rank == static_cast<int>(r) && its.count == one.count);
+      for (const auto& package : ranks[static_cast<std::size_t>(one.rank)].sends)
+        found = found || (package.rank == static_cast<int>(r) && package.count == one.count);
       CHECK(found);
     }
     for (const int place : ranks[r].others.column) CHECK(place >= 0 && place < static_cast<int>(ranks[r].received));
@@ -129,8 +130,8 @@ Repetition run(const char* application, int nodes, std::uint64_t bytes) {
   return measure(cluster, *workload, 1).front();
 }
 
-// A V-cycle exchanges a level's vector to relax, for the residual, to relax again, and once each way between levels;
-// the solver adds a product on the finest level and three sums of 8 bytes an iteration.
+// A V-cycle exchanges a level's vector for both relaxations and the residual, and once in each direction between
+// levels; the solver adds a product on the finest level and three sums of 8 bytes per iteration.
 void amg_sends_what_cycles_need() {
   const auto levels = problem(8, 1);
   const auto iterations = static_cast<std::uint64_t>(multigrid::iterations(levels)), cycles = iterations + 1;
@@ -146,7 +147,7 @@ void amg_sends_what_cycles_need() {
   CHECK(found.network_bytes == expected.bytes + sums * of_a_sum * 8);
 }
 
-// Three alltoalls: everything but a rank's own block goes to others, in as many messages as there are others.
+// Three alltoalls: all blocks but a rank's own are sent, one message to each other rank.
 void fft_sends_everything_three_times() {
   const Repetition found = run("fft", 4, 4096 * 16);
   CHECK(found.messages == 3 * 4 * 3);
@@ -155,27 +156,27 @@ void fft_sends_everything_three_times() {
 
 // ---- accesses
 
-// 64 points on one rank are 4 x 4 x 4. Words loaded and stored: 2 + 2 a number in the two turns, the gathering and
-// putting back along z, the reordering and the last copy, and in three alltoalls to oneself; 2 more where there is a
-// factor, which is in both loops along y; and 48 columns of 4 numbers in one pass of radix 4, with one root each.
+// 64 points on one rank are 4 x 4 x 4. Words loaded and stored per number: 2 + 2 in the two transpositions, in the
+// gather and scatter along z, in the reordering and the last copy, and in three alltoalls to itself; 2 more for each
+// factor, in both loops along y; and 48 columns of 4 numbers in one pass of radix 4, with one root each.
 void fft_counts_by_hand() {
   const Repetition found = run("fft", 1, 64 * 16);
   const auto& nearest = found.variants.front().memory.levels.front();
   CHECK(nearest.hits + nearest.misses == 64 * (4 * (2 + 2 + 1 + 1 + 3) + 6 * 2) + 48 * (8 + 8 + 2));
 }
 
-// Can a long run be ended in its middle?
+// Can the progress callback end a long run?
 void a_run_can_be_left() {
   ClusterOptions options;
   options.nodes = 8;
   int calls = 0;
-  options.now_and_then = [&calls] {
+  options.progress_callback = [&calls] {
     if (++calls == 4) throw std::runtime_error("enough");
   };
   Cluster cluster(zero_copy_machine(), options);
   const auto workload = nearfield::find_named(all_applications(), "amg", "application").make(8, 384);
   CHECK_THROWS(measure(cluster, *workload, 1));
-  CHECK(calls == 4);  // before the set-up, before the run, and twice in it
+  CHECK(calls == 4);  // before the set-up, before the run, and twice during it
 }
 
 std::string refusal(const char* application, int ranks, std::uint64_t bytes) {
@@ -187,7 +188,7 @@ std::string refusal(const char* application, int ranks, std::uint64_t bytes) {
   return "";
 }
 
-// Is what cannot be cut refused with what could be?
+// Are problems that cannot be partitioned refused, with sizes that can?
 void refusals_help() {
   CHECK(refusal("amg", 12, 384).find("multiples of 8") != std::string::npos);
   CHECK(refusal("amg", 8, 385).find("3072") != std::string::npos);

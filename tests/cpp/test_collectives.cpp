@@ -1,4 +1,4 @@
-// Do collectives give what MPI says, and take what their algorithms add up to?
+// Do collectives give the results of the MPI standard, and take the times of their algorithms?
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -35,7 +35,7 @@ Bytes sum_of(const std::vector<Bytes>& all) {
   return sum;
 }
 
-// Part `block` of some data.
+// Returns part `block` of some data.
 Bytes part(const Bytes& data, std::uint64_t bytes, int block) {
   const auto begin = data.begin() + static_cast<std::ptrdiff_t>(bytes) * block;
   return {begin, begin + static_cast<std::ptrdiff_t>(bytes)};
@@ -45,7 +45,7 @@ bool adds_up(const std::string& name) { return name == "reduce" || name == "allr
 
 Bytes wanted_of_list(const std::string& name, int rank, const Call& call, const std::vector<Bytes>& in);
 
-// The values that a rank must get by MPI's standard; `sum` is the sum of all contributions, if the collective adds up.
+// Returns the result of a rank by the MPI standard; `sum` is the sum of all contributions, for reductions.
 Bytes wanted(const std::string& name, int rank, const Call& call, const std::vector<Bytes>& in, const Bytes& sum) {
   if (const Bytes list = wanted_of_list(name, rank, call, in); !list.empty()) return list;
   const Bytes& from_root = in[static_cast<std::size_t>(call.root)];
@@ -64,7 +64,7 @@ bool is_at(InMemory& all, int rank, Address address, const Bytes& expected) {
   return std::equal(expected.begin(), expected.end(), all.at(rank, address, expected.size()));
 }
 
-// The result, and that what was given is as it was.
+// Checks the result, and that the contribution is unchanged.
 bool right(InMemory& all, const CollectiveSpec& spec, const std::vector<Call>& calls, const std::vector<Bytes>& in) {
   const Bytes sum = adds_up(spec.name) ? sum_of(in) : Bytes();
   for (int r = 0; r < all.ranks(); ++r) {
@@ -105,7 +105,7 @@ void check_result(const CollectiveSpec& spec, int ranks, std::uint64_t bytes, in
   CHECK(problem.empty());
 }
 
-// Sizes on both sides of every point where an algorithm changes, and such that blocks are uneven or empty.
+// Returns sizes on both sides of every threshold, and sizes with uneven or empty blocks.
 std::vector<std::uint64_t> sizes_for(const std::string& name, int ranks) {
   const auto p = static_cast<std::uint64_t>(ranks);
   if (name == "barrier") return {0};
@@ -116,7 +116,7 @@ std::vector<std::uint64_t> sizes_for(const std::string& name, int ranks) {
   return {0, 1, 8, 100, 2048, 2049, 5000, 8 * p + 3, 8 * 32 + 2048};
 }
 
-// Does every collective give every rank what MPI says, for every number of ranks, root and algorithm?
+// Does every collective give the standard's result on every rank, for every number of ranks, root and algorithm?
 void results_are_right() {
   for (const CollectiveSpec* spec : all_collectives())
     for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 32})
@@ -126,9 +126,9 @@ void results_are_right() {
       }
 }
 
-// ---- collectives whose parts differ
+// ---- collectives with counts per rank
 
-// The bytes from one rank to another: some parts are empty; the same in both directions, as in place needs it.
+// Returns the bytes from one rank to another: some are 0; equal in both directions, as MPI_IN_PLACE requires.
 std::uint64_t length(int from, int to, std::uint64_t bytes) { return static_cast<unsigned>(from + to) % 4 * bytes; }
 
 std::vector<Buffer> parts_at(Address begin, int rank, int ranks, std::uint64_t bytes) {
@@ -152,7 +152,7 @@ std::vector<std::uint64_t> uneven_offsets(int ranks, std::uint64_t bytes) {
   return offsets;
 }
 
-// Each is a collective with lengths that the tests make up, so that the code above can run it.
+// Collectives with made-up counts, in the form that the code above runs.
 const CollectiveSpec list_collectives[] = {
     {"gatherv", "", "", true,
      [](int rank, int ranks, const Call& call) {
@@ -214,7 +214,7 @@ const CollectiveSpec list_collectives[] = {
      }},
 };
 
-// The same for these collectives; empty for all others.
+// Returns the same for these collectives; empty for all others.
 Bytes wanted_of_list(const std::string& name, int rank, const Call& call, const std::vector<Bytes>& in) {
   const int ranks = static_cast<int>(in.size());
   const auto cut = [](const Bytes& data, const Buffer& where) {
@@ -243,7 +243,7 @@ Bytes wanted_of_list(const std::string& name, int rank, const Call& call, const 
   return result;
 }
 
-// Do they give every rank what MPI says, empty parts included?
+// Do they give the standard's result on every rank, with empty parts, too?
 void results_of_lists_are_right() {
   for (const CollectiveSpec& spec : list_collectives)
     for (const int ranks : {1, 2, 3, 5, 8, 13, 35})
@@ -252,7 +252,7 @@ void results_of_lists_are_right() {
           check_result(spec, ranks, bytes, root);
 }
 
-// Would these tests notice a message that is not there, one to a wrong place, or a buffer that is used too early?
+// Do these tests notice a missing message, a wrong destination, or a buffer that is used too early?
 void mistakes_are_noticed() {
   static int mistake;
   static const CollectiveSpec wrong{
@@ -270,21 +270,20 @@ void mistakes_are_noticed() {
           if (mistake == 3) co_await all.copy(begin, begin + 1, 1);
           if (mistake != 4) co_await all.wait(requests);
           if (mistake == 5) co_await all.copy(begin, begin + 1, 1);
-          if (mistake == 6) all.take(1);
+          if (mistake == 6) all.acquire(1);
         }
       }};
   for (mistake = 0; mistake <= 6; ++mistake) {
     const bool noticed = !problem_of(wrong, 4, 100, 0, 1).empty();
-    CHECK(noticed == (mistake != 0 && mistake != 3));  // 3 is overwritten by what arrives
+    CHECK(noticed == (mistake != 0 && mistake != 3));  // 3 is overwritten by an arriving message
   }
 }
 
 // ---- times
 
-// By LogGP over made_up_machine's zero-copy messages without memory effects: a send costs its core o_s = 3 + 30 ns, and
-// a receive o_r = 5 + 30; the event after the last byte is there d = 70 ns later, and taking it costs 7 when the
-// message came in. The wire takes L = 1000 ns and G = 1 ns per byte on the link, 0.5 at the NIC of the
-// sender, and that NIC begins messages g = 200 ns apart.
+// LogGP parameters of made_up_machine's zero-copy messages without memory effects: a send costs its core o_s = 3 + 30
+// ns, and a receive o_r = 5 + 30; the event is visible d = 70 ns after the last byte, and to handle it costs 7 ns. The
+// wire has L = 1000 ns, and G = 1 ns per byte on the link, 0.5 at the sender's NIC, which has a gap g = 200 ns.
 constexpr double o_s = 33, o_r = 35, d = 70, match = 7, latency = 1000, gap = 200;
 
 Machine zero_copy_machine() {
@@ -312,8 +311,8 @@ void same_ns(double simulated, double by_hand) {
   CHECK(simulated == by_hand);
 }
 
-// Does a binomial bcast take, on its longest way, a message per level? A parent waits for each send (until its NIC has
-// read the data) before the next; the last of its children to get the message is a leaf.
+// Does a binomial bcast take one message per level on its longest path? A parent waits for each send (until its NIC has
+// read the data) before the next one; its last child is a leaf.
 void binomial_bcast_is_loggp() {
   for (const int ranks : {2, 3, 4, 5, 7}) {
     for (const double bytes : {0.0, 1.0, 100.0, 5000.0}) {
@@ -321,18 +320,18 @@ void binomial_bcast_is_loggp() {
         same_ns(time_ns("bcast", ranks, 0), 0);
         continue;
       }
-      // there[place]: when it has the message; a send is over when the NIC has read the data and says so.
-      // The NIC begins no message before the gap after the one before it.
-      std::vector<double> there(static_cast<std::size_t>(ranks), 0), done(there);
+      // arrival[place]: when the place has the message; a send completes when the NIC has read the data and written an
+      // event. The NIC keeps the gap between messages.
+      std::vector<double> arrival(static_cast<std::size_t>(ranks), 0), done(arrival);
       for (int place = 0; place < ranks; ++place) {
         int distance = 1;
         while (place % (2 * distance) == 0 && distance < ranks) distance *= 2;
-        double now = there[static_cast<std::size_t>(place)], nic_free = 0;
+        double now = arrival[static_cast<std::size_t>(place)], nic_free = 0;
         for (distance /= 2; distance > 0; distance /= 2) {
           if (place + distance >= ranks) continue;
           const double start = std::max(now + o_s, nic_free);
           nic_free = start + std::max(gap, bytes / 2);
-          there[static_cast<std::size_t>(place + distance)] = start + latency + bytes + d + match;
+          arrival[static_cast<std::size_t>(place + distance)] = start + latency + bytes + d + match;
           now = start + bytes / 2 + d;
         }
         done[static_cast<std::size_t>(place)] = now;
@@ -344,8 +343,8 @@ void binomial_bcast_is_loggp() {
   }
 }
 
-// A sendrecv that all begin together: both calls, the wire, the event, and taking it; the answer to the send is there
-// long before.
+// Returns the time of a sendrecv that all ranks begin together: both calls, the wire, the event, and its handling; the
+// answer to the send arrives long before.
 double exchange_ns(double bytes) { return o_r + o_s + latency + bytes + d + match; }
 
 // Does a ring take p - 1 exchanges of a block?
@@ -357,7 +356,8 @@ void ring_allgather_is_loggp() {
   }
 }
 
-// Does recursive doubling take log2 p exchanges, of twice as much each in an allgather, of everything in an allreduce?
+// Does recursive doubling take log2 p exchanges, of doubling sizes in an allgather, of the whole vector in an
+// allreduce?
 void recursive_doubling_is_loggp() {
   for (const int ranks : {2, 4, 8, 16, 32, 64})
     for (const double bytes : {1.0, 64.0, 2000.0}) {
@@ -375,7 +375,7 @@ void recursive_doubling_is_loggp() {
 
 // ---- on a machine with memory
 
-// Are runs the same to the last digit, and do counts say that injected lines spare DRAM reads?
+// Are runs identical to the last digit, and do injected lines save DRAM reads?
 void runs_repeat() {
   ClusterOptions options;
   options.nodes = 8;
@@ -407,7 +407,7 @@ std::string refusal(const CollectiveRequest& request) {
   return "";
 }
 
-// Are unknown names and roots refused with what would be right?
+// Are unknown names and roots refused, with valid ones in the message?
 void refusals_help() {
   CHECK(refusal({"allgahter", 8, 0, 1}).find("'allgather'") != std::string::npos);
   CHECK(refusal({"bcast", 8, 4, 1}).find("from 0 to 3") != std::string::npos);

@@ -1,4 +1,4 @@
-// Does replayed data lie where MPI's datatypes say, whatever they are and however regions of the process are placed?
+// Is replayed data at the addresses of its MPI datatype, for any datatype and any placement of the process's regions?
 #include <random>
 
 #include "check.hpp"
@@ -15,12 +15,12 @@ using sim::replay::Datatype;
 
 constexpr std::uint64_t region = 1 << 12;
 
-// Regions are placed far from one another, the later ones before the earlier ones.
-AddressSpace far_apart() {
+// Returns a space whose regions are far from each other, in descending order.
+AddressSpace scattered_space() {
   return {region, [next = std::uint64_t{1} << 30]() mutable { return next -= 16 * region; }};
 }
 
-// The addresses of a buffer's bytes, in order.
+// Returns the addresses of a buffer's bytes, in order.
 std::vector<Address> bytes_of(const Buffer& buffer) {
   std::vector<Address> all;
   while (all.size() < buffer.bytes()) {
@@ -30,7 +30,7 @@ std::vector<Address> bytes_of(const Buffer& buffer) {
   return all;
 }
 
-// The same, byte by byte from the definition.
+// Returns the same, byte by byte from the definition.
 std::vector<Address> expected(const stream::Layout& layout, AddressSpace& space, std::uint64_t address,
                               std::uint64_t count) {
   std::vector<Address> all;
@@ -63,12 +63,12 @@ stream::Layout made_up(std::mt19937& random) {
   return layout;
 }
 
-// Does every byte of any datatype lie where its definition says, over the ends of regions, too?
+// Is every byte of any datatype at the address of its definition, across ends of regions, too?
 void bytes_lie_where_they_should() {
   std::mt19937 random(11);
   for (int i = 0; i < 3000; ++i) {
     const stream::Layout layout = made_up(random);
-    AddressSpace space = far_apart();
+    AddressSpace space = scattered_space();
     const Datatype type(layout, space);
     const std::uint64_t address = 100 * region - random() % 300, count = random() % 7;
     CHECK(type.size_bytes() == layout.size_bytes);
@@ -81,9 +81,9 @@ bool is(const Buffer& buffer, std::uint64_t count, std::uint64_t bytes, std::uin
          (count == 1 || buffer.stride_bytes == stride);
 }
 
-// Is what lies in equal blocks an ordinary buffer, which costs nothing to look up; is what lies in two regions not?
+// Does data in equal blocks become an ordinary buffer, which needs no look-up, unless it spans two regions?
 void regular_data_is_recognised() {
-  AddressSpace space = far_apart();
+  AddressSpace space = scattered_space();
   const auto buffer = [&](std::vector<stream::LayoutRun> runs, std::int64_t extent, std::uint64_t count,
                           std::uint64_t address = 0) {
     static std::vector<std::unique_ptr<Datatype>> types;
@@ -94,7 +94,7 @@ void regular_data_is_recognised() {
   CHECK(is(buffer({{0, 4, 1, 4}, {4, 8, 1, 8}}, 12, 10), 1, 120, 0));  // a structure without holes
   CHECK(is(buffer({{0, 8, 1, 8}}, 64, 10), 10, 8, 64));                // a resized type: a column
   CHECK(is(buffer({{0, 16, 10, 80}}, 736, 1), 10, 16, 80));            // a vector
-  CHECK(is(buffer({{0, 16, 10, 80}}, 800, 3), 30, 16, 80));            // three that go on
+  CHECK(is(buffer({{0, 16, 10, 80}}, 800, 3), 30, 16, 80));            // three consecutive ones
   CHECK(is(buffer({{0, 8, 4, 8}}, 32, 3), 1, 96, 0));                  // a vector without gaps
   CHECK(buffer({{0, 16, 10, 80}}, 736, 2).scattered);
   CHECK(buffer({{0, 8, 1, 8}, {16, 8, 1, 8}}, 32, 2).scattered);

@@ -1,5 +1,5 @@
-// Do messages meet the receives that MPI says: by communicator, from any source, with any tag, after a probe; and does
-// work beside the program go on while it waits?
+// Do messages match the receives of the MPI standard: by communicator, from any source, with any tag, after a probe?
+// Does nonblocking work progress while the program waits?
 #include <stdexcept>
 #include <string>
 
@@ -35,8 +35,8 @@ Outcome run(const Way& way, const Program& program) {
   return Cluster(machine, options).run(program);
 }
 
-// Returns the error's text; empty if there is none. A receive that is shorter than its message is one, so lengths tell
-// which message a receive got.
+// Returns the error's text; empty if there is none. A receive that is shorter than its message is an error, so lengths
+// identify the message that a receive matched.
 std::string problem_of(const Way& way, const Program& program) {
   try {
     run(way, program);
@@ -54,12 +54,12 @@ void no_problem(const Program& program) {
   }
 }
 
-constexpr std::uint64_t large = 5000;  // beyond all eager limits
+constexpr std::uint64_t large = 5000;  // above all eager limits
 
 Buffer memory(Rank& rank, std::uint64_t bytes) { return {rank.allocate(bytes), bytes}; }
 
-// Do messages of two communicators with the same tag pass each other?
-void contexts_are_apart() {
+// Are messages of two communicators with the same tag matched separately?
+void contexts_are_separate() {
   for (const bool early : {false, true})
     no_problem([early](Rank& rank) -> Task<> {
       if (rank.rank() == 0) {
@@ -74,8 +74,8 @@ void contexts_are_apart() {
     });
 }
 
-// Does a receive from anywhere take the oldest message of its communicator, whatever its tag, and is the oldest receive
-// the first that gets one?
+// Does a receive from any source with any tag match the oldest message of its communicator, and is the oldest receive
+// matched first?
 void wildcards_take_the_oldest() {
   for (const bool early : {false, true})
     no_problem([early](Rank& rank) -> Task<> {
@@ -94,7 +94,7 @@ void wildcards_take_the_oldest() {
     });
 }
 
-// Does a probe end when the message is there, which then still waits for its receive; on every speed and policy?
+// Does a probe return when the message has arrived, which is then still unexpected, at every speed and policy?
 void probes_wait() {
   no_problem([](Rank& rank) -> Task<> {
     if (rank.rank() == 1) {
@@ -117,18 +117,18 @@ void probes_wait() {
   CHECK(never == "rank 0 waits in MPI_Probe for a message from any rank with tag 6");
 }
 
-// Does a look take in what has come, without waiting for what has not?
-void looks_do_not_wait() {
+// Does a poll handle all packets that have arrived, without waiting for others?
+void polls_do_not_wait() {
   no_problem([](Rank& rank) -> Task<> {
     if (rank.rank() == 0) {
       const Request receiving = rank.receive(1, memory(rank, 8), 1);
-      co_await rank.endpoint().look();
-      CHECK(!receiving.operation->done);
-      for (int i = 0; i < 3; ++i) {  // a long message is asked for, allowed and sent
+      co_await rank.endpoint().poll();
+      CHECK(!receiving.state->done);
+      for (int i = 0; i < 3; ++i) {  // a long message takes an RTS, a CTS and the data
         rank.compute(1e8);
-        co_await rank.endpoint().look();
+        co_await rank.endpoint().poll();
       }
-      CHECK(receiving.operation->done);
+      CHECK(receiving.state->done);
       co_await rank.wait(receiving);
     } else if (rank.rank() == 1) {
       co_await rank.wait(rank.send(0, memory(rank, 8), 1));
@@ -136,8 +136,8 @@ void looks_do_not_wait() {
   });
 }
 
-// Is an imposed receive counted if another sender's message came before its own, and only then?
-void contested_receives_are_counted() {
+// Is a forced match counted as ambiguous if and only if another sender's message arrived before its own?
+void ambiguous_matches_are_counted() {
   for (const bool posted_first : {false, true})
     no_problem([posted_first](Rank& rank) -> Task<> {
       Endpoint& me = rank.endpoint();
@@ -149,13 +149,13 @@ void contested_receives_are_counted() {
       if (!posted_first) rank.compute(1e8);
       const Request one = me.receive({1, 1, 0}, memory(rank, 8), Pattern{any_rank, any_tag, 0});
       co_await rank.wait(one);
-      CHECK(me.contested() == 1);
+      CHECK(me.ambiguous_matches() == 1);
       co_await rank.wait(me.receive({2, 1, 0}, memory(rank, 8), Pattern{any_rank, 1, 0}));
-      CHECK(me.contested() == 1);
+      CHECK(me.ambiguous_matches() == 1);
     });
 }
 
-// Is a synchronous send over only when it is received, however short?
+// Does a synchronous send of any size complete only when it is received?
 void synchronous_sends_wait() {
   for (const Way& way : ways) {
     const Outcome outcome = run(way, [](Rank& rank) -> Task<> {
@@ -169,45 +169,45 @@ void synchronous_sends_wait() {
   }
 }
 
-// Does work beside the program go on while the program waits for a message that depends on it?
-void work_beside_goes_on() {
+// Does nonblocking work progress while the program waits for a message that depends on it?
+void nonblocking_work_progresses() {
   no_problem([](Rank& rank) -> Task<> {
     if (rank.rank() == 2) co_return;
     Endpoint& me = rank.endpoint();
     const int other = 1 - rank.rank();
-    Background background;
-    const auto exchange = [](Rank& its, Background& work, int peer) -> Task<> {
+    AsyncProgressTask task;
+    const auto exchange = [](Rank& rank, AsyncProgressTask& work, int peer) -> Task<> {
       for (int round = 0; round < 3; ++round) {
-        const Request receiving = its.receive(peer, memory(its, large), round, 5);
-        const Request sending = its.send(peer, memory(its, large), round, 5);
-        co_await its.endpoint().wait(work, sending);
-        co_await its.endpoint().wait(work, receiving);
-        co_await its.read(its.allocate(1000), 1000);
+        const Request receiving = rank.receive(peer, memory(rank, large), round, 5);
+        const Request sending = rank.send(peer, memory(rank, large), round, 5);
+        co_await rank.endpoint().wait(work, sending);
+        co_await rank.endpoint().wait(work, receiving);
+        co_await rank.read(rank.allocate(1000), 1000);
       }
     };
-    background.work = exchange(rank, background, other);
-    co_await me.begin(background);
-    CHECK(!background.over);
+    task.work = exchange(rank, task, other);
+    co_await me.begin(task);
+    CHECK(!task.over);
     if (rank.rank() == 0) {
-      co_await rank.wait(rank.receive(1, memory(rank, 8), 1));  // which comes after the other one's work
-      CHECK(background.over);
+      co_await rank.wait(rank.receive(1, memory(rank, 8), 1));  // which the other rank sends after its work
+      CHECK(task.over);
     } else {
-      co_await me.wait(background);
+      co_await me.wait(task);
       co_await rank.wait(rank.send(0, memory(rank, 8), 1));
     }
-    co_await me.wait(background);
+    co_await me.wait(task);
   });
 }
 
 }  // namespace
 
 int main() {
-  contexts_are_apart();
+  contexts_are_separate();
   wildcards_take_the_oldest();
   probes_wait();
-  looks_do_not_wait();
-  contested_receives_are_counted();
+  polls_do_not_wait();
+  ambiguous_matches_are_counted();
   synchronous_sends_wait();
-  work_beside_goes_on();
+  nonblocking_work_progresses();
   return failed_checks == 0 ? 0 : 1;
 }

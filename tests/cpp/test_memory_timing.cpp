@@ -12,9 +12,9 @@
 #include "sim/memory/bus.hpp"
 #include "sim/memory/frames.hpp"
 #include "sim/memory/links.hpp"
-#include "sim/memory/measure.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/memory/prefetcher.hpp"
+#include "sim/memory/self_benchmark.hpp"
 #include "streams_in_a_list.hpp"
 
 namespace {

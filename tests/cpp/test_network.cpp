@@ -1,4 +1,4 @@
-// Are routes routes, and do messages take what LogGP says?
+// Are routes valid, and do messages take the times of LogGP?
 #include <algorithm>
 #include <random>
 #include <stdexcept>
@@ -51,7 +51,7 @@ Machine machine_with(const Case& c) {
   return machine;
 }
 
-// Is every route a chain of links from the sender's router to the receiver's, as long as hops() says, and as long back?
+// Is every route a chain of links from the sender's router to the receiver's, of length hops() in both directions?
 void routes_are_chains() {
   for (const auto& c : cases) {
     const Machine machine = machine_with(c);
@@ -75,8 +75,8 @@ void routes_are_chains() {
   }
 }
 
-// Is no shorter way left over? (Floyd and Warshall's distances over the links. A dragonfly's minimal way crosses
-// between groups once, even where two crossings without steps inside groups are shorter.)
+// Are routes minimal? (By Floyd and Warshall's distances over the links. A dragonfly's minimal route crosses between
+// groups once, even if two crossings without hops inside groups are shorter.)
 void routes_are_minimal() {
   for (const auto& c : cases) {
     if (c.topology == "dragonfly") continue;
@@ -115,7 +115,7 @@ std::string refusal(const Case& c) {
 
 bool names(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// Are more nodes than there is room for refused, with what would be possible? And shapes that are none?
+// Are too many nodes refused, with a sufficient shape, and are invalid shapes refused?
 void too_many_nodes_are_refused() {
   CHECK(names(refusal({"torus", {4, 4}, 1, 17}), "16 nodes, or shape [5, 4]"));
   CHECK(names(refusal({"torus", {4, 8}, 1, 33}), "shape [5, 8]") || names(refusal({"torus", {4, 8}, 1, 33}), "[4, 9]"));
@@ -141,7 +141,7 @@ Passage transfer(Network& network, int from, int to, std::uint64_t bytes, const 
   return transfer(network, from, to, bytes, start, Clock(start.variants()));
 }
 
-// Does a message alone on its way take exactly latency + hops + bytes / bandwidth, on every clock?
+// Without contention, does a message take exactly latency + hops + bytes / bandwidth, in every configuration?
 void alone_it_is_loggp() {
   std::mt19937 random(1);
   for (const auto& c : cases) {
@@ -162,12 +162,12 @@ void alone_it_is_loggp() {
       const Ps slowest = std::max(Network::serial(bytes, 2.3), hops > 0 ? Network::serial(bytes, 1.7) : 0.0);
       CHECK(passage.first == start + first);
       CHECK(passage.last == start + first + slowest);
-      time = passage.last.first() + 2e9;  // nothing is left on the way, the gap is over
+      time = passage.last.first() + 2e9;  // no message is in flight, the gap is over
     }
   }
 }
 
-// Do messages of one NIC follow each other at the gap, or at what their bytes take if that is longer?
+// Do messages of one NIC follow each other at the larger of the gap and their serialisation time?
 void one_nic_sends_at_the_gap() {
   const Machine machine = machine_with({"full", {}, 1, 3});
   Network network(machine, 3, 1);
@@ -190,14 +190,14 @@ void links_are_shared() {
   const Ps serial = Network::serial(17000, 1.7), latency = 1234567, hop = 12300;
   const Passage a = transfer(network, 0, 2, 17000, Clock(1, 0));  // links 0-1 and 1-2
   const Passage b = transfer(network, 1, 2, 17000, Clock(1, 0));  // link 1-2
-  const Passage c = transfer(network, 3, 4, 17000, Clock(1, 0));  // another one
+  const Passage c = transfer(network, 3, 4, 17000, Clock(1, 0));  // another link
   CHECK(a.last.first() == latency + hop + serial);
   CHECK(b.first.first() == latency + hop + serial);
   CHECK(b.last.first() == latency + hop + 2 * serial);
   CHECK(c.last.first() == latency + serial);
 }
 
-// Does memory that is slower than the network hold the message's last byte back, and only that?
+// Does memory that is slower than the network delay the message's last byte, and only that?
 void slow_reading_holds_back() {
   const Machine machine = machine_with({"full", {}, 1, 2});
   Network network(machine, 2, 1);
@@ -207,8 +207,8 @@ void slow_reading_holds_back() {
   CHECK(passage.left.first() == 9e6);
 }
 
-// Under any load: does nothing arrive before LogGP allows, overtake what went the same way, or arrive ahead of its
-// first byte? And is the same asked twice the same?
+// Under any load: does no message arrive before LogGP allows, overtake another one on the same route, or end before its
+// first byte arrives? Are results reproducible?
 void laws_under_load() {
   for (const auto& c : cases) {
     const Machine machine = machine_with(c);
@@ -226,8 +226,8 @@ void laws_under_load() {
       const Passage passage = transfer(one, from, to, bytes, start);
       const Passage again = transfer(two, from, to, bytes, start);
       CHECK(passage.first == again.first && passage.last == again.last && passage.left == again.left);
-      const Ps least = time + 1234567.0 + std::max(0, one.topology().hops(from, to) - 1) * 12300.0;
-      CHECK(passage.first.first() >= least && least >= time + one.least_latency());
+      const Ps min_time = time + 1234567.0 + std::max(0, one.topology().hops(from, to) - 1) * 12300.0;
+      CHECK(passage.first.first() >= min_time && min_time >= time + one.min_latency());
       CHECK(passage.last.first() >= passage.first.first() + Network::serial(bytes, 2.3));
       Passage& last = before[static_cast<std::size_t>(from * c.nodes + to)];
       if (last.last.variants() > 0) CHECK(passage.first.first() >= last.last.first());

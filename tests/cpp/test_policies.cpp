@@ -1,5 +1,5 @@
-// Which lines does each policy put where? One message to a node, worked out by hand: 128-byte lines, the buffer begins
-// 32 bytes into a line.
+// Where does each policy place lines? One message to a node, computed by hand: 128-byte lines, the buffer begins 32
+// bytes into a line.
 #include <stdexcept>
 #include <string>
 
@@ -17,11 +17,11 @@ using nearfield::Machine;
 
 constexpr std::uint64_t line = 128;
 
-// The counts that one message leaves at its receiver, which does not touch the payload.
+// The counts at the receiver of one message, which does not touch the payload.
 struct Left {
-  int l2_lines = 0, l3_lines = 0;    // of the payload
-  Count l2 = 0, l3 = 0;              // lines that the NIC put there, events included
-  bool first = false, last = false;  // the first and the last line, of which it is a part only
+  int l2_lines = 0, l3_lines = 0;    // lines of the payload
+  Count l2 = 0, l3 = 0;              // injected lines, including events
+  bool first = false, last = false;  // the first and the last line, which it covers partly
   bool clean = true;
   Count dma_writes = 0, events = 0;
 };
@@ -51,18 +51,18 @@ Left after_one_message(const std::string& policy, std::uint64_t bytes, int steer
     if (at < begin) left.first = l2.present || l3.present;
     left.last = l2.present || l3.present;
   }
-  const Counts counts = cluster.node(1).counts(1);  // without those of empty polls, which only the outcome has
+  const Counts counts = cluster.node(1).counts(1);  // without those of empty polls, which only the outcome includes
   left.l2 = counts.levels[1].injections;
   left.l3 = counts.levels[2].injections;
   left.dma_writes = counts.dram.dma_writes;
   left.events = outcome.variants[1].nic_of_node[1].events;
-  // Beside it, the base: nothing.
+  // The baseline, which is simulated in the same run, injects nothing.
   CHECK(outcome.variants[0].memory.levels[1].injections + outcome.variants[0].memory.levels[2].injections == 0);
   CHECK(!cluster.node(1).memory().copy_in(0, 2, begin).present);
   return left;
 }
 
-// 1000 bytes from 32 bytes into a line on: a part of 96 bytes, seven whole lines, a part of 8 bytes. And one event,
+// 1000 bytes that begin 32 bytes into a line: a part of 96 bytes, seven whole lines, a part of 8 bytes; and one event,
 // which is an entry of the queue or the answer to a poll.
 void each_policy_by_hand(nearfield::Polling polling) {
   const auto left = [polling](const std::string& policy, int steered = -1) {
@@ -80,7 +80,7 @@ void each_policy_by_hand(nearfield::Polling polling) {
   const Left payload = left("payload-l3");
   CHECK(payload.l2 == 0 && payload.l3 == 7 && payload.l3_lines == 7 && payload.l2_lines == 0);
   CHECK(!payload.first && !payload.last && payload.clean);
-  CHECK(payload.dma_writes == 10);  // to memory as well
+  CHECK(payload.dma_writes == 10);  // to memory, too
 
   const Left both = left("header-payload");
   CHECK(both.l2 == 1 && both.l3 == 7 && both.l3_lines == 7);
@@ -95,7 +95,7 @@ void each_policy_by_hand(nearfield::Polling polling) {
   CHECK(left("tph:header=3", 0).l3 == 1);
 }
 
-// Less than a line goes to memory; so does a message of more than half the L3, whole.
+// Partial lines go to memory, and so do messages of more than half the L3.
 void sizes_that_are_not_injected() {
   CHECK(after_one_message("payload-l3", 95).l3 == 0);
   CHECK(after_one_message("payload-l3", 0).l3 == 0);
@@ -106,7 +106,7 @@ void sizes_that_are_not_injected() {
   CHECK(after_one_message("header-payload", half + 1).l2 == 1);
 }
 
-// DDIO keeps to its ways: of an L3 of 256 sets, no more than that many lines times the ways stay of a long message.
+// DDIO uses only its ways: an L3 of 256 sets keeps at most 256 lines per way of a long message.
 void ddio_keeps_to_its_ways() {
   const auto kept = [](const char* policy) { return after_one_message(policy, 200000).l3_lines; };
   CHECK(kept("ddio:ways=1") <= 256);
@@ -116,7 +116,7 @@ void ddio_keeps_to_its_ways() {
   CHECK(kept("ddio:ways=8") > 1500);
 }
 
-// The adaptive policy puts small messages near, middle ones into the last level, long ones nowhere.
+// The adaptive policy injects small messages near the core, medium ones into the last level, long ones not at all.
 void adaptive_goes_by_size() {
   const Left small = after_one_message("adaptive", 1000);
   CHECK(small.l2 == 8 && small.l3 == 0);
@@ -127,7 +127,7 @@ void adaptive_goes_by_size() {
   CHECK(after_one_message("adaptive:small_bytes=100", 1000).l3 == 7);
 }
 
-// When what it injects is lost before it is used, it stops for some windows; when it is used, it does not.
+// If injected lines are evicted unused, it pauses for some windows; if they are used, it does not.
 void adaptive_stops_leaking() {
   const auto injected = [](const char* policy, bool use) {
     Machine machine = made_up_machine();
@@ -170,7 +170,7 @@ bool names(const std::string& text, const std::string& part) {
   return false;
 }
 
-// Is a policy refused where its cache is not, with those that would work? And what is none?
+// Is a policy refused that needs a missing cache level, with those that would work, and is an unknown one refused?
 void what_cannot_be_is_refused() {
   CHECK(names(refusal("payload-l3", 2),
               "cache level 3, machine 'made-up' has 2; these would work: memory, header-l2, ddio"));
@@ -188,9 +188,9 @@ void what_cannot_be_is_refused() {
   for (const auto* spec : all_policies()) CHECK(refusal(spec->name, 3).empty());
 }
 
-// Do empty polls go on faster where events are in a cache than where they are in memory, the more so the slower that
-// is? With header-l2, `held` of them are left with the slowest memory: an answer goes to memory as well, and the core is
-// told when it is there.
+// Are empty polls faster if events are in a cache than if they are in memory, the more so the slower the memory is?
+// With header-l2, `held` of them remain with the slowest memory: an answer goes to memory, too, and is visible
+// afterwards.
 void polling_follows_memory(nearfield::Polling polling, int rounds, double held) {
   Machine machine = made_up_machine();
   machine.nic->polling = polling;
@@ -211,14 +211,14 @@ void polling_follows_memory(nearfield::Polling polling, int rounds, double held)
   CHECK(memory[3] < memory[0] / 2);
   CHECK(static_cast<double>(header[3]) > static_cast<double>(header[0]) * held);
   CHECK(outcome.variants[0].nic.events == outcome.variants[1].nic.events);
-  // A poll is one look at an entry in a cache, or a command whose answer the core reads from memory.
+  // A poll reads an entry in a cache, or is a command whose answer the core reads from memory.
   const auto& at = outcome.variants[0].memory_at;
   const auto fewer_reads = at[0].dram.reads - at[3].dram.reads, fewer_polls = memory[0] - memory[3];
   CHECK(polling == nearfield::Polling::command ? fewer_reads >= fewer_polls : fewer_reads == 0);
 }
 
-// Does a device wait for DRAM once, however much it reads, at every speed of memory, and not for what a cache has? DRAM
-// takes 100 ns, 40 of them on the core's way through its caches, and 12.8 ns for a line.
+// Does a device wait for the DRAM latency once, however much it reads, at every memory speed, and not for cached lines?
+// DRAM takes 100 ns, 40 of them on the core's path through its caches, and 12.8 ns for a line.
 void reading_waits_for_memory() {
   Memory memory(made_up_machine(), {1, 2.5, 5, 7.5});
   constexpr double slowdown[] = {1, 2.5, 5, 7.5};

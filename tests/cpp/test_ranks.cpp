@@ -1,4 +1,4 @@
-// Do simulated ranks behave as ranks of an MPI, at the times that arithmetic gives?
+// Do simulated ranks behave as MPI ranks, at the times that are computed by hand?
 #include <cmath>
 #include <random>
 #include <span>
@@ -47,7 +47,7 @@ bool everywhere(const Clock& clock, double expected_ns) {
   return same;
 }
 
-// Without memory effects, does every protocol take exactly what its steps add up to, whatever the distance and size?
+// Without memory effects, does every protocol take exactly the sum of its steps, at any distance and size?
 void protocols_are_loggp() {
   std::mt19937 random(3);
   for (int i = 0; i < 60; ++i) {
@@ -71,7 +71,7 @@ void protocols_are_loggp() {
     CHECK(everywhere(finish("buffered").ranks[1].finished, begin + way + serial + event + 7));
     CHECK(everywhere(finish("buffered").ranks[0].finished, begin));
     CHECK(everywhere(finish("zero-copy").ranks[1].finished, begin + way + serial + event + 7));
-    CHECK(everywhere(finish("zero-copy").ranks[0].finished, begin + serial / 2 + answer));  // the NIC carries 2 GB/s
+    CHECK(everywhere(finish("zero-copy").ranks[0].finished, begin + serial / 2 + answer));  // the NIC has 2 GB/s
     const double registered = bytes > 0 ? 11 : 0;
     CHECK(everywhere(finish("rendezvous").ranks[1].finished,
                      begin + header + 7 + registered + 30 + header + registered + 30 + way + serial + event));
@@ -79,9 +79,9 @@ void protocols_are_loggp() {
   }
 }
 
-// A message that comes before its receive: is it written when that is posted, and not before, on every speed? On the
-// slow ones the receive is late, on the fast one the message is; alone, each speed gives the same.
-void nics_keep_messages() {
+// Is an unexpected message written when its receive is posted, and not before, at every speed? At the slow ones the
+// receive is late, at the fast one the message is; in separate runs, each speed gives the same.
+void nics_hold_messages() {
   Machine machine = made_up_machine();
   machine.messaging.network = "zero-copy";
   const Program late = [](Rank& rank) -> Task<> {
@@ -99,21 +99,21 @@ void nics_keep_messages() {
     if (rank.rank() == 1) co_await rank.read(cold, 64000);
     if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
   };
-  const Outcome together = Cluster(machine, options(2, 1, true)).run(reading);
+  const Outcome combined = Cluster(machine, options(2, 1, true)).run(reading);
   for (int speed = 0; speed < speeds; ++speed) {
     ClusterOptions alone = options(2, 1, true);
     alone.memory_slowdown.fill(alone.memory_slowdown[static_cast<std::size_t>(speed)]);
-    CHECK(Cluster(machine, alone).run(reading).ranks[1].finished[0][0] == together.ranks[1].finished[0][speed]);
+    CHECK(Cluster(machine, alone).run(reading).ranks[1].finished[0][0] == combined.ranks[1].finished[0][speed]);
   }
 }
 
-// Does memory that is slower than the network hold a message back from when it begins to arrive?
+// Does memory that is slower than the network delay a message from the beginning of its arrival?
 void slow_memory_holds_back() {
   Machine machine = made_up_machine();
   machine.messaging.network = "zero-copy";
   machine.dram.gb_per_s = 0.5;
   const Outcome outcome = Cluster(machine, options(2, 1, true)).run(one_message(12800));
-  // Read from memory while it is sent, written while it arrives: twice 25600 ns at most, once at least.
+  // It is read from memory while it is sent, and written while it arrives: at least 25600 ns, at most twice that.
   CHECK(outcome.ranks[1].finished.first() > (1000 + 25600) * ns);
   CHECK(outcome.ranks[1].finished.first() < (1000 + 2 * 25600) * ns);
   machine.nic->gb_per_s = machine.network->link_gb_per_s = 0;
@@ -123,7 +123,7 @@ void slow_memory_holds_back() {
   const Outcome all_at_once = cluster.run([](Rank& rank) -> Task<> {
     const Buffer buffer(rank.allocate(12800), 12800);
     co_await rank.prepare(buffer, rank.rank() == 0 ? BufferState::modified : BufferState::invalid);
-    co_await rank.line_up();
+    co_await rank.barrier();
     rank.start();  // the sender has it in its caches, so only the receiver's memory is slow
     if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 5));
     if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
@@ -133,7 +133,7 @@ void slow_memory_holds_back() {
   CHECK(mark.stop.first() - mark.start.first() > (50000 + 12800 / 0.4) * ns);
 }
 
-// Within a node: what is left without memory are the library's own costs.
+// Within a node: without memory effects, only the library's own costs remain.
 void node_protocols_add_up() {
   Machine machine = made_up_machine();
   for (const char* name : {"copy-in-copy-out", "single-copy"})
@@ -141,11 +141,11 @@ void node_protocols_add_up() {
       machine.messaging.node = name;
       const auto outcome = Cluster(machine, options(1, 2, false)).run(one_message(bytes));
       const double call = bytes > 1024 && name[0] == 's' ? 13 : 0;
-      CHECK(everywhere(outcome.ranks[1].finished, 5 + 7 + call));  // the receive is called while the message comes
+      CHECK(everywhere(outcome.ranks[1].finished, 5 + 7 + call));  // the receive is called while the message arrives
     }
 }
 
-// The messages of all ranks in a random run; both sides know them.
+// The messages of all ranks in a random run, known to both sides.
 struct Sent {
   int from, to, tag;
   std::uint64_t bytes;
@@ -174,7 +174,7 @@ bool none_back(const Clock& before, const Clock& after) {
   return true;
 }
 
-// Every rank begins all it has to do, in the order of the list, some receives late; then waits for all of it.
+// Every rank posts its sends and receives in the order of the list, some receives late, then waits for all.
 Program run_traffic(const std::vector<Sent>& all) {
   return [&all](Rank& rank) -> Task<> {
     std::vector<Request> requests;
@@ -200,8 +200,8 @@ Program run_traffic(const std::vector<Sent>& all) {
   };
 }
 
-Outcome traffic_by(const Machine& machine, const std::vector<Sent>& all, const ClusterOptions& chosen) {
-  Cluster cluster(machine, chosen);
+Outcome traffic_by(const Machine& machine, const std::vector<Sent>& all, const ClusterOptions& cluster_options) {
+  Cluster cluster(machine, cluster_options);
   return cluster.run(run_traffic(all));
 }
 
@@ -213,20 +213,19 @@ bool same(const Counts& a, const Counts& b) {
   return equal;
 }
 
-// By every protocol, with and without memory: does every message arrive in order (buffers have exactly its size, so a
-// wrong one would be refused), does no clock go back, do as many bytes come in as went out, and are two runs equal to
-// the bit?
+// For every protocol, with and without memory: do messages arrive in order (buffers have the exact size, so a wrong one
+// would be refused), are clocks monotonic, are as many bytes received as sent, and are two runs bit-identical?
 void random_traffic_arrives() {
   unsigned seed = 0;
-  std::vector<Pairing> pairings = all_pairings(false);
-  for (const auto& pairing : all_pairings(true)) pairings.push_back(pairing);
-  for (const auto& pairing : pairings)
+  std::vector<ProtocolPair> pairs = all_protocol_pairs(false);
+  for (const auto& pair : all_protocol_pairs(true)) pairs.push_back(pair);
+  for (const auto& pair : pairs)
     for (const bool memory : {false, true}) {
       Machine machine = made_up_machine();
-      (pairing.large->within_node ? machine.messaging.node : machine.messaging.network) = pairing.name;
+      (pair.large->within_node ? machine.messaging.node : machine.messaging.network) = pair.name;
       const auto all = random_traffic(6, 250, ++seed);
-      const auto chosen = options(3, 2, memory, {"memory", "header-payload", "ddio"});
-      const Outcome one = traffic_by(machine, all, chosen), two = traffic_by(machine, all, chosen);
+      const auto cluster_options = options(3, 2, memory, {"memory", "header-payload", "ddio"});
+      const Outcome one = traffic_by(machine, all, cluster_options), two = traffic_by(machine, all, cluster_options);
       std::uint64_t between_nodes = 0;
       for (const Sent& sent : all) between_nodes += sent.from / 2 != sent.to / 2 ? sent.bytes : 0;
       CHECK(one.bytes == between_nodes);
@@ -244,7 +243,7 @@ void random_traffic_arrives() {
     }
 }
 
-// A chain of messages: each rank works on what it got and passes it on, so that no two things compete.
+// A chain of messages: each rank works on its message and forwards it, so that there is no contention.
 Program chain(std::uint64_t bytes) {
   return [bytes](Rank& rank) -> Task<> {
     const Buffer buffer(rank.allocate(bytes), bytes);
@@ -259,26 +258,26 @@ Program chain(std::uint64_t bytes) {
   };
 }
 
-// Does a policy that is one of several in a pass give what it gives alone, on every speed, in time and in counts?
+// Does a policy that is one of several in a run give the same times and counts as in a run of its own, at every speed?
 void variants_are_separate_runs() {
   const std::vector<std::string> policies{"header-payload", "memory", "ddio:ways=1", "adaptive:small_bytes=512"};
   for (const char* way : {"zero-copy", "eager-rendezvous"})
     for (const std::uint64_t bytes : {64u, 1000u, 5000u, 150000u}) {
       Machine machine = made_up_machine();
       machine.messaging.network = way;
-      const Outcome together = Cluster(machine, options(4, 1, true, policies)).run(chain(bytes));
+      const Outcome combined = Cluster(machine, options(4, 1, true, policies)).run(chain(bytes));
       for (std::size_t p = 0; p < policies.size(); ++p) {
         const Outcome alone = Cluster(machine, options(4, 1, true, {policies[p]})).run(chain(bytes));
         for (std::size_t r = 0; r < 4; ++r)
-          CHECK(alone.ranks[r].finished[0] == together.ranks[r].finished[static_cast<int>(p)]);
-        CHECK(same(alone.variants[0].memory, together.variants[p].memory));
+          CHECK(alone.ranks[r].finished[0] == combined.ranks[r].finished[static_cast<int>(p)]);
+        CHECK(same(alone.variants[0].memory, combined.variants[p].memory));
       }
     }
 }
 
-std::string failure(const Machine& machine, const ClusterOptions& chosen, const Program& program) {
+std::string failure(const Machine& machine, const ClusterOptions& cluster_options, const Program& program) {
   try {
-    Cluster(machine, chosen).run(program);
+    Cluster(machine, cluster_options).run(program);
   } catch (const std::exception& problem) {
     return problem.what();
   }
@@ -291,28 +290,28 @@ bool names(const std::string& text, const std::string& part) {
   return false;
 }
 
-// Is a deadlock reported, with who waits for whom, and which message it is?
-void deadlocks_are_told() {
+// Is a deadlock reported, with the ranks that wait for each other, and for which message?
+void deadlocks_are_reported() {
   Machine machine = made_up_machine();
   machine.messaging.network = "rendezvous";
   const std::string text = failure(machine, options(4, 1, true), [](Rank& rank) -> Task<> {
     const Buffer buffer(rank.allocate(64), 64);
     if (rank.rank() == 0) co_await rank.wait(rank.receive(1, buffer, 1));
     if (rank.rank() == 1) co_await rank.wait(rank.send(0, buffer, 2));
-    if (rank.rank() == 2) co_await rank.line_up();
+    if (rank.rank() == 2) co_await rank.barrier();
   });
   CHECK(names(text, "rank 0 waits for 64 bytes from rank 1 with tag 1"));
   CHECK(names(text, "rank 1 waits for rank 0 to receive 64 bytes with tag 2"));
-  CHECK(names(text, "rank 2 waits for all ranks to line up"));
+  CHECK(names(text, "rank 2 waits for all ranks at the barrier"));
   CHECK(text.find("rank 3") == std::string::npos);
 }
 
-// Does what a program throws come out, from however deep, and what cannot be is refused by name?
-void mistakes_are_told() {
+// Do a program's exceptions propagate from any depth, and are impossible options refused by name?
+void mistakes_are_reported() {
   const Machine machine = made_up_machine();
   CHECK(names(failure(machine, options(2, 1, true),
                       [](Rank& rank) -> Task<> {
-                        co_await rank.line_up();
+                        co_await rank.barrier();
                         if (rank.rank() == 1) throw std::runtime_error("no more");
                         co_await rank.wait(rank.receive(1, Buffer(4096, 8), 0));
                       }),
@@ -350,13 +349,14 @@ void mistakes_are_told() {
   CHECK(failure(other, options(1, 2, true), one_message(8)).empty());
 }
 
-// Do ranks that line up go on at the time of the last one and the latency of the network, again and again, and do marks measure from start to stop?
-void ranks_line_up() {
+// Does a repeated barrier resume all ranks at the last one's clock plus the network's latency, and do marks measure
+// from start to stop?
+void ranks_meet_at_a_barrier() {
   Cluster cluster(made_up_machine(), options(4, 2, false));
   const Outcome outcome = cluster.run([](Rank& rank) -> Task<> {
     for (int round = 0; round < 3; ++round) {
       rank.compute((rank.rank() + round) % 8 * ns);
-      co_await rank.line_up();
+      co_await rank.barrier();
       rank.start();
       rank.compute(rank.rank() * ns);
       rank.stop();
@@ -374,7 +374,7 @@ void ranks_line_up() {
   CHECK(outcome.messages == 0);
 }
 
-// Is a cluster ready for another run, with caches as they are and counts from zero?
+// Can a cluster run again, with its cache contents kept and its counts reset?
 void a_cluster_runs_twice() {
   Cluster cluster(made_up_machine(), options(2, 1, true));
   const Program program = [](Rank& rank) -> Task<> { co_await rank.read(4096, 1024); };
@@ -382,17 +382,17 @@ void a_cluster_runs_twice() {
   CHECK(cold.variants[0].memory.dram.reads == 16);
   CHECK(warm.variants[0].memory.dram.reads == 0);
   CHECK_THROWS(cluster.run([](Rank& rank) -> Task<> { co_await rank.wait(rank.receive(0, {}, 0)); }));
-  CHECK_THROWS(cluster.run(program));  // what is left of a run in the middle is not run on
+  CHECK_THROWS(cluster.run(program));  // an aborted run is not resumed
   CHECK(warm.ranks[0].finished.first() > cold.ranks[0].finished.first());
 }
 
-// Which caches hold a message after it has crossed: line of the buffer, core of the rank.
+// Returns whether a core's caches hold a line.
 bool holds(Cluster& cluster, int node, int core, Address address) {
   return cluster.node(node).memory().copy_in(core, 0, address).present;
 }
 
-// Between nodes: eager leaves the data in both cores' caches; zero copy and rendezvous leave nothing, and take away
-// what the receiver had (S0.3, S0.5).
+// Between nodes: eager leaves the data in both cores' caches; zero copy and rendezvous leave nothing, and invalidate
+// the receiver's copies (S0.3, S0.5).
 void who_touches_what_between_nodes() {
   for (const char* way : {"eager-rendezvous", "rendezvous", "zero-copy"}) {
     Machine machine = made_up_machine();
@@ -403,7 +403,7 @@ void who_touches_what_between_nodes() {
       const Buffer buffer(rank.allocate(1024), 1024);
       buffers[rank.rank()] = buffer.address;
       co_await rank.prepare(buffer, rank.rank() == 1 ? BufferState::modified : BufferState::invalid);
-      co_await rank.line_up();
+      co_await rank.barrier();
       if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
       if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
     });
@@ -413,7 +413,7 @@ void who_touches_what_between_nodes() {
   }
 }
 
-// Do pieces of a long message arrive where they belong? The last line is in the receiver's cache before, and gone then.
+// Do pieces of a long message arrive at their addresses? They invalidate the last line in the receiver's cache.
 void pieces_arrive_in_their_places() {
   constexpr std::uint64_t bytes = 600000;
   Machine machine = made_up_machine();
@@ -436,8 +436,8 @@ void pieces_arrive_in_their_places() {
   CHECK(outcome.messages == 1 + 3 + 3);
 }
 
-// Is a payload written as it arrives? In the middle of 64 us the receiver's cache still has the last line of its buffer,
-// but no longer the first one.
+// Is a payload written as it arrives? In the middle of 64 us the receiver's cache still has the last line of its
+// buffer, but no longer the first one.
 void a_payload_takes_its_time() {
   Machine machine = made_up_machine();
   machine.messaging.network = "zero-copy";
@@ -447,7 +447,7 @@ void a_payload_takes_its_time() {
     const Address first = buffer.address, last = buffer.address + buffer.bytes() - 128;
     co_await rank.prepare(Buffer(first, 128), BufferState::modified);
     co_await rank.prepare(Buffer(last, 128), BufferState::modified);
-    co_await rank.line_up();
+    co_await rank.barrier();
     if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
     if (rank.rank() == 1) {
       const auto arrives = rank.receive(0, buffer, 0);
@@ -459,7 +459,7 @@ void a_payload_takes_its_time() {
   });
 }
 
-// Does the NIC write in the middle of a long loop? It loads one line again and again, which the message replaces.
+// Does the NIC write in the middle of a long loop, which loads one line repeatedly that the message invalidates?
 void devices_act_during_a_loop() {
   Machine machine = made_up_machine();
   machine.messaging.network = "zero-copy";
@@ -502,7 +502,7 @@ void who_touches_what_within_a_node() {
   }
 }
 
-// Do cores that share nothing but a memory with bandwidth for both work at the same time?
+// Do cores work concurrently that share only a memory with sufficient bandwidth?
 void cores_work_side_by_side() {
   Machine machine = made_up_machine();
   machine.dram.gb_per_s = 1000;
@@ -521,9 +521,9 @@ void cores_work_side_by_side() {
   CHECK(outcome.ranks[2].finished.first() < 1.1 * alone);
 }
 
-// Ranks that call many sends and receives in a row are ahead of the others for a while. Does that hold nobody back:
-// with two ranks on a node, does memory add about as much as it adds with one?
-void being_ahead_holds_nobody_back() {
+// Ranks that post many sends and receives in a row run ahead of the others. Does that delay no rank: does memory add
+// about as much time with two ranks on a node as with one?
+void being_ahead_delays_no_rank() {
   Machine machine = made_up_machine();
   machine.messaging.network = "zero-copy";
   machine.network->gap_ns = 0;
@@ -541,14 +541,14 @@ void being_ahead_holds_nobody_back() {
   CHECK(one > 1 && two > 1 && two < 1.5 * one);
 }
 
-// Does the ring hold a fast sender back? It has its data in cache, the receiver's buffer is in memory: the sender is
-// done no earlier than a ring before the receiver.
+// Does the ring throttle a fast sender? Its data is cached, the receiver's buffer is in memory: the sender finishes at
+// most one ring before the receiver.
 void the_ring_holds_the_sender_back() {
   constexpr std::uint64_t bytes = 100000;
   const Outcome outcome = Cluster(made_up_machine(), options(1, 2, true)).run([](Rank& rank) -> Task<> {
     const Buffer buffer(rank.allocate(bytes), bytes);
     co_await rank.prepare(buffer, rank.rank() == 0 ? BufferState::modified : BufferState::invalid);
-    co_await rank.line_up();
+    co_await rank.barrier();
     rank.start();
     if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
     if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
@@ -565,7 +565,7 @@ void the_ring_holds_the_sender_back() {
 void the_ring_is_a_pipeline() {
   constexpr std::uint64_t bytes = 1 << 20;
   Machine machine = made_up_machine();
-  machine.dram.gb_per_s = 1000;  // or the memory they share would be what both wait for
+  machine.dram.gb_per_s = 1000;  // otherwise both would wait for the shared memory
   const auto time = [&](const Program& program) {
     const Outcome outcome = Cluster(machine, options(1, 2, true)).run(program);
     return std::max(outcome.ranks[0].finished.first(), outcome.ranks[1].finished.first());
@@ -581,14 +581,14 @@ void the_ring_is_a_pipeline() {
 
 int main() {
   protocols_are_loggp();
-  nics_keep_messages();
+  nics_hold_messages();
   slow_memory_holds_back();
   node_protocols_add_up();
   random_traffic_arrives();
   variants_are_separate_runs();
-  deadlocks_are_told();
-  mistakes_are_told();
-  ranks_line_up();
+  deadlocks_are_reported();
+  mistakes_are_reported();
+  ranks_meet_at_a_barrier();
   a_cluster_runs_twice();
   who_touches_what_between_nodes();
   pieces_arrive_in_their_places();
@@ -596,7 +596,7 @@ int main() {
   devices_act_during_a_loop();
   who_touches_what_within_a_node();
   cores_work_side_by_side();
-  being_ahead_holds_nobody_back();
+  being_ahead_delays_no_rank();
   the_ring_holds_the_sender_back();
   the_ring_is_a_pipeline();
   return failed_checks == 0 ? 0 : 1;

@@ -1,4 +1,4 @@
-// Does a simulated cluster do what the streams of an observed program say, and say where its time went?
+// Does a simulated cluster replay the streams of an observed program, and break down its time?
 #include <cmath>
 #include <memory>
 #include <stdexcept>
@@ -7,7 +7,7 @@
 #include "check.hpp"
 #include "made_up_machine.hpp"
 #include "made_up_stream.hpp"
-#include "sim/replay/apart.hpp"
+#include "sim/replay/independent_runs.hpp"
 
 namespace {
 
@@ -16,7 +16,7 @@ using namespace nearfield::sim;
 using Streams = std::vector<MadeUpStream>;
 
 constexpr std::uint64_t heap = 0x5555'0000'0000;
-constexpr std::uint64_t large = 5000;  // beyond all eager limits
+constexpr std::uint64_t large = 5000;  // above all eager limits
 
 stream::Data data(std::uint64_t bytes, std::uint64_t address = heap) { return {address, bytes, MadeUpStream::bytes}; }
 
@@ -56,29 +56,29 @@ std::string problem_of(const Streams& all, const ClusterOptions& options) {
 
 // ---- accesses
 
-// Are the accesses those that the same program makes when it is written for the simulator, at the same times?
+// Are the accesses and times the same as those of the same program written for the simulator?
 void accesses_are_the_programs() {
   Streams all = streams(1);
   all[0].access(true, heap, 3000).access(false, heap + 64, 2000, 24).access(false, heap, 3000).end();
   const auto replayed = run(all, cluster(1, 1));
   const Outcome written = Cluster(made_up_machine(), cluster(1, 1)).run([](Rank& rank) -> Task<> {
-    const Address here = rank.allocate(1 << 20);
-    co_await rank.sweep(Access::store, here, 3000, 8, 8);
-    co_await rank.sweep(Access::load, here + 64, 2000, 24, 8);
-    co_await rank.sweep(Access::load, here, 3000, 8, 8);
+    const Address buffer = rank.allocate(1 << 20);
+    co_await rank.sweep(Access::store, buffer, 3000, 8, 8);
+    co_await rank.sweep(Access::load, buffer + 64, 2000, 24, 8);
+    co_await rank.sweep(Access::load, buffer, 3000, 8, 8);
   });
   CHECK(replayed.ranks[0].accesses == 8000);
   CHECK(replayed.cluster.ranks[0].finished == written.ranks[0].finished);
   for (std::size_t level = 0; level < 3; ++level) {
     const auto &mine = replayed.cluster.variants[0].memory.levels[level],
-               &its = written.variants[0].memory.levels[level];
-    CHECK(mine.hits == its.hits && mine.misses == its.misses);
+               &theirs = written.variants[0].memory.levels[level];
+    CHECK(mine.hits == theirs.hits && mine.misses == theirs.misses);
   }
 }
 
-// Do ranks of one node have memory of their own although their addresses are the same, and does an access over the end
-// of a region reach into the next one?
-void processes_are_apart() {
+// Do ranks of one node have separate memories although their addresses are equal, and does an access across the end of
+// a region continue in the next one?
+void processes_have_separate_memories() {
   Streams all = streams(2);
   for (auto& one : all) one.access(true, heap, 100).end();
   const auto replayed = run(all, cluster(1, 2));
@@ -110,7 +110,7 @@ Streams ring(unsigned ranks) {
   return all;
 }
 
-// Does arithmetic take the time by which it is longer than issuing the accesses around it, and no time otherwise?
+// Does arithmetic take only the time by which it exceeds the issue of the accesses around it?
 void arithmetic_takes_time() {
   Machine machine = made_up_machine();
   machine.core.flops_per_cycle = 2;
@@ -126,8 +126,8 @@ void arithmetic_takes_time() {
   CHECK(std::abs(time(20) - without - 1000 * (10 - machine.core.cycles_per_access) * cycle) < 2 * cycle);
 }
 
-// Do a rank's calls and what it computes between them add up to its whole time, for every policy and speed? Is each
-// call where it was made, as often as it was?
+// Do a rank's calls and the computation between them add up to its whole time, for every policy and speed? Has each
+// call its call site and its number of calls?
 void times_add_up() {
   for (const auto& options : {cluster(3, 2), cluster(1, 4), cluster(4, 1)}) {
     const auto replayed = run(ring(static_cast<unsigned>(options.nodes * options.ranks_per_node)), options);
@@ -145,7 +145,7 @@ void times_add_up() {
   }
 }
 
-// Without memory effects, does a message take what the library's steps add up to?
+// Without memory effects, does a message take the sum of the library's steps?
 void messages_take_their_time() {
   ClusterOptions options = cluster(2, 1);
   options.memory_effects = false;
@@ -157,27 +157,27 @@ void messages_take_their_time() {
   CHECK(replayed.ranks[1].calls[0].spent.time.first() == (33 + 1000 + 100 + 70 + 7) * 1e3);
 }
 
-// Does a receive from any source get the message that it got in the observed run, although another one comes first? Is
-// it counted that time could have decided otherwise?
-void outcomes_are_imposed() {
+// Does a receive from any source match the message of the observed run, although another one arrives first, and is it
+// counted as ambiguous?
+void recorded_matches_are_replayed() {
   Streams all = streams(3);
   all[0].access(false, heap, 5000);
   all[0].receive(1, stream::any, data(large), stream::any).receive(2, stream::any, data(8), 4);
   all[0].access(false, heap, 5000);
   all[0].add(stream::Outcome{1, 2, 7, large}).wait({1}).add(stream::Outcome{2, 1, 4, 8}).wait({2});
-  all[0].receive(1, stream::any, data(8)).end();  // that no message ever came for
+  all[0].receive(1, stream::any, data(8)).end();  // that never matched
   all[1].send(1, 0, data(8), 4).wait({1}).end();
   all[2].access(false, heap, 20000).send(1, 0, data(large), 7).wait({1}).end();
   for (const auto& options : {cluster(3, 1), cluster(1, 3)}) {
     const auto replayed = run(all, options);
-    CHECK(replayed.ranks[0].dependence.from_any == 3);
-    CHECK(replayed.ranks[0].dependence.contested == 1);
+    CHECK(replayed.ranks[0].timing_sensitivity.from_any == 3);
+    CHECK(replayed.ranks[0].timing_sensitivity.ambiguous_matches == 1);
     CHECK(replayed.ranks[0].accesses == 10000);
   }
 }
 
-// Do looks wait for what they saw then and go on without what they did not?
-void looks_are_imposed() {
+// Do tests wait for the recorded requests, and return without those that were not complete?
+void recorded_tests_are_replayed() {
   Streams all = streams(2);
   all[0].receive(1, 1, data(large)).receive(2, 1, data(8), 5);
   for (int i = 0; i < 3; ++i)
@@ -193,8 +193,9 @@ void looks_are_imposed() {
   all[1].send(3, 0, data(large)).wait({1, 2, 3}).end();
   for (const auto& options : {cluster(2, 1), cluster(1, 2)}) {
     const auto replayed = run(all, options);
-    const auto& its = replayed.ranks[0].dependence;
-    CHECK(its.looks == 5 && its.failed_looks == 4 && its.waits_for_any == 1 && its.from_any == 1);
+    const auto& sensitivity = replayed.ranks[0].timing_sensitivity;
+    CHECK(sensitivity.polls == 5 && sensitivity.failed_polls == 4 && sensitivity.waits_for_any == 1 &&
+          sensitivity.from_any == 1);
     CHECK(replayed.ranks[0].calls[2].spent.time.first() == 2 * 7e3);         // two of the three: match_ns
     CHECK(replayed.ranks[0].calls[3].spent.time.first() > 10000 * 1e3 / 2);  // Testany waits for the other rank's work
   }
@@ -209,20 +210,21 @@ Streams racing() {
   return all;
 }
 
-// Does the tally of rank 0 say so of each kind of call that tells which came first, and of looks between the two?
-void outcomes_of_other_clocks_are_tallied() {
-  const auto tally_of = [](const auto& write) {
+// Do the race statistics of rank 0 count each kind of call whose result depends on the order, and polls between the
+// two?
+void races_of_other_configurations_are_counted() {
+  const auto races_of = [](const auto& write) {
     Streams all = racing();
     write(all[0]);
     all[0].end();
     const auto replayed = run(all, cluster(3, 1));
-    return replayed.ranks[0].dependence.tally;
+    return replayed.ranks[0].timing_sensitivity.races;
   };
   const auto depends = [&](const auto& write) {
-    const Tally tally = tally_of(write);
-    CHECK(tally.outcomes == 1);
-    CHECK(tally.otherwise[0][0] == 0);
-    CHECK(tally.otherwise[0][3] == 1 && tally.otherwise[1][3] == 1);
+    const RaceStatistics races = races_of(write);
+    CHECK(races.outcomes == 1);
+    CHECK(races.divergent[0][0] == 0);
+    CHECK(races.divergent[0][3] == 1 && races.divergent[1][3] == 1);
   };
   const auto posted = [](MadeUpStream& me) -> MadeUpStream& {
     return me.receive(1, 1, data(8), 4).receive(2, 2, data(8, heap + 8), 4);
@@ -237,52 +239,52 @@ void outcomes_of_other_clocks_are_tallied() {
     me.add(stream::Outcome{0, 1, 4, 8}).add(stream::Probe{0, stream::any, 4, true, true});
     me.receive(1, 1, data(8), 4).wait({1}).receive(1, 2, data(8), 4).wait({1});
   });
-  // Requests that are done when the program asks may be told in any order, and a loop that only looks is a wait.
-  const Tally late = tally_of([&](auto& me) {
+  // Requests that are complete when the program tests may be returned in any order, and a polling loop is a wait.
+  const RaceStatistics late = races_of([&](auto& me) {
     posted(me).access(false, heap, 20000, 4096).enter("MPI_Waitany").add(stream::Tested{{1, 2}, {2}, true}).leave();
     me.wait({1});
   });
-  CHECK(late.outcomes == 1 && late.otherwise[0][0] == 0 && late.otherwise[0][3] == 0);
-  const Tally polling = tally_of([&](auto& me) {
+  CHECK(late.outcomes == 1 && late.divergent[0][0] == 0 && late.divergent[0][3] == 0);
+  const RaceStatistics polling = races_of([&](auto& me) {
     me.receive(1, 1, data(8), 4);
     for (int i = 0; i < 9; ++i) me.enter("MPI_Test").add(stream::Tested{{1}, {}, false}).leave();
     me.enter("MPI_Test").add(stream::Tested{{1}, {1}, false}).leave().receive(2, 2, data(8), 4).wait({2});
   });
-  CHECK(polling.outcomes == 0 && polling.otherwise[0][3] == 0);
-  // With slow memory the look comes as late as the misses of rank 1 let it, and rank 2's message is there long before.
-  const Tally looking = tally_of([&](auto& me) {
+  CHECK(polling.outcomes == 0 && polling.divergent[0][3] == 0);
+  // With slow memory the misses of rank 1 delay the poll, and rank 2's message arrives long before.
+  const RaceStatistics looking = races_of([&](auto& me) {
     me.receive(1, 2, data(8), 4).access(false, heap, 300, 4096);
     me.enter("MPI_Test").add(stream::Tested{{1}, {}, false}).leave().access(false, heap, 1000).wait({1});
     me.receive(1, 1, data(8), 4).wait({1});
   });
-  CHECK(looking.outcomes == 1 && looking.otherwise[0][0] == 0 && looking.otherwise[0][3] == 1);
+  CHECK(looking.outcomes == 1 && looking.divergent[0][0] == 0 && looking.divergent[0][3] == 1);
 }
 
-// Is each policy and speed, simulated apart, what it is alone?
-void runs_apart_are_runs_alone() {
+// Do independent runs of policies and speeds give the same as single runs?
+void independent_runs_equal_single_runs() {
   const Streams all = ring(4);
   ClusterOptions options = cluster(4, 1);
-  const auto once = [&](const std::string& policy, double slowdown) {
+  const auto run_one = [&](const std::string& policy, double slowdown) {
     options.policies = {policy};
     options.memory_slowdown.fill(slowdown);
     return run(all, options);
   };
-  const auto apart = replay::run_apart({"memory", "header-payload"}, {1, 5}, once);
-  const auto alone = once("header-payload", 5);
+  const auto independent = replay::run_independently({"memory", "header-payload"}, {1, 5}, run_one);
+  const auto alone = run_one("header-payload", 5);
   for (std::size_t r = 0; r < 4; ++r) {
-    CHECK(apart.cluster.ranks[r].finished[1][1] == alone.cluster.ranks[r].finished[0][0]);
-    CHECK(apart.cluster.ranks[r].finished[1][3] == apart.cluster.ranks[r].finished[1][1]);
-    CHECK(apart.ranks[r].calls[2].spent.time[1][1] == alone.ranks[r].calls[2].spent.time[0][0]);
-    CHECK(apart.ranks[r].computing.time[1][1] == alone.ranks[r].computing.time[0][0]);
+    CHECK(independent.cluster.ranks[r].finished[1][1] == alone.cluster.ranks[r].finished[0][0]);
+    CHECK(independent.cluster.ranks[r].finished[1][3] == independent.cluster.ranks[r].finished[1][1]);
+    CHECK(independent.ranks[r].calls[2].spent.time[1][1] == alone.ranks[r].calls[2].spent.time[0][0]);
+    CHECK(independent.ranks[r].computing.time[1][1] == alone.ranks[r].computing.time[0][0]);
   }
-  CHECK(apart.cluster.variants.size() == 2 && apart.cluster.variants[1].policy == "header-payload");
-  CHECK(apart.cluster.variants[1].memory_at[1].dram.reads == alone.cluster.variants[0].memory.dram.reads);
+  CHECK(independent.cluster.variants.size() == 2 && independent.cluster.variants[1].policy == "header-payload");
+  CHECK(independent.cluster.variants[1].memory_at[1].dram.reads == alone.cluster.variants[0].memory.dram.reads);
 }
 
-// Is a message found that comes while the rank that probes for it catches up with others?
-void probes_find_what_comes_meanwhile() {
+// Is a message found that arrives while the rank that probes for it synchronises with the engine?
+void probes_find_concurrent_messages() {
   Machine machine = made_up_machine();
-  machine.messaging.network = "zero-copy";  // the NIC matches, and tells the rank nothing
+  machine.messaging.network = "zero-copy";  // the NIC matches, and delivers no packet to the rank
   machine.messaging.match_ns = 1000;
   for (std::uint64_t n = 0; n < 60; ++n) {
     Streams all = streams(2);
@@ -294,7 +296,7 @@ void probes_find_what_comes_meanwhile() {
   }
 }
 
-// Do buffered and forgotten sends arrive, and a synchronous one wait?
+// Do buffered and freed sends arrive, and does a synchronous one wait?
 void other_sends() {
   using stream::Mode;
   Streams all = streams(2);
@@ -312,7 +314,7 @@ void other_sends() {
 
 using Kind = stream::CollectiveKind;
 
-// What rank `me` of `ranks` passes to an operation whose root is 1, or in place.
+// Returns the arguments of rank `me` of `ranks` for an operation with root 1, or in place.
 stream::Collective collective(Kind kind, std::uint64_t me, std::uint64_t ranks, bool in_place) {
   stream::Collective event;
   event.kind = kind;
@@ -344,8 +346,8 @@ stream::Collective collective(Kind kind, std::uint64_t me, std::uint64_t ranks, 
   return event;
 }
 
-// Are all collectives done on all ranks, blocking or not, in place or not, with any datatype; do their messages keep
-// apart from the program's own, and from those of another communicator?
+// Do all collectives complete on all ranks, blocking or not, in place or not, with any datatype? Are their messages
+// separate from the program's own, and from those of another communicator?
 void collectives_are_done() {
   for (int number = 0; number <= static_cast<int>(Kind::neighbor_alltoallw); ++number) {
     const auto kind = static_cast<Kind>(number);
@@ -385,21 +387,21 @@ void collectives_are_done() {
   }
 }
 
-// Does a nonblocking collective go on while its ranks wait for other things?
-void nonblocking_collectives_go_on() {
+// Does a nonblocking collective progress while its ranks wait for other requests?
+void nonblocking_collectives_progress() {
   Streams all = streams(2);
   for (std::uint64_t r = 0; r < 2; ++r) {
     stream::Collective reduce = collective(Kind::allreduce, r, 2, false);
     reduce.request = 1;
     all[r].enter("MPI_Iallreduce").add(reduce).leave();
   }
-  all[0].receive(2, 1, data(8)).wait({2}).wait({1}).end();  // comes only when the other rank has its sum
+  all[0].receive(2, 1, data(8)).wait({2}).wait({1}).end();  // sent only when the other rank has its sum
   all[1].wait({1}).send(2, 0, data(8)).wait({2}).end();
   CHECK(problem_of(all, cluster(2, 1)).empty());
   CHECK(problem_of(all, cluster(1, 2)).empty());
 }
 
-// Do the parts of a timeline sum up to the time in a call, all as wide as another rank's, however long the run is?
+// Do the parts of a timeline add up to the time in a call, with equal widths on all ranks, at any length of the run?
 void timelines_sum_up() {
   Streams all = streams(2);
   for (int i = 0; i < 2000; ++i) {
@@ -423,8 +425,8 @@ void timelines_sum_up() {
 
 // ---- regions and errors
 
-// Outside the regions that were named, are accesses left out, and time, but not messages?
-void regions_are_apart() {
+// Outside the named regions, are accesses and time skipped, but not messages?
+void regions_are_separate() {
   Streams all = streams(2);
   for (unsigned r = 0; r < 2; ++r) {
     auto& one = all[r];
@@ -448,14 +450,14 @@ void regions_are_apart() {
   CHECK(run(all, cluster(2, 1)).ranks[0].calls.size() == 3);
 }
 
-// ---- questions
+// ---- queries
 
 stream::Ask question(stream::Question which, std::vector<stream::Number> at, std::int64_t peer = 0) {
   return {which, std::move(at), false, MadeUpStream::world, peer, 0};
 }
 
-// The streams of a rank that polls for a message, does not find it and does, and of those that send one: rank 2 at once,
-// rank 1 after it has computed. The program had the message of rank `got` first.
+// Returns the streams of a rank whose first poll for a message fails and whose second succeeds, and of two senders:
+// rank 2 sends at once, rank 1 after it has computed. The program received the message of rank `got` first.
 Streams polling(std::int64_t got) {
   Streams all = streams(3);
   for (auto& one : all) std::get<stream::RankInfo>(*one.first()).is_live = true;
@@ -472,34 +474,36 @@ Streams polling(std::int64_t got) {
   return all;
 }
 
-// Is a question answered by the first clock, and when something came if it is asked again? And is a stream whose program
-// was told something else imposed and tallied?
-void questions_are_answered() {
+// Does the first configuration decide a query, and does a repeated query wait for the next event? Is a stream with
+// another recorded result replayed, and is the divergence counted?
+void queries_are_answered() {
   using Words = std::vector<std::int64_t>;
   for (const std::int64_t got : {2, 1}) {
-    std::vector<Words> told;
+    std::vector<Words> replies;
     Streams all = polling(got);
     std::vector<replay::Stream> sources;
     for (auto& one : all)
       sources.push_back({&one, [again = one] { return std::make_unique<MadeUpStream>(again); }, {}, {}});
-    sources[0].tell = [&](std::span<const std::int64_t> words) { told.emplace_back(words.begin(), words.end()); };
+    sources[0].send_reply = [&](std::span<const std::int64_t> words) {
+      replies.emplace_back(words.begin(), words.end());
+    };
     const auto replayed = replay::run(made_up_machine(), cluster(3, 1), sources, {});
     const auto message = static_cast<std::int64_t>(stream::ReplyKind::message);
-    CHECK((told == std::vector<Words>{{message, 0}, {message, 2, 2, 0}}));
-    const auto& tally = replayed.ranks[0].dependence.tally;
-    CHECK((tally.otherwise[0][0] > 0) == (got == 1));
+    CHECK((replies == std::vector<Words>{{message, 0}, {message, 2, 2, 0}}));
+    const auto& races = replayed.ranks[0].timing_sensitivity.races;
+    CHECK((races.divergent[0][0] > 0) == (got == 1));
   }
 }
 
-// Does a rank that only looks go on where all others wait for it, and not for ever?
-void a_poll_in_vain_ends() {
+// Is a polling rank woken if all others wait for it, but only a limited number of times?
+void a_failed_poll_ends() {
   Streams all = streams(2);
   for (auto& one : all) std::get<stream::RankInfo>(*one.first()).is_live = true;
   for (int i = 0; i < 3; ++i)
     all[0].add(question(stream::Question::message, {}, 1)).add(stream::Probe{MadeUpStream::world, 1, 0, false, false});
   all[0].send(1, 1, data(8)).wait({1}).end();
   all[1].receive(1, 0, data(8)).wait({1}).end();
-  CHECK(run(all, cluster(2, 1)).ranks[0].dependence.failed_looks == 3);
+  CHECK(run(all, cluster(2, 1)).ranks[0].timing_sensitivity.failed_polls == 3);
   Streams endless = streams(2);
   for (int i = 0; i < 2000; ++i)
     endless[0]
@@ -507,10 +511,10 @@ void a_poll_in_vain_ends() {
         .add(stream::Probe{MadeUpStream::world, 1, 0, false, false});
   endless[0].end();
   endless[1].receive(1, 0, data(8)).wait({1}).end();
-  CHECK(problem_of(endless, cluster(2, 1)).find("rank 0 waits for something to come") != std::string::npos);
+  CHECK(problem_of(endless, cluster(2, 1)).find("rank 0 waits for any event") != std::string::npos);
 }
 
-// Does the user learn what is wrong, and with which rank?
+// Do errors name the problem and the rank?
 void problems_are_named() {
   const ClusterOptions two = cluster(2, 1);
   const auto ended = [](const char* what) {
@@ -549,21 +553,21 @@ void problems_are_named() {
 int main() {
   accesses_are_the_programs();
   arithmetic_takes_time();
-  processes_are_apart();
+  processes_have_separate_memories();
   times_add_up();
   messages_take_their_time();
-  outcomes_are_imposed();
-  looks_are_imposed();
-  outcomes_of_other_clocks_are_tallied();
-  runs_apart_are_runs_alone();
-  probes_find_what_comes_meanwhile();
+  recorded_matches_are_replayed();
+  recorded_tests_are_replayed();
+  races_of_other_configurations_are_counted();
+  independent_runs_equal_single_runs();
+  probes_find_concurrent_messages();
   other_sends();
   collectives_are_done();
-  nonblocking_collectives_go_on();
+  nonblocking_collectives_progress();
   timelines_sum_up();
-  regions_are_apart();
-  questions_are_answered();
-  a_poll_in_vain_ends();
+  regions_are_separate();
+  queries_are_answered();
+  a_failed_poll_ends();
   problems_are_named();
   return failed_checks == 0 ? 0 : 1;
 }

@@ -1,4 +1,4 @@
-// Do simulated scenarios count and take what can be worked out by hand, on machines made for that?
+// Do simulated scenarios give the counts and times that are computed by hand, on machines made for that?
 #include <cstdio>
 #include <map>
 #include <string>
@@ -18,8 +18,8 @@ using nearfield::Parameters;
 constexpr std::int64_t line = 64;
 constexpr Place within{false, 0, 1}, between{true, 0, 1};
 
-// Two cores at 1 GHz with a cache of 64 KiB each; memory answers after 100 ns, one load at a time, and has no limit of
-// bytes. Messages of any size go by the eager protocol.
+// Two cores at 1 GHz with a cache of 64 KiB each. Memory has a latency of 100 ns, one outstanding load, and unlimited
+// bandwidth. Messages of any size use the eager protocol.
 Machine small_machine() {
   Machine machine;
   machine.name = "made-up";
@@ -47,7 +47,7 @@ Machine small_machine() {
 
 using Values = std::map<std::string, double>;
 
-// "send.sender" -> value
+// Values by name, such as "send.sender".
 Values run(const char* scenario, const Machine& machine, const Place& place, const Parameters& parameters) {
   Values values;
   for (const auto& result : find_scenario(scenario).run({machine, place, parameters}))
@@ -59,8 +59,8 @@ Values in_state(const char* scenario, const Place& place, std::int64_t bytes, co
   return run(scenario, small_machine(), place, {{"size_bytes", bytes}, {"state", state}});
 }
 
-// Reading n lines: one access per ns if they are in the cache; otherwise 100 ns a line, one after the other. (Two cores
-// of one memory may also wait for each other.)
+// Reading n lines takes one access per ns if they are cached; otherwise 100 ns per line. (Two cores of one memory may
+// also wait for each other.)
 void reading_takes_what_memory_takes() {
   for (const Place& place : {within, between})
     for (const std::int64_t lines : {1, 16, 100}) {
@@ -80,8 +80,8 @@ void reading_takes_what_memory_takes() {
     }
 }
 
-// An eager send loads the message once more if it was not in the cache, an eager receive stores it once more: as many
-// misses more as it has lines. What the NIC wrote is in no cache in either case.
+// An eager send of an uncached message loads it once more, an eager receive stores it once more: one additional miss
+// per line. Data that the NIC wrote is in no cache in either case.
 void eager_messages_miss_what_was_not_cached() {
   constexpr std::int64_t lines = 32;
   const auto cold = in_state("pingpong", between, lines * line, "invalid");
@@ -94,7 +94,7 @@ void eager_messages_miss_what_was_not_cached() {
   }
 }
 
-// After an eager call both sides have the message in their caches; base-invalid shows what they are spared.
+// After an eager call both sides have the message in their caches; base-invalid shows the misses that this saves.
 void eager_calls_leave_messages_cached() {
   for (const char* state : {"invalid", "preloaded"}) {
     const auto after = in_state("pollution", between, 64 * line, state);
@@ -103,7 +103,7 @@ void eager_calls_leave_messages_cached() {
   }
 }
 
-// With rendezvous the NIC writes the message to memory: the receiver has lost what it had, the sender has not.
+// With rendezvous the NIC writes the message to memory: the receiver's copies are invalidated, the sender's are not.
 void rendezvous_takes_the_message_out_of_the_receivers_cache() {
   Machine machine = small_machine();
   machine.messaging.eager_bytes = 0;
@@ -117,9 +117,9 @@ void rendezvous_takes_the_message_out_of_the_receivers_cache() {
   CHECK(call.at("send_invalidations.sender") < 64);
 }
 
-// Inside a node the two sides' misses are told apart: the receiver's copy from the sender's buffer goes to the sender's
-// cache, which loses nothing by that but exclusiveness; the sender writes into it again next time.
-void sides_of_a_node_are_told_apart() {
+// Inside a node the two sides' misses are counted separately: the receiver's copy reads the sender's cache, which loses
+// only exclusive ownership; the sender writes its buffer again next time.
+void sides_of_a_node_are_counted_separately() {
   constexpr std::int64_t lines = 32;
   const auto cold = in_state("pingpong", within, lines * line, "invalid");
   const auto warm = in_state("pingpong", within, lines * line, "exclusive");
@@ -127,7 +127,8 @@ void sides_of_a_node_are_told_apart() {
   CHECK(cold.at("receive_llc_misses.receiver") - warm.at("receive_llc_misses.receiver") == lines);
 }
 
-// A fault per page; a TLB of four entries misses every page again when memory is read a second time in order.
+// There is one fault per page; a TLB of four entries misses every page again when memory is read in order a second
+// time.
 void pages_fault_once_and_miss_small_tlbs() {
   Machine machine = small_machine();
   machine.cores = 1;
@@ -139,24 +140,24 @@ void pages_fault_once_and_miss_small_tlbs() {
   CHECK(base.at("traverse_faults") == 0 && base.at("traverse_dtlb_misses") == 16);
   CHECK(huge.at("first_touch_faults") == 1 && huge.at("traverse_dtlb_misses") == 0);
   CHECK(huge.at("huge_bytes") == 16 * 4096 && base.at("huge_bytes") == 0);
-  // Meanwhile memory answers the load before: 100 ns less 8 accesses are hidden behind each of the 15 more.
+  // Memory latency overlaps: 100 ns less 8 accesses are hidden behind each of the 15 further loads.
   CHECK(base.at("first_touch") - huge.at("first_touch") == 15 * (1010 - (100 - 8)));
   CHECK(!find_scenario("pages").unable(small_machine(), within).empty());
 }
 
-// Doubles that lie a line apart are a miss each; in one piece, eight share one.
+// Doubles at a stride of one line miss each; contiguous ones share a miss among eight.
 void strides_miss_every_line() {
   const auto with = [](std::int64_t stride, const char* method) {
     return run("stride", small_machine(), between,
                {{"size_bytes", 1 << 20}, {"stride", stride}, {"method", method}, {"mode", "standard"}});
   };
-  const auto together = with(1, "datatype"), apart = with(8, "datatype");
-  CHECK(together == with(1, "contiguous"));
-  // Sent and received: 2^17 elements each, of which 2^14 lines; internal buffers in one piece add the same to both.
-  CHECK(apart.at("llc_misses.sender") - together.at("llc_misses.sender") == 2 * ((1 << 17) - (1 << 14)));
+  const auto contiguous = with(1, "datatype"), strided = with(8, "datatype");
+  CHECK(contiguous == with(1, "contiguous"));
+  // 2^17 elements are sent and received, in 2^14 lines if contiguous; internal buffers add the same to both.
+  CHECK(strided.at("llc_misses.sender") - contiguous.at("llc_misses.sender") == 2 * ((1 << 17) - (1 << 14)));
 }
 
-// Two messages that cross no common link do not disturb each other; on the links of a ring of routers they do.
+// Two messages without a common link do not contend; on the links of a ring of routers they do.
 void load_is_felt_where_links_are_shared() {
   Machine machine = small_machine();
   machine.max_nodes = 6;
@@ -172,8 +173,7 @@ void load_is_felt_where_links_are_shared() {
   CHECK(!find_scenario("load").unable(small_machine(), between).empty());
 }
 
-// The order of a stencil's work changes neither what there is to do nor, while all of it is in the cache, what is
-// missed.
+// The order of a stencil's updates changes neither the accesses nor, while all data fits into the cache, the misses.
 void orders_of_a_stencil_miss_alike_in_the_cache() {
   const auto with = [](const char* variant) {
     return run("stencil", small_machine(), between, {{"size_bytes", 256}, {"variant", variant}});
@@ -186,8 +186,8 @@ void orders_of_a_stencil_miss_alike_in_the_cache() {
   CHECK_THROWS(with("opt3"));
 }
 
-// Loads past the caches wait for those of their own kind only, as many at a time as the machine has registers for.
-void loads_past_the_caches_are_under_way_together() {
+// Loads that bypass the caches wait only for each other; as many are outstanding as the machine has registers.
+void loads_that_bypass_caches_overlap() {
   const auto loads_ns = [](int misses, int bypass) {
     Machine machine = small_machine();
     machine.core.outstanding_misses = misses;
@@ -198,19 +198,20 @@ void loads_past_the_caches_are_under_way_together() {
     return memory.now(0)[0] / 1e3;
   };
   CHECK(loads_ns(1, 0) == 64 * 100);
-  CHECK(loads_ns(8, 0) == 8 * 100 + 7);  // one begins every ns, eight at a time
+  CHECK(loads_ns(8, 0) == 8 * 100 + 7);  // one per ns, eight outstanding
   CHECK(loads_ns(1, 8) == loads_ns(8, 0));
   CHECK(loads_ns(8, 1) == loads_ns(1, 0));
 }
 
-// A split along the last dimension sends single elements, one along the first whole planes; all have as much to sweep.
+// A split along the last dimension sends single elements, one along the first whole planes; all sweep equally many
+// cells.
 void splits_differ_by_their_faces() {
   const auto with = [](const char* split) {
     return run("decomposition", small_machine(), within,
                {{"cells", 32}, {"split", std::string(split)}, {"mode", std::string("standard")}});
   };
   const auto x = with("4x1x1"), z = with("1x1x4"), xy = with("2x2x1");
-  // Accesses of a rank: 8 x 30 x 30 cells of seven loads and a store.
+  // The accesses of a rank are 8 x 30 x 30 cells with seven loads and a store.
   CHECK(x.at("iteration") - x.at("exchange") >= 8 * 30 * 30 * 8);
   CHECK(z.at("exchange") > x.at("exchange"));
   CHECK(xy.at("iteration") > 0);
@@ -218,8 +219,8 @@ void splits_differ_by_their_faces() {
   for (const char* wrong : {"4x1", "3x1x1", "4x1x1x1", "32x1x1", "0x1x1"}) CHECK_THROWS(with(wrong));
 }
 
-// A bcast to the one other core is a message there, a pair's exchange one each way at once: no longer than both in
-// turn.
+// A bcast to one other core is one message; an exchange of a pair is one message in each direction at once, which takes
+// no longer than both in turn.
 void collectives_of_two_are_messages() {
   const Machine machine = small_machine();
   CHECK(machine.cores == 2);
@@ -238,7 +239,7 @@ void collectives_of_two_are_messages() {
   CHECK(!find_scenario("collective").unable(alone, within).empty());
 }
 
-// Does every scenario give a time for every policy and memory speed that it is asked for, slower memory never faster?
+// Does every scenario give a time for every requested policy and memory speed, and is slower memory never faster?
 void scenarios_have_axes() {
   Machine machine = small_machine();
   machine.cores = 4;
@@ -252,7 +253,7 @@ void scenarios_have_axes() {
     Axes axes;
     axes.memory_slowdown = {1, 3};
     if (spec->policies > 1) axes.policies = {"memory", "ddio"};
-    std::map<std::string, std::map<int, double>> times;  // by policy and metric, of each speed
+    std::map<std::string, std::map<int, double>> times;  // by policy and metric, for each speed
     for (const auto& result : spec->run({machine, between, parameters, axes}))
       if (result.unit == "ns")
         times[std::to_string(result.variant) + result.metric + result.side][result.speed] = *result.value;
@@ -270,7 +271,7 @@ void scenarios_have_axes() {
   CHECK_THROWS(find_scenario("pingpong").run({machine, between, parameters, too_many}));
 }
 
-// Does every scenario give the same numbers again, and say what it cannot do?
+// Are the results of every scenario reproducible, and does it report why it cannot run?
 void scenarios_repeat_and_refuse() {
   const Machine machine = small_machine();
   for (const auto* spec : all_scenarios())
@@ -279,10 +280,10 @@ void scenarios_repeat_and_refuse() {
       CHECK(run(spec->info.name.c_str(), machine, within, parameters) ==
             run(spec->info.name.c_str(), machine, within, parameters));
     }
-  CHECK(!no_such_place(machine, {false, 0, 2}).empty());
-  CHECK(!no_such_place(machine, {false, 1, 1}).empty());
-  CHECK(!no_such_place(machine, {true, 0, 2}).empty());
-  CHECK(no_such_place(machine, between).empty() && no_such_place(machine, within).empty());
+  CHECK(!missing_place(machine, {false, 0, 2}).empty());
+  CHECK(!missing_place(machine, {false, 1, 1}).empty());
+  CHECK(!missing_place(machine, {true, 0, 2}).empty());
+  CHECK(missing_place(machine, between).empty() && missing_place(machine, within).empty());
   CHECK_THROWS(find_scenario("pingpang"));
   CHECK_THROWS(run("pingpong", machine, within, {{"size_bytes", 8}, {"state", "shiny"}}));
   CHECK_THROWS(run("pingpong", machine, within, {{"state", "invalid"}}));
@@ -295,12 +296,12 @@ int main() {
   eager_messages_miss_what_was_not_cached();
   eager_calls_leave_messages_cached();
   rendezvous_takes_the_message_out_of_the_receivers_cache();
-  sides_of_a_node_are_told_apart();
+  sides_of_a_node_are_counted_separately();
   pages_fault_once_and_miss_small_tlbs();
   strides_miss_every_line();
   load_is_felt_where_links_are_shared();
   orders_of_a_stencil_miss_alike_in_the_cache();
-  loads_past_the_caches_are_under_way_together();
+  loads_that_bypass_caches_overlap();
   splits_differ_by_their_faces();
   collectives_of_two_are_messages();
   scenarios_repeat_and_refuse();

@@ -1,6 +1,6 @@
-// Do nodes that go on by windows, on any number of the host's threads and of shards, do what they would do all at once?
-// Shards are threads of one process here, which exchange bytes as processes would. tests/injected_bugs/
-// windows.toml holds mistakes that this must notice; with an argument it prints a program's digits and nothing else.
+// Are results of the window scheduler independent of the numbers of host threads and shards? Shards are threads of one
+// process here, which exchange bytes as processes would. tests/injected_bugs/windows.toml has mistakes that this must
+// notice; with an argument it prints a program's digits and nothing else.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -17,7 +17,7 @@
 #include "check.hpp"
 #include "made_up_machine.hpp"
 #include "made_up_stream.hpp"
-#include "sim/engine/crew.hpp"
+#include "sim/engine/thread_pool.hpp"
 #include "sim/replay/run.hpp"
 
 namespace {
@@ -27,7 +27,7 @@ using namespace nearfield::sim;
 using Streams = std::vector<MadeUpStream>;
 using Kind = stream::CollectiveKind;
 
-constexpr std::uint64_t heap = 0x5555'0000'0000, there = heap + (1 << 20);
+constexpr std::uint64_t heap = 0x5555'0000'0000, receive_heap = heap + (1 << 20);
 
 stream::Data data(std::uint64_t bytes, std::uint64_t address = heap) { return {address, bytes, MadeUpStream::bytes}; }
 
@@ -39,11 +39,11 @@ ClusterOptions cluster(int nodes, int ranks_per_node, int threads) {
   options.memory_slowdown = {1, 2.5, 5, 7.5};
   options.count_sides = true;
   options.threads = threads;
-  options.worth_sharing_us = 0;
+  options.min_parallel_window_us = 0;
   return options;
 }
 
-// ---- a program with everything that time decides
+// ---- a program with all kinds of races
 
 class Writer {
  public:
@@ -65,7 +65,7 @@ class Writer {
           collective(round % 2 ? Kind::alltoall : Kind::allreduce, round % 3 == 0);
           break;
         case 3:
-          looks(round);
+          poll_round(round);
           break;
         case 4:
           pairs();
@@ -86,12 +86,12 @@ class Writer {
   void ring() {
     const std::uint64_t bytes = below(2) ? 100 : 9000;
     for (unsigned r = 0; r < ranks_; ++r) {
-      all_[r].enter("MPI_Irecv", 1).receive(1, other(r, ranks_ - 1), data(bytes, there)).leave();
+      all_[r].enter("MPI_Irecv", 1).receive(1, other(r, ranks_ - 1), data(bytes, receive_heap)).leave();
       all_[r].enter("MPI_Isend", 2).send(2, other(r, 1), data(bytes)).leave();
       all_[r].enter("MPI_Waitall", 3).wait({1, 2}).leave();
     }
   }
-  // Everybody sends to one rank at once, which takes them as they come; what came then is in its stream.
+  // All ranks send to one rank at once, which receives from any source; the recorded matches are in its stream.
   void to_anyone(int tag) {
     const auto to = static_cast<unsigned>(below(ranks_));
     const std::uint64_t bytes = below(2) ? 64 : 5000;
@@ -99,7 +99,7 @@ class Writer {
       if (r != to) all_[r].enter("MPI_Send", 4).send(1, to, data(bytes), tag).wait({1}).leave();
     const auto first = static_cast<unsigned>(below(ranks_ - 1));
     for (unsigned i = 0; i + 1 < ranks_; ++i)
-      all_[to].receive(i + 1, stream::any, data(bytes, there + i * 8192), i % 2 ? stream::any : tag);
+      all_[to].receive(i + 1, stream::any, data(bytes, receive_heap + i * 8192), i % 2 ? stream::any : tag);
     for (unsigned i = 0; i + 1 < ranks_; ++i) {
       const std::int64_t from = other(to, 1 + (first + i) % (ranks_ - 1));
       all_[to].enter("MPI_Wait", 5).add(stream::Outcome{i + 1, from, tag, bytes}).wait({i + 1}).leave();
@@ -111,26 +111,26 @@ class Writer {
       event.kind = kind;
       event.request = nonblocking ? 7 : 0;
       event.gives = {data(kind == Kind::alltoall ? 200 : 3000)};
-      event.gets = {data(kind == Kind::alltoall ? 200 : 3000, there)};
+      event.gets = {data(kind == Kind::alltoall ? 200 : 3000, receive_heap)};
       all_[r].enter("MPI_Collective", 6).add(event).leave();
       if (nonblocking) all_[r].access(false, heap, 300).enter("MPI_Wait", 7).wait({7}).leave();
     }
   }
-  // Each rank tests, then probes for what its neighbour sends.
-  void looks(int tag) {
+  // Each rank tests, then probes for its neighbour's message.
+  void poll_round(int tag) {
     for (unsigned r = 0; r < ranks_; ++r) {
       auto& one = all_[r];
       const std::int64_t from = other(r, ranks_ - 1);
-      one.receive(1, from, data(8, there), tag + 1000).send(2, other(r, 1), data(8), tag + 1000);
+      one.receive(1, from, data(8, receive_heap), tag + 1000).send(2, other(r, 1), data(8), tag + 1000);
       one.enter("MPI_Test", 8).add(stream::Tested{{1}, {}, false}).leave().access(true, heap, below(200));
       one.enter("MPI_Waitany", 9).add(stream::Tested{{1, 2}, {1}, true}).leave().wait({2});
       one.send(3, other(r, 1), data(700), tag);
       one.enter("MPI_Probe", 10).add(stream::Outcome{0, from, tag, 700});
       one.add(stream::Probe{0, stream::any, tag, true, true}).leave();
-      one.receive(4, from, data(700, there), tag).wait({3, 4});
+      one.receive(4, from, data(700, receive_heap), tag).wait({3, 4});
     }
   }
-  // Pairs at the same time, so that messages of many nodes compete for links.
+  // Pairs exchange at the same time, so that messages of many nodes contend for links.
   void pairs() {
     for (unsigned r = 0; r < ranks_; ++r) {
       const std::int64_t with = other(r, ranks_ / 2);
@@ -138,7 +138,7 @@ class Writer {
       if (r >= ranks_ / 2 * 2) continue;
       const std::int64_t peer = first ? with : r - ranks_ / 2;
       all_[r]
-          .receive(1, peer, data(20000, there))
+          .receive(1, peer, data(20000, receive_heap))
           .send(2, peer, data(20000))
           .enter("MPI_Waitall", 3)
           .wait({1, 2})
@@ -151,19 +151,19 @@ class Writer {
   Streams all_;
 };
 
-// Each shard has the streams of its own ranks only.
+// Runs the streams; each shard reads those of its own ranks only.
 replay::Replayed run(const Machine& machine, const ClusterOptions& options, Streams all) {
   std::vector<replay::Stream> sources;
-  const NodeRange here = options.shards ? options.shards->part_of(options.nodes) : NodeRange{0, options.nodes};
+  const NodeRange local_nodes = options.shards ? options.shards->part_of(options.nodes) : NodeRange{0, options.nodes};
   for (auto& one : all)
-    if (here.has(static_cast<int>(sources.size()) / options.ranks_per_node))
+    if (local_nodes.has(static_cast<int>(sources.size()) / options.ranks_per_node))
       sources.push_back({&one, [again = one] { return std::make_unique<MadeUpStream>(again); }, {}});
     else
       sources.emplace_back();
   return replay::run(machine, options, sources, {});
 }
 
-// Where shards that are threads meet: the last one to come gives all what all brought.
+// An allgather of shards that are threads: the last one to arrive distributes all contributions.
 class MeetingPlace {
  public:
   explicit MeetingPlace(int shards) : brought_(static_cast<std::size_t>(shards)) {}
@@ -180,7 +180,7 @@ class MeetingPlace {
       ++meetings_;
       all_are_there_.notify_all();
     }
-    return given_;  // nobody brings the last thing of the next meeting before all have this
+    return given_;  // the next round cannot complete before all have this result
   }
 
  private:
@@ -191,7 +191,7 @@ class MeetingPlace {
   std::uint64_t meetings_ = 0;
 };
 
-// Calls `work(shards)` for each of some shards, on a thread of its own. Returns what each one threw; empty: nothing.
+// Calls `work(shards)` for each shard, on its own thread. Returns the texts of their exceptions; empty: none.
 std::vector<std::string> on_shards(int count, const std::function<void(Shards&)>& work) {
   const auto shards = static_cast<std::size_t>(count);
   std::vector<std::string> problems(shards);
@@ -199,12 +199,12 @@ std::vector<std::string> on_shards(int count, const std::function<void(Shards&)>
   std::vector<std::thread> threads;
   for (std::size_t me = 0; me < shards; ++me)
     threads.emplace_back([&, me] {
-      Shards its(static_cast<int>(me), count,
-                 [&place, me](const std::string& mine) { return place.exchange(me, mine); });
+      Shards shard(static_cast<int>(me), count,
+                   [&place, me](const std::string& mine) { return place.exchange(me, mine); });
       try {
-        work(its);
+        work(shard);
       } catch (const std::exception& problem) {
-        its.leave();
+        shard.leave();
         problems[me] = problem.what();
       }
     });
@@ -212,7 +212,7 @@ std::vector<std::string> on_shards(int count, const std::function<void(Shards&)>
   return problems;
 }
 
-// ---- all that a run says
+// ---- all results of a run
 
 class Digits {
  public:
@@ -232,7 +232,8 @@ class Digits {
       }
     }
     for (const auto& rank : run.ranks) {
-      add(rank.accesses, rank.dependence.contested, rank.dependence.from_any, rank.dependence.looks);
+      add(rank.accesses, rank.timing_sensitivity.ambiguous_matches, rank.timing_sensitivity.from_any,
+          rank.timing_sensitivity.polls);
       add(rank.computing);
       for (const auto& call : rank.calls) {
         add(call.spent);
@@ -241,7 +242,7 @@ class Digits {
     }
   }
   friend bool operator==(const Digits&, const Digits&) = default;
-  // Prints all but the number of events, which depends on where windows begin.
+  // Prints all results but the number of events, which depends on the windows.
   void print() const {
     for (const double number : all_) std::printf("%.17g\n", number);
   }
@@ -264,8 +265,8 @@ class Digits {
   void add(const replay::Spent& spent) {
     add(spent.times);
     add(spent.time);
-    for (const Count misses : spent.seen.misses) add(misses);
-    add(spent.seen.snoops, spent.seen.invalidations);
+    for (const Count misses : spent.counters.misses) add(misses);
+    add(spent.counters.snoops, spent.counters.invalidations);
   }
 
   std::uint64_t events_;
@@ -283,41 +284,41 @@ const std::vector<Case> cases{{"eager-rendezvous", "full", {}, 1, 5, 1},
                               {"synchronous", "fat-tree", {2, 2}, 1, 4, 2},
                               {"buffered-synchronous", "full", {}, 2, 3, 2}};
 
-Machine machine_of(const Case& its) {
+Machine machine_of(const Case& tested) {
   Machine machine = made_up_machine();
-  machine.messaging.network = its.protocol;
-  machine.network->topology = its.topology;
-  machine.network->shape = its.shape;
-  machine.network->nodes_per_router = its.nodes_per_router;
+  machine.messaging.network = tested.protocol;
+  machine.network->topology = tested.topology;
+  machine.network->shape = tested.shape;
+  machine.network->nodes_per_router = tested.nodes_per_router;
   return machine;
 }
 
-Digits digits(const Case& its, unsigned seed, int threads, Shards* shards = nullptr) {
-  const auto ranks = static_cast<unsigned>(its.nodes * its.ranks_per_node);
-  ClusterOptions options = cluster(its.nodes, its.ranks_per_node, threads);
+Digits digits(const Case& tested, unsigned seed, int threads, Shards* shards = nullptr) {
+  const auto ranks = static_cast<unsigned>(tested.nodes * tested.ranks_per_node);
+  ClusterOptions options = cluster(tested.nodes, tested.ranks_per_node, threads);
   options.shards = shards;
-  return Digits(run(machine_of(its), options, Writer(ranks, seed).program(25)));
+  return Digits(run(machine_of(tested), options, Writer(ranks, seed).program(25)));
 }
 
-// Are all times, counts and timelines the same to the last digit with one to four threads, and with more than nodes, for
-// a program with wildcards, probes, tests and collectives, whose messages compete?
+// Are all times, counts and timelines identical to the last digit with one to four threads, and with more threads than
+// nodes, for a program with wildcards, probes, tests and collectives, whose messages contend?
 void threads_change_nothing() {
-  for (const Case& its : cases)
+  for (const Case& tested : cases)
     for (unsigned seed = 1; seed <= 2; ++seed) {
-      const Digits one = digits(its, seed, 1);
-      for (const int threads : {1, 2, 3, 64}) CHECK(digits(its, seed, threads) == one);
+      const Digits one = digits(tested, seed, 1);
+      for (const int threads : {1, 2, 3, 64}) CHECK(digits(tested, seed, threads) == one);
     }
 }
 
-// Does the first shard have the same digits, whatever the number of shards, with threads in them and without?
+// Does the first shard have the same digits with any number of shards, with and without threads?
 void shards_change_nothing() {
-  for (const Case& its : cases) {
-    const Digits one = digits(its, 1, 1);
+  for (const Case& tested : cases) {
+    const Digits one = digits(tested, 1, 1);
     for (const int shards : {2, 3})
       for (const int threads : {1, 2}) {
         std::optional<Digits> first;
         const auto problems = on_shards(shards, [&](Shards& me) {
-          const Digits found = digits(its, 1, threads, &me);
+          const Digits found = digits(tested, 1, threads, &me);
           if (me.number() == 0) first = found;
         });
         for (const std::string& problem : problems) CHECK(problem.empty());
@@ -332,8 +333,8 @@ Outcome run(const Machine& machine, const ClusterOptions& options, const Program
   return Cluster(machine, options).run(program);
 }
 
-// Does the message that leaves first get through first, whatever the numbers of the nodes?
-void who_leaves_first_is_first() {
+// Is the first message to depart the first to be carried, whatever the numbers of the nodes?
+void the_first_departure_is_first() {
   Machine machine = made_up_machine();
   machine.messaging.network = "eager-rendezvous";
   machine.messaging.eager_bytes = 1 << 20;
@@ -352,17 +353,17 @@ void who_leaves_first_is_first() {
       }
     });
     const Mark& between = outcome.ranks[0].marks[0];
-    CHECK(between.stop.first() - between.start.first() > 30000e3);  // the late one's bytes come after the first one's
+    CHECK(between.stop.first() - between.start.first() > 30000e3);  // the late bytes arrive after the first ones
   }
 }
 
-// Do all ranks go on at the same time when the last one has lined up, on one node and on several?
-void ranks_line_up() {
+// Does the barrier resume all ranks at the same time when the last one has arrived, on one node and on several?
+void ranks_meet_at_a_barrier() {
   for (const auto& options : {cluster(4, 2, 2), cluster(1, 4, 2)}) {
     const Outcome outcome = run(made_up_machine(), options, [](Rank& rank) -> Task<> {
       for (int i = 0; i < 3; ++i) {
         rank.compute(1e6 * (rank.rank() * 7 % 5 + i));
-        co_await rank.line_up();
+        co_await rank.barrier();
         rank.start();
         rank.stop();
       }
@@ -372,7 +373,7 @@ void ranks_line_up() {
   }
 }
 
-// Do messages that leave nodes of two shards at the same time enter the network in the order of the nodes?
+// Do messages that depart from nodes of two shards at the same time enter the network in the order of the nodes?
 void nodes_of_all_shards_have_one_order() {
   Machine machine = made_up_machine();
   machine.messaging.network = "eager-rendezvous";
@@ -394,17 +395,17 @@ void nodes_of_all_shards_have_one_order() {
   };
   const RankOutcome alone = last_mark(nullptr);
   on_shards(2, [&](Shards& me) {
-    const RankOutcome its = last_mark(&me);
-    if (me.number() == 1) CHECK(its.finished == alone.finished && its.marks[0].start == alone.marks[0].start);
+    const RankOutcome outcome = last_mark(&me);
+    if (me.number() == 1) CHECK(outcome.finished == alone.finished && outcome.marks[0].start == alone.marks[0].start);
   });
 }
 
-// Do they on several shards, at the time at which they do on one?
-void ranks_of_shards_line_up() {
+// Does the barrier resume ranks on several shards at the same time as on one?
+void ranks_of_shards_meet_at_a_barrier() {
   const Program program = [](Rank& rank) -> Task<> {
     for (int i = 0; i < 3; ++i) {
       rank.compute(1e6 * (rank.rank() * 7 % 5 + i));
-      co_await rank.line_up();
+      co_await rank.barrier();
       rank.start();
       rank.stop();
     }
@@ -432,10 +433,10 @@ std::string problem_of(const ClusterOptions& options, const Program& program) {
   return "";
 }
 
-// Computes for ever, in steps that other ranks can see.
+// Computes endlessly, in steps that synchronise with the engine.
 Task<> never_ends(Rank& rank) {
-  const Address here = rank.allocate(4096);
-  while (true) co_await rank.read(here, 4096);
+  const Address memory = rank.allocate(4096);
+  while (true) co_await rank.read(memory, 4096);
 }
 
 Task<> fails(Rank& rank) {
@@ -452,8 +453,8 @@ Task<> wait_for_each_other(Rank& rank) {
 const std::string both_wait =
     "rank 0 waits for 64 bytes from rank 1 with tag 4\nrank 1 waits for 64 bytes from rank 0 with tag 4";
 
-// With any number of threads: is it the failure that came first by the simulated time, and does it end the ranks of other
-// nodes? Is a deadlock told with all who wait?
+// With any number of threads, is the failure with the earliest simulated time reported, and does it end the ranks of
+// other nodes? Does the report of a deadlock name all waiting ranks?
 void failures_end_all() {
   for (const int threads : {1, 2, 4}) {
     CHECK(problem_of(cluster(4, 1, threads), fails) == "rank 3 fails");
@@ -469,8 +470,8 @@ std::vector<std::string> problems_of_shards(int count, ClusterOptions options, c
   });
 }
 
-// Is it the first failure that ends all shards, and does every shard know of a deadlock all who wait? Does it end all if
-// one shard's caller wants it, or cannot begin, and are too many shards refused?
+// Does the earliest failure end all shards, and does every shard report all waiting ranks of a deadlock? Do all end if
+// one shard's progress callback throws, or if it cannot begin, and are too many shards refused?
 void failures_end_all_shards() {
   using Problems = std::vector<std::string>;
   const std::string others = "shard 1 has failed";
@@ -480,9 +481,9 @@ void failures_end_all_shards() {
     const auto problems = on_shards(3, [after](Shards& me) {
       ClusterOptions options = cluster(4, 1, 1);
       options.shards = &me;
-      int asked = 0;
-      options.now_and_then = [&] {
-        if (me.number() == 1 && ++asked > after) throw std::runtime_error("enough");
+      int calls = 0;
+      options.progress_callback = [&] {
+        if (me.number() == 1 && ++calls > after) throw std::runtime_error("enough");
       };
       run(made_up_machine(), options, never_ends);
     });
@@ -492,27 +493,27 @@ void failures_end_all_shards() {
     CHECK(problem == "shards: from 1 to 2 on machine 'made-up', not 3");
 }
 
-// Is the caller asked in its own thread, now and then, whether to go on, and does its exception end all?
+// Is the progress callback called in the caller's thread, and does its exception end all?
 void the_caller_can_end_it() {
   ClusterOptions options = cluster(4, 1, 3);
   const auto caller = std::this_thread::get_id();
-  int asked = 0;
-  bool elsewhere = false;
-  options.now_and_then = [&] {
-    elsewhere |= std::this_thread::get_id() != caller;
-    if (++asked >= 5) throw std::runtime_error("enough");
+  int calls = 0;
+  bool in_other_thread = false;
+  options.progress_callback = [&] {
+    in_other_thread |= std::this_thread::get_id() != caller;
+    if (++calls >= 5) throw std::runtime_error("enough");
   };
   CHECK(problem_of(options, never_ends) == "enough");
-  CHECK(asked >= 5 && !elsewhere);
+  CHECK(calls >= 5 && !in_other_thread);
 }
 
-// Are all numbers worked on once, whoever is slow or late?
-void crews_do_all_once() {
+// Is every number processed once, with slow and late threads, too?
+void thread_pools_do_all_once() {
   for (const int threads : {1, 2, 5}) {
-    Crew crew(threads);
+    ThreadPool pool(threads);
     for (std::size_t count = 0; count < 300; ++count) {
       std::vector<std::atomic<int>> done(count);
-      crew.each(count, [&](std::size_t which) {
+      pool.parallel_for(count, [&](std::size_t which) {
         if (which % 50 == 7) std::this_thread::sleep_for(std::chrono::microseconds(100));
         ++done[which];
       });
@@ -525,14 +526,14 @@ void crews_do_all_once() {
 
 int main(int count, char**) {
   if (count > 1) {
-    for (const Case& its : cases) digits(its, 1, 2).print();
+    for (const Case& tested : cases) digits(tested, 1, 2).print();
     return 0;
   }
-  crews_do_all_once();
-  who_leaves_first_is_first();
-  ranks_line_up();
+  thread_pools_do_all_once();
+  the_first_departure_is_first();
+  ranks_meet_at_a_barrier();
   nodes_of_all_shards_have_one_order();
-  ranks_of_shards_line_up();
+  ranks_of_shards_meet_at_a_barrier();
   failures_end_all();
   failures_end_all_shards();
   the_caller_can_end_it();

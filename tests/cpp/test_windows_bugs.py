@@ -13,7 +13,7 @@ def test_mistakes_in_windows_are_found(programs: Path, tmp_path: Path) -> None:
     """Does the test of windows notice each mistake in them, and do shorter windows change no digit?"""
     program = build("test_windows", programs)
     changes = tomlkit.parse((ROOT / "tests" / "injected_bugs" / "windows.toml").read_text()).unwrap()
-    text = (ROOT / "src" / "sim" / "windows.cpp").read_text()
+    text = (ROOT / "src" / "sim" / "window_scheduler.cpp").read_text()
     wrong: dict[str, str] = {}
     for number, change in enumerate(changes["bug"] + changes["harmless"]):
         old = change["old"]
@@ -21,7 +21,7 @@ def test_mistakes_in_windows_are_found(programs: Path, tmp_path: Path) -> None:
         wrong[old] = f"(bug == {number} ? ({change['new']}) : ({wrong.get(old, old)}))"
     for old, new in wrong.items():
         text = text.replace(old, new)
-    source, changed, objects = tmp_path / "windows.cpp", tmp_path / "changed", program.parents[2]
+    source, changed, objects = tmp_path / "window_scheduler.cpp", tmp_path / "changed", program.parents[2]
     source.write_text(f'#include <cstdlib>\nstatic const int bug = std::atoi(std::getenv("BUG"));\n{text}')
     parts = ("sim", "sim"), ("sim", "memory"), ("sim", "routes"), ("scenario", "scenario"), ("base", "base")
     libraries = [objects / "src" / folder / f"libnearfield_{name}.a" for folder, name in parts]

@@ -57,7 +57,7 @@ class Call:
     @property
     def timeline(self) -> list[float]: ...
 
-class Dependence:
+class TimingSensitivity:
     """How often time could have decided otherwise."""
 
     @property
@@ -102,7 +102,7 @@ class RankOutcome:
     def flops(self) -> float: ...
 
     @property
-    def dependence(self) -> Dependence: ...
+    def dependence(self) -> TimingSensitivity: ...
 
     @property
     def regions(self) -> list[str]: ...
@@ -141,7 +141,7 @@ class Replayed:
     @property
     def network_bytes(self) -> int: ...
 
-class EndedElsewhere(Exception):
+class RemoteShardFailed(Exception):
     pass
 
 class Shards:
@@ -156,5 +156,5 @@ class Shards:
 
 def run(machine: nearfield._native.machine.Machine, nodes: int, ranks_per_node: int, policies: Sequence[str], memory_slowdown: Sequence[float], streams: Sequence[str] | nearfield._native.stream.Live, flops_of: Callable[[str], Mapping[int, float]] | None, regions: Sequence[str], count_sides: bool, threads: int, progress: Callable[[int], None] | None, apart: bool, shards: Shards | None = None) -> Replayed:
     """
-    Runs a program whose rank r wrote streams[r], or that runs meanwhile. `flops_of` returns the floating-point operations that an access comes with, by the offset of its place in the object of a path; None: there are none. `regions`: names of those that count; none: all of it. `threads`: of the host, at most; results are the same with any number. `progress` is called now and then, in the caller's thread, with the accesses that have been read. `apart`: each policy at each speed in a run of its own. `shards`: those that run the same; the first one's result is that of all ranks, and `progress` is called with the accesses of this shard's ranks, once in each window at least. Raises ValueError for an impossible cluster, RuntimeError for streams that cannot be simulated, EndedElsewhere if another shard failed.
+    Runs a program whose rank r wrote streams[r], or that runs meanwhile. `flops_of` returns the floating-point operations that an access comes with, by the offset of its place in the object of a path; None: there are none. `regions`: names of those that count; none: all of it. `threads`: of the host, at most; results are the same with any number. `progress` is called now and then, in the caller's thread, with the accesses that have been read. `apart`: each policy at each speed in a run of its own. `shards`: those that run the same; the first one's result is that of all ranks, and `progress` is called with the accesses of this shard's ranks, once in each window at least. Raises ValueError for an impossible cluster, RuntimeError for streams that cannot be simulated, RemoteShardFailed if another shard failed.
     """

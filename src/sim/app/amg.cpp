@@ -1,10 +1,10 @@
 // AMG of the Sequoia benchmarks (S4, section 3): the solve phase of its default problem, conjugate gradients
-// preconditioned by algebraic multigrid. The operators of all levels come from a real setup (multigrid.hpp), which is
-// not simulated, as in S4; so do the number of iterations and who sends what to whom. Every product, relaxation and
-// vector operation does the accesses of hypre's loops, every exchange its Irecv, Isend and Waitall, every dot product
-// an allreduce of 8 bytes. Its arithmetic is a multiply-add for each element of a sparse row or of a dot product, which
-// needs the sum before it, as hypre's loops have it. Left out: the setup phase's accesses and messages, divisions, loops'
-// own instructions beyond what an access costs.
+// preconditioned by algebraic multigrid. The operators of all levels, the number of iterations and the communication
+// pattern come from a real setup (multigrid.hpp), which is not simulated, as in S4. Every product, relaxation and
+// vector operation makes the accesses of hypre's loops, every exchange its Irecv, Isend and Waitall, every dot product
+// an allreduce of 8 bytes. The arithmetic is a multiply-add for each element of a sparse row or of a dot product, which
+// depends on the previous sum, as in hypre's loops. Left out: the setup phase's accesses and messages, divisions, loop
+// overhead beyond the cost of an access.
 #include <cmath>
 #include <stdexcept>
 
@@ -32,14 +32,14 @@ struct Part {
   std::vector<Grid> grids;
   std::unique_ptr<RankCommunicator> all;
   Address x = 0, r = 0, p = 0, s = 0;
-  Address sum = 0, total = 0;  // of an allreduce
+  Address sum = 0, total = 0;  // arguments of the allreduce
 };
 
 class Solve {
  public:
   Solve(Rank& rank, Part& part, int iterations) : rank_(rank), part_(part), iterations_(iterations) {}
 
-  // hypre's pcg.c: the first residual, then iterations.
+  // Follows hypre's pcg.c: the initial residual, then iterations.
   Task<> run() {
     Grid& finest = part_.grids.front();
     co_await multiply(rank_, finest.matrix, part_.x, part_.r, true);
@@ -59,7 +59,7 @@ class Solve {
   }
 
  private:
-  // One V-cycle from zero for the residual r; the result is copied out.
+  // Does one V-cycle from zero for the residual r, and copies the result.
   Task<> precondition(Address into) {
     Grid& finest = part_.grids.front();
     co_await rank_.copy(finest.f, part_.r, finest.bytes());
@@ -69,44 +69,44 @@ class Solve {
   }
 
   Task<> cycle(std::size_t level) {
-    Grid& here = part_.grids[level];
-    co_await relax(here);
+    Grid& current = part_.grids[level];
+    co_await relax(current);
     if (level + 1 == part_.grids.size()) co_return;
     Grid& next = part_.grids[level + 1];
-    co_await rank_.copy(here.residual, here.f, here.bytes());
-    co_await multiply(rank_, here.matrix, here.u, here.residual, true);
-    co_await multiply_transposed(rank_, here.interpolation, here.residual, next.f, next.rows);
+    co_await rank_.copy(current.residual, current.f, current.bytes());
+    co_await multiply(rank_, current.matrix, current.u, current.residual, true);
+    co_await multiply_transposed(rank_, current.interpolation, current.residual, next.f, next.rows);
     co_await rank_.write(next.u, next.bytes());
     co_await cycle(level + 1);
-    co_await multiply(rank_, here.interpolation, next.u, here.u, true);
-    co_await relax(here);
+    co_await multiply(rank_, current.interpolation, next.u, current.u, true);
+    co_await relax(current);
   }
 
-  // Does a symmetric Gauss-Seidel sweep over the rank's own rows, with the former values of other ranks.
+  // Does a symmetric Gauss-Seidel sweep over the rank's own rows, with the previous values of other ranks.
   Task<> relax(const Grid& grid) {
     co_await exchange(rank_, grid.matrix, grid.u);
-    Walk walk(rank_);
+    AccessBatch batch(rank_);
     for (std::uint64_t i = 0; i < 2 * grid.rows; ++i) {
       const std::uint64_t row = i < grid.rows ? i : 2 * grid.rows - 1 - i;
-      walk.load(grid.f + row * word);
-      walk.load(grid.weights + row * word);
-      read_row(walk, grid.matrix.own, row, grid.u, true);
-      read_row(walk, grid.matrix.others, row, grid.matrix.in, true);
-      walk.store(grid.u + row * word);
-      if (walk.full()) co_await walk.go();
+      batch.load(grid.f + row * word);
+      batch.load(grid.weights + row * word);
+      read_row(batch, grid.matrix.own, row, grid.u, true);
+      read_row(batch, grid.matrix.others, row, grid.matrix.in, true);
+      batch.store(grid.u + row * word);
+      if (batch.full()) co_await batch.flush();
     }
-    co_await walk.go();
+    co_await batch.flush();
   }
 
   Task<> dot(Address a, Address b) {
-    Walk walk(rank_);
+    AccessBatch batch(rank_);
     for (std::uint64_t at = 0; at < part_.grids.front().bytes(); at += word) {
-      walk.load(a + at);
-      walk.load(b + at);
-      walk.chain(1, 2);
-      if (walk.full()) co_await walk.go();
+      batch.load(a + at);
+      batch.load(b + at);
+      batch.chain(1, 2);
+      if (batch.full()) co_await batch.flush();
     }
-    co_await walk.go();
+    co_await batch.flush();
     co_await rank_.write(part_.sum, word);
     co_await allreduce_collective.run(*part_.all, {part_.sum, part_.total, word, 0});
     co_await rank_.read(part_.total, word);
@@ -147,11 +147,11 @@ class Amg final : public Workload {
       co_await place(heap, grid.matrix);
       if (&grid != &part.grids.back()) co_await place(heap, grid.interpolation);
       for (Address* vector : {&grid.u, &grid.f, &grid.residual, &grid.weights})
-        co_await heap.take(*vector, grid.bytes());
+        co_await heap.allocate(*vector, grid.bytes());
     }
     for (Address* vector : {&part.x, &part.r, &part.p, &part.s})
-      co_await heap.take(*vector, part.grids.front().bytes());
-    for (Address* number : {&part.sum, &part.total}) co_await heap.take(*number, word);
+      co_await heap.allocate(*vector, part.grids.front().bytes());
+    for (Address* number : {&part.sum, &part.total}) co_await heap.allocate(*number, word);
   }
 
   Task<> run(Rank& rank) override {
@@ -177,7 +177,7 @@ std::unique_ptr<Workload> make(int ranks, std::uint64_t bytes) {
 
 }  // namespace
 
-// S4: a refinement of one, because of the time that its simulation took.
+// S4 uses a refinement of one, because of the simulation time.
 extern const ApplicationSpec amg_application;
 const ApplicationSpec amg_application{"amg",
                                       "the AMG benchmark: its default problem solved by multigrid and PCG",

@@ -1,9 +1,9 @@
-// From the benchmark's input file sstruct.in.MG.FD: a Laplace-type problem on eight parts of 48 cells that do not form
-// a box, with jumps between the parts and a strong anisotropy in the last one. Each part is cut into boxes, one per
-// rank (-pooldist 1), and a box has as many cells in every direction as the part has without ranks and refinement (-r).
-// Where the file's coefficients across parts differ by direction, the smaller one of both parts is taken, so that the
-// matrix is symmetric; the last part is joined to the one before, whose extents the file's connection misses by two
-// rows.
+// The problem of the benchmark's input file sstruct.in.MG.FD: a Laplace-type problem on eight parts of 48 cells that do
+// not form a box, with jumps between the parts and a strong anisotropy in the last one. Each part is cut into boxes,
+// one per rank (-pooldist 1), and a box has as many cells in every direction as the part has without ranks and
+// refinement (-r). If the file's coefficients across parts differ by direction, the smaller one of both parts is taken,
+// so that the matrix is symmetric. The last part is joined to the one before, whose extents the file's connection
+// misses by two rows.
 #include "sim/app/amg_problem.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr int height = 4;  // of every part, in z
 
 struct Part {
   int wide, deep;                          // x and y
-  double size;                             // of its coefficients, across parts
+  double size;                             // of the coefficients across parts
   double x, y, z, diagonal, antidiagonal;  // to (1 0 0), (0 1 0), (0 0 1), (1 1 0), (1 -1 0) and their opposites
 };
 constexpr std::array<Part, 8> parts{{{4, 3, 1, 0, 1, 1, 0, 1},
@@ -31,7 +31,7 @@ constexpr std::array<Part, 8> parts{{{4, 3, 1, 0, 1, 1, 0, 1},
                                      {6, 2, 1, 1, 1, 1, 0, 0},
                                      {4, 3, 1, 0.1, 10, 0.1, 0, 0}}};
 
-// A cell of one part is that of another one whose coordinates are larger by so much.
+// Identifies cells of two parts: adding (x, y) to the coordinates in `part` gives those in `other`.
 struct Joint {
   int part, other, x, y;
 };
@@ -42,7 +42,7 @@ struct Cell {
   int part, x, y, z;
 };
 
-// Returns the ranks of a part in three directions, the most in the first.
+// Returns the numbers of ranks of a part in three directions, in descending order.
 std::array<int, 3> grid_of(int ranks) {
   std::array<int, 3> best{ranks, 1, 1};
   for (int z = 1; z * z * z <= ranks; ++z)
@@ -57,20 +57,22 @@ class Domain {
 
   int cells_of_rank() const { return 48 * refinement_ * refinement_ * refinement_; }
   bool holds(const Cell& c) const {
-    const Part& its = parts[c.part];
-    return 0 <= c.x && c.x < its.wide * scale(0) && 0 <= c.y && c.y < its.deep * scale(1) && 0 <= c.z &&
+    const Part& part = parts[c.part];
+    return 0 <= c.x && c.x < part.wide * scale(0) && 0 <= c.y && c.y < part.deep * scale(1) && 0 <= c.z &&
            c.z < height * scale(2);
   }
-  // Returns the cell of another part at this place, which lies outside its own part; part -1 if there is none.
+  // Returns the cell of another part that coincides with `c`, which lies outside its part; part -1 if there is none.
   Cell beyond(const Cell& c) const {
     for (const Joint& joint : joints) {
       const int x = joint.x * scale(0), y = joint.y * scale(1);
-      if (const Cell there{joint.other, c.x + x, c.y + y, c.z}; joint.part == c.part && holds(there)) return there;
-      if (const Cell there{joint.part, c.x - x, c.y - y, c.z}; joint.other == c.part && holds(there)) return there;
+      if (const Cell matching{joint.other, c.x + x, c.y + y, c.z}; joint.part == c.part && holds(matching))
+        return matching;
+      if (const Cell matching{joint.part, c.x - x, c.y - y, c.z}; joint.other == c.part && holds(matching))
+        return matching;
     }
     return {-1, 0, 0, 0};
   }
-  // Unknowns of a rank follow each other, x first.
+  // Returns the number of a cell's unknown. A rank's unknowns are contiguous, x fastest.
   int number(const Cell& c) const {
     const int wide = parts[c.part].wide * refinement_, deep = parts[c.part].deep * refinement_;
     const int rank =
@@ -102,28 +104,28 @@ struct Neighbour {
 
 std::vector<Neighbour> neighbours(const Part& part) {
   std::vector<Neighbour> list;
-  for (const int way : {-1, 1}) {
-    list.push_back({way, 0, 0, part.x, true});
-    list.push_back({0, way, 0, part.y, true});
-    list.push_back({0, 0, way, part.z, true});
-    list.push_back({way, way, 0, part.diagonal, part.diagonal > 0});
-    list.push_back({way, -way, 0, part.antidiagonal, part.antidiagonal > 0});
+  for (const int direction : {-1, 1}) {
+    list.push_back({direction, 0, 0, part.x, true});
+    list.push_back({0, direction, 0, part.y, true});
+    list.push_back({0, 0, direction, part.z, true});
+    list.push_back({direction, direction, 0, part.diagonal, part.diagonal > 0});
+    list.push_back({direction, -direction, 0, part.antidiagonal, part.antidiagonal > 0});
   }
   return list;
 }
 
-// Beyond the domain is a boundary where the solution is given. Across parts only straight neighbours count.
+// The domain has a Dirichlet boundary. Across parts only neighbours along an axis are coupled.
 void add_row(const Domain& domain, const Cell& c, Matrix& matrix) {
   double diagonal = 0;
   for (const Neighbour& n : neighbours(parts[c.part])) {
-    const Cell beside{c.part, c.x + n.x, c.y + n.y, c.z + n.z};
+    const Cell neighbour{c.part, c.x + n.x, c.y + n.y, c.z + n.z};
     double coefficient = n.coefficient;
-    if (domain.holds(beside)) {
-      if (n.stored) matrix.add(domain.number(beside), -coefficient);
-    } else if (const Cell there = domain.beyond(beside); there.part >= 0) {
+    if (domain.holds(neighbour)) {
+      if (n.stored) matrix.add(domain.number(neighbour), -coefficient);
+    } else if (const Cell matching = domain.beyond(neighbour); matching.part >= 0) {
       const bool straight = std::abs(n.x) + std::abs(n.y) + std::abs(n.z) == 1;
-      coefficient = straight ? std::min(parts[c.part].size, parts[there.part].size) : 0;
-      if (straight) matrix.add(domain.number(there), -coefficient);
+      coefficient = straight ? std::min(parts[c.part].size, parts[matching.part].size) : 0;
+      if (straight) matrix.add(domain.number(matching), -coefficient);
     }
     diagonal += coefficient;
   }

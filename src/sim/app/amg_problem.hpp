@@ -1,4 +1,4 @@
-// The default problem of the AMG benchmark, cut for ranks.
+// The default problem of the AMG benchmark, partitioned over ranks.
 #pragma once
 
 #include "sim/app/multigrid.hpp"
@@ -7,7 +7,7 @@ namespace nearfield::sim::multigrid {
 
 struct Problem {
   Matrix matrix;
-  std::vector<int> first;  // row of each rank, and behind the last one's
+  std::vector<int> first;  // first row of each rank, and the end
 };
 
 // Each rank has 48 * refinement^3 unknowns. Throws std::invalid_argument unless ranks are a multiple of 8.

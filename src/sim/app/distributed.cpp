@@ -9,13 +9,13 @@ namespace nearfield::sim {
 namespace {
 
 constexpr int tag = 77;
-constexpr unsigned word = 8, index = 4;  // bytes of a number and of an int
+constexpr unsigned word = 8, index = 4;  // bytes of a double and of an int
 
 int owner(const std::vector<int>& first, int unknown) {
   return static_cast<int>(std::upper_bound(first.begin(), first.end(), unknown) - first.begin()) - 1;
 }
 
-// Rows of one rank; columns still as numbers of the whole.
+// Returns the rows of one rank; columns of others have global numbers.
 RankMatrix rows_of(const multigrid::Matrix& matrix, int begin, int end, int own_begin, int own_end) {
   RankMatrix mine;
   mine.own.begin = mine.others.begin = {0};
@@ -37,7 +37,7 @@ void append(std::vector<Package>& packages, int rank, std::uint64_t offset) {
   ++packages.back().count;
 }
 
-// Finds which ranks send which entries to this one: every entry once, in the order of their numbers.
+// Determines which ranks send which entries to rank `me`: every entry once, in the order of their numbers.
 void connect(std::vector<RankMatrix>& ranks, int me, const std::vector<int>& first) {
   RankMatrix& mine = ranks[me];
   std::map<int, int> place;
@@ -56,49 +56,49 @@ void connect(std::vector<RankMatrix>& ranks, int me, const std::vector<int>& fir
 // ---- accesses
 
 Task<> product(Rank& rank, const LocalMatrix& a, Address x, Address y, bool adds) {
-  Walk walk(rank);
+  AccessBatch batch(rank);
   for (std::uint64_t row = 0; row < a.rows(); ++row) {
-    read_row(walk, a, row, x, true);
-    if (adds) walk.load(y + row * word);
-    walk.store(y + row * word);
-    if (walk.full()) co_await walk.go();
+    read_row(batch, a, row, x, true);
+    if (adds) batch.load(y + row * word);
+    batch.store(y + row * word);
+    if (batch.full()) co_await batch.flush();
   }
-  co_await walk.go();
+  co_await batch.flush();
 }
 
 // y[column] += value * x[row]
 Task<> transposed_product(Rank& rank, const LocalMatrix& a, Address x, Address y, std::uint64_t y_count) {
   co_await rank.write(y, y_count * word);
-  Walk walk(rank);
+  AccessBatch batch(rank);
   for (std::uint64_t row = 0; row < a.rows(); ++row) {
-    walk.load(x + row * word);
-    read_row(walk, a, row, y, false);
+    batch.load(x + row * word);
+    read_row(batch, a, row, y, false);
     for (int k = a.begin[row]; k < a.begin[row + 1]; ++k) {
-      walk.store(y + static_cast<std::uint64_t>(a.column[static_cast<std::size_t>(k)]) * word);
-      walk.flops(1, 4);
+      batch.store(y + static_cast<std::uint64_t>(a.column[static_cast<std::size_t>(k)]) * word);
+      batch.flops(1, 4);
     }
-    if (walk.full()) co_await walk.go();
+    if (batch.full()) co_await batch.flush();
   }
-  co_await walk.go();
+  co_await batch.flush();
 }
 
-// Copies between the rank's unknowns and the buffer of entries that go out, or that came back to be added.
+// Gathers the rank's unknowns into the send buffer, or, with `back`, adds the returned entries to them.
 Task<> gather(Rank& rank, const RankMatrix& a, Address x, bool back) {
-  Walk walk(rank);
+  AccessBatch batch(rank);
   for (std::size_t i = 0; i < a.gathered.size(); ++i) {
     const Address buffer = a.out + i * word, unknown = x + static_cast<std::uint64_t>(a.gathered[i]) * word;
-    walk.load(a.gathered_at + i * index, 1, 0, index);
-    walk.load(unknown);
-    if (back) walk.load(buffer);
-    walk.store(back ? unknown : buffer);
-    if (walk.full()) co_await walk.go();
+    batch.load(a.gathered_at + i * index, 1, 0, index);
+    batch.load(unknown);
+    if (back) batch.load(buffer);
+    batch.store(back ? unknown : buffer);
+    if (batch.full()) co_await batch.flush();
   }
-  co_await walk.go();
+  co_await batch.flush();
 }
 
 // ---- messages
 
-// All receives, then all sends, to be waited for.
+// Posts all receives, then all sends. Returns the requests.
 std::vector<Request> start(Rank& rank, const std::vector<Package>& receives, Address into,
                            const std::vector<Package>& sends, Address from) {
   std::vector<Request> requests;
@@ -111,15 +111,15 @@ std::vector<Request> start(Rank& rank, const std::vector<Package>& receives, Add
 
 }  // namespace
 
-void read_row(Walk& walk, const LocalMatrix& a, std::uint64_t row, Address x, bool sums) {
+void read_row(AccessBatch& batch, const LocalMatrix& a, std::uint64_t row, Address x, bool sums) {
   const auto begin = static_cast<std::uint64_t>(a.begin[row]),
              count = static_cast<std::uint64_t>(a.begin[row + 1]) - begin;
-  walk.load(a.begin_at + (row + 1) * index, 1, 0, index);
-  walk.index(a.column_at + begin * index, count, index, index);
-  walk.load(a.value_at + begin * word, count, word, word);
+  batch.load(a.begin_at + (row + 1) * index, 1, 0, index);
+  batch.index(a.column_at + begin * index, count, index, index);
+  batch.load(a.value_at + begin * word, count, word, word);
   for (auto k = begin; k < begin + count; ++k) {
-    walk.gather(x + static_cast<std::uint64_t>(a.column[k]) * word);
-    if (sums) walk.chain(1, 3);  // of column[k], value[k] and x: sum += value[k] * x[column[k]]
+    batch.gather(x + static_cast<std::uint64_t>(a.column[k]) * word);
+    if (sums) batch.chain(1, 3);  // of column[k], value[k] and x: sum += value[k] * x[column[k]]
   }
 }
 
@@ -134,13 +134,13 @@ std::vector<RankMatrix> cut(const multigrid::Matrix& matrix, const std::vector<i
 
 Task<> place(Heap& heap, RankMatrix& matrix) {
   for (LocalMatrix* part : {&matrix.own, &matrix.others}) {
-    co_await heap.take(part->begin_at, part->begin.size() * index);
-    co_await heap.take(part->column_at, part->column.size() * index);
-    co_await heap.take(part->value_at, part->column.size() * word);
+    co_await heap.allocate(part->begin_at, part->begin.size() * index);
+    co_await heap.allocate(part->column_at, part->column.size() * index);
+    co_await heap.allocate(part->value_at, part->column.size() * word);
   }
-  co_await heap.take(matrix.gathered_at, matrix.gathered.size() * index);
-  matrix.out = heap.take(matrix.gathered.size() * word);
-  matrix.in = heap.take(matrix.received * word);
+  co_await heap.allocate(matrix.gathered_at, matrix.gathered.size() * index);
+  matrix.out = heap.allocate(matrix.gathered.size() * word);
+  matrix.in = heap.allocate(matrix.received * word);
 }
 
 Task<> multiply(Rank& rank, const RankMatrix& a, Address x, Address y, bool adds) {

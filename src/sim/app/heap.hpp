@@ -1,5 +1,5 @@
-// A heap for a program's small arrays, one behind the other as malloc() puts them. Rank::allocate() alone would begin
-// each at a page, and all would meet in the same sets of the caches.
+// A heap that places a program's small arrays contiguously, as malloc() does. Rank::allocate() alone would align each
+// to a page, and all would conflict in the same cache sets.
 #pragma once
 
 #include "sim/rank.hpp"
@@ -10,7 +10,7 @@ class Heap {
  public:
   explicit Heap(Rank& rank) : rank_(rank) {}
 
-  Address take(std::uint64_t bytes) {
+  Address allocate(std::uint64_t bytes) {
     const std::uint64_t whole = (bytes + header + alignment - 1) / alignment * alignment;
     if (whole > left_) {
       left_ = std::max(whole, chunk);
@@ -19,9 +19,9 @@ class Heap {
     left_ -= whole;
     return std::exchange(next_, next_ + whole) + header;
   }
-  // Also writes the array.
-  Task<> take(Address& array, std::uint64_t bytes) {
-    array = take(bytes);
+  // Allocates and writes the array.
+  Task<> allocate(Address& array, std::uint64_t bytes) {
+    array = allocate(bytes);
     return rank_.write(array, bytes);
   }
 

@@ -22,7 +22,7 @@ void each(const Matrix& a, int row, Function&& function) {
 
 // ---- coarsening
 
-// Returns which unknowns depend strongly on which: the entries that are at least a part of the largest of their row.
+// Returns the strong dependences: the entries that are at least a given fraction of their row's largest.
 Graph strong(const Matrix& a) {
   Graph graph(a.rows);
   for (int i = 0; i < a.rows; ++i) {
@@ -42,7 +42,7 @@ Graph reversed(const Graph& graph) {
   return result;
 }
 
-// Returns a number below 1 that looks random, the same on every host.
+// Returns a pseudo-random number below 1, the same on every host.
 double noise(int i) {
   auto x = static_cast<std::uint32_t>(i) * 2654435761U;
   x = (x ^ (x >> 15)) * 2246822519U;
@@ -51,8 +51,9 @@ double noise(int i) {
 
 enum State : char { undecided, coarse, fine, outside };
 
-// PMIS (De Sterck, Yang, Heys 2006): an unknown on which more others depend than on any neighbour becomes coarse, and
-// its dependents fine, until all are decided. One without dependents is fine; if it depends on none, it is `alone`.
+// PMIS (De Sterck, Yang, Heys 2006): an unknown with more dependents than any neighbour becomes coarse, and its
+// dependents fine, until all are decided. An unknown without dependents is fine; if it depends on none either, it is
+// `alone`.
 void choose(const Graph& depends, std::vector<State>& state, State alone) {
   const Graph depended = reversed(depends);
   Vector measure(depends.size());
@@ -121,18 +122,20 @@ void interpolate(const Matrix& a, int i, const std::vector<int>& from,
     if (std::find(from.begin(), from.end(), j) == from.end()) return;
     used += v;
     for (const auto& [column, weight] : p[j]) {
-      const auto there = std::find_if(row.begin(), row.end(), [&](const auto& entry) { return entry.first == column; });
-      if (there == row.end())
+      const auto entry_of_column =
+          std::find_if(row.begin(), row.end(), [&](const auto& entry) { return entry.first == column; });
+      if (entry_of_column == row.end())
         row.emplace_back(column, -v * weight);
       else
-        there->second -= v * weight;
+        entry_of_column->second -= v * weight;
     }
   });
   for (auto& [column, weight] : row) weight *= used == 0 ? 0 : all / used / diagonal;
   p[i] = std::move(row);
 }
 
-// Multipass: fine unknowns next to coarse ones first, then those next to these, until none is left that has neighbours.
+// Multipass interpolation: first fine unknowns next to coarse ones, then those next to these, until none is left that
+// has neighbours.
 Matrix interpolation(const Matrix& a, const Graph& depends, const std::vector<State>& state) {
   std::vector<std::vector<std::pair<int, double>>> p(a.rows);
   std::vector<char> done(a.rows, 0);
@@ -215,7 +218,8 @@ void axpy(double factor, const Vector& x, Vector& y) {
   for (std::size_t i = 0; i < x.size(); ++i) y[i] += factor * x[i];
 }
 
-// Sweeps forward and backward inside each rank with others' former values; others' entries are added to the diagonal.
+// Sweeps forward and backward inside each rank with other ranks' previous values, whose entries are added to the
+// diagonal.
 void relax(const Level& level, const Vector& f, Vector& u) {
   const Vector old = u;
   for (std::size_t r = 0; r + 1 < level.first.size(); ++r) {

@@ -1,15 +1,15 @@
-// Algebraic multigrid on the host: the operators of every level and how often the solver iterates, from a real matrix.
-// amg.cpp has what ranks do with them. It is as BoomerAMG in the AMG benchmark: strength 0.25, one level of
-// aggressive coarsening, V-cycles with one symmetric Gauss-Seidel sweep inside each rank down, up and on the coarsest
-// level, as preconditioner of conjugate gradients until the residual is 1e-6 of the first. Differences: PMIS
-// coarsening everywhere (HMIS), multipass interpolation everywhere (extended+i below the finest level).
+// Algebraic multigrid on the host: the operators of every level and the solver's number of iterations, from a real
+// matrix. amg.cpp simulates what the ranks do with them. It follows BoomerAMG in the AMG benchmark: strength 0.25, one
+// level of aggressive coarsening, V-cycles with one symmetric Gauss-Seidel sweep inside each rank down, up and on the
+// coarsest level, as preconditioner of conjugate gradients until the residual is 1e-6 of the initial one. Differences:
+// PMIS coarsening everywhere (not HMIS), multipass interpolation everywhere (not extended+i below the finest level).
 #pragma once
 
 #include <vector>
 
 namespace nearfield::sim::multigrid {
 
-// A matrix by rows; the order of a row's entries has no meaning.
+// A sparse matrix by rows (CSR); a row's entries are unordered.
 struct Matrix {
   int rows = 0, columns = 0;
   std::vector<int> begin{0};  // of each row, and the end
@@ -28,14 +28,14 @@ struct Matrix {
 
 struct Level {
   Matrix matrix;
-  Matrix interpolation;    // of the next coarser level's unknowns; without rows on the coarsest
-  std::vector<int> first;  // unknown of each rank, and behind the last one's
+  Matrix interpolation;    // from the next coarser level; without rows on the coarsest
+  std::vector<int> first;  // first unknown of each rank, and the end
 };
 
-// Rows of one rank follow each other, from first[rank] on. A coarse unknown is the rank's that has the fine one.
+// A rank's rows are contiguous, from first[rank] on. A coarse unknown belongs to the rank of its fine unknown.
 std::vector<Level> hierarchy(Matrix finest, std::vector<int> first);
 
-// Returns the number of iterations of conjugate gradients for a smooth solution.
+// Returns the number of conjugate-gradient iterations for a smooth solution.
 int iterations(const std::vector<Level>& levels);
 
 }  // namespace nearfield::sim::multigrid

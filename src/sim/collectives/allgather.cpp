@@ -1,4 +1,5 @@
-// Allgather: recursive doubling or, for other numbers of ranks than powers of two, Bruck's algorithm; long ones a ring.
+// Allgather: recursive doubling or, unless the number of ranks is a power of two, Bruck's algorithm; long ones by a
+// ring.
 #include "sim/collectives/blocks.hpp"
 #include "sim/collectives/thresholds.hpp"
 
@@ -25,7 +26,7 @@ Task<> allgather_by_doubling(Communicator& all, Blocks blocks, int root) {
 
 namespace {
 
-// J. Bruck et al., 1997: blocks are gathered in the order in which they are away, and put into place at the end.
+// J. Bruck et al., 1997: blocks are gathered in the order of their distance, and rotated into place at the end.
 Task<> allgather_by_bruck(Communicator& all, Call call) {
   const int ranks = all.size(), me = all.rank();
   const Blocks out = equal_blocks(call.out, call.bytes, ranks);

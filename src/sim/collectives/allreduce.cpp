@@ -1,12 +1,12 @@
-// Allreduce: short vectors by recursive doubling, everybody combining all of it in every step; longer ones by
-// Rabenseifner's halving, then an allgather the way back.
+// Allreduce: short vectors by recursive doubling, in which every rank combines the whole vector in every step; longer
+// ones by Rabenseifner's algorithm: recursive halving, then an allgather in reverse order.
 #include "sim/collectives/halving.hpp"
 #include "sim/collectives/thresholds.hpp"
 
 namespace nearfield::sim {
 namespace {
 
-Task<> by_doubling(Communicator& all, Fold folded, Buffer data, Address spare) {
+Task<> by_doubling(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Address spare) {
   const int place = folded.place(all.rank());
   for (int distance = 1; distance < folded.count; distance *= 2) {
     const int partner = folded.rank(place ^ distance);
@@ -15,7 +15,7 @@ Task<> by_doubling(Communicator& all, Fold folded, Buffer data, Address spare) {
   }
 }
 
-Task<> by_halving(Communicator& all, Fold folded, Buffer data, Address spare) {
+Task<> by_halving(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Address spare) {
   const Halving halving(folded.place(all.rank()), element_offsets(data.bytes(), folded.count), true);
   co_await reduce_by_halving(all, folded, halving, data.address, spare);
   for (int level = halving.levels() - 1; level >= 0; --level) {
@@ -28,7 +28,7 @@ CallSizes sizes(int, int, const Call& call) { return {call.bytes, call.bytes}; }
 
 Task<> run(Communicator& all, Call call) {
   if (call.bytes == 0) co_return;
-  const Fold folded(all.size());
+  const NonPowerOfTwoFold folded(all.size());
   const Buffer data(call.out, call.bytes);
   const Temporary spare(all, call.bytes);
   co_await all.copy(call.out, call.in, call.bytes);

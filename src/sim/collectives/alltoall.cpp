@@ -1,5 +1,5 @@
-// Alltoall: short ones by Bruck's algorithm, in log2 p steps with packing; middling ones all at once; long ones pair by
-// pair.
+// Alltoall: short ones by Bruck's algorithm, in log2 p steps with packing; medium ones by nonblocking messages to all;
+// long ones pairwise.
 #include "sim/collectives/blocks.hpp"
 #include "sim/collectives/thresholds.hpp"
 
@@ -8,7 +8,7 @@ namespace {
 
 enum class Packing { in, out };
 
-// Copies between the packed buffer and every run of blocks whose number has this bit. Returns the bytes copied.
+// Copies between the packed buffer and every run of blocks whose number has this bit.
 Task<> repack(Communicator& all, Blocks blocks, int bit, Address packed, Packing direction) {
   const int ranks = all.size();
   for (int run = bit; run < ranks; run += 2 * bit) {
@@ -27,8 +27,8 @@ std::uint64_t packed_bytes(Blocks blocks, int bit, int ranks) {
   return bytes;
 }
 
-// Blocks are turned so that number i is for the rank i further on; each travels the distances that are bits of i; then
-// number i is from the rank i before, and they are put into the order of ranks.
+// Blocks are rotated so that block i is for rank me + i. Each travels the distances of the set bits of i. Then block i
+// is from rank me - i, and the blocks are reordered by rank.
 Task<> by_bruck(Communicator& all, Call call) {
   const int ranks = all.size(), me = all.rank();
   const Blocks in = equal_blocks(call.in, call.bytes, ranks), out = equal_blocks(call.out, call.bytes, ranks);

@@ -16,6 +16,6 @@ Task<> run(Communicator& all, Call) {
 
 extern const CollectiveSpec barrier_collective;
 const CollectiveSpec barrier_collective{
-    "barrier", "no rank goes on before every rank is there", "nothing", false, sizes, run};
+    "barrier", "no rank continues before every rank has entered", "nothing", false, sizes, run};
 
 }  // namespace nearfield::sim

@@ -1,5 +1,5 @@
-// Bcast: down a binomial tree; longer messages are scattered down that tree, then gathered by all (van de Geijn), by
-// recursive doubling or, if very long or for other numbers of ranks than powers of two, in a ring.
+// Bcast: a binomial tree; longer messages are scattered along that tree, then allgathered (van de Geijn), by recursive
+// doubling or, if very long or unless the number of ranks is a power of two, by a ring.
 #include "sim/collectives/blocks.hpp"
 #include "sim/collectives/thresholds.hpp"
 
@@ -14,7 +14,7 @@ Task<> down_the_tree(Communicator& all, Buffer data, int root) {
     if (place + distance < ranks) co_await all.send_now(absolute(root, place + distance, ranks), data);
 }
 
-// Every place gets the blocks of the tree below it.
+// Every place receives the blocks of its subtree.
 Task<> scatter_down_the_tree(Communicator& all, Blocks blocks, int root) {
   const int ranks = all.size(), place = relative_to(root, all.rank(), ranks);
   int distance = to_parent(place, ranks);

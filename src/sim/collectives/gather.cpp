@@ -1,10 +1,10 @@
-// Gather: up a binomial tree, each rank collecting what the tree below it has.
+// Gather: a binomial tree, in which each rank collects the blocks of its subtree.
 #include "sim/collectives/blocks.hpp"
 
 namespace nearfield::sim {
 namespace {
 
-// Into `blocks`, whose first one is for the rank's own place.
+// Receives the children's blocks into `blocks`, whose first one is that of the rank's own place.
 Task<> from_children(Communicator& all, Call call, Blocks blocks) {
   const int ranks = all.size(), place = relative_to(call.root, all.rank(), ranks);
   for (int distance = 1; distance < to_parent(place, ranks); distance *= 2) {
@@ -15,7 +15,7 @@ Task<> from_children(Communicator& all, Call call, Blocks blocks) {
   }
 }
 
-// Blocks come in the order of places, which is that of ranks if the root is rank 0.
+// Blocks arrive in the order of places, which is that of ranks if the root is rank 0.
 Task<> to_root(Communicator& all, Call call) {
   const int ranks = all.size();
   const Blocks out = equal_blocks(call.out, call.bytes, ranks);

@@ -2,9 +2,9 @@
 
 namespace nearfield::sim {
 
-Task<> fold(Communicator& all, Fold folded, Buffer data, Address spare) {
+Task<> fold(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Address spare) {
   const int me = all.rank();
-  if (me >= 2 * folded.aside) co_return;
+  if (me >= 2 * folded.remainder) co_return;
   if (folded.place(me) < 0) {
     co_await all.send_now(me + 1, data);
     co_return;
@@ -13,9 +13,9 @@ Task<> fold(Communicator& all, Fold folded, Buffer data, Address spare) {
   co_await all.combine(data.address, spare, data.bytes());
 }
 
-Task<> unfold(Communicator& all, Fold folded, Buffer data) {
+Task<> unfold(Communicator& all, NonPowerOfTwoFold folded, Buffer data) {
   const int me = all.rank();
-  if (me >= 2 * folded.aside) co_return;
+  if (me >= 2 * folded.remainder) co_return;
   if (folded.place(me) < 0)
     co_await all.receive_now(me + 1, data);
   else
@@ -35,7 +35,8 @@ Halving::Halving(int place, std::vector<std::uint64_t> offsets, bool nearest_fir
   }
 }
 
-Task<> reduce_by_halving(Communicator& all, Fold folded, const Halving& halving, Address data, Address spare) {
+Task<> reduce_by_halving(Communicator& all, NonPowerOfTwoFold folded, const Halving& halving, Address data,
+                         Address spare) {
   for (int level = 0; level < halving.levels(); ++level) {
     const int partner = folded.rank(halving.partner(level));
     const Buffer kept = halving.kept(level, data), arriving = halving.kept(level, spare);

@@ -5,11 +5,11 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr int most_at_once = 32;  // MPICH's MPIR_CVAR_ALLTOALL_THROTTLE
+constexpr int max_peers_at_once = 32;  // MPICH's MPIR_CVAR_ALLTOALL_THROTTLE
 
 const Buffer& of(Parts parts, int rank) { return parts[static_cast<std::size_t>(rank)]; }
 
-// Each of the two sends its part and gets the other's in its place.
+// Exchanges the parts of two ranks in place.
 Task<> swap(Communicator& all, int other, Buffer part) {
   const Temporary going(all, part.bytes());
   const Buffer packed(going.begin(), part.bytes());
@@ -58,8 +58,8 @@ Task<> allgatherv(Communicator& all, Buffer mine, Parts parts) {
 Task<> alltoallw(Communicator& all, Parts in, Parts out) {
   const int ranks = all.size(), me = all.rank();
   co_await all.copy(of(out, me), of(in, me));
-  for (int begin = 1; begin < ranks; begin += most_at_once) {
-    const int end = std::min(begin + most_at_once, ranks);
+  for (int begin = 1; begin < ranks; begin += max_peers_at_once) {
+    const int end = std::min(begin + max_peers_at_once, ranks);
     std::vector<Request> requests;
     for (int i = begin; i < end; ++i)
       if (const int from = (me + i) % ranks; of(out, from).bytes() > 0)
@@ -70,7 +70,7 @@ Task<> alltoallw(Communicator& all, Parts in, Parts out) {
   }
 }
 
-// The pairs come in the same order on all ranks.
+// All ranks process the pairs in the same order.
 Task<> alltoallw_in_place(Communicator& all, Parts parts) {
   const int ranks = all.size(), me = all.rank();
   for (int other = 0; other < ranks; ++other)
@@ -87,7 +87,7 @@ Task<> neighbor_alltoallw(Communicator& all, std::span<const int> destinations, 
   co_await all.wait(requests);
 }
 
-// `partial` is the sum of the ranks that this one has heard of, and `out` that of those before it.
+// `partial` is the sum over all ranks combined so far, `out` the sum over the lower ones among them.
 Task<> scan(Communicator& all, Call call, bool exclusive) {
   if (call.bytes == 0) co_return;
   const int ranks = all.size(), me = all.rank();

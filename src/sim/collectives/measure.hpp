@@ -1,4 +1,4 @@
-// A collective as a micro-benchmark measures it: the application writes what it gives once, then calls the operation
+// A collective as a micro-benchmark measures it: every rank writes its contribution once, then calls the operation
 // several times.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Collectives on the ranks of any communicator. One object is for one operation: its messages have a tag of their own,
-// so that several may be under way. With a Background, the operation is work beside the rank's program.
+// Collectives on the ranks of any communicator. One object serves one operation: its messages have a tag of their own,
+// so that several operations may be in flight. With an AsyncProgressTask the operation is nonblocking.
 #pragma once
 
 #include "sim/collectives/on_rank.hpp"
@@ -9,31 +9,31 @@ namespace nearfield::sim {
 
 class GroupCommunicator final : public RankCommunicator {
  public:
-  // `world`: the members' ranks, of which this rank is number `me`; it and `scratch`, where temporary buffers come
-  // from, must live until the operation is over. `to`: context and tag of the messages.
+  // `world`: the members' ranks, of which this rank is number `me`. `scratch` provides temporary buffers. Both must
+  // outlive the operation. `to`: context and tag of the messages. `async_task`: nullptr for a blocking operation.
   GroupCommunicator(Rank& rank, const std::vector<int>& world, int me, const Pattern& to, Scratch& scratch,
-                    Background* beside)
+                    AsyncProgressTask* async_task)
       : RankCommunicator(rank, to.tag),
         endpoint_(rank.endpoint()),
         world_(world),
         me_(me),
         to_(to),
         scratch_(scratch),
-        beside_(beside) {}
+        async_task_(async_task) {}
 
   int rank() const override { return me_; }
   int size() const override { return static_cast<int>(world_.size()); }
-  Request send(int to, const Buffer& from_here) override { return endpoint_.send(with(to), from_here); }
-  Request receive(int from, const Buffer& to_here) override { return endpoint_.receive(with(from), to_here); }
+  Request send(int to, const Buffer& data) override { return endpoint_.send(with(to), data); }
+  Request receive(int from, const Buffer& buffer) override { return endpoint_.receive(with(from), buffer); }
   Task<> wait(std::span<const Request> requests) override {
     for (const Request request : requests) {
-      if (beside_)
-        co_await endpoint_.wait(*beside_, request);
+      if (async_task_)
+        co_await endpoint_.wait(*async_task_, request);
       else
         co_await endpoint_.wait(request);
     }
   }
-  // Data that is in place already is not copied.
+  // Data that is already in place is not copied.
   Task<> copy(Address to, Address from, std::uint64_t bytes) override {
     return RankCommunicator::copy(to, from, to == from ? 0 : bytes);
   }
@@ -41,8 +41,8 @@ class GroupCommunicator final : public RankCommunicator {
     const bool in_place = to.address == from.address && to.scattered == from.scattered;
     return RankCommunicator::copy(to, in_place ? Buffer() : from);
   }
-  Address take(std::uint64_t bytes) override { return scratch_.take(bytes); }
-  void give(Address buffer, std::uint64_t bytes) override { scratch_.give(buffer, bytes); }
+  Address acquire(std::uint64_t bytes) override { return scratch_.acquire(bytes); }
+  void release(Address buffer, std::uint64_t bytes) override { scratch_.release(buffer, bytes); }
 
  private:
   Pattern with(int member) const { return {world_[static_cast<std::size_t>(member)], to_.tag, to_.context}; }
@@ -52,7 +52,7 @@ class GroupCommunicator final : public RankCommunicator {
   int me_;
   Pattern to_;
   Scratch& scratch_;
-  Background* beside_;
+  AsyncProgressTask* async_task_;
 };
 
 }  // namespace nearfield::sim

@@ -1,5 +1,5 @@
-// Reduce: short vectors up a binomial tree; longer ones by Rabenseifner's halving, then blocks are gathered the way
-// back to the root.
+// Reduce: short vectors by a binomial tree; longer ones by Rabenseifner's algorithm: recursive halving, then a gather
+// to the root in reverse order.
 #include "sim/collectives/halving.hpp"
 #include "sim/collectives/thresholds.hpp"
 
@@ -15,8 +15,8 @@ Task<> up_the_tree(Communicator& all, Buffer data, Address spare, int root) {
   if (place > 0) co_await all.send_now(absolute(root, place - parent, ranks), data);
 }
 
-// A root that stands aside takes the place of the first one, with its block.
-Task<> stand_in(Communicator& all, Fold folded, Buffer block, int root, int& place) {
+// An idle root takes over place 0, with its block, from the rank that acted as its proxy.
+Task<> take_over_from_proxy_root(Communicator& all, NonPowerOfTwoFold folded, Buffer block, int root, int& place) {
   if (all.rank() == root) {
     place = 0;
     co_await all.receive_now(folded.rank(0), block);
@@ -26,7 +26,7 @@ Task<> stand_in(Communicator& all, Fold folded, Buffer block, int root, int& pla
   }
 }
 
-Task<> by_halving(Communicator& all, Fold folded, Buffer data, Address spare, int root) {
+Task<> by_halving(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Address spare, int root) {
   int place = folded.place(all.rank());
   const int root_place = std::max(folded.place(root), 0);
   const auto offsets = element_offsets(data.bytes(), folded.count);
@@ -34,8 +34,9 @@ Task<> by_halving(Communicator& all, Fold folded, Buffer data, Address spare, in
     const Halving halving(place, offsets, true);
     co_await reduce_by_halving(all, folded, halving, data.address, spare);
   }
-  const int first = folded.place(root) < 0 ? root : folded.rank(0);  // who has place 0 now
-  if (folded.place(root) < 0) co_await stand_in(all, folded, Buffer(data.address, offsets[1]), root, place);
+  const int first = folded.place(root) < 0 ? root : folded.rank(0);  // the rank at place 0 from now on
+  if (folded.place(root) < 0)
+    co_await take_over_from_proxy_root(all, folded, Buffer(data.address, offsets[1]), root, place);
   if (place < 0) co_return;
   const Halving halving(place, offsets, true);
   for (int level = halving.levels() - 1; level >= 0; --level) {
@@ -51,7 +52,7 @@ Task<> by_halving(Communicator& all, Fold folded, Buffer data, Address spare, in
 CallSizes sizes(int rank, int, const Call& call) { return {call.bytes, rank == call.root ? call.bytes : 0}; }
 
 Task<> with_buffer(Communicator& all, Call call) {
-  const Fold folded(all.size());
+  const NonPowerOfTwoFold folded(all.size());
   const Buffer data(call.out, call.bytes);
   const Temporary spare(all, call.bytes);
   co_await all.copy(call.out, call.in, call.bytes);

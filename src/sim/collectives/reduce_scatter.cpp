@@ -1,4 +1,4 @@
-// Reduce_scatter: recursive halving; very long vectors pair by pair, each rank collecting its own block.
+// Reduce_scatter: recursive halving; very long vectors pairwise, each rank collecting its own block.
 #include "sim/collectives/halving.hpp"
 #include "sim/collectives/lists.hpp"
 #include "sim/collectives/thresholds.hpp"
@@ -13,17 +13,18 @@ Buffer block_of(Address begin, const Offsets& offsets, int rank) {
   return {begin + offsets[at], offsets[at + 1] - offsets[at]};
 }
 
-// A place has its rank's block, and before it that of the neighbour who stands aside for it.
-Offsets offsets_of_places(Fold folded, const Offsets& offsets) {
+// A place's block is its rank's, preceded by that of the idle neighbour that was folded into it.
+Offsets offsets_of_places(NonPowerOfTwoFold folded, const Offsets& offsets) {
   Offsets result;
   for (int place = 0; place <= folded.count; ++place)
-    result.push_back(offsets[static_cast<std::size_t>(place < folded.aside ? 2 * place : place + folded.aside)]);
+    result.push_back(
+        offsets[static_cast<std::size_t>(place < folded.remainder ? 2 * place : place + folded.remainder)]);
   return result;
 }
 
 Task<> by_halving(Communicator& all, Address in, Address out, Offsets offsets) {
   const int me = all.rank();
-  const Fold folded(all.size());
+  const NonPowerOfTwoFold folded(all.size());
   const std::uint64_t total = offsets.back();
   const Temporary data(all, total), spare(all, total);
   const Buffer mine = block_of(data.begin(), offsets, me);
@@ -34,7 +35,7 @@ Task<> by_halving(Communicator& all, Address in, Address out, Offsets offsets) {
     co_await reduce_by_halving(all, folded, halving, data.begin(), spare.begin());
     co_await all.copy(out, mine.address, mine.bytes());
   }
-  if (me >= 2 * folded.aside) co_return;
+  if (me >= 2 * folded.remainder) co_return;
   if (folded.place(me) < 0)
     co_await all.receive_now(me + 1, Buffer(out, mine.bytes()));
   else

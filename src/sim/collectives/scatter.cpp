@@ -1,13 +1,13 @@
-// Scatter: down a binomial tree, each rank passing on what is for the tree below it.
+// Scatter: a binomial tree, in which each rank forwards the blocks of its subtree.
 #include "sim/collectives/blocks.hpp"
 
 namespace nearfield::sim {
 namespace {
 
-// The blocks for the tree below a place, in the order of places, and where a rank finds its part of them.
+// The blocks of a subtree, in the order of places.
 struct Carried {
   Address begin;
-  int first;  // place of the first block there
+  int first;  // place of the first block
 };
 
 Task<> to_children(Communicator& all, Call call, Carried carried) {
@@ -21,7 +21,7 @@ Task<> to_children(Communicator& all, Call call, Carried carried) {
   }
 }
 
-// Sends need blocks in the order of places, which is that of ranks if the root is rank 0.
+// Blocks are sent in the order of places, which is that of ranks if the root is rank 0.
 Task<> from_root(Communicator& all, Call call) {
   const int ranks = all.size();
   const Blocks in = equal_blocks(call.in, call.bytes, ranks);

@@ -1,12 +1,12 @@
-// Runs what is to happen on one node in the order of time (by the first variant at the first memory speed), from one
-// thread at a time. What happens is either a function with a pointer, or a coroutine that goes on.
+// The discrete-event engine of one node. Events run in the order of time (of the first policy at the first memory
+// speed), on one thread at a time. An event is a function with a pointer, or a coroutine to resume.
 //
-// A rank that computes may be ahead of the engine on its own clock; before it looks at what others did
-// it waits until() the engine has got there.
+// A rank's clock may be ahead of the engine while it computes; before it reads what others did, it waits until() the
+// engine has reached its clock.
 //
-// Nodes go on by windows of time (windows.hpp): what other nodes do to this one within a window is known before it
-// begins. Of events at the same time those from outside come first, then this node's own, each in the order in which
-// they were asked for; so what happens depends neither on where windows begin nor on the other nodes' engines.
+// Nodes are simulated in windows of time (window_scheduler.hpp): all events from other nodes within a window are known
+// before it begins. At equal times, events from other nodes come first, then the node's own, each in the order in which
+// they were scheduled; so the order depends neither on where windows begin nor on the other nodes' engines.
 #pragma once
 
 #include <coroutine>
@@ -26,86 +26,86 @@ inline constexpr Ps never = std::numeric_limits<Ps>::infinity();
 
 class Engine {
  public:
-  static constexpr std::uint64_t often = 4096;  // events between two questions whether to go on
+  static constexpr std::uint64_t events_per_callback = 4096;  // events between two calls of the progress callback
 
   Ps now() const { return now_; }
-  // Returns the end of the last window.
+  // Returns the end of the current or last window.
   Ps end() const { return end_; }
   std::uint64_t events() const { return events_; }
-  // Returns when the next event is; `never` if there is none.
+  // Returns the time of the next event; `never` if there is none.
   Ps next() const { return queue_.empty() ? never : queue_.top().at; }
 
-  // `act(what)` happens at `when`, which must not be past.
+  // Schedules `act(what)` at `when`, which must not be past.
   void at(Ps when, void (*act)(void*), void* what) {
     if (when < now_) throw std::logic_error("an event in the past");
-    queue_.push({when, first_own + own_++, act, what});
+    queue_.push({when, first_local + local_++, act, what});
   }
   void resume_at(Ps when, std::coroutine_handle<> coroutine) { at(when, &resume, coroutine.address()); }
-  // The same, asked for from outside the node, between two windows.
-  void at_from_outside(Ps when, void (*act)(void*), void* what) {
+  // Schedules an event from another node, between two windows.
+  void at_from_remote(Ps when, void (*act)(void*), void* what) {
     if (when < end_) throw std::logic_error("an event in a window that is over");
-    queue_.push({when, outside_++, act, what});
+    queue_.push({when, remote_++, act, what});
   }
-  void resume_from_outside(Ps when, std::coroutine_handle<> coroutine) {
-    at_from_outside(when, &resume, coroutine.address());
+  void resume_from_remote(Ps when, std::coroutine_handle<> coroutine) {
+    at_from_remote(when, &resume, coroutine.address());
   }
 
-  // Returns whether anything is, or might be, to happen before or at `when`.
-  bool anything_until(Ps when) const { return when >= end_ || next() <= when; }
+  // Returns whether there is, or may still be, an event at or before `when`.
+  bool has_event_until(Ps when) const { return when >= end_ || next() <= when; }
 
   struct Until {
     Engine& engine;
     Ps when;
-    bool await_ready() const { return !engine.catch_up(when); }
+    bool await_ready() const { return !engine.must_wait(when); }
     void await_suspend(std::coroutine_handle<> waiting) const { engine.resume_at(when, waiting); }
     void await_resume() const {}
   };
-  // Returns an awaitable that goes on when everything before `when` has happened.
+  // Returns an awaitable that resumes when all events before `when` have run.
   Until until(Ps when) { return {*this, when}; }
 
-  // Sets a function to call in a long window, too; its exceptions end it.
-  void now_and_then(std::function<void()> call) { now_and_then_ = std::move(call); }
+  // Sets a function that is called during long windows; its exception ends the window.
+  void set_progress_callback(std::function<void()> call) { progress_callback_ = std::move(call); }
 
-  // Begins again at 0, when no event is left.
+  // Resets the time to 0, when no event is left.
   void restart() { now_ = end_ = 0; }
 
-  // Runs what happens before `end`, until something fails.
+  // Runs the events before `end`, until one fails.
   void run_until(Ps end) {
     end_ = end;
     while (next() < end_ && !failure_) {
       const Event event = queue_.pop();
       now_ = event.at;
-      if (++events_ % often == 0 && now_and_then_) now_and_then_();
+      if (++events_ % events_per_callback == 0 && progress_callback_) progress_callback_();
       event.act(event.what);
     }
   }
 
-  // Ends the window after this event. Only for a node without others.
+  // Ends the window after this event. Only for a cluster of one node.
   void end_window() { end_ = now_; }
 
-  // Is called by what fails.
+  // Is called by an event that fails. The first exception is stored.
   void fail(std::exception_ptr failure) {
     if (!failure_) failure_ = std::move(failure);
   }
   const std::exception_ptr& failure() const { return failure_; }
 
  private:
-  // Returns true if something else may come first; otherwise sets the time to `when`.
-  bool catch_up(Ps when) {
+  // Returns true if another event may come first; otherwise sets the time to `when`.
+  bool must_wait(Ps when) {
     if (when < now_) return false;
-    if (anything_until(when)) return true;
+    if (has_event_until(when)) return true;
     now_ = when;
     return false;
   }
   static void resume(void* coroutine) { std::coroutine_handle<>::from_address(coroutine).resume(); }
 
-  static constexpr std::uint64_t first_own = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t first_local = std::uint64_t{1} << 63;
   Queue queue_;
-  Ps now_ = 0, end_ = 0;  // of the last window
-  std::uint64_t own_ = 0, outside_ = 0;
+  Ps now_ = 0, end_ = 0;  // of the window
+  std::uint64_t local_ = 0, remote_ = 0;
   std::uint64_t events_ = 0;
   std::exception_ptr failure_;
-  std::function<void()> now_and_then_;
+  std::function<void()> progress_callback_;
 };
 
 }  // namespace nearfield::sim

@@ -1,6 +1,6 @@
-// Memory of coroutine frames: freed ones are kept and used again, so that a run in its steady state allocates nothing.
-// They are aligned to 64 bytes, since frames hold Times. Frames above 4 KiB come from the heap. A thread takes frames
-// from the CoroutineFrames that it uses, or from its own; they may be given to others.
+// An allocator of coroutine frames with free lists, so that a run allocates nothing in its steady state. Frames are
+// aligned to 64 bytes, since they hold Times. Frames above 4 KiB come from the heap. A thread acquires frames
+// from the CoroutineFrames that it uses, or from its own; they may be released to another one.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class CoroutineFrames {
       }
   }
 
-  // Makes this thread use these while it lives.
+  // Makes this thread use these frames during the lifetime of the object.
   class Use {
    public:
     explicit Use(CoroutineFrames& frames) : before_(std::exchange(in_use(), &frames)) {}
@@ -36,7 +36,7 @@ class CoroutineFrames {
     CoroutineFrames* before_;
   };
 
-  static void* take(std::size_t bytes) {
+  static void* acquire(std::size_t bytes) {
     const std::size_t size_class = (bytes + step - 1) / step;
     if (size_class >= classes) return ::operator new(bytes, std::align_val_t{64});
     auto& list = of_thread().heads_[size_class];
@@ -45,7 +45,7 @@ class CoroutineFrames {
     list = frame->next;
     return frame;
   }
-  static void give(void* memory, std::size_t bytes) {
+  static void release(void* memory, std::size_t bytes) {
     const std::size_t size_class = (bytes + step - 1) / step;
     if (size_class >= classes) return ::operator delete(memory, std::align_val_t{64});
     auto& list = of_thread().heads_[size_class];

@@ -1,5 +1,5 @@
-// Events, earliest first; events of the same time come in the order in which they were asked for. A heap with four
-// children per place: half as deep as one with two, and the children lie in one or two cache lines.
+// The event queue, earliest first; events at equal times keep the order in which they were scheduled. A 4-ary heap:
+// half as deep as a binary one, and the children of a node lie in one or two cache lines.
 #pragma once
 
 #include <cstddef>
@@ -54,12 +54,12 @@ class Queue {
     for (;;) {
       const std::size_t child = place * arity + 1;
       if (child >= heap_.size()) break;
-      std::size_t least = child;
+      std::size_t earliest = child;
       for (std::size_t c = child + 1; c < child + arity && c < heap_.size(); ++c)
-        if (before(heap_[c], heap_[least])) least = c;
-      if (!before(heap_[least], event)) break;
-      heap_[place] = heap_[least];
-      place = least;
+        if (before(heap_[c], heap_[earliest])) earliest = c;
+      if (!before(heap_[earliest], event)) break;
+      heap_[place] = heap_[earliest];
+      place = earliest;
     }
     heap_[place] = event;
   }

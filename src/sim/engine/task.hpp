@@ -1,7 +1,7 @@
-// The program of a rank: a coroutine that starts when it is awaited and goes on with its caller when it is done.
-// Exceptions reach the caller. Destroying a Task destroys what it awaits, too, so a run can be left at any point.
+// A lazy coroutine: it starts when it is awaited and resumes its caller when it is done. Exceptions propagate to the
+// caller. Destroying a Task destroys the tasks that it awaits, too, so a run can be abandoned at any point.
 //
-// A coroutine's parameters that are references must outlive it: await it where it is called.
+// Reference parameters of a coroutine must outlive it: await it where it is called.
 #pragma once
 
 #include <coroutine>
@@ -23,7 +23,7 @@ struct PromiseBase {
   std::coroutine_handle<> caller = std::noop_coroutine();
   std::exception_ptr failure;
 
-  struct GoOnWithCaller {
+  struct ResumeCaller {
     bool await_ready() const noexcept { return false; }
     template <class Promise>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> done) const noexcept {
@@ -32,11 +32,11 @@ struct PromiseBase {
     void await_resume() const noexcept {}
   };
   std::suspend_always initial_suspend() const noexcept { return {}; }
-  GoOnWithCaller final_suspend() const noexcept { return {}; }
+  ResumeCaller final_suspend() const noexcept { return {}; }
   void unhandled_exception() { failure = std::current_exception(); }
 
-  static void* operator new(std::size_t bytes) { return CoroutineFrames::take(bytes); }
-  static void operator delete(void* frame, std::size_t bytes) { CoroutineFrames::give(frame, bytes); }
+  static void* operator new(std::size_t bytes) { return CoroutineFrames::acquire(bytes); }
+  static void operator delete(void* frame, std::size_t bytes) { CoroutineFrames::release(frame, bytes); }
 };
 
 template <class T>

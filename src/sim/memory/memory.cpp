@@ -204,7 +204,7 @@ void Memory::access_nontemporal(const CoreContext& context, Access kind, Address
   context.flush_timing_events();
   address = frames_->physical(address);
   auto& tree = context.tree;
-  std::array<unsigned, most_variants> writes{};
+  std::array<unsigned, max_variants> writes{};
   const auto leaders = tree.run([&](int variant) {
     tree.flush(address);
     auto& dram = tree.dram_counts();

@@ -160,7 +160,7 @@ class Memory {
                           Ps work);
   template <class Action>
   std::pair<Clock, unsigned char> transfer(Address address, std::uint64_t bytes, const Clock& start,
-                                           const std::array<unsigned char, most_variants>& classes, Action&& action);
+                                           const std::array<unsigned char, max_variants>& classes, Action&& action);
   template <class Function>
   void for_each_granule(Address address, std::uint64_t bytes, Function&& function);
 

@@ -49,7 +49,7 @@ class Transfer {
   std::span<const std::unique_ptr<Timing>> timings_;
   std::uint64_t granule_bytes_;
   Clock done_;
-  std::array<Run, most_variants> runs_;
+  std::array<Run, max_variants> runs_;
 };
 
 // The granules of a transfer that form one action, and its outcome for each, per variant.
@@ -70,7 +70,7 @@ struct Granules {
     std::array<Granule, capacity> granules;
   };
   union {
-    std::array<std::array<Outcome, capacity>, most_variants> outcomes;  // by leader
+    std::array<std::array<Outcome, capacity>, max_variants> outcomes;  // by leader
   };
 };
 
@@ -80,7 +80,7 @@ struct Granules {
 // variants under which DRAM takes part in it.
 template <class Action>
 std::pair<Clock, unsigned char> Memory::transfer(Address address, std::uint64_t bytes, const Clock& start,
-                                                 const std::array<unsigned char, most_variants>& classes,
+                                                 const std::array<unsigned char, max_variants>& classes,
                                                  Action&& action) {
   flush_timing_events();
   auto& tree = caches_->tree;

@@ -16,7 +16,7 @@ struct Memory::Outcomes {
   };
   const Outcome& of(std::size_t variant) const { return by[leaders[variant]]; }
 
-  std::array<Outcome, most_variants> by;  // by leader
+  std::array<Outcome, max_variants> by;  // by leader
   Variants::GroupLeaders leaders;
 };
 
@@ -81,7 +81,7 @@ void Memory::access_line_per_variant(const CoreContext& context, Access kind, Ad
 void Memory::repeat_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count,
                                 Ps work) {
   auto& tree = context.tree;
-  std::array<unsigned, most_variants> writes;
+  std::array<unsigned, max_variants> writes;
   const auto repeat = [&](int variant) {
     context.hierarchy.repeat(context.core, is_store(kind), address, count);
     return writes[static_cast<std::size_t>(variant)] = tree.take_writes();
@@ -123,7 +123,7 @@ bool Memory::run_prefetcher_per_variant(const CoreContext& context, Address addr
 template <class Config>
 bool Memory::run_prefetcher_per_variant(const CoreContext& context, const Outcomes& outcomes) {
   context.flush_timing_events();
-  std::array<Address, most_variants> lines{};
+  std::array<Address, max_variants> lines{};
   bool all_equal = true;
   for (std::size_t v = 0; v < context.times.size(); ++v) {
     auto& [timing, clock] = context.times[v];
@@ -145,8 +145,8 @@ bool Memory::run_prefetcher_per_variant(const CoreContext& context, const Outcom
       return true;
     }
   }
-  std::array<std::optional<LookupResult>, most_variants> from;
-  std::array<unsigned, most_variants> writes;
+  std::array<std::optional<LookupResult>, max_variants> from;
+  std::array<unsigned, max_variants> writes;
   const auto classes =
       all_equal ? variants.single_class()
                 : variants.equivalence_classes([&](std::size_t a, std::size_t b) { return lines[a] == lines[b]; });

@@ -51,12 +51,12 @@ class CopyOnWriteSets;
 class Variants {
  public:
   using Mask = std::uint8_t;  // one bit per variant
-  static_assert(most_variants <= 8);
+  static_assert(max_variants <= 8);
   // For each variant, the variants that do the same, including itself.
-  using EquivalenceClasses = std::array<Mask, most_variants>;
+  using EquivalenceClasses = std::array<Mask, max_variants>;
   // For each variant, the one that led its group.
   struct GroupLeaders {
-    std::array<std::uint8_t, most_variants> of{};
+    std::array<std::uint8_t, max_variants> of{};
     std::size_t operator[](std::size_t variant) const { return of[variant]; }
     bool has_several() const { return std::bit_cast<std::uint64_t>(of) != 0; }
   };
@@ -190,7 +190,7 @@ class Variants {
   Mask group_;        // the leader and those that it acts for
   Mask pending_ = 0;  // the groups that have not acted yet, and the one that acts
   std::vector<std::unique_ptr<CounterBlock>> counters_by_group_;  // of each group that ever existed
-  std::array<Mask, most_variants> predicted_group_{};             // the last group that each variant led
+  std::array<Mask, max_variants> predicted_group_{};             // the last group that each variant led
   Mask counted_group_ = 0;                                        // the group that counters_ belongs to
   CounterBlock* counters_ = nullptr;
   CounterBlock counters_before_;

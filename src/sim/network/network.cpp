@@ -32,7 +32,7 @@ Network::Network(const Machine& machine, int nodes, int variants)
     : variants_(variants),
       parameters_(network_of(machine)),
       nic_gb_per_s_(machine.nic->gb_per_s),
-      latency_(std::max(1.0, ps_from_ns(parameters_.latency_ns))),  // what is sent has not arrived
+      latency_(std::max(1.0, ps_from_ns(parameters_.latency_ns))),  // a message never arrives when it is sent
       hop_(ps_from_ns(parameters_.hop_ns)),
       gap_(ps_from_ns(parameters_.gap_ns)),
       topology_(make_topology(parameters_, nodes)),
@@ -55,7 +55,7 @@ void Network::pass(Times* free, Clock& first, Clock& last, Ps serial, Ps gap) co
 Passage Network::leave(int from, std::uint64_t bytes, const Clock& start, const Clock& feed) {
   Passage passage{start, start, start};
   Clock &first = passage.first, &last = passage.last;
-  // The time of reading counts from when the NIC begins, so the wait for the NIC comes first.
+  // The wait for the NIC comes first, since the NIC reads the message when it begins to send it.
   Times* const sender = of(sending_, from);
   for (int v = 0; v < variants_; ++v) first[v] = later(first[v], sender[v]);
   last = first + feed;

@@ -1,10 +1,10 @@
 // Computes the times of messages from NIC to NIC: LogGP (latency, gap between messages of a NIC, time per byte) over a
-// topology, with links that carry one message at a time, first come first served. Cut-through: a message occupies every
-// link of its way for as long as its bytes take there, from when its first byte gets there. Left out: packets, limits
-// of the routers' buffers (who waits, waits without blocking the links behind it), errors.
+// topology whose links carry one message at a time, first come first served. Cut-through: a message occupies every link
+// of its route from the arrival of its first byte, for the time that its bytes take there. Left out: packets, finite
+// router buffers (a waiting message does not block the links behind it), errors.
 //
-// One run carries all variants and memory speeds: who comes first is decided by the order of the calls, when by each
-// clock. Alone on its way, a message's last byte arrives at
+// One run computes all variants and memory speeds: the order of the calls decides the order of messages, and each clock
+// their times. Without contention, a message's last byte arrives at
 //   start + latency + (hops - 1) * hop + bytes / min(bandwidth of NIC and links),  in whole picoseconds.
 #pragma once
 
@@ -19,33 +19,33 @@
 namespace nearfield::sim {
 
 struct Passage {
-  Clock left;         // the last byte has left the sender's NIC
-  Clock first, last;  // byte at the receiver's NIC
+  Clock left;         // departure of the last byte from the sender's NIC
+  Clock first, last;  // arrival of the first and last byte at the receiver's NIC
 };
 
 class Network {
  public:
-  // Throws std::invalid_argument for a machine without network or NIC, or with too small a network.
+  // Throws std::invalid_argument for a machine without network or NIC, or whose network is too small.
   Network(const Machine& machine, int nodes, int variants);
 
-  // A message leaves its node. Must be called in the order of `start` for each node, and may be called for several at
-  // once. `feed` is the time in which the NIC reads the message from memory meanwhile; no byte leaves before it has been
-  // read. Returns when the message would arrive if its bytes took no time on the way.
+  // Injects a message. Must be called in the order of `start` for each node; different nodes may call it concurrently.
+  // `feed` is the time in which the NIC reads the message from memory; no byte departs before it has been read. Returns
+  // the times without serialisation on the links.
   Passage leave(int from, std::uint64_t bytes, const Clock& start, const Clock& feed);
-  // Carries a message that has left its node to its destination. Must be called in the order of `start` for all.
+  // Routes an injected message to its destination. Must be called in the order of `start` of all messages.
   void carry(int from, int to, std::uint64_t bytes, Passage& passage);
-  // Returns a time that every message takes at least from `start` to its destination.
-  Ps least_latency() const { return latency_; }
+  // Returns a lower bound of every message's time from `start` to its destination: the lookahead.
+  Ps min_latency() const { return latency_; }
 
   const Topology& topology() const { return *topology_; }
   std::uint64_t messages() const { return messages_; }
   std::uint64_t bytes() const { return bytes_; }
-  // Returns the time of `bytes` at a bandwidth; 0 GB/s: no limit.
+  // Returns the serialisation time of `bytes` at a bandwidth; 0 GB/s: no limit.
   static Ps serial(std::uint64_t bytes, double gb_per_s);
 
  private:
-  // The times at which links are free, per variant. Most links of a large network are never used, so blocks of times
-  // are made at the first use.
+  // The times at which links become free, per variant. Blocks of times are allocated at the first use, since most links
+  // of a large network are never used.
   class Links {
    public:
     Links(int links, int variants);
@@ -65,7 +65,7 @@ class Network {
   double nic_gb_per_s_;
   Ps latency_, hop_, gap_;
   std::unique_ptr<Topology> topology_;
-  std::vector<Times> sending_, receiving_;  // when NICs are free, per node and variant
+  std::vector<Times> sending_, receiving_;  // times at which NICs become free, per node and variant
   Links links_;
   std::vector<int> route_;
   std::uint64_t messages_ = 0, bytes_ = 0;

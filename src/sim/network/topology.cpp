@@ -19,9 +19,9 @@ long product(const std::vector<int>& shape) {
   return all;
 }
 
-// Numbers above 0, as many as the topology takes.
+// Throws unless the shape has a valid count of numbers, all above 0.
 void check_shape(const TopologySpec& spec, const nearfield::Network& network) {
-  bool good = network.shape.size() >= spec.least && network.shape.size() <= spec.most;
+  bool good = network.shape.size() >= spec.min_numbers && network.shape.size() <= spec.max_numbers;
   long room = 1;
   for (const int number : network.shape) {
     good = good && number > 0;
@@ -33,8 +33,8 @@ void check_shape(const TopologySpec& spec, const nearfield::Network& network) {
                                 "; it takes: " + spec.shape + ", for a million nodes at most");
 }
 
-// The shape with that one of its numbers raised that makes the least room that is enough; room is `per_unit` times the
-// product of the shape.
+// Returns the smallest sufficient shape that results from raising one of its numbers. The room for nodes is `per_unit`
+// times the product of the shape.
 std::vector<int> raised_shape(std::vector<int> shape, int nodes, long per_unit) {
   std::vector<int> best;
   for (std::size_t i = 0; i < shape.size(); ++i) {

@@ -1,6 +1,6 @@
-// The routers, the links between them, and the way from node to node. Each file in topologies/ exports one
-// TopologySpec. Routes are minimal and always the same (no adaptive routing). The
-// cables between nodes and their routers are not links here: they are the NICs' own (network.hpp).
+// The routers, the links between them, and the route between two nodes. Each file in topologies/ exports one
+// TopologySpec. Routes are minimal and static (no adaptive routing). The cables between nodes and routers are not links
+// here: the NICs model them (network.hpp).
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ struct Network;
 
 namespace nearfield::sim {
 
-// One way, from router to router.
+// A directed link between routers.
 struct Link {
   int from = 0, to = 0;
 };
@@ -23,13 +23,13 @@ class Topology {
  public:
   explicit Topology(int nodes_per_router) : per_router_(nodes_per_router) {}
   virtual ~Topology() = default;
-  virtual int nodes() const = 0;  // that it has room for
+  virtual int nodes() const = 0;  // the maximum number of nodes
   int router_of(int node) const { return node / per_router_; }
   virtual int links() const = 0;  // numbered from 0
   virtual Link link(int number) const = 0;
-  // Returns the number of links on the way; 0 between nodes of one router. It is the same in both directions.
+  // Returns the number of links on the route; 0 between nodes of one router. It is the same in both directions.
   virtual int hops(int from, int to) const = 0;
-  // Replaces `links` by the numbers of those on the way, in order.
+  // Replaces `links` by the numbers of the links on the route, in order.
   virtual void route(int from, int to, std::vector<int>& links) const = 0;
 
  protected:
@@ -39,11 +39,11 @@ class Topology {
 struct TopologySpec {
   const char* name;
   const char* summary;
-  const char* shape;  // what the numbers of Network::shape are
-  // Makes it for so many nodes, of a shape that has been checked. Throws std::invalid_argument for what cannot be;
-  // make_topology() names the nearest valid choice if they do not fit.
+  const char* shape;  // the meaning of the numbers of Network::shape
+  // Makes the topology for `nodes` nodes, of a shape that has been checked. Throws std::invalid_argument for an
+  // impossible one; make_topology() names the nearest valid choice if the nodes do not fit.
   std::unique_ptr<Topology> (*make)(const nearfield::Network& network, int nodes);
-  std::size_t least, most;  // numbers in a shape
+  std::size_t min_numbers, max_numbers;  // how many numbers a shape has
 };
 
 const std::vector<const TopologySpec*>& all_topologies();

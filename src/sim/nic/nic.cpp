@@ -7,13 +7,13 @@ namespace nearfield::sim {
 namespace {
 
 constexpr unsigned word = 8;
-constexpr std::uint64_t head_bytes = 128;    // what the NIC has before the first byte can leave
-constexpr std::uint64_t command_bytes = 64;  // what a core writes into an entry, if that has room for it
-constexpr Count looks_at_every = 64;         // polls, since to look takes the host time
+constexpr std::uint64_t head_bytes = 128;    // the NIC reads these before the first byte can depart
+constexpr std::uint64_t command_bytes = 64;  // a core writes at most these into an entry
+constexpr Count polls_per_sample = 64;       // since a sample of the counts takes host time
 
-class OfNode final : public Evidence {
+class NodeEvidence final : public Evidence {
  public:
-  OfNode(const Node& node, int variant) : node_(node), variant_(variant) {}
+  NodeEvidence(const Node& node, int variant) : node_(node), variant_(variant) {}
   Counts counts() const override { return node_.counts(variant_); }
 
  private:
@@ -31,9 +31,9 @@ Nic::Nic(Node& node, const Machine& machine, const std::vector<PolicyChoice>& po
       queues_(static_cast<std::size_t>(machine.cores)),
       written_(node.variants()),
       counts_(static_cast<std::size_t>(node.variants())),
-      of_poll_(counts_.size()),
-      like_last_(counts_.size()),
-      of_empty_polls_(counts_.size()) {
+      counts_per_poll_(counts_.size()),
+      empty_polls_since_(counts_.size()),
+      empty_poll_counts_(counts_.size()) {
   if (parameters_.event_bytes < 1 || parameters_.event_entries < 1)
     throw std::invalid_argument("machine '" + machine.name + "': event_bytes and event_entries: at least 1");
   for (const auto& policy : policies) policies_.push_back(policy.make(machine));
@@ -56,7 +56,7 @@ Address Nic::post(int core) {
   const Address entry = next_entry(core);
   const auto bytes = std::min<std::uint64_t>(command_bytes, static_cast<std::uint64_t>(parameters_.event_bytes));
   node_.touch(core, Access::store, entry, bytes);
-  node_.drain(core);  // the core's stores must be done before the NIC reads
+  node_.drain(core);  // the stores must be visible before the NIC reads
   node_.advance(core, post_);
   for (auto& counts : counts_) ++counts.commands;
   return entry;
@@ -66,26 +66,27 @@ void Nic::read_entry(int core, Address entry) {
   node_.access(core, Access::chase, entry, std::min(word, static_cast<unsigned>(parameters_.event_bytes)));
 }
 
-// A command that asks for what is new, and its answer.
-void Nic::ask(int core) {
+// Polls by a command, and reads its answer.
+void Nic::poll_by_command(int core) {
   const Address entry = post(core);
   const Clock known = fetch(entry, node_.now(core));
   node_.wait_until(core, answer(core, entry, known).visible);
   read_entry(core, entry);
 }
 
-// An ask() whose duration and, now and then, counts become those of all polls until the next one.
-void Nic::ask_and_look(int core) {
-  const bool looks = asked_++ % looks_at_every == 0;
+// Polls by a command. Every polls_per_sample-th time, its counts become those of all empty polls until the next sample.
+void Nic::poll_by_sampled_command(int core) {
+  const bool samples = commands_polled_++ % polls_per_sample == 0;
   std::vector<Counts> before;
-  for (int v = 0; looks && v < node_.variants(); ++v) before.push_back(node_.counts(v));
-  ask(core);
-  for (int v = 0; looks && v < node_.variants(); ++v) {
+  for (int v = 0; samples && v < node_.variants(); ++v) before.push_back(node_.counts(v));
+  poll_by_command(core);
+  for (int v = 0; samples && v < node_.variants(); ++v) {
     const auto variant = static_cast<std::size_t>(v);
-    for (std::size_t speed = 0; speed < speeds; ++speed) of_empty_polls_[variant][speed] = of_empty_polls(v, speed);
-    like_last_[variant] = {};
-    of_poll_[variant] = node_.counts(v);
-    of_poll_[variant].add(before[variant], -1);
+    for (std::size_t speed = 0; speed < speeds; ++speed)
+      empty_poll_counts_[variant][speed] = empty_poll_counts(v, speed);
+    empty_polls_since_[variant] = {};
+    counts_per_poll_[variant] = node_.counts(v);
+    counts_per_poll_[variant].add(before[variant], -1);
   }
 }
 
@@ -97,7 +98,7 @@ void Nic::poll(int core, Address entry, const Clock& visible) {
   if (entry)
     read_entry(core, entry);
   else
-    ask_and_look(core);
+    poll_by_sampled_command(core);
   if (!entry || parameters_.polling == Polling::queue) pace = node_.now(core) - begun;
   for (std::size_t v = 0; v < counts_.size(); ++v) {
     const auto variant = static_cast<int>(v);
@@ -107,15 +108,15 @@ void Nic::poll(int core, Address entry, const Clock& visible) {
       const auto speed = static_cast<std::size_t>(l);
       const auto empty = static_cast<Count>(waited / each);
       counts_[v].empty_polls[speed] += empty;
-      if (parameters_.polling == Polling::command) like_last_[v][speed] += empty;
+      if (parameters_.polling == Polling::command) empty_polls_since_[v][speed] += empty;
     }
   }
 }
 
-Counts Nic::of_empty_polls(int variant, std::size_t speed) const {
+Counts Nic::empty_poll_counts(int variant, std::size_t speed) const {
   const auto v = static_cast<std::size_t>(variant);
-  Counts all = of_empty_polls_[v][speed];
-  return all.add(of_poll_[v], static_cast<std::int64_t>(like_last_[v][speed]));
+  Counts all = empty_poll_counts_[v][speed];
+  return all.add(counts_per_poll_[v], static_cast<std::int64_t>(empty_polls_since_[v][speed]));
 }
 
 // ---- the NIC
@@ -132,9 +133,9 @@ Nic::Reading Nic::read(Address address, std::uint64_t bytes, const Clock& start)
 }
 
 Clock Nic::place(const Incoming& incoming, const Clock& start) {
-  std::array<InjectionTarget, most_variants> where;
+  std::array<InjectionTarget, max_variants> where;
   for (std::size_t v = 0; v < policies_.size(); ++v)
-    where[v] = policies_[v]->place(incoming, OfNode(node_, static_cast<int>(v)));
+    where[v] = policies_[v]->place(incoming, NodeEvidence(node_, static_cast<int>(v)));
   return node_.dma_write(incoming.address, incoming.bytes, {where.data(), policies_.size()}, start);
 }
 

@@ -1,4 +1,4 @@
-// What NICs count.
+// The NICs' counters.
 #pragma once
 
 #include <array>
@@ -10,10 +10,10 @@
 namespace nearfield::sim {
 
 struct NicCounts {
-  Count commands = 0;  // of cores
-  Count events = 0;    // to cores
+  Count commands = 0;  // posted by cores
+  Count events = 0;    // delivered to cores
   std::array<Count, speeds> empty_polls{};
-  Count read_bytes = 0, written_bytes = 0;  // payload
+  Count read_bytes = 0, written_bytes = 0;  // of payload
 
   NicCounts& operator+=(const NicCounts& other) {
     commands += other.commands;

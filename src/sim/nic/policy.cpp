@@ -46,9 +46,9 @@ void PolicyChoice::set(const std::string& setting) {
     const char* const end = setting.data() + setting.size();
     const char* const digits = equals == std::string::npos ? end : setting.data() + equals + 1;
     const auto [stop, error] = std::from_chars(digits, end, values_[i]);
-    if (error != std::errc() || stop != end || values_[i] < parameter.least || values_[i] > parameter.most)
+    if (error != std::errc() || stop != end || values_[i] < parameter.min || values_[i] > parameter.max)
       throw std::invalid_argument("policy '" + policy + "': '" + setting + "': " + name + " is a whole number from " +
-                                  std::to_string(parameter.least) + " to " + std::to_string(parameter.most));
+                                  std::to_string(parameter.min) + " to " + std::to_string(parameter.max));
     return;
   }
   throw std::invalid_argument("policy '" + policy + "' has no parameter '" + name + "'" +

@@ -1,7 +1,7 @@
-// Decides where a NIC puts incoming bytes. Each file in policies/ exports one PolicySpec. A policy is an object that is
-// handed to a NIC, one per node and variant; the NIC asks it once per event (header) and once per piece of a payload.
-// Memory does what it says for whole units (memory.hpp); parts of units, at the ends of a payload, always go to memory
-// only.
+// A policy decides where a NIC writes incoming bytes. Each file in policies/ exports one PolicySpec. There is one
+// object per node and variant; the NIC calls it once per event (header) and once per piece of a payload. The memory
+// follows its decision for whole coherence granules (memory.hpp); partial granules at the ends of a payload always go
+// to memory only.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ struct Incoming {
   enum class What { header, payload };
   What what = What::payload;
   Address address = 0;
-  std::uint64_t bytes = 0;          // to be placed now
-  std::uint64_t message_bytes = 0;  // that these are a part of
-  int core = 0;                     // that will use it
-  std::optional<int> steered = {};  // the level that was asked for, for this buffer (tph)
+  std::uint64_t bytes = 0;          // of this piece
+  std::uint64_t message_bytes = 0;  // of the whole message
+  int core = 0;                     // the receiving core
+  std::optional<int> steered = {};  // the level that Nic::steer() set for this buffer (tph)
 };
 
-// The past of its node, which a policy may look at.
+// The node's counters, which a policy may read.
 class Evidence {
  public:
   virtual ~Evidence() = default;
@@ -46,30 +46,31 @@ class Policy {
 
 struct PolicyParameter {
   const char* name;
-  std::int64_t value;  // unless it is given
-  std::int64_t least, most;
+  std::int64_t value;  // default
+  std::int64_t min, max;
   const char* summary;
 };
 
-// Those of a policy's parameters, in their order.
+// The values of a policy's parameters, in their order.
 using PolicyValues = std::vector<std::int64_t>;
 
 struct PolicySpec {
   const char* name;
   const char* summary;
   std::vector<PolicyParameter> parameters;
-  int levels;  // caches that it needs on a way to memory
+  int levels;  // minimum number of cache levels
   std::unique_ptr<Policy> (*make)(const Machine& machine, const PolicyValues& values);
-  bool limits_ways = false;  // its injection targets do (InjectionTarget::ways)
+  bool limits_ways = false;  // its targets restrict the ways (InjectionTarget::ways)
 };
 
-// Returns all policies: the base, then the papers', then the others.
+// Returns all policies: the baseline, then the papers', then the others.
 const std::vector<const PolicySpec*>& all_policies();
 
 // A policy as the user names it: "memory", "ddio", "ddio:ways=4".
 class PolicyChoice {
  public:
-  // Throws std::invalid_argument that names the nearest policy or parameter, or those that this machine has caches for.
+  // Throws std::invalid_argument that names the nearest policy or parameter, or the policies that this machine
+  // supports.
   PolicyChoice(const std::string& text, const Machine& machine);
   std::unique_ptr<Policy> make(const Machine& machine) const { return spec_->make(machine, values_); }
   const PolicySpec& spec() const { return *spec_; }
@@ -83,9 +84,7 @@ class PolicyChoice {
   PolicyValues values_;
 };
 
-// Places into the cache of that level (counted from 0) that is nearest to the receiving core.
-inline InjectionTarget into_level(int level, const Incoming& incoming, int ways = 0) {
-  return {level, incoming.core, ways};
-}
+// Returns the placement into the receiving core's cache of this level, counted from 0.
+inline InjectionTarget into_level(int level, const Incoming& incoming, int ways = 0) { return {level, incoming.core, ways}; }
 
 }  // namespace nearfield::sim

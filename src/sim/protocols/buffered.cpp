@@ -1,6 +1,6 @@
-// S3's buffered mode of the T3E: messages of any size go through internal buffers as large as they are, which the cores
-// read and write through their caches (element by element, if the data is strided). Buffers that do not fit into the
-// second-level cache then cost memory accesses.
+// S3's buffered mode of the T3E: messages of any size pass through internal buffers of their size, which the cores read
+// and write through their caches (element by element if the data is strided). Buffers that do not fit into the L2 cause
+// memory accesses.
 #include "sim/protocols/staged.hpp"
 
 namespace nearfield::sim {

@@ -1,7 +1,7 @@
-// Between nodes, up to the eager limit (S0, section II.D): through a bounce buffer of the sender and a pool of the
-// receiver that its NIC was given beforehand. Bounce buffers are used again last in, first out; a NIC uses up its pool
-// in the order in which buffers came back, so the receiver's go round. The pool grows when all are waiting for
-// receives. Left out: credits that would hold the sender back instead.
+// Between nodes, up to the eager limit (S0, section II.D): through a bounce buffer of the sender and a pool of
+// preposted buffers of the receiver. Bounce buffers are reused last in, first out; the NIC takes the receiver's buffers
+// first in, first out, so these are used in turn. The pool grows when all its buffers hold unexpected messages. Left
+// out: credits, which would throttle the sender instead.
 #include <deque>
 #include <unordered_map>
 
@@ -10,40 +10,45 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr int pool_buffers = 16;  // of every rank; as many as Open MPI gives each peer for eager RDMA
+constexpr int pool_buffers = 16;  // per rank; as many as Open MPI allocates per peer for eager RDMA
 
 class Eager final : public Staged {
  public:
-  explicit Eager(Site& site) : buffer_bytes_(std::max<std::uint64_t>(1, site.world.machine.messaging.eager_bytes)) {}
+  explicit Eager(NodeState& node_state)
+      : buffer_bytes_(std::max<std::uint64_t>(1, node_state.cluster.machine.messaging.eager_bytes)) {}
 
  private:
-  Address take_out(Endpoint& sender, std::uint64_t) override { return sender.scratch().take(buffer_bytes_); }
-  void give_out(Endpoint& sender, Address buffer, std::uint64_t) override {
-    sender.scratch().give(buffer, buffer_bytes_);
+  Address acquire_send_buffer(Endpoint& sender, std::uint64_t) override {
+    return sender.scratch().acquire(buffer_bytes_);
   }
-  Address take_in(Endpoint& receiver, std::uint64_t) override {
+  void release_send_buffer(Endpoint& sender, Address buffer, std::uint64_t) override {
+    sender.scratch().release(buffer, buffer_bytes_);
+  }
+  Address acquire_receive_buffer(Endpoint& receiver, std::uint64_t) override {
     auto& pool = pool_of(receiver);
-    const std::uint64_t apart = (buffer_bytes_ + line - 1) / line * line;
+    const std::uint64_t spacing = (buffer_bytes_ + line - 1) / line * line;
     if (pool.empty()) {
-      const Address begin = receiver.node().allocate(receiver.core(), apart * pool_buffers);
-      for (std::uint64_t i = 0; i < pool_buffers; ++i) pool.push_back(begin + i * apart);
+      const Address begin = receiver.node().allocate(receiver.core(), spacing * pool_buffers);
+      for (std::uint64_t i = 0; i < pool_buffers; ++i) pool.push_back(begin + i * spacing);
     }
     const Address buffer = pool.front();
     pool.pop_front();
     return buffer;
   }
-  void give_in(Endpoint& receiver, Address buffer, std::uint64_t) override { pool_of(receiver).push_back(buffer); }
+  void release_receive_buffer(Endpoint& receiver, Address buffer, std::uint64_t) override {
+    pool_of(receiver).push_back(buffer);
+  }
 
   std::deque<Address>& pool_of(Endpoint& receiver) { return pools_[receiver.rank()]; }
 
-  static constexpr std::uint64_t line = 256;  // buffers begin at lines, of any cache
+  static constexpr std::uint64_t line = 256;  // buffers are line-aligned, at any line size
   std::uint64_t buffer_bytes_;
   std::unordered_map<int, std::deque<Address>> pools_;  // by rank
 };
 
 }  // namespace
 
-const ProtocolSpec eager_protocol{"eager", "through internal buffers on both sides, without asking", false,
+const ProtocolSpec eager_protocol{"eager", "through internal buffers on both sides, without a handshake", false,
                                   made<Protocol, Eager>};
 
 }  // namespace nearfield::sim

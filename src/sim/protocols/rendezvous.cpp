@@ -1,8 +1,7 @@
-// Between nodes, beyond the eager limit (S0, section II.D): the sender asks (RTS), and when there is a receive, data
-// goes from user memory to user memory by RDMA, in pieces: the receiver registers a piece and allows it (CTS), the
-// sender registers and sends it, so that registering is hidden behind the transfer of the piece before. Data in blocks
-// is packed into one piece first, and unpacked at the end. Left out: caches of registered memory, a first part that
-// goes with the RTS.
+// Between nodes, above the eager limit (S0, section II.D): the sender sends an RTS. When it is matched, data goes from
+// user memory to user memory by RDMA, in pieces: the receiver registers a piece and sends a CTS, the sender registers
+// and sends it, so that registration overlaps with the transfer of the previous piece. Non-contiguous data is packed
+// first, and unpacked at the end. Left out: a registration cache, data in the RTS.
 #include <algorithm>
 
 #include "sim/endpoint.hpp"
@@ -10,39 +9,39 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::uint64_t piece_bytes = 256 * 1024;  // Open MPI's openib: min_rdma_pipeline_size
+constexpr std::uint64_t piece_bytes = 256 * 1024;  // min_rdma_pipeline_size of Open MPI's openib
 
 class Rendezvous final : public Protocol {
  public:
   void start(Endpoint& sender, Message& message) override {
-    message.data.address = sender.packed(message);
-    Shipment ask = sender.shipment(message);
-    ask.arrival = Step::arrived;
-    sender.site().shipping.send(ask);
+    message.data.address = sender.pack_buffer(message);
+    NicTransfer rts = sender.transfer(message);
+    rts.arrival = PacketKind::arrived;
+    sender.node_state().transfers.send(rts);
   }
 
   Task<> matched(Endpoint& receiver, Message& message) override {
-    message.staged_in = receiver.landing(*message.receive, message.bytes);
+    message.staged_in = receiver.landing_buffer(*message.receive, message.bytes);
     std::uint64_t offset = 0;
     do {
       const std::uint64_t piece = std::min(piece_bytes, message.bytes - offset);
       register_pages(receiver, message.staged_in + offset, piece);
-      Shipment allow = receiver.shipment(message);
-      allow.arrival = Step::clear_to_send;
-      allow.part_offset = offset;
-      allow.part_bytes = piece;
-      allow.part_target = message.staged_in + offset;
-      receiver.site().shipping.send(allow);
-      co_await receiver.settle();
+      NicTransfer cts = receiver.transfer(message);
+      cts.arrival = PacketKind::clear_to_send;
+      cts.part_offset = offset;
+      cts.part_bytes = piece;
+      cts.part_target = message.staged_in + offset;
+      receiver.node_state().transfers.send(cts);
+      co_await receiver.sync_with_engine();
       offset += piece;
     } while (offset < message.bytes);
   }
 
-  Task<> step(Endpoint& rank, Message& message, const Item& item) override {
-    if (item.step == Step::clear_to_send) {
-      send_piece(rank, message, item);
-    } else if (item.step == Step::sent) {
-      rank.give_packed(message);
+  Task<> handle(Endpoint& rank, Message& message, const ProtocolPacket& packet) override {
+    if (packet.kind == PacketKind::clear_to_send) {
+      send_piece(rank, message, packet);
+    } else if (packet.kind == PacketKind::sent) {
+      rank.release_pack_buffer(message);
       rank.finish(message, message.send);
     } else {
       co_await rank.unpack(*message.receive, message.bytes);
@@ -51,17 +50,17 @@ class Rendezvous final : public Protocol {
   }
 
  private:
-  static void send_piece(Endpoint& sender, Message& message, const Item& item) {
-    register_pages(sender, message.data.address + item.offset, item.bytes);
-    Shipment piece = sender.shipment(message);
-    piece.source = message.data.address + item.offset;
-    piece.bytes = item.bytes;
-    piece.target = item.target;
-    if (item.offset + item.bytes == message.bytes) {
-      piece.arrival = Step::data;
-      piece.departure = Step::sent;
+  static void send_piece(Endpoint& sender, Message& message, const ProtocolPacket& packet) {
+    register_pages(sender, message.data.address + packet.offset, packet.bytes);
+    NicTransfer piece = sender.transfer(message);
+    piece.source = message.data.address + packet.offset;
+    piece.bytes = packet.bytes;
+    piece.target = packet.target;
+    if (packet.offset + packet.bytes == message.bytes) {
+      piece.arrival = PacketKind::data;
+      piece.departure = PacketKind::sent;
     }
-    sender.site().shipping.send(piece);
+    sender.node_state().transfers.send(piece);
   }
 
   static void register_pages(Endpoint& rank, Address address, std::uint64_t bytes) {
@@ -74,7 +73,7 @@ class Rendezvous final : public Protocol {
 
 }  // namespace
 
-const ProtocolSpec rendezvous_protocol{"rendezvous", "asks first, then RDMA from user memory to user memory", false,
+const ProtocolSpec rendezvous_protocol{"rendezvous", "RTS and CTS, then RDMA from user memory to user memory", false,
                                        made<Protocol, Rendezvous>};
 
 }  // namespace nearfield::sim

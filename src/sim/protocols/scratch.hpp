@@ -1,5 +1,5 @@
-// Internal buffers, of a rank's library or of its collectives. Kept by size in powers of two; what was given back last
-// is taken first, as its lines are the likeliest to be in a cache.
+// Internal buffers of a rank's library or of its collectives, in free lists by power-of-two size. The buffer released
+// last is reused first, since its lines are the likeliest to be cached.
 #pragma once
 
 #include <array>
@@ -14,17 +14,17 @@ namespace nearfield::sim {
 
 class Scratch {
  public:
-  // `allocate`: where buffers come from that were not there before.
+  // `allocate` provides new buffers.
   explicit Scratch(std::function<Address(std::uint64_t bytes)> allocate) : allocate_(std::move(allocate)) {}
 
-  Address take(std::uint64_t bytes) {
+  Address acquire(std::uint64_t bytes) {
     auto& free = of(bytes);
     if (free.empty()) return allocate_(std::bit_ceil(bytes));
     const Address buffer = free.back();
     free.pop_back();
     return buffer;
   }
-  void give(Address buffer, std::uint64_t bytes) { of(bytes).push_back(buffer); }
+  void release(Address buffer, std::uint64_t bytes) { of(bytes).push_back(buffer); }
 
  private:
   std::vector<Address>& of(std::uint64_t bytes) {

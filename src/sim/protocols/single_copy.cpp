@@ -1,6 +1,6 @@
-// Within a node, by the kernel (S0: KNEM): the sender tells where its data is; when there is a receive, the receiver's
-// core enters the kernel and copies from the sender's buffer into its own, then tells the sender. Left out: pinning of
-// pages.
+// Within a node, by the kernel (S0: KNEM): the sender announces the address of its data. When the message is matched,
+// the receiver's core enters the kernel, copies from the sender's buffer into its own, and notifies the sender. Left
+// out: pinning of pages.
 #include "sim/endpoint.hpp"
 
 namespace nearfield::sim {
@@ -9,17 +9,17 @@ namespace {
 class SingleCopy final : public Protocol {
  public:
   void start(Endpoint& sender, Message& message) override {
-    sender.tell(*message.to, sender.make_item(message, Step::arrived));
+    sender.notify_peer(*message.to, sender.make_packet(message, PacketKind::arrived));
   }
 
   Task<> matched(Endpoint& receiver, Message& message) override {
     receiver.advance(ps_from_ns(receiver.messaging().system_call_ns));
     co_await receiver.copy(message.receive->buffer, 0, message.data, 0, message.bytes);
-    receiver.tell(*message.from, receiver.make_item(message, Step::taken));
+    receiver.notify_peer(*message.from, receiver.make_packet(message, PacketKind::taken));
     receiver.finish(message, message.receive);
   }
 
-  Task<> step(Endpoint& sender, Message& message, const Item&) override {
+  Task<> handle(Endpoint& sender, Message& message, const ProtocolPacket&) override {
     sender.finish(message, message.send);
     co_return;
   }

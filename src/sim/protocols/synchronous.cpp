@@ -1,7 +1,7 @@
-// S3's synchronous mode of the T3E: when both sides are there, data goes from memory to memory through E-registers,
-// past the caches, element by element if it is strided. The sender's core loads a block of registers and sends it; the
-// block is stored at the receiver. Simplified: there the receiver's core does it, which waits meanwhile anyway; on a
-// T3E its memory is written without it.
+// S3's synchronous mode of the T3E: when the message is matched, data goes from memory to memory through E-registers,
+// bypassing the caches, element by element if it is strided. The sender's core loads a block of registers and sends it;
+// the block is stored at the receiver. Simplified: the receiver's core stores it, which waits anyway; on a T3E memory
+// is written without the core.
 #include <algorithm>
 
 #include "sim/endpoint.hpp"
@@ -13,55 +13,55 @@ constexpr std::uint64_t block_bytes = 512 * 8;  // S3, section 3: 512 E-register
 
 class Synchronous final : public Protocol {
  public:
-  void start(Endpoint& sender, Message& message) override { control(sender, message, Step::arrived); }
+  void start(Endpoint& sender, Message& message) override { control(sender, message, PacketKind::arrived); }
 
   Task<> matched(Endpoint& receiver, Message& message) override {
-    control(receiver, message, Step::clear_to_send);
+    control(receiver, message, PacketKind::clear_to_send);
     co_return;
   }
 
-  // The sender's side is over when its last block has left.
-  void left(Shipment& shipment) override {
-    if (shipment.arrival == Step::data && shipment.part_offset + shipment.part_bytes == shipment.message->bytes)
-      shipment.from->site().drop(*shipment.message);
+  // The sender's side is done when its last block has departed.
+  void left(NicTransfer& transfer) override {
+    if (transfer.arrival == PacketKind::data && transfer.part_offset + transfer.part_bytes == transfer.message->bytes)
+      transfer.from->node_state().drop(*transfer.message);
   }
 
-  Task<> step(Endpoint& rank, Message& message, const Item& item) override {
-    if (item.step == Step::clear_to_send)
+  Task<> handle(Endpoint& rank, Message& message, const ProtocolPacket& packet) override {
+    if (packet.kind == PacketKind::clear_to_send)
       co_await send_blocks(rank, message);
     else
-      store_block(rank, message, item);
+      store_block(rank, message, packet);
   }
 
  private:
-  static void control(Endpoint& from, Message& message, Step step) {
-    Shipment shipment = from.shipment(message);
-    shipment.arrival = step;
-    from.site().shipping.send(shipment);
+  static void control(Endpoint& from, Message& message, PacketKind kind) {
+    NicTransfer transfer = from.transfer(message);
+    transfer.arrival = kind;
+    from.node_state().transfers.send(transfer);
   }
 
   static Task<> send_blocks(Endpoint& sender, Message& message) {
     do {
-      Shipment block;
+      NicTransfer block;
       block.message = &message;
       block.from = &sender;
       block.to = message.to;
-      block.arrival = Step::data;
+      block.arrival = PacketKind::data;
       block.quiet = true;
       block.part_offset = message.sent_bytes;
       block.part_bytes = block.bytes = std::min(block_bytes, message.bytes - message.sent_bytes);
       sender.node().touch(sender.core(), Access::load_nontemporal, message.data, message.sent_bytes, block.bytes);
       sender.node().drain(sender.core());
       message.sent_bytes += block.bytes;
-      sender.site().shipping.send(block);
-      co_await sender.settle();
+      sender.node_state().transfers.send(block);
+      co_await sender.sync_with_engine();
     } while (message.sent_bytes < message.bytes);
     sender.complete(message.send);
   }
 
-  static void store_block(Endpoint& receiver, Message& message, const Item& item) {
-    receiver.node().touch(receiver.core(), Access::store_nontemporal, message.receive->buffer, item.offset, item.bytes);
-    message.received_bytes += item.bytes;
+  static void store_block(Endpoint& receiver, Message& message, const ProtocolPacket& packet) {
+    receiver.node().touch(receiver.core(), Access::store_nontemporal, message.receive->buffer, packet.offset, packet.bytes);
+    message.received_bytes += packet.bytes;
     if (message.received_bytes < message.bytes) return;
     receiver.node().drain(receiver.core());
     receiver.finish(message, message.receive);

@@ -1,7 +1,7 @@
-// S4's MPI-MIAMI: OS bypass and zero copy for every size. The NIC reads the sender's buffer; the receiver's NIC
-// matches, puts the payload straight into the receiver's buffer if its receive is posted, and keeps it until then if
-// not; after the payload it writes an event. Data in blocks is packed first and unpacked at the end. Left out: what a
-// NIC's memory can hold.
+// S4's MPI-MIAMI: OS bypass and zero copy for every size. The NIC reads the sender's buffer. The receiver's NIC
+// matches: it writes the payload into the receiver's buffer if the receive is posted, and holds it until then
+// otherwise; after the payload it writes an event. Non-contiguous data is packed first and unpacked at the end. Left
+// out: the limited memory of a NIC.
 #include "sim/endpoint.hpp"
 
 namespace nearfield::sim {
@@ -10,37 +10,38 @@ namespace {
 class ZeroCopy final : public Protocol {
  public:
   void start(Endpoint& sender, Message& message) override {
-    const Address source = sender.packed(message);
-    Shipment shipment = sender.shipment(message);
-    shipment.source = source;
-    shipment.bytes = message.bytes;
-    shipment.placed = true;
-    shipment.arrival = Step::data;
-    shipment.departure = Step::sent;
-    sender.site().shipping.send(shipment);
+    const Address source = sender.pack_buffer(message);
+    NicTransfer transfer = sender.transfer(message);
+    transfer.source = source;
+    transfer.bytes = message.bytes;
+    transfer.placed = true;
+    transfer.arrival = PacketKind::data;
+    transfer.departure = PacketKind::sent;
+    sender.node_state().transfers.send(transfer);
   }
 
   bool matches_at_nic() const override { return true; }
 
-  // A receive may have been posted by a rank that is ahead of the engine: then it is not there yet on the rank's clock.
-  std::optional<Landing> place(Endpoint& receiver, Message& message, Shipment& shipment) override {
-    message.receive = receiver.match(message, shipment.first);
+  // A rank that is ahead of the engine may have posted a receive in the engine's future: the NIC then holds the
+  // payload.
+  std::optional<Landing> place(Endpoint& receiver, Message& message, NicTransfer& transfer) override {
+    message.receive = receiver.match(message, transfer.first);
     if (!message.receive) return {};
     const Clock& since = message.receive->posted;
-    if (since.first() > receiver.site().engine.now()) {
+    if (since.first() > receiver.node_state().engine.now()) {
       write_later(receiver, message);
       return {};
     }
-    return Landing{receiver.landing(*message.receive, message.bytes), later(shipment.first, since)};
+    return Landing{receiver.landing_buffer(*message.receive, message.bytes), later(transfer.first, since)};
   }
 
   void posted(Endpoint& receiver, Message& message) override { write_later(receiver, message); }
 
-  Task<> matched(Endpoint&, Message&) override { co_return; }  // all is done at the NIC
+  Task<> matched(Endpoint&, Message&) override { co_return; }  // the NIC has matched it
 
-  Task<> step(Endpoint& rank, Message& message, const Item& item) override {
-    if (item.step == Step::sent) {
-      rank.give_packed(message);
+  Task<> handle(Endpoint& rank, Message& message, const ProtocolPacket& packet) override {
+    if (packet.kind == PacketKind::sent) {
+      rank.release_pack_buffer(message);
       rank.finish(message, message.send);
     } else {
       rank.advance(ps_from_ns(rank.messaging().match_ns));
@@ -50,13 +51,14 @@ class ZeroCopy final : public Protocol {
   }
 
  private:
-  // Releases what the NIC kept, at the time when its receive is posted.
+  // Writes the held payload at the time at which the receive is posted.
   static void write_later(Endpoint& receiver, Message& message) {
     const auto act = [](void* what) {
-      auto& its = *static_cast<Message*>(what);
-      its.to->site().shipping.release(*its.kept, its.to->landing(*its.receive, its.bytes), its.receive->posted);
+      auto& message = *static_cast<Message*>(what);
+      message.to->node_state().transfers.write_held(
+          *message.held, message.to->landing_buffer(*message.receive, message.bytes), message.receive->posted);
     };
-    receiver.site().engine.at(message.receive->posted.first(), act, &message);
+    receiver.node_state().engine.at(message.receive->posted.first(), act, &message);
   }
 };
 

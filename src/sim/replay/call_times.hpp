@@ -1,26 +1,26 @@
-// Where a rank's simulated time went: in its calls of MPI, by function and call site, and between them.
+// A breakdown of a rank's simulated time: in MPI calls, by function and call site, and between them.
 #pragma once
 
 #include <map>
 #include <utility>
 
 #include "sim/clock.hpp"
+#include "sim/perf_counters.hpp"
 #include "sim/replay/timeline.hpp"
-#include "sim/seen.hpp"
 #include "stream/events.hpp"
 
 namespace nearfield::sim::replay {
 
-// Time that was spent, and what the rank's core saw in it (Seen of the first policy, if the run counts sides).
+// A sum of time, and the core's PerfCounters in it (of the first policy, if the run has count_sides).
 struct Spent {
-  std::uint64_t times = 0;  // how often
+  std::uint64_t times = 0;  // number of intervals
   Clock time;
-  Seen seen;
+  PerfCounters counters;
 };
 
 class CallTimes {
  public:
-  // A function of MPI, and the place from which it was called.
+  // An MPI function and the call site.
   struct Call {
     stream::Number name = 0, call_site = 0;
     friend auto operator<=>(const Call&, const Call&) = default;
@@ -28,13 +28,13 @@ class CallTimes {
 
   explicit CallTimes(int variants) : variants_(variants), computing_{0, Clock(variants), {}} {}
 
-  // Is called with the clock and all that the core has seen so far, whenever a call begins or ends, and when timing
-  // begins again or pauses.
-  void go_on(const Clock& now, const Seen& seen) { since_ = now, seen_since_ = seen; }
-  void computed(const Clock& now, const Seen& seen) { add(computing_, now, seen); }
-  void called(const Call& call, const Clock& now, const Seen& seen) {
+  // These are called with the current clock and counters: restart() when timing begins or resumes, computed() when a
+  // call begins or timing pauses, called() when a call ends.
+  void restart(const Clock& now, const PerfCounters& counters) { since_ = now, counters_since_ = counters; }
+  void computed(const Clock& now, const PerfCounters& counters) { add(computing_, now, counters); }
+  void called(const Call& call, const Clock& now, const PerfCounters& counters) {
     timeline_.add(call, since_.first(), now.first());
-    add(calls_.try_emplace(call, Spent{0, Clock(variants_), {}}).first->second, now, seen);
+    add(calls_.try_emplace(call, Spent{0, Clock(variants_), {}}).first->second, now, counters);
   }
 
   const Spent& computing() const { return computing_; }
@@ -42,11 +42,11 @@ class CallTimes {
   Timeline<Call>& timeline() { return timeline_; }
 
  private:
-  void add(Spent& spent, const Clock& now, const Seen& seen) {
+  void add(Spent& spent, const Clock& now, const PerfCounters& counters) {
     ++spent.times;
     spent.time += now - since_;
-    spent.seen += seen - seen_since_;
-    go_on(now, seen);
+    spent.counters += counters - counters_since_;
+    restart(now, counters);
   }
 
   int variants_;
@@ -54,7 +54,7 @@ class CallTimes {
   std::map<Call, Spent> calls_;
   Timeline<Call> timeline_;
   Clock since_;
-  Seen seen_since_;
+  PerfCounters counters_since_;
 };
 
 }  // namespace nearfield::sim::replay

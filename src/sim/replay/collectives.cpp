@@ -11,7 +11,7 @@ namespace {
 
 using Kind = stream::CollectiveKind;
 
-// Memory in one piece that stands for a buffer which is not.
+// A contiguous copy of a non-contiguous buffer.
 class InOnePiece {
  public:
   InOnePiece(Communicator& all, const Buffer& buffer) : buffer_(buffer) {
@@ -37,7 +37,7 @@ Task<> in_one_piece(Communicator& all, Contiguous run, Buffer in, Buffer out, st
   co_await got.unpack(all);
 }
 
-// The root's is packed before, and that of the others unpacked afterwards.
+// The root packs its data before, the others unpack theirs afterwards.
 Task<> broadcast(Communicator& all, Buffer data, int root) {
   InOnePiece whole(all, data);
   if (all.rank() == root) co_await whole.pack(all);
@@ -68,114 +68,114 @@ std::vector<Buffer> row(const Part& part, std::size_t count) {
 
 // ---- from or to one rank
 
-Task<> gather(Communicator& all, const CollectiveArguments& its) {
-  const bool is_root = all.rank() == its.root;
-  const Part& mine = its.in_place ? only(its.gets) : only(its.gives);
-  const Buffer out = is_root ? only(its.gets).row(all.size()) : Buffer();
-  const Buffer in = its.in_place ? mine.of_row(its.root) : mine.buffer();
-  return in_one_piece(all, find_collective("gather").run, in, out, mine.bytes(), its.root);
+Task<> gather(Communicator& all, const CollectiveArguments& arguments) {
+  const bool is_root = all.rank() == arguments.root;
+  const Part& mine = arguments.in_place ? only(arguments.gets) : only(arguments.gives);
+  const Buffer out = is_root ? only(arguments.gets).row(all.size()) : Buffer();
+  const Buffer in = arguments.in_place ? mine.of_row(arguments.root) : mine.buffer();
+  return in_one_piece(all, find_collective("gather").run, in, out, mine.bytes(), arguments.root);
 }
 
-Task<> scatter(Communicator& all, const CollectiveArguments& its) {
-  const bool is_root = all.rank() == its.root;
-  const Part& mine = its.in_place ? only(its.gives) : only(its.gets);
-  const Buffer in = is_root ? only(its.gives).row(all.size()) : Buffer();
-  const Buffer out = its.in_place ? mine.of_row(its.root) : mine.buffer();
-  return in_one_piece(all, find_collective("scatter").run, in, out, mine.bytes(), its.root);
+Task<> scatter(Communicator& all, const CollectiveArguments& arguments) {
+  const bool is_root = all.rank() == arguments.root;
+  const Part& mine = arguments.in_place ? only(arguments.gives) : only(arguments.gets);
+  const Buffer in = is_root ? only(arguments.gives).row(all.size()) : Buffer();
+  const Buffer out = arguments.in_place ? mine.of_row(arguments.root) : mine.buffer();
+  return in_one_piece(all, find_collective("scatter").run, in, out, mine.bytes(), arguments.root);
 }
 
-Task<> gather_list(Communicator& all, const CollectiveArguments& its) {
+Task<> gather_list(Communicator& all, const CollectiveArguments& arguments) {
   std::vector<Buffer> parts;
-  if (all.rank() == its.root) parts = buffers(its.gets, static_cast<std::size_t>(all.size()));
+  if (all.rank() == arguments.root) parts = buffers(arguments.gets, static_cast<std::size_t>(all.size()));
   Buffer mine;
-  if (its.in_place)
-    mine = parts.at(static_cast<std::size_t>(its.root));
+  if (arguments.in_place)
+    mine = parts.at(static_cast<std::size_t>(arguments.root));
   else
-    mine = only(its.gives).buffer();
-  co_await gatherv(all, mine, parts, its.root);
+    mine = only(arguments.gives).buffer();
+  co_await gatherv(all, mine, parts, arguments.root);
 }
 
-Task<> scatter_list(Communicator& all, const CollectiveArguments& its) {
+Task<> scatter_list(Communicator& all, const CollectiveArguments& arguments) {
   std::vector<Buffer> parts;
-  if (all.rank() == its.root) parts = buffers(its.gives, static_cast<std::size_t>(all.size()));
+  if (all.rank() == arguments.root) parts = buffers(arguments.gives, static_cast<std::size_t>(all.size()));
   Buffer mine;
-  if (its.in_place)
-    mine = parts.at(static_cast<std::size_t>(its.root));
+  if (arguments.in_place)
+    mine = parts.at(static_cast<std::size_t>(arguments.root));
   else
-    mine = only(its.gets).buffer();
-  co_await scatterv(all, parts, mine, its.root);
+    mine = only(arguments.gets).buffer();
+  co_await scatterv(all, parts, mine, arguments.root);
 }
 
 // ---- from all to all
 
-Task<> gather_to_all(Communicator& all, const CollectiveArguments& its) {
-  const Part& block = only(its.gets);
-  const Buffer in = its.in_place ? block.of_row(all.rank()) : only(its.gives).buffer();
+Task<> gather_to_all(Communicator& all, const CollectiveArguments& arguments) {
+  const Part& block = only(arguments.gets);
+  const Buffer in = arguments.in_place ? block.of_row(all.rank()) : only(arguments.gives).buffer();
   return in_one_piece(all, find_collective("allgather").run, in, block.row(all.size()), block.bytes(), 0);
 }
 
-Task<> gather_list_to_all(Communicator& all, const CollectiveArguments& its) {
-  const auto parts = buffers(its.gets, static_cast<std::size_t>(all.size()));
+Task<> gather_list_to_all(Communicator& all, const CollectiveArguments& arguments) {
+  const auto parts = buffers(arguments.gets, static_cast<std::size_t>(all.size()));
   Buffer mine = parts[static_cast<std::size_t>(all.rank())];
-  if (!its.in_place) mine = only(its.gives).buffer();
+  if (!arguments.in_place) mine = only(arguments.gives).buffer();
   co_await allgatherv(all, mine, parts);
 }
 
-Task<> all_to_all(Communicator& all, const CollectiveArguments& its) {
-  const Part& block = only(its.gets);
+Task<> all_to_all(Communicator& all, const CollectiveArguments& arguments) {
+  const Part& block = only(arguments.gets);
   const auto ranks = static_cast<std::size_t>(all.size());
-  if (its.in_place) {
+  if (arguments.in_place) {
     const auto parts = row(block, ranks);
     co_await alltoallw_in_place(all, parts);
     co_return;
   }
-  co_await in_one_piece(all, alltoall_collective.run, only(its.gives).row(all.size()), block.row(all.size()),
+  co_await in_one_piece(all, alltoall_collective.run, only(arguments.gives).row(all.size()), block.row(all.size()),
                         block.bytes(), 0);
 }
 
-Task<> lists_to_all(Communicator& all, const CollectiveArguments& its) {
+Task<> lists_to_all(Communicator& all, const CollectiveArguments& arguments) {
   const auto ranks = static_cast<std::size_t>(all.size());
-  const auto out = buffers(its.gets, ranks);
-  if (its.in_place) {
+  const auto out = buffers(arguments.gets, ranks);
+  if (arguments.in_place) {
     co_await alltoallw_in_place(all, out);
     co_return;
   }
-  const auto in = buffers(its.gives, ranks);
+  const auto in = buffers(arguments.gives, ranks);
   co_await alltoallw(all, in, out);
 }
 
-Task<> with_neighbors(Communicator& all, const CollectiveArguments& its) {
-  const std::size_t to = its.destinations.size(), from = its.sources.size();
+Task<> with_neighbors(Communicator& all, const CollectiveArguments& arguments) {
+  const std::size_t to = arguments.destinations.size(), from = arguments.sources.size();
   std::vector<Buffer> in, out;
-  const bool gives_one = its.kind == Kind::neighbor_allgather || its.kind == Kind::neighbor_allgatherv;
-  const bool gives_row = its.kind == Kind::neighbor_alltoall;
-  const bool gets_row = its.kind == Kind::neighbor_allgather || its.kind == Kind::neighbor_alltoall;
-  if (to > 0 && gives_one) in = repeated(only(its.gives), to);
-  if (to > 0 && !gives_one) in = gives_row ? row(only(its.gives), to) : buffers(its.gives, to);
-  if (from > 0) out = gets_row ? row(only(its.gets), from) : buffers(its.gets, from);
-  co_await neighbor_alltoallw(all, its.destinations, in, its.sources, out);
+  const bool gives_one = arguments.kind == Kind::neighbor_allgather || arguments.kind == Kind::neighbor_allgatherv;
+  const bool gives_row = arguments.kind == Kind::neighbor_alltoall;
+  const bool gets_row = arguments.kind == Kind::neighbor_allgather || arguments.kind == Kind::neighbor_alltoall;
+  if (to > 0 && gives_one) in = repeated(only(arguments.gives), to);
+  if (to > 0 && !gives_one) in = gives_row ? row(only(arguments.gives), to) : buffers(arguments.gives, to);
+  if (from > 0) out = gets_row ? row(only(arguments.gets), from) : buffers(arguments.gets, from);
+  co_await neighbor_alltoallw(all, arguments.destinations, in, arguments.sources, out);
 }
 
 // ---- reductions
 
-Task<> reduction(Communicator& all, Contiguous run, const CollectiveArguments& its) {
-  const Part& vector = its.in_place ? only(its.gets) : only(its.gives);
-  const Buffer out = its.gets.empty() ? Buffer() : its.gets.front().buffer();
-  return in_one_piece(all, run, vector.buffer(), out, vector.bytes(), its.root);
+Task<> reduction(Communicator& all, Contiguous run, const CollectiveArguments& arguments) {
+  const Part& vector = arguments.in_place ? only(arguments.gets) : only(arguments.gives);
+  const Buffer out = arguments.gets.empty() ? Buffer() : arguments.gets.front().buffer();
+  return in_one_piece(all, run, vector.buffer(), out, vector.bytes(), arguments.root);
 }
 
 Task<> exclusive_scan(Communicator& all, Call call) { return scan(all, call, true); }
 Task<> inclusive_scan(Communicator& all, Call call) { return scan(all, call, false); }
 
-Task<> reduce_to_blocks(Communicator& all, const CollectiveArguments& its) {
-  const Part& block = only(its.gets);
-  const Buffer in = its.in_place ? block.row(all.size()) : only(its.gives).row(all.size());
+Task<> reduce_to_blocks(Communicator& all, const CollectiveArguments& arguments) {
+  const Part& block = only(arguments.gets);
+  const Buffer in = arguments.in_place ? block.row(all.size()) : only(arguments.gives).row(all.size());
   return in_one_piece(all, find_collective("reduce_scatter").run, in, block.buffer(), block.bytes(), 0);
 }
 
-// The parts follow one another, so that the whole vector is that of all their elements from the first one on.
-Task<> reduce_to_list(Communicator& all, const CollectiveArguments& its) {
-  const std::vector<Part>& parts = its.in_place ? its.gets : its.gives;
+// The parts are contiguous, so the whole vector is that of all their elements, beginning at the first part.
+Task<> reduce_to_list(Communicator& all, const CollectiveArguments& arguments) {
+  const std::vector<Part>& parts = arguments.in_place ? arguments.gets : arguments.gives;
   std::vector<std::uint64_t> offsets{0};
   Part whole = only(parts);
   whole.count = 0;
@@ -185,8 +185,9 @@ Task<> reduce_to_list(Communicator& all, const CollectiveArguments& its) {
   }
   if (offsets.size() != static_cast<std::size_t>(all.size()) + 1)
     throw std::runtime_error("a collective operation has too many or too few parts");
-  Part mine = its.in_place ? parts[static_cast<std::size_t>(all.rank())] : only(its.gets);
-  mine.address = its.in_place ? whole.address : mine.address;  // the result begins where the vector did
+  Part mine = arguments.in_place ? parts[static_cast<std::size_t>(all.rank())] : only(arguments.gets);
+  mine.address =
+      arguments.in_place ? whole.address : mine.address;  // the result is stored at the beginning of the vector
   InOnePiece given(all, whole.buffer()), got(all, mine.buffer());
   co_await given.pack(all);
   co_await reduce_scatter(all, given.begin(), got.begin(), std::move(offsets));
@@ -195,47 +196,47 @@ Task<> reduce_to_list(Communicator& all, const CollectiveArguments& its) {
 
 }  // namespace
 
-Task<> run_collective(Communicator& all, const CollectiveArguments& its) {
-  switch (its.kind) {
+Task<> run_collective(Communicator& all, const CollectiveArguments& arguments) {
+  switch (arguments.kind) {
     case Kind::barrier:
       return find_collective("barrier").run(all, Call{});
     case Kind::bcast:
-      return broadcast(all, only(its.gives.empty() ? its.gets : its.gives).buffer(), its.root);
+      return broadcast(all, only(arguments.gives.empty() ? arguments.gets : arguments.gives).buffer(), arguments.root);
     case Kind::reduce:
-      return reduction(all, find_collective("reduce").run, its);
+      return reduction(all, find_collective("reduce").run, arguments);
     case Kind::allreduce:
-      return reduction(all, allreduce_collective.run, its);
+      return reduction(all, allreduce_collective.run, arguments);
     case Kind::scan:
-      return reduction(all, inclusive_scan, its);
+      return reduction(all, inclusive_scan, arguments);
     case Kind::exscan:
-      return reduction(all, exclusive_scan, its);
+      return reduction(all, exclusive_scan, arguments);
     case Kind::gather:
-      return gather(all, its);
+      return gather(all, arguments);
     case Kind::gatherv:
-      return gather_list(all, its);
+      return gather_list(all, arguments);
     case Kind::scatter:
-      return scatter(all, its);
+      return scatter(all, arguments);
     case Kind::scatterv:
-      return scatter_list(all, its);
+      return scatter_list(all, arguments);
     case Kind::allgather:
-      return gather_to_all(all, its);
+      return gather_to_all(all, arguments);
     case Kind::allgatherv:
-      return gather_list_to_all(all, its);
+      return gather_list_to_all(all, arguments);
     case Kind::alltoall:
-      return all_to_all(all, its);
+      return all_to_all(all, arguments);
     case Kind::alltoallv:
     case Kind::alltoallw:
-      return lists_to_all(all, its);
+      return lists_to_all(all, arguments);
     case Kind::reduce_scatter:
-      return reduce_to_list(all, its);
+      return reduce_to_list(all, arguments);
     case Kind::reduce_scatter_block:
-      return reduce_to_blocks(all, its);
+      return reduce_to_blocks(all, arguments);
     case Kind::neighbor_allgather:
     case Kind::neighbor_allgatherv:
     case Kind::neighbor_alltoall:
     case Kind::neighbor_alltoallv:
     case Kind::neighbor_alltoallw:
-      return with_neighbors(all, its);
+      return with_neighbors(all, arguments);
   }
   throw std::runtime_error("a collective operation that is not known");
 }

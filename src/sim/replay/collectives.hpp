@@ -1,8 +1,8 @@
-// An observed collective operation, as the simulated library does it: by the algorithms of MPICH in sim/collectives.
+// Replays an observed collective operation by MPICH's algorithms in sim/collectives.
 //
-// Those for contiguous data get other data packed, and it is unpacked afterwards; MPICH sends derived datatypes in some
-// of them. Reductions that do not commute are done as if they did, and a reduction combines words of 8 bytes.
-// Left out: intercommunicators.
+// Algorithms for contiguous data get other data packed, and it is unpacked afterwards; MPICH itself sends derived
+// datatypes in some of them. Reductions are treated as commutative, and combine words of 8 bytes. Left out:
+// intercommunicators.
 #pragma once
 
 #include <vector>
@@ -12,14 +12,14 @@
 
 namespace nearfield::sim::replay {
 
-// One argument of a collective: `count` elements from an address of the process on.
+// One buffer argument of a collective: `count` elements at an address of the process.
 struct Part {
   const Datatype* type = nullptr;
   std::uint64_t address = 0, count = 0;
 
   std::uint64_t bytes() const { return count * type->size_bytes(); }
   Buffer buffer() const { return type->buffer(address, count); }
-  // Returns the buffer of so many such parts in a row, or of one of them.
+  // Return the buffer of `parts` consecutive parts of this size, or of one of them.
   Buffer row(int parts) const { return type->buffer(address, count * static_cast<unsigned>(parts)); }
   Buffer of_row(int part) const {
     const auto elements = static_cast<std::int64_t>(count) * part;
@@ -32,7 +32,7 @@ struct CollectiveArguments {
   int root = 0;
   bool in_place = false;
   std::vector<Part> gives, gets;
-  std::vector<int> sources, destinations;  // of neighbourhood collectives; negative: nobody
+  std::vector<int> sources, destinations;  // of neighbourhood collectives; negative: MPI_PROC_NULL
 };
 
 // The arguments are those of stream::Collective. Throws std::runtime_error if they do not fit together.

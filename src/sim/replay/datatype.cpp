@@ -15,7 +15,7 @@ Datatype::Datatype(const stream::Layout& layout, AddressSpace& space)
     if (run.bytes > 0 && run.count > 0) add(run);
 }
 
-// A run that goes on where the one before it ended becomes a part of it.
+// Merges a run with the previous one if they are contiguous.
 void Datatype::add(const stream::LayoutRun& run) {
   Blocks next{size_bytes_, run.offset_bytes, run.bytes, run.count, run.stride_bytes};
   if (next.count == 1 || next.stride_bytes == whole(next.bytes)) next.bytes *= next.count, next.count = 1;
@@ -30,7 +30,7 @@ void Datatype::add(const stream::LayoutRun& run) {
   blocks_.push_back(next);
 }
 
-// Returns the blocks of `count` elements, if they are all as far apart; else none.
+// Returns the blocks of `count` elements if they have one stride; otherwise no blocks.
 Datatype::Blocks Datatype::in_a_row(std::uint64_t count) const {
   if (blocks_.size() != 1) return {};
   Blocks all = blocks_.front();

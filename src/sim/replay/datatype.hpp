@@ -1,8 +1,8 @@
-// A derived datatype of an observed process, and where the data of its buffers lies in the simulated node. One run of
-// blocks, which is most of what programs send (contiguous data, MPI_Type_vector, columns of an array), becomes an
-// ordinary Buffer; structures, indexed types and nested vectors are looked up piece by piece, as is data that lies in
-// two regions of the process (address_space.hpp), which need not follow one another in the node. RDMA protocols pack
-// such data first, as they do blocks.
+// A derived datatype of an observed process, and the layout of its buffers in the simulated node. A single run of
+// blocks, which is the most common case (contiguous data, MPI_Type_vector, columns of an array), becomes an ordinary
+// Buffer. Structures, indexed types and nested vectors are looked up piece by piece, as is data that spans two regions
+// of the process (address_space.hpp), which need not be adjacent in the node. RDMA protocols pack such data first, as
+// they do strided blocks.
 #pragma once
 
 #include <vector>
@@ -15,12 +15,12 @@ namespace nearfield::sim::replay {
 
 class Datatype final : public Scattered {
  public:
-  // `space`: of the process; it must outlive the datatype, which must outlive its buffers.
+  // `space` is the process's; it must outlive the datatype, which must outlive its buffers.
   Datatype(const stream::Layout& layout, AddressSpace& space);
 
   std::uint64_t size_bytes() const { return size_bytes_; }
   std::int64_t extent_bytes() const { return extent_bytes_; }
-  // Returns the buffer of `count` elements from an address of the process on.
+  // Returns the buffer of `count` elements that begins at an address of the process.
   Buffer buffer(std::uint64_t address, std::uint64_t count) const;
   Run run_at(std::uint64_t begin, std::uint64_t offset) const override;
 

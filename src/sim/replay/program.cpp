@@ -10,11 +10,11 @@ namespace nearfield::sim::replay {
 namespace {
 
 constexpr std::size_t at_a_time = 4096;          // accesses
-constexpr std::size_t in_flight = 64;            // accesses whose issue hides the arithmetic between them
-constexpr std::uint64_t batches_to_notice = 64;  // after which a user's Ctrl-C is noticed
+constexpr std::size_t in_flight = 64;            // accesses whose issue overlaps with the arithmetic between them
+constexpr std::uint64_t batches_to_notice = 64;  // between two calls of the progress callback
 
-// A node's memory is enough for 32 regions of each of its ranks, of 1 GiB at most: the fewer regions, the fewer
-// messages lie in two.
+// Returns the size of a region: at most 1 GiB, and a node's memory holds 32 regions per rank. Large regions make it
+// rare that a message spans two.
 std::uint64_t region_bytes(int ranks_of_node) {
   constexpr std::uint64_t node = std::uint64_t{1} << 37, most = std::uint64_t{1} << 30;
   return std::min(most, node / 32 / std::bit_ceil(static_cast<unsigned>(ranks_of_node)));
@@ -29,8 +29,8 @@ std::runtime_error of_rank(const Rank& rank, const std::string& problem) {
 ReplayedRank::ReplayedRank(const Stream& stream, Rank& rank, const Options& options, const ClusterOptions& cluster)
     : stream_(*stream.source),
       flops_(stream.flops),
-      tell_(stream.tell),
-      outcomes_(stream.again),
+      send_reply_(stream.send_reply),
+      recorded_matches_(stream.again),
       rank_(rank),
       endpoint_(rank.endpoint()),
       options_(options),
@@ -42,18 +42,18 @@ ReplayedRank::ReplayedRank(const Stream& stream, Rank& rank, const Options& opti
       scratch_([&rank](std::uint64_t bytes) { return rank.allocate(bytes); }) {}
 
 Task<> ReplayedRank::run() {
-  times_.go_on(endpoint_.now(), seen());
+  times_.restart(endpoint_.now(), counters());
   while (!ended_) {
     co_await accesses_to_next_event();
     const stream::Event* const event = stream_.event();
     if (!event) throw of_rank(rank_, "its stream ends before the program did");
-    co_await std::visit([this](const auto& its) { return on(its); }, *event);
+    co_await std::visit([this](const auto& next) { return on(next); }, *event);
   }
 }
 
 Task<> ReplayedRank::accesses_to_next_event() {
   while (const std::size_t count = stream_.accesses(batch_)) {
-    if (++batches_ % batches_to_notice == 0) endpoint_.world().now_and_then();
+    if (++batches_ % batches_to_notice == 0) endpoint_.cluster().run_progress_callback();
     if (!timed()) {
       skipped_ += count;
       continue;
@@ -66,7 +66,7 @@ Task<> ReplayedRank::accesses_to_next_event() {
   }
 }
 
-// Returns by how much the arithmetic of these accesses takes longer than issuing them.
+// Returns the time by which the arithmetic of these accesses exceeds their issue time.
 Ps ReplayedRank::arithmetic(std::span<const stream::Reference> accesses) {
   if (!flops_) return 0;
   const Core& core = rank_.core();
@@ -100,15 +100,15 @@ void ReplayedRank::add(const stream::Reference& access) {
   folded_.push_back({space_.fold(address), bytes, kind});
 }
 
-Seen ReplayedRank::seen() const {
+PerfCounters ReplayedRank::counters() const {
   const bool counted = cluster_.count_sides && cluster_.memory_effects;
-  return counted ? endpoint_.node().seen_by(endpoint_.core()) : Seen();
+  return counted ? endpoint_.node().counters_of(endpoint_.core()) : PerfCounters();
 }
 
-Dependence ReplayedRank::dependence() const {
-  Dependence all = dependence_;
-  all.contested = endpoint_.contested();
-  all.tally = endpoint_.tally();
+TimingSensitivity ReplayedRank::timing_sensitivity() const {
+  TimingSensitivity all = timing_sensitivity_;
+  all.ambiguous_matches = endpoint_.ambiguous_matches();
+  all.races = endpoint_.races();
   return all;
 }
 
@@ -130,7 +130,7 @@ Place ReplayedRank::place(stream::Number call_site) const {
   return result;
 }
 
-// ---- what the stream defines
+// ---- definitions in the stream
 
 Task<> ReplayedRank::on(const stream::RankInfo& event) {
   const auto number = [](stream::Number rank, stream::Number ranks) {
@@ -140,8 +140,9 @@ Task<> ReplayedRank::on(const stream::RankInfo& event) {
       number(static_cast<stream::Number>(rank_.rank()), static_cast<stream::Number>(rank_.size()));
   const std::string found = number(event.rank, event.ranks);
   if (found != expected) throw of_rank(rank_, "its stream is that of rank " + found + ", not of rank " + expected);
-  endpoint_.tally().decided = event.is_live;
-  if (tell_) endpoint_.on_match([this](std::uint64_t told, int from, int tag) { tell_match(told, from, tag); });
+  endpoint_.races().decided = event.is_live;
+  if (send_reply_)
+    endpoint_.on_match([this](std::uint64_t notify_id, int from, int tag) { report_match(notify_id, from, tag); });
   co_return;
 }
 
@@ -189,7 +190,7 @@ Part ReplayedRank::part(const stream::Data& data) const {
   return {found->second, data.address, data.count};
 }
 
-// Messages of a communicator have an even number, those of its collectives the odd one after it.
+// Messages of a communicator have an even context, those of its collectives the odd one after it.
 Pattern ReplayedRank::pattern(const Group& group, std::int64_t peer, std::int64_t tag) const {
   Pattern result{any_rank, tag == stream::any ? any_tag : static_cast<int>(tag), 2 * group.context};
   if (peer == stream::any) return result;
@@ -206,22 +207,22 @@ ReplayedRank::Pending& ReplayedRank::pending(stream::Number request) {
 
 // ---- calls and regions
 
-// The calls that are not done yet are done, so that the clock tells the time.
-Task<> ReplayedRank::boundary() { return endpoint_.catch_up(); }
+// Runs the queued calls, so that the clock is current.
+Task<> ReplayedRank::boundary() { return endpoint_.flush_calls(); }
 
 Task<> ReplayedRank::on(const stream::Enter& event) {
   if (depth_++ > 0) co_return;
   call_ = {event.name, event.call_site};
   endpoint_.in_call(&texts_[event.name]);
   co_await boundary();
-  if (timed()) times_.computed(endpoint_.now(), seen());
+  if (timed()) times_.computed(endpoint_.now(), counters());
 }
 
 Task<> ReplayedRank::on(const stream::Leave&) {
   if (--depth_ > 0) co_return;
   co_await boundary();
   endpoint_.in_call(nullptr);
-  if (timed()) times_.called(call_, endpoint_.now(), seen());
+  if (timed()) times_.called(call_, endpoint_.now(), counters());
 }
 
 Task<> ReplayedRank::on(const stream::Region& event) {
@@ -232,9 +233,9 @@ Task<> ReplayedRank::on(const stream::Region& event) {
   if (timed() == was_timed) co_return;
   co_await boundary();
   if (timed())
-    times_.go_on(endpoint_.now(), seen());
+    times_.restart(endpoint_.now(), counters());
   else
-    times_.computed(endpoint_.now(), seen());
+    times_.computed(endpoint_.now(), counters());
 }
 
 Task<> ReplayedRank::on(const stream::Unsupported& event) {
@@ -244,29 +245,31 @@ Task<> ReplayedRank::on(const stream::Unsupported& event) {
 
 Task<> ReplayedRank::on(const stream::End&) {
   co_await finalize();
-  if (timed() && depth_ == 0) times_.computed(endpoint_.now(), seen());
+  if (timed() && depth_ == 0) times_.computed(endpoint_.now(), counters());
   ended_ = true;
 }
 
-// These are for other readers.
+// Other readers use these events.
 Task<> ReplayedRank::on(const stream::Sites&) { co_return; }
 Task<> ReplayedRank::on(const stream::StaticAndStackRanges&) { co_return; }
 
-// As MPI_Finalize does: others may still need what this rank sends. Receives that nobody waited for are left.
+// Completes sends and collectives, as MPI_Finalize does, since other ranks may depend on them. Receives that the
+// program did not complete are left.
 Task<> ReplayedRank::finalize() {
   co_await boundary();
   for (const BufferedSend& send : buffered_) co_await rank_.wait(send.request);
-  for (Pending& its : pending_) forgotten_.push_back(std::move(its));
-  for (Pending& its : forgotten_) {
-    const Operation* const message = its.message.operation;
-    if (its.collective || (message && message->kind == Operation::Kind::send)) co_await finish(std::move(its));
+  for (Pending& request : pending_) forgotten_.push_back(std::move(request));
+  for (Pending& request : forgotten_) {
+    const RequestState* const message = request.message.state;
+    if (request.collective || (message && message->kind == RequestState::Kind::send))
+      co_await finish(std::move(request));
   }
 }
 
 // ---- messages
 
 Task<> ReplayedRank::on(const stream::Send& event) {
-  in_vain_asked_.clear();
+  failed_queries_.clear();
   pending(event.request) = {};
   if (event.peer == stream::proc_null) co_return;
   const Pattern to = pattern(group(event.communicator), event.peer, event.tag);
@@ -279,35 +282,35 @@ Task<> ReplayedRank::on(const stream::Send& event) {
 
 Task<> ReplayedRank::send_buffered(const Pattern& to, const Buffer& data) {
   for (BufferedSend& send : buffered_) {
-    if (!send.request.operation->done) continue;
+    if (!send.request.state->done) continue;
     co_await rank_.wait(std::exchange(send.request, {}));
-    if (send.bytes > 0) scratch_.give(send.copy, send.bytes);
+    if (send.bytes > 0) scratch_.release(send.copy, send.bytes);
   }
-  std::erase_if(buffered_, [](const BufferedSend& send) { return !send.request.operation; });
-  const Buffer copy(data.bytes() > 0 ? scratch_.take(data.bytes()) : 0, data.bytes());
+  std::erase_if(buffered_, [](const BufferedSend& send) { return !send.request.state; });
+  const Buffer copy(data.bytes() > 0 ? scratch_.acquire(data.bytes()) : 0, data.bytes());
   co_await rank_.copy(copy, data);
   buffered_.push_back({endpoint_.send(to, copy), copy.address, copy.bytes()});
 }
 
 Task<> ReplayedRank::on(const stream::Receive& event) {
-  in_vain_asked_.clear();
+  failed_queries_.clear();
   pending(event.request) = {};
   if (event.peer == stream::proc_null) co_return;
   const Group& from = group(event.communicator);
-  const Pattern asked = pattern(from, event.peer, event.tag);
+  const Pattern allowed = pattern(from, event.peer, event.tag);
   const Buffer buffer = part(event.data).buffer();
-  const stream::Number told = event.notify_on_match && tell_ ? event.request : 0;
-  if (told) told_[told] = event.communicator;
+  const stream::Number notify_id = event.notify_on_match && send_reply_ ? event.request : 0;
+  if (notify_id) notified_[notify_id] = event.communicator;
   const bool any = from_any(event);
-  if (any) ++dependence_.from_any;
-  if (!any || told) {
-    const auto by_time = any ? std::optional(asked) : std::nullopt;
-    pending(event.request).message = endpoint_.receive(asked, buffer, by_time, told);
+  if (any) ++timing_sensitivity_.from_any;
+  if (!any || notify_id) {
+    const auto race_pattern = any ? std::optional(allowed) : std::nullopt;
+    pending(event.request).message = endpoint_.receive(allowed, buffer, race_pattern, notify_id);
     co_return;
   }
-  const auto outcome = outcomes_.next();
-  if (!outcome) co_return;  // no message ever came for it
-  pending(event.request).message = endpoint_.receive(pattern(from, outcome->peer, outcome->tag), buffer, asked);
+  const auto outcome = recorded_matches_.next();
+  if (!outcome) co_return;  // it never matched
+  pending(event.request).message = endpoint_.receive(pattern(from, outcome->peer, outcome->tag), buffer, allowed);
 }
 
 Task<> ReplayedRank::on(const stream::Outcome& event) {
@@ -315,14 +318,14 @@ Task<> ReplayedRank::on(const stream::Outcome& event) {
   co_return;
 }
 
-Task<> ReplayedRank::finish(Pending its) {
-  const bool is_message = its.message.operation;
-  if (its.collective)
-    co_await endpoint_.wait(its.collective->background);
+Task<> ReplayedRank::finish(Pending request) {
+  const bool is_message = request.message.state;
+  if (request.collective)
+    co_await endpoint_.wait(request.collective->task);
   else
-    co_await rank_.wait(its.message);
+    co_await rank_.wait(request.message);
   ready_ = is_message ? endpoint_.ready() : endpoint_.now();
-  for (const auto& choice : its.choices) settle(*choice, ready_);
+  for (const auto& choice : request.choices) resolve_choice(*choice, ready_);
 }
 
 Task<> ReplayedRank::on(const stream::Completed& event) {
@@ -337,16 +340,16 @@ Task<> ReplayedRank::on(const stream::Forget& event) {
 // ---- collectives
 
 CollectiveArguments ReplayedRank::arguments_of(const stream::Collective& event, const Group& group) const {
-  CollectiveArguments its{event.kind, static_cast<int>(event.root), event.in_place, {}, {}, {}, {}};
-  for (const auto& data : event.gives) its.gives.push_back(part(data));
-  for (const auto& data : event.gets) its.gets.push_back(part(data));
-  its.sources.assign(group.sources.begin(), group.sources.end());
-  its.destinations.assign(group.destinations.begin(), group.destinations.end());
-  return its;
+  CollectiveArguments arguments{event.kind, static_cast<int>(event.root), event.in_place, {}, {}, {}, {}};
+  for (const auto& data : event.gives) arguments.gives.push_back(part(data));
+  for (const auto& data : event.gets) arguments.gets.push_back(part(data));
+  arguments.sources.assign(group.sources.begin(), group.sources.end());
+  arguments.destinations.assign(group.destinations.begin(), group.destinations.end());
+  return arguments;
 }
 
 Task<> ReplayedRank::on(const stream::Collective& event) {
-  in_vain_asked_.clear();
+  failed_queries_.clear();
   Group& group = this->group(event.communicator);
   if (group.between_groups) throw of_rank(rank_, "collectives of intercommunicators cannot be simulated");
   const CollectiveArguments arguments = arguments_of(event, group);
@@ -356,12 +359,12 @@ Task<> ReplayedRank::on(const stream::Collective& event) {
     co_await run_collective(all, arguments);
     co_return;
   }
-  pending(event.request) = {{}, std::make_unique<Beside>()};
-  Beside& beside = *pending(event.request).collective;
-  beside.arguments = arguments;
-  beside.all = std::make_unique<GroupCommunicator>(rank_, group.world, group.me, to, scratch_, &beside.background);
-  beside.background.work = run_collective(*beside.all, beside.arguments);
-  co_await endpoint_.begin(beside.background);
+  pending(event.request) = {{}, std::make_unique<NonblockingCollective>()};
+  NonblockingCollective& nonblocking = *pending(event.request).collective;
+  nonblocking.arguments = arguments;
+  nonblocking.all = std::make_unique<GroupCommunicator>(rank_, group.world, group.me, to, scratch_, &nonblocking.task);
+  nonblocking.task.work = run_collective(*nonblocking.all, nonblocking.arguments);
+  co_await endpoint_.begin(nonblocking.task);
 }
 
 }  // namespace nearfield::sim::replay

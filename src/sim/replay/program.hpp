@@ -1,20 +1,18 @@
-// The program of one simulated rank that replays a stream: accesses go to its node's memory, events become what the
-// simulated MPI does for them.
+// The program of one simulated rank that replays a stream: accesses go to its node's memory, events become calls of the
+// simulated MPI.
 //
-// The outcomes of the observed run are imposed where MPI leaves them open. A receive from any source waits for the
-// message that it got then; Waitany and a successful Test wait for what was done then; a Test or Iprobe that failed
-// costs one look at what has come, and the program goes on. Looks that fail again, with hardly an access between them,
-// cost nothing: how many they were says how long the observed run had to wait. Dependence says how often all that was,
-// and on which clocks it would have gone another way. A program may have noticed, and then done something else; but a
-// stream says only what it did do.
+// Nondeterministic outcomes are replayed as recorded. A receive from any source is forced to match the recorded
+// message; Waitany and a successful Test wait for the recorded requests; a failed Test or Iprobe costs one poll.
+// Further failed polls with hardly an access between them cost nothing, since their number depends on how long the
+// observed run waited. TimingSensitivity counts these outcomes, and the configurations in which they would differ. The
+// program might then have behaved differently; the stream has only what it did.
 //
-// A program that runs meanwhile gets the outcomes of the first policy at the first memory speed instead (asked.cpp), and
-// so does its trace, if it is simulated on the same machine.
+// A program that runs live gets the outcomes of the first policy at the first memory speed instead (live_queries.cpp),
+// and so does its recorded stream, if it is simulated on the same machine.
 //
-// Arithmetic is not in the stream, but known by the places of accesses (Stream::flops). It takes no time while the core
-// issues the accesses around it, and does not go on while the core waits for memory. Of MPI's calls, those
-// that set up communicators and datatypes, and MPI_Init and MPI_Finalize, take no time. Buffered sends are copied to
-// memory of the library and sent from there.
+// The stream has no arithmetic; it is known per code location of an access (Stream::flops). It overlaps with the issue
+// of neighbouring accesses, but not with memory stalls. MPI calls that create communicators and datatypes, MPI_Init and
+// MPI_Finalize take no time. Buffered sends are copied to memory of the library and sent from there.
 #pragma once
 
 #include <deque>
@@ -30,93 +28,93 @@
 #include "sim/collectives/on_group.hpp"
 #include "sim/replay/call_times.hpp"
 #include "sim/replay/collectives.hpp"
-#include "sim/replay/outcomes.hpp"
+#include "sim/replay/recorded_matches.hpp"
 #include "stream/live_reply.hpp"
 
 namespace nearfield::sim::replay {
 
 struct Options {
-  // The regions, by name, whose accesses and times count; none: all of the program. Outside them accesses are not made,
-  // so that caches are at first as the last region and the messages since then left them. Messages are sent and received
-  // in order to keep ranks together, but their time is in no sum.
+  // The names of the regions whose accesses and times count; empty: the whole program. Accesses outside them are
+  // skipped, so a region begins with the cache contents that the previous region and later messages left. Messages
+  // outside them are simulated to keep ranks synchronised, but their time is not counted.
   std::vector<std::string> regions;
 };
 
-// How often a rank did what could go another way if time ran otherwise.
-struct Dependence {
-  std::uint64_t from_any = 0;       // receives that do not say from whom, or with which tag
-  std::uint64_t contested = 0;      // of these: another message was there that they would have taken
-  std::uint64_t looks = 0;          // Test, Testany, Iprobe ...
-  std::uint64_t failed_looks = 0;   // of these: nothing was done
-  std::uint64_t waits_for_any = 0;  // Waitany, Waitsome of more than one request
-  Tally tally;                      // of all these, but those of loops that only look, which are waits
+// Counts a rank's calls whose outcome depends on timing.
+struct TimingSensitivity {
+  std::uint64_t from_any = 0;           // receives with MPI_ANY_SOURCE or MPI_ANY_TAG
+  std::uint64_t ambiguous_matches = 0;  // of these: another message would have matched, too
+  std::uint64_t polls = 0;              // Test, Testany, Iprobe ...
+  std::uint64_t failed_polls = 0;       // of these: no request was complete
+  std::uint64_t waits_for_any = 0;      // Waitany, Waitsome with more than one request
+  RaceStatistics races;                 // of all these, except polling loops, which count as waits
 };
 
-// A place in the program from which MPI is called.
+// A code location in the program from which MPI is called.
 struct Place {
   std::string object;  // path of the executable or library
   std::uint64_t offset = 0;
-  std::vector<Place> callers;  // where the function with the call was called, and so on
+  std::vector<Place> callers;  // call sites of the enclosing functions, innermost first
 };
 
-// A stream that is read once, and by a second source if that is needed (outcomes.hpp).
+// A stream, and how to open it a second time if needed (recorded_matches.hpp).
 struct Stream {
   stream::Source* source = nullptr;
   Open again;
-  // Returns the floating-point operations that an access of this site comes with. Empty: none.
+  // Returns the floating-point operations per access at this code location. Empty: none.
   std::function<float(std::uint32_t site)> flops;
-  // Tells a program that runs meanwhile what it asked (stream/live_reply.hpp). Empty: it has run before.
-  std::function<void(std::span<const std::int64_t> words)> tell;
+  // Replies to the queries of a program that runs live (stream/live_reply.hpp). Empty: the stream was recorded.
+  std::function<void(std::span<const std::int64_t> words)> send_reply;
 };
 
 class ReplayedRank {
  public:
-  // All must outlive it.
+  // All arguments must outlive it.
   ReplayedRank(const Stream& stream, Rank& rank, const Options& options, const ClusterOptions& cluster);
 
-  // Throws std::runtime_error if the stream is refused, is cut, or is that of another rank.
+  // Throws std::runtime_error if the stream is unsupported, truncated, or that of another rank.
   Task<> run();
 
   CallTimes& times() { return times_; }
   std::uint64_t accesses() const { return accesses_; }
   std::uint64_t skipped_accesses() const { return skipped_; }
-  // Returns the floating-point operations that the accesses came with.
+  // Returns the floating-point operations of the accesses.
   double flops() const { return all_flops_; }
-  Dependence dependence() const;
-  // Returns the regions that began, by name.
+  TimingSensitivity timing_sensitivity() const;
+  // Returns the names of the regions that began.
   const std::set<std::string>& regions() const { return regions_; }
-  // Returns the text that the stream gave a number; empty if it gave none.
+  // Returns the text that the stream defines for a number; empty if none.
   std::string text(stream::Number number) const;
   Place place(stream::Number call_site) const;
 
  private:
   struct Group {
     stream::Number context = 0;
-    std::vector<int> world, peers;  // members, and those whom messages go to: members, or the remote group
+    std::vector<int> world, peers;  // members' ranks, and the ranks that messages go to: members, or the remote group
     int me = 0;
     bool between_groups = false;
     std::vector<std::int64_t> sources, destinations;
     int collectives = 0;  // so far
   };
   // A nonblocking collective.
-  struct Beside {
+  struct NonblockingCollective {
     CollectiveArguments arguments;
     std::unique_ptr<GroupCommunicator> all;
-    Background background;
+    AsyncProgressTask task;
   };
-  // An answer that the program got about several requests, or about one that may be done or not. The answer would have
-  // been another one where a request that was not done (`of_all`: all of them) was ready before `limit`.
+  // The recorded result of a call that tests requests or waits for one of several. The result differs in configurations
+  // in which a request that was not complete (`of_all`: all of them) is ready before `limit`.
   struct Choice {
     Clock limit;
     bool of_all = false;
-    std::size_t open = 0;  // that are still to be waited for
-    OnClocks otherwise = 0, late = 0;
+    std::size_t open = 0;  // requests that have not completed yet
+    ConfigMask divergent = 0, late = 0;
     bool counts = true;
   };
   // A request of the stream: a message or a collective.
   struct Pending {
     Request message;
-    std::unique_ptr<Beside> collective;
+    std::unique_ptr<NonblockingCollective> collective;
     std::vector<std::shared_ptr<Choice>> choices;
   };
   struct BufferedSend {
@@ -126,22 +124,23 @@ class ReplayedRank {
   };
 
   Task<> accesses_to_next_event();
-  Task<> finish(Pending its);
+  Task<> finish(Pending request);
   Task<> finalize();
   Task<> boundary();
   bool is_polling() const;
-  Task<> look_in_vain(bool again);
-  bool is_done(const Pending& its) const;
-  std::vector<std::int64_t> places_of_done(const stream::Ask& event);
-  bool asked_before(const stream::Ask& event);
+  Task<> record_failed_poll(bool again);
+  bool is_done(const Pending& request) const;
+  std::vector<std::int64_t> indices_of_done(const stream::Ask& event);
+  bool is_repeated_query(const stream::Ask& event);
   Task<> decide_requests(const stream::Ask& event);
   Task<> decide_message(const stream::Ask& event);
-  void tell(stream::ReplyKind what, const std::vector<std::int64_t>& words) const;
-  void compare(bool same, bool in_vain);
-  void tell_match(stream::Number request, int from, int tag);
-  void weigh(const stream::Tested& event, bool waited, const Clock& since, const std::vector<Clock>& ready);
-  void settle(Choice& choice, const Clock& ready);
-  void forget_look_in_vain();
+  void send_reply(stream::ReplyKind what, const std::vector<std::int64_t>& words) const;
+  void compare(bool same, bool failed);
+  void report_match(stream::Number request, int from, int tag);
+  void score_alternatives(const stream::Tested& event, bool waited, const Clock& since,
+                          const std::vector<Clock>& ready);
+  void resolve_choice(Choice& choice, const Clock& ready);
+  void discard_failed_poll();
   Task<> send_buffered(const Pattern& to, const Buffer& data);
   Pending& pending(stream::Number request);
   Group& group(stream::Number communicator);
@@ -150,7 +149,7 @@ class ReplayedRank {
   Pattern pattern(const Group& group, std::int64_t peer, std::int64_t tag) const;
   void add(const stream::Reference& access);
   Ps arithmetic(std::span<const stream::Reference> accesses);
-  Seen seen() const;
+  PerfCounters counters() const;
   bool timed() const { return options_.regions.empty() || open_regions_ > 0; }
 
   Task<> on(const stream::RankInfo& event);
@@ -179,10 +178,10 @@ class ReplayedRank {
 
   stream::Source& stream_;
   std::function<float(std::uint32_t site)> flops_;
-  std::function<void(std::span<const std::int64_t> words)> tell_;
-  std::vector<float> flops_of_site_;  // those that were asked for
+  std::function<void(std::span<const std::int64_t> words)> send_reply_;
+  std::vector<float> flops_of_site_;  // of the sites so far
   double all_flops_ = 0;
-  Outcomes outcomes_;
+  RecordedMatches recorded_matches_;
   Rank& rank_;
   Endpoint& endpoint_;
   const Options& options_;
@@ -190,35 +189,34 @@ class ReplayedRank {
   AddressSpace space_;
   CallTimes times_;
   CallTimes::Call call_;
-  int depth_ = 0;  // of calls
+  int depth_ = 0;  // of nested calls
   int open_regions_ = 0;
   std::set<std::string> regions_;
   bool ended_ = false;
   std::uint64_t accesses_ = 0, skipped_ = 0, batches_ = 0;
-  Dependence dependence_;
+  TimingSensitivity timing_sensitivity_;
   std::vector<stream::Reference> batch_;
   std::vector<Reference> folded_;
   std::unordered_map<stream::Number, std::string> texts_;
   std::unordered_map<stream::Number, std::string> objects_;
   std::unordered_map<stream::Number, stream::CallSite> call_sites_;
   std::unordered_map<stream::Number, Group> groups_;
-  std::deque<Datatype>
-      datatypes_;  // all that there ever were, since messages may still use one whose number is another's
+  std::deque<Datatype> datatypes_;  // never freed, since messages in flight may use a datatype whose number was reused
   std::unordered_map<stream::Number, const Datatype*> layouts_;
   std::optional<stream::Outcome> probed_;
-  std::optional<std::uint64_t> looked_in_vain_;  // after so many accesses
-  std::shared_ptr<Choice> in_vain_;              // the choice of that look
-  Clock ready_;                                  // when the request was that was finished last
-  bool asked_ = false;                           // what the program was told comes next
-  bool asked_again_ = false;                     // and it had asked before
-  Clock asked_since_;
-  std::vector<stream::Number> decided_;       // the requests that are done
-  bool other_in_vain_ = false;                // the program looked in vain, and would not have by the first clock
-  const Message* decided_message_ = nullptr;  // or the message that is there
-  std::vector<stream::Ask> in_vain_asked_;    // with hardly an access since
+  std::optional<std::uint64_t> last_failed_poll_;  // the number of accesses before it
+  std::shared_ptr<Choice> failed_poll_;            // its result
+  Clock ready_;                                    // when the last request to finish was ready
+  bool result_of_query_ = false;                   // the next event is the reply to a query
+  bool query_is_repeated_ = false;                 // which repeats a failed query
+  Clock query_start_;
+  std::vector<stream::Number> decided_;       // the completed requests that the simulator chose
+  bool failed_poll_diverged_ = false;         // the poll would have succeeded in the first configuration
+  const Message* decided_message_ = nullptr;  // the message that the simulator chose
+  std::vector<stream::Ask> failed_queries_;   // failed queries of the current polling loop
   std::unordered_map<stream::Number, stream::Number>
-      told_;         // communicators of receives whose messages it is to be told
-  Scratch scratch_;  // of collectives
+      notified_;     // communicators of receives whose matches are reported live
+  Scratch scratch_;  // buffers of collectives
   std::vector<BufferedSend> buffered_;
   std::vector<Pending> forgotten_;
   std::vector<Pending> pending_;  // by number

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "sim/packing.hpp"
-#include "sim/replay/joined.hpp"
+#include "sim/replay/merge_shards.hpp"
 
 namespace nearfield::sim::replay {
 namespace {
@@ -18,7 +18,7 @@ ReplayedOutcome outcome_of(ReplayedRank& rank) {
                           rank.accesses(),
                           rank.skipped_accesses(),
                           rank.flops(),
-                          rank.dependence(),
+                          rank.timing_sensitivity(),
                           {rank.regions().begin(), rank.regions().end()}};
   for (const auto& [call, spent] : rank.times().calls())
     outcome.calls.push_back(
@@ -28,16 +28,16 @@ ReplayedOutcome outcome_of(ReplayedRank& rank) {
   return outcome;
 }
 
-// Makes parts of timelines as wide as the widest of all shards' ranks. Returns how wide that is.
+// Widens the parts of all timelines to the widest of all shards' ranks. Returns that width.
 Ps widen_timelines(std::span<const std::unique_ptr<ReplayedRank>> ranks, Shards& shards) {
   Ps widest = 0;
   for (const auto& rank : ranks) widest = std::max(widest, rank->times().timeline().width());
   Packing mine;
   mine(widest);
   for (const std::string& bytes : shards.exchange(mine.bytes())) {
-    Ps its = 0;
-    Unpacking{bytes}(its);
-    widest = std::max(widest, its);
+    Ps width = 0;
+    Unpacking{bytes}(width);
+    widest = std::max(widest, width);
   }
   for (const auto& rank : ranks) rank->times().timeline().widen_to(widest);
   return widest;
@@ -55,20 +55,20 @@ Replayed run(const Machine& machine, const ClusterOptions& cluster_options, cons
                                 std::to_string(cluster.ranks()));
   Shards alone;
   Shards& shards = cluster_options.shards ? *cluster_options.shards : alone;
-  const NodeRange here = shards.part_of(cluster_options.nodes);
-  const int first = here.begin * cluster_options.ranks_per_node;
+  const NodeRange local_nodes = shards.part_of(cluster_options.nodes);
+  const int first = local_nodes.begin * cluster_options.ranks_per_node;
   std::vector<std::unique_ptr<ReplayedRank>> ranks(
-      static_cast<std::size_t>(here.size() * cluster_options.ranks_per_node));
+      static_cast<std::size_t>(local_nodes.size() * cluster_options.ranks_per_node));
   Replayed result;
   result.cluster = cluster.run([&](Rank& rank) {
-    auto& its = ranks[static_cast<std::size_t>(rank.rank() - first)];
-    its =
+    auto& replayed_rank = ranks[static_cast<std::size_t>(rank.rank() - first)];
+    replayed_rank =
         std::make_unique<ReplayedRank>(streams[static_cast<std::size_t>(rank.rank())], rank, options, cluster_options);
-    return its->run();
+    return replayed_rank->run();
   });
   result.part_ps = widen_timelines(ranks, shards);
   for (const auto& rank : ranks) result.ranks.push_back(outcome_of(*rank));
-  return joined(std::move(result), shards);
+  return merge_shards(std::move(result), shards);
 }
 
 }  // namespace nearfield::sim::replay

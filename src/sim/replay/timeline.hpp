@@ -1,5 +1,5 @@
-// When a rank was in its calls of MPI: the time in each call, by equal parts of the run, at the first policy and memory
-// speed. However long the run is there are at most `most_parts`; they become wider as it goes on.
+// A histogram over time: the time that a rank spent in each MPI call, per equal part of the run, at the first policy
+// and memory speed. There are at most `max_parts` parts, whose width doubles when the run exceeds them.
 #pragma once
 
 #include <algorithm>
@@ -13,26 +13,26 @@ namespace nearfield::sim::replay {
 template <class Call>
 class Timeline {
  public:
-  static constexpr std::size_t most_parts = 512;
+  static constexpr std::size_t max_parts = 512;
 
   void add(const Call& call, Ps begin, Ps end) {
-    while (end > width_ * static_cast<Ps>(most_parts)) widen();
+    while (end > width_ * static_cast<Ps>(max_parts)) widen();
     auto& parts = parts_[call];
     while (begin < end) {
-      const auto part = std::min(static_cast<std::size_t>(begin / width_), most_parts - 1);
-      const Ps until = part + 1 == most_parts ? end : std::min(end, width_ * static_cast<Ps>(part + 1));
+      const auto part = std::min(static_cast<std::size_t>(begin / width_), max_parts - 1);
+      const Ps until = part + 1 == max_parts ? end : std::min(end, width_ * static_cast<Ps>(part + 1));
       if (parts.size() <= part) parts.resize(part + 1);
       parts[part] += until - begin;
       if (until <= begin) break;  // rounding
       begin = until;
     }
   }
-  // Makes parts at least so wide, which is the width of another rank's.
+  // Widens the parts to at least `width`, that of another rank.
   void widen_to(Ps width) {
     while (width_ < width) widen();
   }
   Ps width() const { return width_; }
-  // Returns the time in each part; parts at the end without any are left out.
+  // Returns the time in each part, without trailing empty parts.
   std::vector<Ps> parts(const Call& call) const {
     const auto found = parts_.find(call);
     return found == parts_.end() ? std::vector<Ps>() : found->second;

@@ -1,6 +1,6 @@
-// scenario/collective.hpp on a simulated machine, by MPICH's algorithms: among the ranks of one node, one on each core,
-// or among nodes. Each rank wrote its contribution once before; caches stay as they are between the calls. Left out:
-// collectives over a window that all of a node share, which some MPIs have inside a node.
+// scenario/collective.hpp on a simulated machine, by MPICH's algorithms: among the ranks of one node, one per core, or
+// among nodes. Each rank writes its contribution once; cache contents persist between the calls. Left out: collectives
+// over a window that all ranks of a node share, which some MPIs use inside a node.
 #include "scenario/collective.hpp"
 
 #include "machine/machine.hpp"
@@ -24,9 +24,9 @@ std::vector<Result> run(const Job& job) {
 
 std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
   SizeChoice sizes = choice.sizes;
-  sizes.max_bytes = 256 << 10;  // a host takes long for more
+  sizes.max_bytes = 256 << 10;  // larger ones take the host long
   std::vector<Parameters> list;
-  const int alone = std::min(usual_nodes, machine.max_nodes);  // nodes of one core each
+  const int alone = std::min(usual_nodes, machine.max_nodes);  // nodes with one rank each
   const Spread usual = machine.cores > 1 ? Spread{machine.cores, 1} : Spread{alone, alone};
   for (const auto& [ranks, nodes] : spreads(machine, choice, usual))
     for (const auto size : collective_sizes(sizes))
@@ -34,7 +34,8 @@ std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice
         const auto bytes = static_cast<std::uint64_t>(size);
         const CallSizes each = find_collective(operation).sizes(0, ranks, {0, 0, bytes, 0});
         const auto moved = static_cast<std::int64_t>(std::max(each.in_bytes, each.out_bytes));
-        if (too_much(sizes, ranks, usual_calls / 3 * moved)) continue;  // the limit was chosen for 3 calls
+        if (is_too_large_for_quick(sizes, ranks, usual_calls / 3 * moved))
+          continue;  // the limit was chosen for 3 calls
         list.push_back({{"operation", operation}, {"size_bytes", size}, {"ranks", std::int64_t{ranks}}});
         if (nodes > 1 || !choice.nodes.empty()) list.back().emplace_back("nodes", std::int64_t{nodes});
       }

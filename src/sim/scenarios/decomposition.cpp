@@ -1,9 +1,9 @@
 // S3, section 5: a finite-difference application on a grid of n^3 cells, stored (x, y, z) with z contiguous, split over
-// ranks. Every iteration sweeps a 7-point stencil from one array into another (a cell's two doubles), then all ranks
-// exchange the faces of the new one with their neighbours at once, as MPI datatypes. Per cell seven loads and a store;
-// arithmetic takes no time. Ghost cells are in split dimensions only, or with `ghosts` all in every one; a z face takes
-// the ghost rows of y along, so that its elements have one stride. Ranks are put onto nodes in the order of x, y, z.
-// Left out: reordering of ranks.
+// ranks. Every iteration sweeps a 7-point stencil from one array into another (a cell has two doubles), then all ranks
+// exchange the faces of the new array with all neighbours at once, as MPI datatypes. There are seven loads and a store
+// per cell; arithmetic takes no time. Split dimensions have ghost cells; with `ghosts` all, every dimension has. A z
+// face includes the ghost rows of y, so that its elements have one stride. Ranks are placed on nodes in the order of x,
+// y, z. Left out: reordering of ranks.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int tag = 10;
 constexpr std::uint64_t element = 8;
-constexpr std::uint64_t at_a_time = 64;  // elements of a row whose accesses follow each other, operand by operand
+constexpr std::uint64_t at_a_time = 64;  // elements of a row that are accessed operand by operand
 constexpr int warm = 1, counted = 2;     // iterations
 
 using Three = std::array<std::uint64_t, 3>;
@@ -38,7 +38,7 @@ struct Split {
   std::uint64_t ranks() const { return parts[0] * parts[1] * parts[2]; }
 };
 
-// Returns for example '8x4x1'.
+// Parses a split, for example '8x4x1'.
 Split split_named(const std::string& text) {
   Split split{};
   const char* at = text.data();
@@ -75,10 +75,11 @@ Buffer face(const Box& box, Address array, std::size_t d, std::uint64_t index) {
 
 // Returns the rank of the neighbour in a direction, or -1.
 int neighbour(const Split& split, int rank, std::size_t d, int direction) {
-  const std::uint64_t apart = d == 0 ? split.parts[1] * split.parts[2] : d == 1 ? split.parts[2] : 1;
-  const auto place = static_cast<std::int64_t>(static_cast<std::uint64_t>(rank) / apart % split.parts[d]) + direction;
+  const std::uint64_t rank_stride = d == 0 ? split.parts[1] * split.parts[2] : d == 1 ? split.parts[2] : 1;
+  const auto place =
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(rank) / rank_stride % split.parts[d]) + direction;
   if (place < 0 || place >= static_cast<std::int64_t>(split.parts[d])) return -1;
-  return rank + direction * static_cast<int>(apart);
+  return rank + direction * static_cast<int>(rank_stride);
 }
 
 Task<> update_row(Rank& rank, const Box& box, Address from, Address into, std::uint64_t x, std::uint64_t y) {
@@ -100,7 +101,7 @@ Task<> exchange(Rank& rank, const Split& split, const Box& box, Address array) {
         const int other = neighbour(split, rank.rank(), d, direction);
         if (other < 0) continue;
         const std::uint64_t inner = direction < 0 ? 1 : box.cells[d], ghost = direction < 0 ? 0 : box.cells[d] + 1;
-        // Tags differ by the direction of the message.
+        // The tag encodes the direction of the message.
         const int way = tag + static_cast<int>(2 * d) + ((direction > 0) == sends ? 1 : 0);
         requests.push_back(sends ? rank.send(other, face(box, array, d, inner), way)
                                  : rank.receive(other, face(box, array, d, ghost), way));
@@ -112,7 +113,7 @@ Task<> exchange(Rank& rank, const Split& split, const Box& box, Address array) {
 Task<> program(Rank& rank, Split split, Box box) {
   Address from = rank.allocate(box.bytes()), into = rank.allocate(box.bytes());
   for (int i = 0; i < warm + counted; ++i) {
-    if (i == warm) co_await rank.line_up();
+    if (i == warm) co_await rank.barrier();
     rank.start();
     for (std::uint64_t x = 1; x < box.end(0); ++x)
       for (std::uint64_t y = 1; y < box.end(1); ++y) co_await update_row(rank, box, from, into, x, y);
@@ -124,17 +125,17 @@ Task<> program(Rank& rank, Split split, Box box) {
   }
 }
 
-// Returns the ranks on each node, as many as its cores can take, all nodes alike; 0 if there are too few nodes.
+// Returns the number of ranks on each node: the most that fit, equal on all nodes; 0 if there are too few nodes.
 int ranks_per_node(const Machine& machine, std::uint64_t ranks) {
-  auto here = std::min(static_cast<std::uint64_t>(machine.cores), ranks);
-  while (ranks % here != 0) --here;
-  const bool fits = ranks / here <= static_cast<std::uint64_t>(std::max(1, machine.max_nodes));
-  return fits ? static_cast<int>(here) : 0;
+  auto node_ranks = std::min(static_cast<std::uint64_t>(machine.cores), ranks);
+  while (ranks % node_ranks != 0) --node_ranks;
+  const bool fits = ranks / node_ranks <= static_cast<std::uint64_t>(std::max(1, machine.max_nodes));
+  return fits ? static_cast<int>(node_ranks) : 0;
 }
 
-std::vector<Result> run(const Job& asked) {
-  Machine machine = asked.machine;
-  const Job job{machine, asked.place, asked.parameters, asked.axes, asked.now_and_then};
+std::vector<Result> run(const Job& requested) {
+  Machine machine = requested.machine;
+  const Job job{machine, requested.place, requested.parameters, requested.axes, requested.progress_callback};
   const std::string mode = word(job.parameters, "mode");
   if (mode != "standard") machine.messaging.network = mode;
   const Split split = split_named(word(job.parameters, "split"));
@@ -190,6 +191,6 @@ const ScenarioInfo info{
 
 extern const ScenarioSpec decomposition_scenario;
 const ScenarioSpec decomposition_scenario{
-    .info = info, .unable = unable, .cases = cases, .run = run, .policies = most_variants};
+    .info = info, .unable = unable, .cases = cases, .run = run, .policies = max_variants};
 
 }  // namespace nearfield::sim

@@ -1,6 +1,6 @@
-// scenario/load.hpp on a simulated machine: those on other nodes make the load for a pair between nodes, those on other
-// cores of its node for one inside. The run is left when the pair is done. Left out: more than `most_nodes` nodes
-// unless they are asked for, several ranks on nodes of the load.
+// scenario/load.hpp on a simulated machine: for a pair between nodes, ranks on other nodes make the load; for a pair
+// inside a node, those on its other cores. The run ends when the pair is done. Left out: more than `max_load_nodes`
+// nodes unless the user requests them, several ranks on nodes of the load.
 #include "scenario/load.hpp"
 
 #include <algorithm>
@@ -12,33 +12,33 @@ namespace nearfield::sim {
 namespace {
 
 constexpr int tag_message = 4, tag_load = 5;
-constexpr int most_nodes = 48;
+constexpr int max_load_nodes = 48;
 constexpr Ps between_looks = 1e6;
-constexpr int least_under_load = 7;  // round trips: who meets whom changes from one to the next
+constexpr int min_round_trips_under_load = 7;  // since contention differs between round trips
 
 struct Case {
   std::uint64_t bytes, load_bytes;
   int sender, receiver, ranks, times;
 };
 
-// The knowledge that the ranks of one run share, which takes no time.
+// State that the ranks of one run share; to access it takes no simulated time.
 struct Shared {
-  int exchanges = 0;  // that the load has finished
-  Clock round_trips;  // together
+  int exchanges = 0;  // completed exchanges of the load
+  Clock round_trips;  // sum of the round trips
 };
 
 struct PairIsDone {};
 
 int others(const Case& c) { return c.ranks - 2; }
 
-// Returns the rank of number `index` among those that are not of the pair.
+// Returns the rank of the load with number `index`.
 int rank_of(const Case& c, int index) {
   const int low = std::min(c.sender, c.receiver), high = std::max(c.sender, c.receiver);
   if (index >= low) ++index;
   return index >= high ? index + 1 : index;
 }
 
-// Exchanges all with all, in pairs, for ever.
+// Exchanges messages pairwise among all ranks of the load, endlessly.
 Task<> make_load(Rank& rank, Case c, int index, Shared& shared) {
   if (c.load_bytes == 0) co_return;
   const int n = others(c);
@@ -55,8 +55,8 @@ Task<> make_load(Rank& rank, Case c, int index, Shared& shared) {
     }
 }
 
-// Begins when every rank of the load has begun, and ends the run. The mean of its round trips counts, the first one
-// left out: what else is on the way differs between them.
+// Begins when every rank of the load has begun, and ends the run. The result is the mean of the round trips without the
+// first one, since contention differs between them.
 Task<> ping(Rank& rank, Case c, Shared& shared) {
   const Buffer out(rank.allocate(c.bytes), c.bytes), in(rank.allocate(c.bytes), c.bytes);
   while (c.load_bytes > 0 && shared.exchanges < others(c)) {
@@ -81,16 +81,17 @@ Task<> pong(Rank& rank, Case c) {
   }
 }
 
-// Returns the nodes of a pair between nodes: those asked for, or all, but never fewer than up to its peer.
-int nodes_for(const Machine& machine, const Place& place, std::int64_t asked) {
-  const int most = asked > 0 ? static_cast<int>(asked) : most_nodes;
-  return std::max(place.peer + 1, std::min(machine.max_nodes, most));
+// Returns the number of nodes for a pair between nodes: the requested number or all, but enough to include the pair's
+// peer.
+int nodes_for(const Machine& machine, const Place& place, std::int64_t requested) {
+  const int max_nodes = requested > 0 ? static_cast<int>(requested) : max_load_nodes;
+  return std::max(place.peer + 1, std::min(machine.max_nodes, max_nodes));
 }
 
 std::vector<Result> run(const Job& job) {
   const auto& [machine, place, parameters, axes, _] = job;
   const std::int64_t size = number(parameters, "size_bytes"), load = number(parameters, "load_bytes");
-  const int times = load > 0 ? std::max(repetitions(size), least_under_load) : repetitions(size);
+  const int times = load > 0 ? std::max(repetitions(size), min_round_trips_under_load) : repetitions(size);
   ClusterOptions options = job.options();
   if (place.between_nodes)
     options.nodes = nodes_for(machine, place, parameters.size() > 2 ? number(parameters, "nodes") : 0);
@@ -120,23 +121,23 @@ std::vector<Result> run(const Job& job) {
 
 std::vector<Parameters> cases(const Machine& machine, const Place& place, const Choice& choice) {
   std::vector<int> nodes = place.between_nodes ? choice.nodes : std::vector<int>{};
-  const bool asked = !nodes.empty();
-  if (!asked) nodes = {0};
+  const bool requested = !nodes.empty();
+  if (!requested) nodes = {0};
   std::vector<Parameters> list;
   for (const int among : nodes) {
     const int ranks = place.between_nodes ? nodes_for(machine, place, among) : machine.cores;
     for (const auto size : load_message_sizes(choice.sizes))
       for (const auto load : load_sizes(choice.sizes)) {
-        if (too_much(choice.sizes, ranks, load)) continue;
+        if (is_too_large_for_quick(choice.sizes, ranks, load)) continue;
         list.push_back({{"size_bytes", size}, {"load_bytes", load}});
-        if (asked) list.back().emplace_back("nodes", std::int64_t{ranks});
+        if (requested) list.back().emplace_back("nodes", std::int64_t{ranks});
       }
   }
   return list;
 }
 
 std::string unable(const Machine& machine, const Place& place) {
-  if (const std::string why = no_such_place(machine, place); !why.empty()) return why;
+  if (const std::string why = missing_place(machine, place); !why.empty()) return why;
   const int ranks = place.between_nodes ? machine.max_nodes : machine.cores;
   if (ranks >= 4) return "";
   return "a load takes two ranks beside the pair, and there are " + std::to_string(ranks) +

@@ -1,4 +1,4 @@
-// scenario/one_way.hpp on a simulated machine; also what the call and going through the buffer missed.
+// scenario/one_way.hpp on a simulated machine, with the cache misses of the call and of the traversal of the buffer.
 #include "scenario/one_way.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace nearfield::sim {
 namespace {
 
 constexpr int tag = 3;
-constexpr int counted = 2;  // repetitions that begin with full caches; those before use the buffers of the MPI
+constexpr int counted = 2;  // repetitions with full caches; earlier ones warm up the MPI's buffers
 constexpr unsigned word_bytes = 8;
 
 struct Case {
@@ -37,13 +37,13 @@ Task<> say_ready(const Side& side, Address anywhere) {
   if (!side.first) co_await side.rank.wait(side.rank.receive(side.peer, nothing, tag));
 }
 
-// Makes two marks per repetition, or one if there is no call: the last is that of going through the buffer.
+// Makes two marks per repetition, or one if there is no call: the last is that of the traversal of the buffer.
 Task<> one_way(const Side& side, Case c) {
   const Address foreign = side.rank.allocate(c.foreign_bytes), message = side.rank.allocate(c.bytes);
   const Buffer buffer(message, c.bytes);
   const Access access = c.how.writes ? Access::store : Access::load;
   for (int i = 0; i < c.times; ++i) {
-    co_await side.rank.line_up();
+    co_await side.rank.barrier();
     if (i >= c.times - counted) co_await fill_caches(side, c, foreign, message);
     if (c.how.with_call) {
       co_await say_ready(side, message);
@@ -52,7 +52,7 @@ Task<> one_way(const Side& side, Case c) {
       if (!side.first) co_await side.rank.wait(side.rank.receive(side.peer, buffer, tag));
       side.rank.stop();
     }
-    co_await side.rank.line_up();
+    co_await side.rank.barrier();
     side.rank.start();
     co_await side.rank.sweep(access, message, c.lines(), static_cast<std::int64_t>(c.line_bytes), word_bytes);
     side.rank.stop();
@@ -62,14 +62,14 @@ Task<> one_way(const Side& side, Case c) {
 void add_side(Results& results, const Job& job, const char* side, const std::vector<Mark>& marks, bool with_call) {
   const Mark& traversal = marks.back();
   results.add_time("traverse", side, elapsed(traversal));
-  Seen all = traversal.seen;
+  PerfCounters all = traversal.counters;
   if (with_call) {
     const Mark& call = marks[marks.size() - 2];
     results.add_time("call", side, elapsed(call));
-    add_call_counters(results, "call", side, job.machine, call.seen);
-    all += call.seen;
+    add_call_counters(results, "call", side, job.machine, call.counters);
+    all += call.counters;
   }
-  add_call_counters(results, "traverse", side, job.machine, traversal.seen);
+  add_call_counters(results, "traverse", side, job.machine, traversal.counters);
   add_counters(results, job.machine, side, all);
 }
 
@@ -93,6 +93,6 @@ std::vector<Parameters> cases(const Machine&, const Place&, const Choice& choice
 }  // namespace
 
 extern const ScenarioSpec one_way_scenario;
-const ScenarioSpec one_way_scenario{one_way_info, no_such_place, cases, run, false};
+const ScenarioSpec one_way_scenario{one_way_info, missing_place, cases, run, false};
 
 }  // namespace nearfield::sim

@@ -1,7 +1,7 @@
-// scenario/pages.hpp on a simulated machine: private memory with base pages and with huge ones (2 MiB), and what misses
-// the TLBs. Every core of one node touches and reads its own part. Left out: that a huge page takes longer to clear
-// than a base page (its fault takes as long), TLBs that have entries for base pages only, and windows, whose pages are
-// like private ones here.
+// scenario/pages.hpp on a simulated machine: private memory with base pages and with huge pages (2 MiB), with TLB
+// misses. Every core of one node touches and reads its own part. Left out: that a huge page takes longer to clear than
+// a base page (its fault takes as long here), TLBs with entries for base pages only, and windows, whose pages are like
+// private ones here.
 #include "scenario/pages.hpp"
 
 #include <algorithm>
@@ -14,14 +14,14 @@ namespace {
 
 constexpr std::uint64_t huge_bytes = 2 << 20;
 
-// Makes two marks: writing fresh memory, and reading it again.
+// Makes two marks: the first touch of new memory by writes, and reading it again.
 Task<> touch_and_read(Rank& rank, std::uint64_t bytes) {
   const Address part = rank.allocate(bytes);
-  co_await rank.line_up();
+  co_await rank.barrier();
   rank.start();
   co_await rank.write(part, bytes);
   rank.stop();
-  co_await rank.line_up();
+  co_await rank.barrier();
   rank.start();
   co_await rank.read(part, bytes);
   rank.stop();
@@ -33,8 +33,8 @@ void add_slowest(Results& results, const std::string& name, const Outcome& outco
   double faults = 0, misses = 0;
   for (const auto& rank : outcome.ranks) {
     time = later(time, elapsed(rank.marks[mark]));
-    faults = std::max(faults, static_cast<double>(rank.marks[mark].seen.page_faults));
-    misses = std::max(misses, static_cast<double>(rank.marks[mark].seen.tlb_misses));
+    faults = std::max(faults, static_cast<double>(rank.marks[mark].counters.page_faults));
+    misses = std::max(misses, static_cast<double>(rank.marks[mark].counters.tlb_misses));
   }
   results.add_time(name, "", time);
   results.add_number(name + "_faults", "count", "", faults);
@@ -60,9 +60,9 @@ std::vector<Result> run(const Job& job) {
 
 std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
   std::vector<Parameters> list;
-  constexpr int light = 8;  // the ranks only touch their own memory, once or twice
+  constexpr int light = 8;  // cheaper than messages: ranks only touch their own memory, once or twice
   for (const auto size : pages_sizes(choice.sizes)) {
-    if (too_much(choice.sizes, machine.cores, size / light)) continue;
+    if (is_too_large_for_quick(choice.sizes, machine.cores, size / light)) continue;
     for (const char* memory : {"private", "private-huge"}) list.push_back({{"size_bytes", size}, {"memory", memory}});
   }
   return list;

@@ -9,11 +9,11 @@ namespace nearfield::sim {
 namespace {
 
 constexpr int tag = 100;
-constexpr int within_node_rounds = 64;  // until the lines that two ranks poll have gone round
+constexpr int within_node_rounds = 64;  // until all lines that two ranks poll have been used
 
-// Short messages to and fro until every entry of the event queues has been used, so that no page is touched for the
-// first time while it counts.
-Task<> settle_in(const Side& side, int rounds) {
+// Exchanges short messages until every entry of the event queues has been used, so that measurements include no first
+// touch of a page.
+Task<> warm_up_queues(const Side& side, int rounds) {
   const Buffer send(side.rank.allocate(8), 8), receive(side.rank.allocate(8), 8);
   for (int i = 0; i < rounds; ++i) {
     if (side.first) co_await side.rank.wait(side.rank.send(side.peer, send, tag));
@@ -22,8 +22,8 @@ Task<> settle_in(const Side& side, int rounds) {
   }
 }
 
-Task<> idle(Rank& rank, int line_ups) {
-  for (int i = 0; i < line_ups; ++i) co_await rank.line_up();
+Task<> idle(Rank& rank, int barriers) {
+  for (int i = 0; i < barriers; ++i) co_await rank.barrier();
 }
 
 ClusterOptions options_for(const Job& job) {
@@ -43,31 +43,31 @@ void add_count(Results& results, const std::string& metric, const std::string& s
   results.add_number(metric, "count", side, static_cast<double>(value));
 }
 
-// These count as hardware does (LONGEST_LAT_CACHE), with the prefetcher's requests to the last cache.
-Count asked_last(const Machine& machine, const Seen& seen) {
+// These count as hardware does (LONGEST_LAT_CACHE), including the prefetcher's requests to the LLC.
+Count llc_references(const Machine& machine, const PerfCounters& counters) {
   const std::size_t last = machine.caches.size() - 1;
-  return seen.hits[last] + seen.misses[last] + seen.prefetches;
+  return counters.hits[last] + counters.misses[last] + counters.prefetches;
 }
 
-Count missed_last(const Machine& machine, const Seen& seen) {
-  return seen.misses[machine.caches.size() - 1] + seen.prefetched_from_memory;
+Count llc_misses(const Machine& machine, const PerfCounters& counters) {
+  return counters.misses[machine.caches.size() - 1] + counters.prefetched_from_memory;
 }
 
 }  // namespace
 
-PairMarks run_pair(const Job& job, int line_ups, const std::function<Task<>(const Side&)>& program) {
+PairMarks run_pair(const Job& job, int barriers, const std::function<Task<>(const Side&)>& program) {
   Cluster cluster(job.machine, options_for(job));
   const int sender = 0, receiver = cluster.ranks() - 1;
   const int rounds = job.place.between_nodes ? job.machine.nic->event_entries : within_node_rounds;
   const auto of_side = [&](int peer, bool first) -> Program {
     return [&program, peer, first, rounds](Rank& rank) -> Task<> {
       const Side side{rank, peer, first};
-      co_await settle_in(side, rounds);
+      co_await warm_up_queues(side, rounds);
       co_await program(side);
     };
   };
   std::vector<Program> programs(static_cast<std::size_t>(cluster.ranks()),
-                                [line_ups](Rank& rank) { return idle(rank, line_ups); });
+                                [barriers](Rank& rank) { return idle(rank, barriers); });
   programs[static_cast<std::size_t>(sender)] = of_side(receiver, true);
   programs[static_cast<std::size_t>(receiver)] = of_side(sender, false);
   const Outcome outcome = cluster.run(programs);
@@ -76,11 +76,11 @@ PairMarks run_pair(const Job& job, int line_ups, const std::function<Task<>(cons
 }
 
 int repetitions(std::int64_t size_bytes) {
-  constexpr std::int64_t most = 20, least = 2, enough_bytes = 1 << 20;
-  return static_cast<int>(std::clamp(enough_bytes / std::max<std::int64_t>(size_bytes, 1), least, most));
+  constexpr std::int64_t max = 20, min = 2, enough_bytes = 1 << 20;
+  return static_cast<int>(std::clamp(enough_bytes / std::max<std::int64_t>(size_bytes, 1), min, max));
 }
 
-std::string no_such_place(const Machine& machine, const Place& place) {
+std::string missing_place(const Machine& machine, const Place& place) {
   if (place.own < 0 || place.peer < 0) return "ranks are counted from 0";
   if (place.between_nodes) {
     if (!machine.nic || !machine.network) return "the machine's description has no NIC and network: it is one node";
@@ -96,25 +96,25 @@ Clock elapsed(const Mark& mark) { return elapsed(mark, mark); }
 
 Clock elapsed(const Mark& from, const Mark& to) { return to.stop - from.start; }
 
-void add_counters(Results& results, const Machine& machine, const std::string& side, const Seen& seen) {
-  add_count(results, "l1d_misses", side, seen.misses[0]);
-  add_count(results, "llc_accesses", side, asked_last(machine, seen));
-  add_count(results, "llc_misses", side, missed_last(machine, seen));
+void add_counters(Results& results, const Machine& machine, const std::string& side, const PerfCounters& counters) {
+  add_count(results, "l1d_misses", side, counters.misses[0]);
+  add_count(results, "llc_accesses", side, llc_references(machine, counters));
+  add_count(results, "llc_misses", side, llc_misses(machine, counters));
   if (machine.pages.tlbs.empty()) {
     const std::string reason = "the machine's description has no TLB";
     for (const char* metric : {"dtlb_misses", "page_faults"}) results.add_missing(metric, "count", side, reason);
   } else {
-    add_count(results, "dtlb_misses", side, seen.tlb_misses);
-    add_count(results, "page_faults", side, seen.page_faults);
+    add_count(results, "dtlb_misses", side, counters.tlb_misses);
+    add_count(results, "page_faults", side, counters.page_faults);
   }
 }
 
 void add_call_counters(Results& results, const std::string& prefix, const std::string& side, const Machine& machine,
-                       const Seen& seen) {
-  add_count(results, prefix + "_llc_accesses", side, asked_last(machine, seen));
-  add_count(results, prefix + "_llc_misses", side, missed_last(machine, seen));
-  add_count(results, prefix + "_snoops", side, seen.snoops);
-  add_count(results, prefix + "_invalidations", side, seen.invalidations);
+                       const PerfCounters& counters) {
+  add_count(results, prefix + "_llc_accesses", side, llc_references(machine, counters));
+  add_count(results, prefix + "_llc_misses", side, llc_misses(machine, counters));
+  add_count(results, prefix + "_snoops", side, counters.snoops);
+  add_count(results, prefix + "_invalidations", side, counters.invalidations);
 }
 
 BufferState state_named(const std::string& name) {

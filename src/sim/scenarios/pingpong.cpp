@@ -1,5 +1,5 @@
-// scenario/pingpong.hpp on a simulated machine; also what the two calls missed, and what others took from the caches of
-// their core.
+// scenario/pingpong.hpp on a simulated machine, with the cache misses of the two calls, and the snoops and
+// invalidations in the caches of their cores.
 #include "scenario/pingpong.hpp"
 
 #include "machine/machine.hpp"
@@ -28,7 +28,7 @@ Task<> in_state(const Side& side, std::uint64_t bytes, BufferState state, int ti
   for (int i = 0; i < times; ++i) {
     co_await side.rank.prepare(buffers.receive, state);
     co_await side.rank.prepare(buffers.send, state);
-    co_await side.rank.line_up();
+    co_await side.rank.barrier();
     for (const bool sends : {side.first, !side.first}) {
       side.rank.start();
       if (sends)
@@ -44,7 +44,7 @@ Task<> in_state(const Side& side, std::uint64_t bytes, BufferState state, int ti
 Task<> back_to_back(const Side& side, std::uint64_t bytes, int times, int counted) {
   const Buffers buffers = allocate(side.rank, bytes);
   for (int i = 0; i < times + counted; ++i) {
-    if (i == times) co_await side.rank.line_up();
+    if (i == times) co_await side.rank.barrier();
     if (i == times) side.rank.start();
     if (side.first) co_await send(side, buffers.send);
     co_await receive(side, buffers.receive);
@@ -56,11 +56,11 @@ Task<> back_to_back(const Side& side, std::uint64_t bytes, int times, int counte
 void add_side(Results& results, const Machine& machine, const char* side, const Mark& send, const Mark& receive) {
   results.add_time("send", side, elapsed(send));
   results.add_time("receive", side, elapsed(receive));
-  Seen both = send.seen;
-  both += receive.seen;
+  PerfCounters both = send.counters;
+  both += receive.counters;
   add_counters(results, machine, side, both);
-  add_call_counters(results, "send", side, machine, send.seen);
-  add_call_counters(results, "receive", side, machine, receive.seen);
+  add_call_counters(results, "send", side, machine, send.counters);
+  add_call_counters(results, "receive", side, machine, receive.counters);
 }
 
 std::vector<Result> run(const Job& job) {
@@ -98,6 +98,6 @@ std::vector<Parameters> cases(const Machine& machine, const Place& place, const 
 }  // namespace
 
 extern const ScenarioSpec pingpong_scenario;
-const ScenarioSpec pingpong_scenario{pingpong_info, no_such_place, cases, run};
+const ScenarioSpec pingpong_scenario{pingpong_info, missing_place, cases, run};
 
 }  // namespace nearfield::sim

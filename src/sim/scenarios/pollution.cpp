@@ -1,4 +1,4 @@
-// scenario/pollution.hpp on a simulated machine; also what the reading misses.
+// scenario/pollution.hpp on a simulated machine, with the cache misses of the traversal.
 #include "scenario/pollution.hpp"
 
 #include "machine/machine.hpp"
@@ -20,7 +20,7 @@ Task<> traverse_after(const Side& side, Case c) {
   const Buffer buffer(side.rank.allocate(c.bytes), c.bytes);
   for (int i = 0; i < c.times; ++i) {
     co_await side.rank.prepare(buffer, c.preloaded ? BufferState::exclusive : BufferState::invalid);
-    co_await side.rank.line_up();
+    co_await side.rank.barrier();
     if (!c.base && side.first) co_await side.rank.wait(side.rank.send(side.peer, buffer, tag));
     if (!c.base && !side.first) co_await side.rank.wait(side.rank.receive(side.peer, buffer, tag));
     side.rank.start();
@@ -31,7 +31,7 @@ Task<> traverse_after(const Side& side, Case c) {
 
 void add_side(Results& results, const Machine& machine, const char* side, const Mark& mark) {
   results.add_time("traverse", side, elapsed(mark));
-  add_counters(results, machine, side, mark.seen);
+  add_counters(results, machine, side, mark.counters);
 }
 
 std::vector<Result> run(const Job& job) {
@@ -57,6 +57,6 @@ std::vector<Parameters> cases(const Machine&, const Place&, const Choice& choice
 }  // namespace
 
 extern const ScenarioSpec pollution_scenario;
-const ScenarioSpec pollution_scenario{pollution_info, no_such_place, cases, run};
+const ScenarioSpec pollution_scenario{pollution_info, missing_place, cases, run};
 
 }  // namespace nearfield::sim

@@ -1,5 +1,5 @@
-// scenario/stencil.hpp, simulated. Per element three loads and a store; arithmetic takes no time. The number of rows is
-// not in the paper: as many as columns, at most `most_rows`.
+// scenario/stencil.hpp on a simulated machine. There are three loads and a store per element; arithmetic takes no time.
+// The number of rows is not in the paper: as many as columns, at most `max_rows`.
 #include "scenario/stencil.hpp"
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace {
 
 constexpr int tag = 9;
 constexpr std::uint64_t element = 8;
-constexpr std::uint64_t at_a_time = 64;  // elements of a row whose accesses follow each other, operand by operand
-constexpr std::int64_t most_rows = 32, fewest_rows = 3, fewest_columns = 3;
-constexpr int warm = 20, counted = 4;  // iterations: until buffers of the MPI have gone round, and those that count
+constexpr std::uint64_t at_a_time = 64;  // elements of a row that are accessed operand by operand
+constexpr std::int64_t max_rows = 32, min_rows = 3, min_columns = 3;
+constexpr int warm = 20, counted = 4;  // iterations: warm-up of the MPI's buffers, and measured ones
 
 struct Case {
   std::uint64_t columns, rows;
@@ -27,7 +27,7 @@ struct Arrays {
   Address from, into;
 };
 
-// Row `i` of the new array from rows `i` and `i + 1` of the old one.
+// Computes row `i` of the new array from rows `i` and `i + 1` of the old one.
 Task<> update(Rank& rank, Arrays arrays, Case c, std::uint64_t i, bool backward) {
   const std::uint64_t pieces = (c.columns + at_a_time - 1) / at_a_time;
   const std::int64_t step = backward ? -static_cast<std::int64_t>(element) : static_cast<std::int64_t>(element);
@@ -56,12 +56,12 @@ Task<> iterate(const Side& side, Arrays arrays, Case c) {
   co_await update(side.rank, arrays, c, c.order.after);
 }
 
-// Makes one mark around the iterations that count.
+// Makes one mark around the measured iterations.
 Task<> program(const Side& side, Case c) {
   const std::uint64_t bytes = c.rows * c.row_bytes();
   Arrays arrays{side.rank.allocate(bytes), side.rank.allocate(bytes)};
   for (int i = 0; i < warm + counted; ++i) {
-    if (i == warm) co_await side.rank.line_up();
+    if (i == warm) co_await side.rank.barrier();
     if (i == warm) side.rank.start();
     co_await iterate(side, arrays, c);
     std::swap(arrays.from, arrays.into);
@@ -72,10 +72,10 @@ Task<> program(const Side& side, Case c) {
 std::vector<Result> run(const Job& job) {
   const std::int64_t columns = number(job.parameters, "size_bytes") / static_cast<std::int64_t>(element);
   const std::string variant = word(job.parameters, "variant");
-  if (columns < fewest_columns) throw std::invalid_argument("stencil: rows of three doubles at least");
+  if (columns < min_columns) throw std::invalid_argument("stencil: rows of three doubles at least");
   const std::int64_t rows =
-      given(job.parameters, "rows") ? number(job.parameters, "rows") : std::min(columns, most_rows);
-  if (rows < fewest_rows) throw std::invalid_argument("stencil: three rows at least");
+      given(job.parameters, "rows") ? number(job.parameters, "rows") : std::min(columns, max_rows);
+  if (rows < min_rows) throw std::invalid_argument("stencil: three rows at least");
   if (variant != "listing-1" && variant != "opt1" && variant != "opt2")
     throw std::invalid_argument("'" + variant + "' is no variant of the stencil");
   const Case c{static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows),
@@ -83,8 +83,8 @@ std::vector<Result> run(const Job& job) {
   const PairMarks marks = run_pair(job, 1, [&](const Side& side) { return program(side, c); });
   Results results(job.axes.memory_slowdown.size());
   results.add_time("iteration", "", later(elapsed(marks.sender.back()), elapsed(marks.receiver.back())), counted);
-  add_counters(results, job.machine, "sender", marks.sender.back().seen);
-  add_counters(results, job.machine, "receiver", marks.receiver.back().seen);
+  add_counters(results, job.machine, "sender", marks.sender.back().counters);
+  add_counters(results, job.machine, "receiver", marks.receiver.back().counters);
   return results.all;
 }
 
@@ -93,13 +93,13 @@ std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice
   const std::int64_t largest = choice.sizes.tier == "quick" ? 128 << 10 : 1 << 20;
   for (const auto size : size_ladder(choice.sizes, 64, std::min(llc_bytes(machine), largest)))
     for (const char* variant : stencil_variants)
-      if (size >= fewest_columns * std::int64_t{element}) list.push_back({{"size_bytes", size}, {"variant", variant}});
+      if (size >= min_columns * std::int64_t{element}) list.push_back({{"size_bytes", size}, {"variant", variant}});
   return list;
 }
 
 }  // namespace
 
 extern const ScenarioSpec stencil_scenario;
-const ScenarioSpec stencil_scenario{stencil_info, no_such_place, cases, run};
+const ScenarioSpec stencil_scenario{stencil_info, missing_place, cases, run};
 
 }  // namespace nearfield::sim

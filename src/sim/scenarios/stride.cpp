@@ -1,5 +1,5 @@
-// scenario/stride.hpp on a simulated machine: by its own protocol (standard) and, where it has both, by the buffered
-// and the synchronous one. Leaves out: the faces of 3-D arrays.
+// scenario/stride.hpp on a simulated machine: by the machine's own protocol (standard) and, if it has both, by the
+// buffered and the synchronous one. Left out: the faces of 3-D arrays.
 #include "scenario/stride.hpp"
 
 #include <algorithm>
@@ -37,18 +37,18 @@ Memory allocate(Rank& rank, const Case& c) {
           c.stride == 1 ? Buffer(data, c.elements * element) : Buffer(data, c.elements, element, c.stride * element)};
 }
 
-// Copies between the elements and one piece, as a loop does.
+// Packs or unpacks the strided elements, as a loop does.
 Task<> pack(Rank& rank, Memory memory, Case c, bool out_of_elements) {
   const auto stride_bytes = static_cast<std::int64_t>(c.stride * element);
   for (std::uint64_t i = 0; i < c.elements; i += at_a_time) {
     const std::uint64_t count = std::min(at_a_time, c.elements - i);
-    const Address apart = memory.data + i * c.stride * element, together = memory.packed + i * element;
+    const Address strided = memory.data + i * c.stride * element, packed = memory.packed + i * element;
     if (out_of_elements) {
-      co_await rank.sweep(Access::load, apart, count, stride_bytes, element);
-      co_await rank.write(together, count * element);
+      co_await rank.sweep(Access::load, strided, count, stride_bytes, element);
+      co_await rank.write(packed, count * element);
     } else {
-      co_await rank.read(together, count * element);
-      co_await rank.sweep(Access::store, apart, count, stride_bytes, element);
+      co_await rank.read(packed, count * element);
+      co_await rank.sweep(Access::store, strided, count, stride_bytes, element);
     }
   }
 }
@@ -63,11 +63,11 @@ Task<> receive(const Side& side, Memory memory, Case c) {
   if (c.pack) co_await pack(side.rank, memory, c, false);
 }
 
-// Makes a mark per round trip; buffers are as the last one left them.
+// Makes a mark per round trip; cache contents persist between them.
 Task<> round_trips(const Side& side, Case c) {
   const Memory out = allocate(side.rank, c), in = allocate(side.rank, c);
   for (int i = 0; i < c.times; ++i) {
-    co_await side.rank.line_up();
+    co_await side.rank.barrier();
     side.rank.start();
     if (side.first) co_await send(side, out, c);
     co_await receive(side, in, c);
@@ -78,9 +78,9 @@ Task<> round_trips(const Side& side, Case c) {
 
 bool in_modes(const Machine& machine) { return machine.messaging.network.find("buffered") != std::string::npos; }
 
-std::vector<Result> run(const Job& given) {
-  Machine machine = given.machine;
-  const Job job{machine, given.place, given.parameters, given.axes, given.now_and_then};
+std::vector<Result> run(const Job& requested) {
+  Machine machine = requested.machine;
+  const Job job{machine, requested.place, requested.parameters, requested.axes, requested.progress_callback};
   const std::string mode = word(job.parameters, "mode");
   if (mode != "standard") machine.messaging.network = mode;
   const std::int64_t size = number(job.parameters, "size_bytes");
@@ -90,7 +90,7 @@ std::vector<Result> run(const Job& given) {
   const PairMarks marks = run_pair(job, c.times, [&](const Side& side) { return round_trips(side, c); });
   Results results(job.axes.memory_slowdown.size());
   results.add_time("half_round_trip", "", elapsed(marks.sender.back()), 2);
-  add_counters(results, machine, "sender", marks.sender.back().seen);
+  add_counters(results, machine, "sender", marks.sender.back().counters);
   return results.all;
 }
 
@@ -114,6 +114,6 @@ std::vector<Parameters> cases(const Machine& machine, const Place& place, const 
 }  // namespace
 
 extern const ScenarioSpec stride_scenario;
-const ScenarioSpec stride_scenario{stride_info, no_such_place, cases, run};
+const ScenarioSpec stride_scenario{stride_info, missing_place, cases, run};
 
 }  // namespace nearfield::sim

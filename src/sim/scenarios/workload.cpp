@@ -9,7 +9,7 @@
 namespace nearfield::sim {
 namespace {
 
-// A count and what a repetition has of it, by a policy.
+// A count, and its value in a repetition for a policy.
 struct Counted {
   MetricInfo info;
   Count (*of)(const Repetition& repetition, const VariantOutcome& variant);
@@ -47,11 +47,11 @@ constexpr CountedInMemory counted_in_memory[] = {
     {"dram_bytes", "bytes", "all traffic of DRAM", &DramCounts::bytes},
 };
 
-// A count of every cache level. NICs inject into no first level.
+// A count per cache level. NICs do not inject into the L1.
 struct CountedAtLevel {
   const char* name;
   const char* summary;
-  std::size_t first_level;  // counted from 1, as people do
+  std::size_t first_level;  // counted from 1
   Count LevelCounts::* count;
 };
 
@@ -65,7 +65,7 @@ constexpr CountedAtLevel counted_at_levels[] = {
      &LevelCounts::victims_missed},
 };
 
-// "l2_misses"
+// Returns a name such as "l2_misses".
 std::string metric_at(std::size_t level, const char* name) {
   std::string metric = "l";
   return metric.append(std::to_string(level)).append("_").append(name);
@@ -84,7 +84,7 @@ void add_counts(Results& results, const std::vector<Repetition>& repetitions, st
                      of_each(repetitions, [&](const auto& one) { return of(one, one.variants[variant]); }));
 }
 
-// `speed` is -1 if the counts do not depend on the memory's speed.
+// `speed` is -1 if the counts do not depend on the memory speed.
 void add_counts_of_memory(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant,
                           int speed) {
   const auto add = [&](const std::string& name, const char* unit, auto&& count) {
@@ -109,7 +109,7 @@ void add_polls(Results& results, const std::vector<Repetition>& repetitions, std
   results.add_mean("nic_polls", "count", static_cast<int>(variant), speed, of_each(repetitions, polls));
 }
 
-// A kind of call and the metric that tells its time.
+// A kind of call, and the metric of its time.
 struct TimedCalls {
   const char* metric;
   const char* summary;
@@ -142,7 +142,7 @@ std::vector<MetricInfo> metrics() {
       {"mean_time", "ns", Combine::slowest, "the mean over the repetitions, the first one included"},
       {"first_time", "ns", Combine::slowest, "of the first repetition, whose caches hold nothing that arrived"},
       {"nic_polls", "count", Combine::root,
-       "looks of cores at their event queues, those that find nothing included; counts are of the mean repetition"},
+       "polls of cores at their event queues, those that find nothing included; counts are of the mean repetition"},
   };
   for (const auto& [metric, summary, time] : timed_calls) list.push_back({metric, "ns", Combine::root, summary});
   list.push_back({"mpi_time", "ns", Combine::root, "of all these calls together"});
@@ -189,7 +189,7 @@ std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& re
 }
 
 ScenarioSpec workload_scenario(ScenarioSpec spec) {
-  spec.policies = most_variants;
+  spec.policies = max_variants;
   spec.of_nodes = true;
   spec.more_metrics = metrics();
   return spec;

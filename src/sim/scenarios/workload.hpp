@@ -1,5 +1,5 @@
-// The common part of scenarios of a whole cluster: how many ranks run on each node, and the numbers of a workload that
-// was run several times.
+// The common part of scenarios of a whole cluster: the number of ranks per node, and the results of a workload that
+// runs several times.
 #pragma once
 
 #include "sim/scenario.hpp"
@@ -11,16 +11,16 @@ namespace nearfield::sim {
 // std::invalid_argument if the ranks cannot be spread evenly.
 ClusterOptions options_for_nodes(const Job& job);
 
-// Returns times by every policy and memory speed, and the counts of all nodes together, as means over the repetitions.
+// Returns times for every policy and memory speed, and the counts of all nodes together, as means over the repetitions.
 std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& repetitions);
 
-// Returns the spec with what scenarios have in common whose results are results_of(): the metrics beside `time`, and
-// that they take the parameter `nodes` and several policies in one run.
+// Completes the spec of a scenario whose results are results_of(): adds the metrics other than `time`, the parameter
+// `nodes`, and several policies per run.
 ScenarioSpec workload_scenario(ScenarioSpec spec);
 
-inline constexpr int usual_nodes = 8;  // if several are needed, and the user gives no number
+inline constexpr int usual_nodes = 8;  // default for scenarios that need several
 
-// Returns the pairs (ranks, nodes) that are wanted: one rank on each of the nodes asked for; `usual` if none are.
+// Returns the requested pairs (ranks, nodes), with one rank per requested node; `usual` if the user requests none.
 struct Spread {
   int ranks, nodes;
 };

@@ -121,7 +121,7 @@ class Shards(SingleProcess):
         problem: BaseException | str | None = None
         try:
             result = work()
-        except replay.EndedElsewhere:
+        except replay.RemoteShardFailed:
             problem = _ENDED
         except BaseException as error:
             problem = self._picklable(error)

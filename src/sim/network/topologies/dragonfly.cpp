@@ -1,6 +1,6 @@
 // Groups of routers; in a group every router has a link to every other one, and of every two groups one pair of routers
-// is linked. Minimal: to the router that has the link, across, and on to the destination's router. Left out: several
-// links between two groups, and ways through a third group.
+// is linked. Minimal routing: to the router with the link, across it, and on to the destination's router. Left out:
+// several links between two groups, and routes through a third group.
 #include "machine/machine.hpp"
 #include "sim/network/topology.hpp"
 
@@ -13,7 +13,7 @@ class Dragonfly final : public Topology {
       : Topology(network.shape[1]), routers_(network.shape[0]), groups_(network.shape[2]) {}
 
   int nodes() const override { return routers_ * per_router_ * groups_; }
-  // First those inside groups, by group and pair, then those between groups, by pair.
+  // Links inside groups are numbered first, by group and pair, then those between groups, by pair.
   int links() const override { return groups_ * routers_ * routers_ + groups_ * groups_; }
   Link link(int number) const override {
     const int inside = groups_ * routers_ * routers_;
@@ -41,7 +41,7 @@ class Dragonfly final : public Topology {
   }
 
  private:
-  // Returns the router of group `a` with the link to group `b`: spread evenly, by distance round the groups.
+  // Returns the router of group `a` with the link to group `b`: links are spread evenly, by distance around the groups.
   int gate(int a, int b) const { return a * routers_ + (b - a - 1 + groups_) % groups_ % routers_; }
   // Adds the link between two routers of a group.
   void step(int a, int b, std::vector<int>& links) const {

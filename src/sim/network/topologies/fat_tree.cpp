@@ -1,7 +1,7 @@
-// Switches in levels; a switch has as many links up as there are nodes below it, so no level is narrower than another.
-// Up-down: up to the first switch that both are below, on the links that the destination's number says, and down again.
-// On the way down every destination has links of its own; on the way up messages for one destination share. A switch
-// here stands for all switches of a real tree that reach the same nodes.
+// Switches in levels, with full bisection bandwidth: a switch has as many uplinks as there are nodes below it. Up-down
+// routing: up to the first common switch, on the links that the destination's number selects, and down again. On the
+// way down every destination has links of its own; on the way up messages to one destination share links. A switch here
+// stands for all switches of a real tree that reach the same nodes.
 #include "machine/machine.hpp"
 #include "sim/network/topology.hpp"
 
@@ -23,7 +23,7 @@ class FatTree final : public Topology {
   }
 
   int nodes() const override { return nodes_; }
-  // Between two levels one up and one down for every node.
+  // Between two levels there are one uplink and one downlink per node.
   int links() const override { return (levels() - 1) * 2 * nodes_; }
   Link link(int number) const override {
     const int level = number / (2 * nodes_);
@@ -55,7 +55,7 @@ class FatTree final : public Topology {
 
   int nodes_ = 1;
   std::vector<int> below_;         // nodes below a switch, per level
-  std::vector<int> first_switch_;  // its number, per level
+  std::vector<int> first_switch_;  // number of the first switch, per level
 };
 
 }  // namespace

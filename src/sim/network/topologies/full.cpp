@@ -1,5 +1,5 @@
-// Every router has a link to every other one (S4: a fully connected Red Storm). What contends are NICs and messages of
-// one pair of routers. Room for any number of nodes.
+// Every router has a link to every other one (S4: a fully connected Red Storm). Messages contend for NICs and for the
+// link between a pair of routers. It has room for any number of nodes.
 #include "machine/machine.hpp"
 #include "sim/network/topology.hpp"
 
@@ -25,8 +25,8 @@ class Full final : public Topology {
 };
 
 std::unique_ptr<Topology> make(const nearfield::Network& network, int nodes) {
-  const int most = 30'000 * network.nodes_per_router;  // links are numbered by an int
-  if (nodes > most) check_room(network, nodes, most, {});
+  const int max_nodes = 30'000 * network.nodes_per_router;  // links are numbered by an int
+  if (nodes > max_nodes) check_room(network, nodes, max_nodes, {});
   return std::make_unique<Full>(nodes, network.nodes_per_router);
 }
 

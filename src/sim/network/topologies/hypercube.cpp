@@ -1,5 +1,5 @@
-// Two to the power of d routers, each with a link to those whose number differs in one bit (S3: the Origin 2000, two
-// nodes per router). E-cube: the lowest bit that differs is crossed first. Left out: the Origin's optional diagonals.
+// 2^d routers, each with links to those whose number differs in one bit (S3: the Origin 2000, two nodes per router).
+// E-cube routing: the lowest differing bit is crossed first. Left out: the Origin's optional diagonals.
 #include <bit>
 #include <stdexcept>
 
@@ -37,7 +37,7 @@ class Hypercube final : public Topology {
   int dimensions_;
 };
 
-constexpr int most_dimensions = 20;
+constexpr int max_dimensions = 20;
 
 int dimensions_for(int nodes, int nodes_per_router) {
   int dimensions = 0;
@@ -46,10 +46,10 @@ int dimensions_for(int nodes, int nodes_per_router) {
 }
 
 std::unique_ptr<Topology> make(const nearfield::Network& network, int nodes) {
-  if (!network.shape.empty() && network.shape.front() > most_dimensions)
-    throw std::invalid_argument("shape: a hypercube of at most " + std::to_string(most_dimensions) + " dimensions");
+  if (!network.shape.empty() && network.shape.front() > max_dimensions)
+    throw std::invalid_argument("shape: a hypercube of at most " + std::to_string(max_dimensions) + " dimensions");
   const int needed = dimensions_for(nodes, network.nodes_per_router);
-  if (needed > most_dimensions) check_room(network, nodes, 1L << most_dimensions, {most_dimensions});
+  if (needed > max_dimensions) check_room(network, nodes, 1L << max_dimensions, {max_dimensions});
   const int dimensions = network.shape.empty() ? needed : network.shape.front();
   check_room(network, nodes, (1L << dimensions) * network.nodes_per_router, {needed});
   return std::make_unique<Hypercube>(dimensions, network.nodes_per_router);

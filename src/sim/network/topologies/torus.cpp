@@ -1,5 +1,6 @@
-// A grid of routers closed to rings in every dimension (S3: the T3E in three). Dimension order: the first dimension is
-// crossed first, each the shorter way round, upward if both are equally long. Left out: the T3E's adaptive routing.
+// A torus: a grid of routers with wrap-around links in every dimension (S3: the T3E in three). Dimension-order routing:
+// the first dimension is crossed first, each in the shorter direction, upward if both are equally long. Left out: the
+// T3E's adaptive routing.
 #include <cstdlib>
 
 #include "machine/machine.hpp"
@@ -49,7 +50,7 @@ class Torus final : public Topology {
 
  private:
   int dimensions() const { return static_cast<int>(shape_.size()); }
-  // Returns the shorter way round, with its sign.
+  // Returns the signed distance in the shorter direction.
   static int steps(int a, int b, int extent) {
     const int up = (b - a + extent) % extent;
     return up <= extent - up ? up : up - extent;

@@ -1,7 +1,7 @@
-// Places lines by message size and by counters, which S4 leaves for the future (section 6). Small messages and events
-// go near the core (the second-level cache), middle ones to the last level, long ones to memory. After every window of
-// injected lines the NIC looks at how many were lost before anybody used them. If these are more than a threshold, it
-// writes to memory for as many lines as `pause` windows have, then tries again.
+// Places lines by message size and by counters, which S4 leaves as future work (section 6). Small messages and events
+// go near the core (the L2), medium ones to the last level, long ones to memory. After every window of injected lines
+// the NIC checks how many were evicted unused. If these exceed a threshold, it writes to memory for as many lines as
+// `pause` windows have, then tries again.
 #include <algorithm>
 
 #include "machine/machine.hpp"
@@ -18,7 +18,7 @@ class Adaptive final : public Policy {
                 static_cast<std::uint64_t>(values[2]), static_cast<std::uint64_t>(values[3])},
         last_(static_cast<int>(machine.caches.size()) - 1),
         near_(std::min(1, last_)),
-        most_bytes_(machine.caches.back().size_bytes / 2) {
+        max_bytes_(machine.caches.back().size_bytes / 2) {
     for (const auto& cache : machine.caches)
       line_ = std::max(line_, static_cast<std::uint64_t>(cache.line_bytes / std::max(1, cache.sub_blocks)));
   }
@@ -28,10 +28,10 @@ class Adaptive final : public Policy {
     const std::uint64_t lines = header ? 1 : incoming.bytes / line_;
     if (paused_ > 0) {
       paused_ -= std::min(paused_, lines);
-      if (paused_ == 0) look_back(evidence);  // what was lost meanwhile is of the window before
+      if (paused_ == 0) look_back(evidence);  // evictions during the pause belong to the window before it
       return {};
     }
-    if (!header && incoming.message_bytes > most_bytes_) return {};
+    if (!header && incoming.message_bytes > max_bytes_) return {};
     injected_ += lines;
     if (injected_ >= limits_.window && look_back(evidence)) {
       paused_ = limits_.window * limits_.pause;
@@ -41,7 +41,7 @@ class Adaptive final : public Policy {
   }
 
  private:
-  // Ends the window; true if it leaked too much.
+  // Ends the window. Returns whether too many of its lines were evicted unused.
   bool look_back(const Evidence& evidence) {
     Count injections = 0, unused = 0;
     for (const auto& level : evidence.counts().levels) {
@@ -59,10 +59,10 @@ class Adaptive final : public Policy {
     std::uint64_t small_bytes, window, leak_percent, pause;
   } limits_;
   int last_, near_;
-  std::uint64_t most_bytes_;
+  std::uint64_t max_bytes_;
   std::uint64_t line_ = 1;
   std::uint64_t injected_ = 0, paused_ = 0;  // lines
-  Count injections_ = 0, unused_ = 0;        // until the window began
+  Count injections_ = 0, unused_ = 0;        // before the window
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
-// Intel's Data Direct I/O: everything that a device writes goes to the last-level cache, of whatever size, but into a
-// few ways only (the IIO LLC WAYS register of one's processor says which; two by default). Left out: lines that are in
-// the cache outside these ways are updated where they are, and memory is written only when they leave the cache; here
-// memory is written at once, as with every policy.
+// Intel's Data Direct I/O: all device writes, of any size, go to the LLC, but only into a few ways (two by default; the
+// IIO LLC WAYS register of a processor gives the number). Left out: lines that are in the cache outside these ways are
+// updated in place, and memory is written only on eviction; here memory is written at once, as with every policy.
 #include <stdexcept>
 #include <string>
 
@@ -15,11 +14,11 @@ class Ddio final : public Policy {
  public:
   Ddio(const Machine& machine, const PolicyValues& values)
       : level_(static_cast<int>(machine.caches.size()) - 1), ways_(static_cast<int>(values[0])) {
-    const int there = machine.caches.back().ways;
-    if (there > 0 && ways_ > there)
+    const int llc_ways = machine.caches.back().ways;
+    if (llc_ways > 0 && ways_ > llc_ways)
       throw std::invalid_argument("policy 'ddio': 'ways=" + std::to_string(ways_) +
                                   "': the last-level cache of machine '" + machine.name + "' has " +
-                                  std::to_string(there));
+                                  std::to_string(llc_ways));
   }
   InjectionTarget place(const Incoming& incoming, const Evidence&) override {
     return into_level(level_, incoming, ways_);

@@ -1,5 +1,5 @@
-// S4, section 2, 'header' (hl2): events go to the second-level cache of the core that polls them, and to memory;
-// payload goes to memory.
+// S4, section 2, 'header' (hl2): events go to the L2 of the core that polls them, and to memory; payload goes to
+// memory.
 #include "sim/nic/policy.hpp"
 
 namespace nearfield::sim {

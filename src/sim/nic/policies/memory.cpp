@@ -1,4 +1,4 @@
-// S4's base: what arrives is written to memory, and caches lose their copies.
+// S4's baseline: incoming data is written to memory, and cached copies are invalidated.
 #include "sim/nic/policy.hpp"
 
 namespace nearfield::sim {

@@ -1,5 +1,5 @@
-// S4, section 2, 'payload': payload goes to the third-level cache and to memory, clean; whole lines only, and nothing
-// of a message longer than half that cache. Events go to memory.
+// S4, section 2, 'payload': payload goes to the L3, clean, and to memory: whole lines only, and only of messages of at
+// most half the L3. Events go to memory.
 #include "sim/nic/policy.hpp"
 
 namespace nearfield::sim {
@@ -7,14 +7,14 @@ namespace {
 
 class PayloadL3 final : public Policy {
  public:
-  PayloadL3(const Machine& machine, const PolicyValues&) : most_bytes_(machine.caches[2].size_bytes / 2) {}
+  PayloadL3(const Machine& machine, const PolicyValues&) : max_bytes_(machine.caches[2].size_bytes / 2) {}
   InjectionTarget place(const Incoming& incoming, const Evidence&) override {
-    const bool inject = incoming.what == Incoming::What::payload && incoming.message_bytes <= most_bytes_;
+    const bool inject = incoming.what == Incoming::What::payload && incoming.message_bytes <= max_bytes_;
     return inject ? into_level(2, incoming) : InjectionTarget{};
   }
 
  private:
-  std::uint64_t most_bytes_;
+  std::uint64_t max_bytes_;
 };
 
 }  // namespace

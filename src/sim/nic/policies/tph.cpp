@@ -1,6 +1,6 @@
-// PCIe's TLP processing hints, as AMD's SDCI and RDMA libraries use them: a target per buffer. What was steered
-// (Rank::steer) goes to the cache level that was asked for, everything else to memory. The event queue is a buffer like
-// any other: steered to the second-level cache unless told otherwise.
+// PCIe's TLP processing hints, as AMD's SDCI and RDMA libraries use them: a target per buffer. Steered buffers
+// (Rank::steer) go to their cache level, everything else to memory. The event queue is a buffer, too, steered to the L2
+// unless the parameter `header` says otherwise.
 #include <algorithm>
 
 #include "sim/nic/policy.hpp"

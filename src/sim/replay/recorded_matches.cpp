@@ -1,8 +1,8 @@
-#include "sim/replay/outcomes.hpp"
+#include "sim/replay/recorded_matches.hpp"
 
 namespace nearfield::sim::replay {
 
-std::optional<stream::Outcome> Outcomes::next() {
+std::optional<stream::Outcome> RecordedMatches::next() {
   constexpr std::size_t at_a_time = 4096;
   if (!source_) {
     source_ = open_();
@@ -17,7 +17,7 @@ std::optional<stream::Outcome> Outcomes::next() {
 }
 
 // Returns false at the end of the stream.
-bool Outcomes::read_event() {
+bool RecordedMatches::read_event() {
   while (source_->accesses(skipped_) > 0) {
   }
   const stream::Event* const event = source_->event();
@@ -37,7 +37,7 @@ bool Outcomes::read_event() {
   return true;
 }
 
-void Outcomes::end(stream::Number request, const std::optional<stream::Outcome>& got) {
+void RecordedMatches::end(stream::Number request, const std::optional<stream::Outcome>& got) {
   const auto found = by_request_.find(request);
   if (found == by_request_.end()) return;
   begun_[found->second - returned_] = {true, got};

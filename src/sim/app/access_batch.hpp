@@ -1,11 +1,11 @@
-// The accesses of a loop and what it computes with them, gathered and then done some hundred at a time:
+// Collects the accesses and the arithmetic of a loop, and simulates them some hundred at a time:
 //
-//   Walk walk(rank);
+//   AccessBatch batch(rank);
 //   for (...) {
-//     walk.load(address, count, stride_bytes, bytes);
-//     if (walk.full()) co_await walk.go();
+//     batch.load(address, count, stride_bytes, bytes);
+//     if (batch.full()) co_await batch.flush();
 //   }
-//   co_await walk.go();
+//   co_await batch.flush();
 #pragma once
 
 #include <vector>
@@ -16,9 +16,9 @@
 
 namespace nearfield::sim {
 
-class Walk {
+class AccessBatch {
  public:
-  explicit Walk(Rank& rank) : rank_(rank) {}
+  explicit AccessBatch(Rank& rank) : rank_(rank) {}
 
   void load(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
     add({Access::load, bytes, address, count, stride_bytes});
@@ -26,24 +26,24 @@ class Walk {
   void store(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
     add({Access::store, bytes, address, count, stride_bytes});
   }
-  // Loads or stores one word.
+  // Load or store one word.
   void load(Address address) { load(address, 1, 0, 8); }
   void store(Address address) { store(address, 1, 0, 8); }
-  // Loads of addresses, and of one word at such an address.
+  // Load addresses (indices), and one word at such an address.
   void index(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
     add({Access::index, bytes, address, count, stride_bytes});
   }
   void gather(Address address) { add({Access::gather, 8, address, 1, 0}); }
 
-  // The core computes with each of the last accesses: in a chain of instructions that need each other's result, or in
-  // instructions that do not. It does so while it issues `accesses` accesses, and the rest of the time comes on top.
-  void chain(double flops, double accesses) { beside(flops * rank_.core().flop_latency_cycles, accesses); }
+  // Add arithmetic to each of the last accesses: a chain of dependent instructions, or independent ones. It overlaps
+  // with the issue of `accesses` accesses; the remaining time is added.
+  void chain(double flops, double accesses) { add_work(flops * rank_.core().flop_latency_cycles, accesses); }
   void flops(double flops, double accesses) {
-    if (const double rate = rank_.core().flops_per_cycle; rate > 0) beside(flops / rate, accesses);
+    if (const double rate = rank_.core().flops_per_cycle; rate > 0) add_work(flops / rate, accesses);
   }
 
   bool full() const { return sweeps_.size() >= 256; }
-  Task<> go() {
+  Task<> flush() {
     co_await rank_.sweep(sweeps_);
     sweeps_.clear();
   }
@@ -52,7 +52,7 @@ class Walk {
   void add(const Sweep& sweep) {
     if (sweep.count > 0) sweeps_.push_back(sweep);
   }
-  void beside(double cycles, double accesses) {
+  void add_work(double cycles, double accesses) {
     if (!sweeps_.empty())
       sweeps_.back().work_cycles = std::max(0.0, cycles - accesses * rank_.core().cycles_per_access);
   }

@@ -1,4 +1,4 @@
-#include "sim/memory/measure.hpp"
+#include "sim/memory/self_benchmark.hpp"
 
 #include <algorithm>
 #include <random>

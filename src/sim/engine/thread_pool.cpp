@@ -1,25 +1,25 @@
-#include "sim/engine/crew.hpp"
+#include "sim/engine/thread_pool.hpp"
 
 #include <system_error>
 
 namespace nearfield::sim {
 
-Crew::Crew(int threads) : shares_(static_cast<std::size_t>(threads)) {
-  members_.reserve(shares_.size());
+ThreadPool::ThreadPool(int threads) : shares_(static_cast<std::size_t>(threads)) {
+  workers_.reserve(shares_.size());
   try {
-    for (std::size_t me = 1; me < shares_.size(); ++me) members_.emplace_back([this, me] { member(me); });
-  } catch (const std::system_error&) {  // those that there are will do
+    for (std::size_t me = 1; me < shares_.size(); ++me) workers_.emplace_back([this, me] { worker(me); });
+  } catch (const std::system_error&) {  // the pool has fewer threads
   }
 }
 
-Crew::~Crew() {
+ThreadPool::~ThreadPool() {
   over_ = true;
   ++round_;
   round_.notify_all();
-  for (std::thread& member : members_) member.join();
+  for (std::thread& worker : workers_) worker.join();
 }
 
-void Crew::each(std::size_t count, const std::function<void(std::size_t)>& work) {
+void ThreadPool::parallel_for(std::size_t count, const std::function<void(std::size_t)>& work) {
   const auto threads = static_cast<std::size_t>(size());
   for (std::size_t t = 0; t < threads; ++t) {
     shares_[t].next = t * count / threads;
@@ -29,23 +29,23 @@ void Crew::each(std::size_t count, const std::function<void(std::size_t)>& work)
   open_ = true;
   ++round_;
   round_.notify_all();
-  take_part(0);
-  // Who comes inside from now on finds it closed; who was there before is waited for.
+  run_shares(0);
+  // Workers that arrive later find no work; those that arrived earlier are waited for.
   open_ = false;
   for (int inside = inside_; inside > 0; inside = inside_) inside_.wait(inside);
 }
 
-void Crew::member(std::size_t me) {
+void ThreadPool::worker(std::size_t me) {
   for (int seen = 0; !over_;) {
     round_.wait(seen);
     seen = round_;
     ++inside_;
-    if (open_) take_part(me);
+    if (open_) run_shares(me);
     if (--inside_ == 0) inside_.notify_one();
   }
 }
 
-void Crew::take_part(std::size_t me) {
+void ThreadPool::run_shares(std::size_t me) {
   const auto threads = static_cast<std::size_t>(size());
   for (std::size_t t = 0; t < threads; ++t) {
     Share& share = shares_[(me + t) % threads];

@@ -1,33 +1,34 @@
-#include "sim/replay/apart.hpp"
+#include "sim/replay/independent_runs.hpp"
 
 #include <algorithm>
 
 namespace nearfield::sim::replay {
 namespace {
 
-struct Clocks {
-  int variant, speed, until;  // the clocks that a run gives
+struct ConfigRange {
+  int variant, speed, until;  // the configurations that a run computes: speeds from `speed` to before `until`
 };
 
-void put(Clock& all, const Clock& one, const Clocks& at) {
+void put(Clock& all, const Clock& one, const ConfigRange& at) {
   for (int speed = at.speed; speed < at.until; ++speed) all[at.variant][speed] = one[0][0];
 }
 
-void put(VariantOutcome& all, const VariantOutcome& one, const Clocks& at) {
+void put(VariantOutcome& all, const VariantOutcome& one, const ConfigRange& at) {
   for (auto speed = static_cast<std::size_t>(at.speed); speed < static_cast<std::size_t>(at.until); ++speed) {
     all.memory_at[speed] = one.memory_at[0];
     all.nic.empty_polls[speed] = one.nic.empty_polls[0];
   }
 }
 
-// The course is the same, so the calls are, in their order.
-void put(ReplayedOutcome& all, const ReplayedOutcome& one, const Clocks& at) {
+// All runs replay the same events, so their call lists match one to one.
+void put(ReplayedOutcome& all, const ReplayedOutcome& one, const ConfigRange& at) {
   put(all.computing.time, one.computing.time, at);
   for (std::size_t i = 0; i < all.calls.size(); ++i) put(all.calls[i].spent.time, one.calls[i].spent.time, at);
-  all.dependence.tally.outcomes = std::max(all.dependence.tally.outcomes, one.dependence.tally.outcomes);
+  all.timing_sensitivity.races.outcomes =
+      std::max(all.timing_sensitivity.races.outcomes, one.timing_sensitivity.races.outcomes);
   for (int speed = at.speed; speed < at.until; ++speed)
-    all.dependence.tally.otherwise[static_cast<std::size_t>(at.variant)][static_cast<std::size_t>(speed)] =
-        one.dependence.tally.otherwise[0][0];
+    all.timing_sensitivity.races.divergent[static_cast<std::size_t>(at.variant)][static_cast<std::size_t>(speed)] =
+        one.timing_sensitivity.races.divergent[0][0];
 }
 
 void widen(Replayed& all, int variants) {
@@ -36,26 +37,26 @@ void widen(Replayed& all, int variants) {
   for (auto& rank : all.ranks) {
     rank.computing.time = none;
     for (auto& call : rank.calls) call.spent.time = none;
-    rank.dependence.tally.otherwise = {};
+    rank.timing_sensitivity.races.divergent = {};
   }
   all.cluster.variants.clear();
 }
 
 }  // namespace
 
-Replayed run_apart(const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
-                   const Once& once) {
+Replayed run_independently(const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
+                           const RunOne& run_one) {
   Replayed all;
   const int last = static_cast<int>(memory_slowdown.size()) - 1;
   for (int variant = 0; variant < static_cast<int>(policies.size()); ++variant)
     for (int speed = 0; speed <= last; ++speed) {
       const Replayed one =
-          once(policies[static_cast<std::size_t>(variant)], memory_slowdown[static_cast<std::size_t>(speed)]);
+          run_one(policies[static_cast<std::size_t>(variant)], memory_slowdown[static_cast<std::size_t>(speed)]);
       if (variant == 0 && speed == 0) {
         all = one;
         widen(all, static_cast<int>(policies.size()));
       }
-      const Clocks at{variant, speed, speed == last ? speeds : speed + 1};
+      const ConfigRange at{variant, speed, speed == last ? speeds : speed + 1};
       if (speed == 0) all.cluster.variants.push_back(one.cluster.variants[0]);
       put(all.cluster.variants.back(), one.cluster.variants[0], at);
       for (std::size_t rank = 0; rank < all.ranks.size(); ++rank) {

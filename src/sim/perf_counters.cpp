@@ -1,10 +1,10 @@
-#include "sim/seen.hpp"
+#include "sim/perf_counters.hpp"
 
 #include "sim/counts.hpp"
 
 namespace nearfield::sim {
 
-Seen::Seen(const Counts& counts) {
+PerfCounters::PerfCounters(const Counts& counts) {
   for (std::size_t level = 0; level < counts.levels.size(); ++level) {
     hits[level] = counts.levels[level].hits;
     misses[level] = counts.levels[level].misses;
