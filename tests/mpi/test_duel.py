@@ -53,7 +53,7 @@ def test_two_jobs_take_turns(installation: Installation, monkeypatch: pytest.Mon
         turns.append((one, repetitions, len(found.samples)))
         return found
 
-    monkeypatch.setattr(ResidentJob, "visit", noted)
+    monkeypatch.setattr(ResidentJob, "run_batch", noted)
     before = mpi.snapshot_shm()
     with job(installation) as one, job(installation) as other:
         assert set(one.cases) == set(other.cases) == {(pattern, size) for pattern in PATTERNS for size in SIZES}
