@@ -158,7 +158,8 @@ void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offs
   }
 }
 
-Clock Node::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets, const Clock& start) {
+Clock Node::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
+                      const Clock& start) {
   count_for(no_core);
   return has_memory() && bytes > 0 ? memory_->dma_write(address, bytes, targets, start) : start;
 }

@@ -190,7 +190,7 @@ class Variants {
   Mask group_;        // the leader and those that it acts for
   Mask pending_ = 0;  // the groups that have not acted yet, and the one that acts
   std::vector<std::unique_ptr<CounterBlock>> counters_by_group_;  // of each group that ever existed
-  std::array<Mask, max_variants> predicted_group_{};             // the last group that each variant led
+  std::array<Mask, max_variants> predicted_group_{};              // the last group that each variant led
   Mask counted_group_ = 0;                                        // the group that counters_ belongs to
   CounterBlock* counters_ = nullptr;
   CounterBlock counters_before_;

@@ -85,6 +85,8 @@ class PolicyChoice {
 };
 
 // Returns the placement into the receiving core's cache of this level, counted from 0.
-inline InjectionTarget into_level(int level, const Incoming& incoming, int ways = 0) { return {level, incoming.core, ways}; }
+inline InjectionTarget into_level(int level, const Incoming& incoming, int ways = 0) {
+  return {level, incoming.core, ways};
+}
 
 }  // namespace nearfield::sim

@@ -60,7 +60,8 @@ class Synchronous final : public Protocol {
   }
 
   static void store_block(Endpoint& receiver, Message& message, const ProtocolPacket& packet) {
-    receiver.node().touch(receiver.core(), Access::store_nontemporal, message.receive->buffer, packet.offset, packet.bytes);
+    receiver.node().touch(receiver.core(), Access::store_nontemporal, message.receive->buffer, packet.offset,
+                          packet.bytes);
     message.received_bytes += packet.bytes;
     if (message.received_bytes < message.bytes) return;
     receiver.node().drain(receiver.core());
