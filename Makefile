@@ -20,8 +20,10 @@ FOLLOW := $(PYTHON) -I $(SOURCE)/follow.py build/set-up.log
 # What the extension module and the shared heap are made of; the engine is built by `nearfield` itself, once per MPI.
 NATIVE := $(shell find src/advise src/base src/heap src/machine src/observe src/plan src/scenario src/sim src/stream src/topology src/trace src/python -type f) src/variants.cmake CMakeLists.txt
 
-# Installs the package from this folder; the C++ tests can then be built from the same objects: BUILD-FOLDER [OPTION...]
-INSTALL = @$(FOLLOW) $(VENV)/bin/python -m pip install --verbose --disable-pip-version-check --no-compile --no-build-isolation -e . -C cmake.define.NEARFIELD_TESTS=ON -C build-dir=
+# Installs what is named. The package itself, `-e .`, takes its settings from variables, since older versions of pip have
+# no option for them. Its build folder can also build the C++ tests, from the same objects.
+PIP     := $(FOLLOW) $(VENV)/bin/python -m pip install --verbose --disable-pip-version-check --no-compile
+INSTALL := SKBUILD_CMAKE_DEFINE=NEARFIELD_TESTS=ON $(PIP) --no-build-isolation -e .
 # Runs a tier of tests, and says how long it took and how long it may take: NAME COMMAND...
 TIER   := $(VENV)/bin/python -I tests/tier.py
 PYTEST := $(VENV)/bin/python -m pytest
@@ -97,13 +99,13 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml include/nearfield/halo.h $
 	@$(VENV)/bin/python -c "import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_path('include') + '/Python.h'))" || { echo "error: Python's headers are missing; install them (Debian: apt install python3-dev)"; exit 1; }
 	@command -v $${CXX:-c++} >/dev/null || { echo "error: no C++ compiler; install one (Debian: apt install g++) or set CXX"; exit 1; }
 	@echo "setting up: an MPI, CMake, hwloc and Python packages into $(VENV) (one to three minutes if nothing else runs)"
-	@$(FOLLOW) $(VENV)/bin/python -m pip install --verbose --disable-pip-version-check --no-compile $(BUILD_TOOLS)
-	$(INSTALL)build/release
+	@$(PIP) $(BUILD_TOOLS)
+	@SKBUILD_BUILD_DIR=build/release $(INSTALL)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(BUILD_TOOLS)
-	$(INSTALL)build/dev -C cmake.build-type=Dev
+	@SKBUILD_BUILD_DIR=build/dev SKBUILD_CMAKE_BUILD_TYPE=Dev $(INSTALL)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed

@@ -14,7 +14,7 @@
 
 namespace nearfield::halo {
 
-/// What a protocol may use of the grid.
+/// The parts of the grid that a protocol may use.
 class ExchangeContext {
  public:
   virtual ~ExchangeContext() = default;

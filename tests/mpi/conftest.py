@@ -10,7 +10,7 @@ import pytest
 
 from nearfield import mpi
 
-FEW = 40
+FEW = 40  # tests that build what they need by themselves
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -49,7 +49,7 @@ class _Line(BaseModel):
 
 
 class LaunchLine(Calibration):
-    """What the launch determined before it measured."""
+    """The facts that a launch determined before it measured."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
     type: Literal["launch"]
