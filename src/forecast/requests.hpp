@@ -9,7 +9,7 @@
 
 namespace nearfield::forecast {
 
-// The call, the size and the peers of a request; `bytes` is exact to 1/64.
+// The category, the place and the size of a pending request; `bytes` is exact to 1/64.
 struct Pending {
   Category category = Category::completion;
   Place place = Place::node;
