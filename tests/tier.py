@@ -2,7 +2,7 @@
 
 Each tier has a budget on two processors, after everything is installed. A tier that takes longer still passes, since a
 busy machine is no mistake of the code; whoever reads the table shortens the tests or raises the budget on purpose. CI
-runs the sanitized tests beside those with MPI programs, where they take longer than by themselves.
+runs the sanitized and the browser tests beside those with MPI programs, where they take longer than alone.
 """
 
 import json
