@@ -14,26 +14,29 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 # base <- topology <- machine <- scenario <- {probe, sim <- trace}, base <- plan <- halo, all of these <- python; and
-# base <- {heap, tune, stream <- observe}, which are loaded into other people's programs. sim and advise read streams.
+# base <- {trace/stream, preload}, where preload is loaded into other people's programs. sim and advise read streams.
+# sim and preload have rooms; those of sim are a ladder: each uses the ones before it.
 _BELOW = {"base", "topology", "machine"}
+_SIM = ["sim/engine", "sim/network", "sim/memory", "sim/node", "sim/nic", "sim/mpi", "sim/run"]
 NATIVE = {
     "base": set(),
     "topology": {"base"},
     "machine": {"base", "topology"},
     "scenario": {"base", "machine"},
     "probe": _BELOW | {"scenario"},
-    "sim": _BELOW | {"scenario", "stream"},
+    **{room: _BELOW | set(_SIM[:floor]) for floor, room in enumerate(_SIM)},
+    "sim/run": _BELOW | set(_SIM[:-1]) | {"scenario", "trace/stream"},
     "plan": {"base"},
     "halo": _BELOW | {"plan", "nearfield"},  # nearfield/: the installed headers
-    "heap": {"base"},
-    "tune": {"base"},
-    "stream": {"base"},
-    "observe": {"base", "stream"},
-    "forecast": {"base"},
-    "advise": {"base", "stream"},
-    "rewrite": set(),
-    "trace": {"base", "machine", "sim"},
-    "python": _BELOW | {"scenario", "plan", "sim", "heap", "trace", "stream", "advise"},
+    "trace/stream": {"base"},
+    **dict.fromkeys(("preload/mpi", "preload/heap", "preload/openmpi"), {"base"}),
+    **dict.fromkeys(("preload/forecast", "preload/mpich"), {"base", "preload/mpi"}),
+    "preload/observe": {"base", "preload/mpi", "trace/stream"},
+    "preload/measure": set(),
+    "preload/verify": set(),
+    "analysis": {"base", "trace/stream"},
+    "trace": {"base", "machine", "sim/memory"},
+    "python": _BELOW | set(_SIM) | {"scenario", "plan", "trace", "trace/stream", "analysis"},
 }
 
 # What everything may use, and what uses nothing but each other and the extension.
@@ -66,11 +69,18 @@ PYTHON = {
 }
 
 
+def part_of(path: str) -> str:
+    """Returns the part of a file below src: its room, as `sim/memory`, if that is listed, else its first folder."""
+    folders = path.split("/")[:-1]
+    room = "/".join(folders[:2])
+    return room if room in NATIVE else folders[0] if folders else ""
+
+
 def native_problems() -> Iterator[str]:
     for file in sorted((ROOT / "src").rglob("*.[ch]*")):
-        part = file.relative_to(ROOT / "src").parts[0]
-        for used in re.findall(r'^#include "(\w+)/', file.read_text(encoding="utf-8"), re.MULTILINE):
-            if used != part and used not in NATIVE.get(part, set()):
+        part = part_of(file.relative_to(ROOT / "src").as_posix())
+        for path in re.findall(r'^#include "(\w+/[^"]+)"', file.read_text(encoding="utf-8"), re.MULTILINE):
+            if (used := part_of(path)) != part and used not in NATIVE.get(part, set()):
                 yield f"{file.relative_to(ROOT)}: {part} must not include {used}"
 
 

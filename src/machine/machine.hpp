@@ -133,7 +133,7 @@ struct Network {
 
 // The protocols of this machine's MPI, and the sizes at which it switches.
 struct Messaging {
-  std::string network = "eager-rendezvous";  // protocols by name: src/sim/protocols/
+  std::string network = "eager-rendezvous";  // protocols by name: src/sim/mpi/protocols/
   std::string node = "copy-in-copy-out";
   std::uint64_t eager_bytes = 0;       // between nodes
   std::uint64_t node_eager_bytes = 0;  // inside a node

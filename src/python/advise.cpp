@@ -14,10 +14,10 @@
 #include <optional>
 #include <thread>
 
-#include "advise/analysis.hpp"
+#include "analysis/analysis.hpp"
 #include "python/members.hpp"
 #include "python/text.hpp"
-#include "stream/reader.hpp"
+#include "trace/stream/reader.hpp"
 
 namespace nb = nanobind;
 using namespace nearfield;

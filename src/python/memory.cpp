@@ -8,7 +8,7 @@
 
 #include "machine/machine.hpp"
 #include "python/members.hpp"
-#include "sim/counts.hpp"
+#include "sim/memory/counts.hpp"
 #include "sim/memory/links.hpp"
 #include "sim/memory/self_benchmark.hpp"
 
@@ -26,7 +26,7 @@ void replay(Memory& memory, const Addresses& addresses, int core, Access kind, u
 }
 
 void write_by_device(Memory& memory, Address address, std::uint64_t bytes, const std::vector<int>& levels) {
-  const Clock now = memory.clock(0);
+  const ConfigClock now = memory.clock(0);
   if (levels.size() != static_cast<std::size_t>(now.variants()))
     throw std::invalid_argument("each variant has a level");
   std::vector<InjectionTarget> targets;
@@ -74,8 +74,8 @@ void bind_simulated_memory(nb::module_& parent) {
   bind_counts(module);
   module.attr("max_cache_levels") = max_cache_levels;
   nb::class_<Memory>(module, "Memory", "One node's memory; ValueError for a geometry that cannot be.")
-      .def(nb::init<const Machine&, const std::array<double, speeds>&, int>(), nb::arg("machine"),
-           nb::arg("memory_slowdown") = std::array<double, speeds>{1, 1, 1, 1}, nb::arg("variants") = 1)
+      .def(nb::init<const Machine&, const std::array<double, num_memory_speeds>&, int>(), nb::arg("machine"),
+           nb::arg("memory_slowdown") = std::array<double, num_memory_speeds>{1, 1, 1, 1}, nb::arg("variants") = 1)
       .def("replay", &replay, nb::arg("addresses"), nb::arg("core") = 0, nb::arg("kind") = Access::load,
            nb::arg("bytes") = 8, "Accesses of so many bytes at these addresses (uint64, contiguous), in order.")
       .def("sweep", &Memory::sweep, nb::arg("core"), nb::arg("kind"), nb::arg("address"), nb::arg("count"),
@@ -89,8 +89,8 @@ void bind_simulated_memory(nb::module_& parent) {
       .def(
           "now_ns",
           [](const Memory& memory, int core) {
-            std::array<double, speeds> now{};
-            for (int speed = 0; speed < speeds; ++speed)
+            std::array<double, num_memory_speeds> now{};
+            for (int speed = 0; speed < num_memory_speeds; ++speed)
               now[static_cast<std::size_t>(speed)] = memory.now(core)[speed] / 1e3;
             return now;
           },

@@ -16,9 +16,9 @@
 
 #include "python/members.hpp"
 #include "python/text.hpp"
-#include "sim/replay/independent_runs.hpp"
-#include "stream/live.hpp"
-#include "stream/reader.hpp"
+#include "sim/run/replay/independent_runs.hpp"
+#include "trace/stream/live.hpp"
+#include "trace/stream/reader.hpp"
 
 namespace nb = nanobind;
 using namespace nearfield;
@@ -34,9 +34,9 @@ using FlopsOf = std::function<std::map<std::uint64_t, float>(const std::string& 
 using Streams = std::variant<std::vector<std::string>, stream::Live*>;
 using Progress = std::function<void(std::uint64_t accesses)>;
 
-Nanoseconds nanoseconds(const Clock& clock) {
+Nanoseconds nanoseconds(const ConfigClock& clock) {
   Nanoseconds all;
-  for (const sim::Times& times : clock) {
+  for (const sim::TimeVector& times : clock) {
     auto& of_policy = all.emplace_back();
     for (const Ps time : times.at) of_policy.push_back(time / 1e3);
   }
@@ -110,7 +110,7 @@ void bind_results(nb::module_& module) {
       .def_prop_ro(
           "memory_at",
           [](const replay::Replayed& replayed) {
-            std::vector<std::array<Counts, speeds>> all;
+            std::vector<std::array<Counts, num_memory_speeds>> all;
             for (const auto& variant : replayed.cluster.variants) all.push_back(variant.memory_at);
             return all;
           },
@@ -224,8 +224,8 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
                      const std::vector<double>& memory_slowdown, const Streams& streams,
                      const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions, bool count_sides,
                      int threads, const std::optional<Progress>& progress, bool apart, Shards& shards) {
-  if (memory_slowdown.empty() || memory_slowdown.size() > speeds)
-    throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(speeds) + " factors");
+  if (memory_slowdown.empty() || memory_slowdown.size() > num_memory_speeds)
+    throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(num_memory_speeds) + " factors");
   ClusterOptions options;
   options.nodes = nodes;
   options.ranks_per_node = ranks_per_node;

@@ -10,13 +10,13 @@
 #include "python/members.hpp"
 #include "python/text.hpp"
 #include "scenario/stencil.hpp"
-#include "sim/app/application.hpp"
-#include "sim/collective.hpp"
 #include "sim/memory/replacement.hpp"
+#include "sim/mpi/collective.hpp"
+#include "sim/mpi/protocol.hpp"
 #include "sim/network/topology.hpp"
 #include "sim/nic/policy.hpp"
-#include "sim/protocol.hpp"
-#include "sim/scenario.hpp"
+#include "sim/run/app/application.hpp"
+#include "sim/run/scenario.hpp"
 
 namespace nb = nanobind;
 using namespace nearfield;
@@ -151,7 +151,7 @@ void bind_simulation(nb::module_& parent) {
   bind_variants(module);
   bind_scenarios(module);
   module.attr("most_policies") = sim::max_variants;
-  module.attr("most_slowdowns") = sim::speeds;
+  module.attr("max_slowdowns") = sim::num_memory_speeds;
   module.def(
       "words", &words, nb::arg("key"),
       "Returns the words for 'policy', 'topology', 'replacement', 'network' (protocols between nodes) or 'node'.");

@@ -8,8 +8,8 @@
 
 #include "python/members.hpp"
 #include "python/text.hpp"
-#include "stream/live.hpp"
-#include "stream/reader.hpp"
+#include "trace/stream/live.hpp"
+#include "trace/stream/reader.hpp"
 
 namespace nb = nanobind;
 using namespace nearfield::stream;

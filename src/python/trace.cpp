@@ -34,7 +34,7 @@ void run_kinds(VirtualMemory& memory, const Array<std::uint64_t>& addresses, con
 
 void bind_memory(nb::module_& module) {
   nb::class_<VirtualMemory>(module, "Memory", "One node's memory, for 64-bit virtual addresses.")
-      .def(nb::init<const Machine&, const std::array<double, sim::speeds>&>(), nb::arg("machine"),
+      .def(nb::init<const Machine&, const std::array<double, sim::num_memory_speeds>&>(), nb::arg("machine"),
            nb::arg("memory_slowdown"))
       .def("run", &run, nb::arg("addresses"), nb::arg("kind"), nb::arg("bytes"), nb::arg("core"))
       .def("run", &run_kinds, nb::arg("addresses"), nb::arg("kinds"), nb::arg("bytes"), nb::arg("core"),

@@ -1,6 +1,7 @@
 // Defines a scenario for both backends: name, parameters and metrics. A scenario of both backends is declared once, in
 // a header in this folder, and implemented by the files of the same name in probe/scenarios/ (by MPI, on this machine)
-// and sim/scenarios/ (on a simulated machine). A scenario of one backend is declared in the file that implements it.
+// and sim/run/scenarios/ (on a simulated machine). A scenario of one backend is declared in the file that implements
+// it.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 #include <stdexcept>
 
 #include "machine/machine.hpp"
-#include "sim/address_space.hpp"
-#include "sim/counts.hpp"
+#include "sim/memory/address_space.hpp"
+#include "sim/memory/counts.hpp"
 #include "sim/memory/memory.hpp"
 
 namespace nearfield::trace {
@@ -15,7 +15,7 @@ namespace nearfield::trace {
 class VirtualMemory {
  public:
   // Throws std::invalid_argument as sim::Memory does.
-  VirtualMemory(const Machine& machine, const std::array<double, sim::speeds>& memory_slowdown)
+  VirtualMemory(const Machine& machine, const std::array<double, sim::num_memory_speeds>& memory_slowdown)
       : memory_(machine, memory_slowdown), space_(region_bytes, NewRegion{}), cores_(machine.cores) {}
 
   int cores() const { return cores_; }
@@ -52,9 +52,9 @@ class VirtualMemory {
     memory_.reset_counts();
   }
   // Waits until nothing is in flight on any core. Returns the time of the last core, at each memory speed.
-  sim::Times finished() {
+  sim::TimeVector finished() {
     flush();
-    sim::Times last;
+    sim::TimeVector last;
     for (int core = 0; core < cores_; ++core) {
       memory_.drain(core);
       last = later(last, memory_.now(core));

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "sim/collective.hpp"
+#include "sim/mpi/collective.hpp"
 
 namespace nearfield::sim {
 

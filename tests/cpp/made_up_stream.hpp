@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "stream/source.hpp"
+#include "trace/stream/source.hpp"
 
 class MadeUpStream final : public nearfield::stream::Source {
  public:

@@ -11,7 +11,7 @@ struct Memory::Caches : ReferenceMemory {
 };
 class Timing {
  public:
-  Times now;
+  TimeVector now;
   Machine machine;
 };
 class TimingEventBuffer {};
@@ -21,9 +21,9 @@ class StreamPrefetcher {};
 
 struct Memory::CoreContext {};
 
-Memory::Memory(const Machine& machine, const std::array<double, speeds>&, int, bool)
+Memory::Memory(const Machine& machine, const std::array<double, num_memory_speeds>&, int, bool)
     : caches_(std::make_unique<Caches>(machine)) {
-  timings_.push_back(std::make_unique<Timing>(Timing{Times(), machine}));
+  timings_.push_back(std::make_unique<Timing>(Timing{TimeVector(), machine}));
 }
 Memory::~Memory() = default;
 
@@ -46,19 +46,19 @@ void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
 void Memory::replay(int core, std::span<const Reference> trace) {
   for (const Reference& one : trace) access(core, one.kind, one.address, one.bytes);
 }
-Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
-                        const Clock& start) {
+ConfigClock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
+                              const ConfigClock& start) {
   caches_->dma_write(address, bytes, targets[0]);
   return start;
 }
-Clock Memory::dma_read(Address address, std::uint64_t bytes, const Clock& start) {
+ConfigClock Memory::dma_read(Address address, std::uint64_t bytes, const ConfigClock& start) {
   caches_->dma_read(address, bytes);
   return start;
 }
 void Memory::invalidate_range(Address address, std::uint64_t bytes) { caches_->invalidate_range(address, bytes); }
 void Memory::invalidate_all() { caches_->invalidate_all(); }
-const Times& Memory::now(int, int) const { return timings_[0]->now; }
-Clock Memory::clock(int) const { return Clock(1); }
+const TimeVector& Memory::now(int, int) const { return timings_[0]->now; }
+ConfigClock Memory::clock(int) const { return ConfigClock(1); }
 Counts Memory::counts(int) const { return caches_->counts(); }
 Memory::Copy Memory::copy_in(int core, int level, Address address, int) const {
   return caches_->copy_in(core, level, address);

@@ -16,7 +16,7 @@
 #include <cstring>
 
 #include "machine/machine.hpp"
-#include "sim/counts.hpp"
+#include "sim/memory/counts.hpp"
 #include "sim/memory/memory.hpp"
 
 using namespace nearfield;

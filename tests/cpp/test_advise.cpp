@@ -9,9 +9,9 @@
 #include <random>
 #include <stdexcept>
 
-#include "advise/analysis.hpp"
-#include "advise/message_lines.hpp"
-#include "advise/reuse_distance.hpp"
+#include "analysis/analysis.hpp"
+#include "analysis/message_lines.hpp"
+#include "analysis/reuse_distance.hpp"
 #include "check.hpp"
 #include "made_up_stream.hpp"
 

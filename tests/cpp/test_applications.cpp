@@ -6,9 +6,9 @@
 #include "base/registry.hpp"
 #include "check.hpp"
 #include "made_up_machine.hpp"
-#include "sim/app/amg_problem.hpp"
-#include "sim/app/application.hpp"
-#include "sim/app/distributed.hpp"
+#include "sim/run/app/amg_problem.hpp"
+#include "sim/run/app/application.hpp"
+#include "sim/run/app/distributed.hpp"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include "check.hpp"
 #include "in_memory.hpp"
 #include "made_up_machine.hpp"
-#include "sim/collectives/lists.hpp"
-#include "sim/collectives/measure.hpp"
+#include "sim/mpi/collectives/lists.hpp"
+#include "sim/run/collective_workload.hpp"
 
 namespace {
 
@@ -300,7 +300,7 @@ double time_ns(const std::string& name, int ranks, std::uint64_t bytes, int root
   Cluster cluster(zero_copy_machine(), options);
   const auto repetitions = measure_collective(cluster, {name, bytes, root, 3});
   for (const auto& one : repetitions) CHECK(one.time == repetitions.front().time);
-  for (int speed = 0; speed < speeds; ++speed)
+  for (int speed = 0; speed < num_memory_speeds; ++speed)
     CHECK(repetitions[0].time[0][speed] == repetitions[0].time.first() &&
           repetitions[0].time[1][speed] == repetitions[0].time.first());
   return repetitions.front().time.first() / 1e3;

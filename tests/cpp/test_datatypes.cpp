@@ -2,8 +2,8 @@
 #include <random>
 
 #include "check.hpp"
-#include "sim/node.hpp"
-#include "sim/replay/datatype.hpp"
+#include "sim/node/node.hpp"
+#include "sim/run/replay/datatype.hpp"
 
 namespace {
 

@@ -5,8 +5,8 @@
 
 #include "check.hpp"
 #include "made_up_machine.hpp"
-#include "sim/cluster.hpp"
-#include "sim/endpoint.hpp"
+#include "sim/mpi/endpoint.hpp"
+#include "sim/run/cluster.hpp"
 
 namespace {
 
@@ -102,9 +102,9 @@ void probes_wait() {
       co_await rank.wait(rank.send(0, memory(rank, large), 6));
     } else if (rank.rank() == 0) {
       co_await rank.endpoint().probe({any_rank, 6, 0});
-      const Clock probed = rank.now();
-      for (const Times& times : probed)
-        for (int speed = 0; speed < speeds; ++speed) CHECK(times[speed] > 1e7);
+      const ConfigClock probed = rank.now();
+      for (const TimeVector& times : probed)
+        for (int speed = 0; speed < num_memory_speeds; ++speed) CHECK(times[speed] > 1e7);
       co_await rank.endpoint().probe({1, any_tag, 0});
       co_await rank.wait(rank.receive(1, memory(rank, large), 6));
     }

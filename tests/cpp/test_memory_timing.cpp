@@ -125,8 +125,8 @@ void a_transfer_takes_as_long_as_its_granules(std::uint64_t machines) {
         continue;
       }
       const InjectionTarget target{random.between(-1, static_cast<int>(machine.caches.size()) - 1), core, 0};
-      const Clock start = whole.clock(core), done = whole.dma_write(begin, count * word, {&target, 1}, start);
-      Clock granules_done = start;
+      const ConfigClock start = whole.clock(core), done = whole.dma_write(begin, count * word, {&target, 1}, start);
+      ConfigClock granules_done = start;
       for (Address at = begin, next, end = begin + count * word; at < end; at = next) {
         next = std::min(at / granule_bytes(machine) * granule_bytes(machine) + granule_bytes(machine), end);
         granules_done = in_granules.dma_write(at, next - at, {&target, 1}, granules_done);
@@ -357,7 +357,7 @@ void random_frames_meet_in_sets() {
 // memory speed separately.
 void a_bus_serves_late_requests_in_free_intervals() {
   Bus bus;
-  const auto reserve = [&](Ps start, Ps takes) { return bus.reserve(Times(start), Times(takes))[3]; };
+  const auto reserve = [&](Ps start, Ps takes) { return bus.reserve(TimeVector(start), TimeVector(takes))[3]; };
   CHECK(reserve(100, 10) == 100);
   CHECK(reserve(100, 10) == 110);
   CHECK(reserve(40, 10) == 40);
@@ -366,11 +366,11 @@ void a_bus_serves_late_requests_in_free_intervals() {
   CHECK(reserve(0, 50) == 60 - 40);   // 40 before the first one, and the rest behind the second
   Random random(1);
   Bus busy;
-  Times last;
+  TimeVector last;
   for (int n = 0; n < 100'000; ++n) {
-    Times start;
+    TimeVector start;
     for (auto& at : start.at) at = 9.0 * n + static_cast<Ps>(random.below(500));
-    const Times begun = busy.reserve(start, Times(10));
+    const TimeVector begun = busy.reserve(start, TimeVector(10));
     CHECK(all_at_least(begun, start));
     last = later(last, begun + 10.0);
   }

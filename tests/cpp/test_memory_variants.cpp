@@ -11,7 +11,7 @@
 #include "check.hpp"
 #include "made_up_machine.hpp"
 #include "memory_traces.hpp"
-#include "sim/counts.hpp"
+#include "sim/memory/counts.hpp"
 
 using namespace nearfield;
 using namespace nearfield::sim;
@@ -19,7 +19,7 @@ using namespace nearfield::sim;
 namespace {
 
 constexpr std::size_t steps_per_machine = 1500;
-constexpr std::array<double, speeds> slowdown{1, 2.5, 5, 7.5};
+constexpr std::array<double, num_memory_speeds> slowdown{1, 2.5, 5, 7.5};
 
 // The injection target of one step under each variant: the step's own under some, otherwise memory or another cache.
 using InjectionTargets = std::vector<InjectionTarget>;
@@ -90,7 +90,7 @@ Case random_case(std::uint64_t seed, Machine (*make)(Random&)) {
   return it;
 }
 
-Clock act(Memory& memory, const Step& step, const Machine& machine, std::span<const InjectionTarget> targets) {
+ConfigClock act(Memory& memory, const Step& step, const Machine& machine, std::span<const InjectionTarget> targets) {
   std::vector<Reference> trace;
   switch (step.what) {
     case Step::What::access:
@@ -160,10 +160,11 @@ std::size_t count_equal_steps(const Case& it, std::vector<Counts>& counts) {
   for (int v = 0; v < it.variants; ++v) separate.push_back(std::make_unique<Memory>(it.machine, slowdown));
   for (std::size_t i = 0; i < it.steps.size(); ++i) {
     if (i == it.splits_at) combined.split_variants();
-    const Clock done = act(combined, it.steps[i], it.machine, it.targets[i]);
+    const ConfigClock done = act(combined, it.steps[i], it.machine, it.targets[i]);
     for (int v = 0; v < it.variants; ++v) {
       auto& single = *separate[static_cast<std::size_t>(v)];
-      const Clock expected = act(single, it.steps[i], it.machine, {&it.targets[i][static_cast<std::size_t>(v)], 1});
+      const ConfigClock expected =
+          act(single, it.steps[i], it.machine, {&it.targets[i][static_cast<std::size_t>(v)], 1});
       if (!(done[v] == expected[0]) || !same_counts(combined.counts(v), single.counts())) return i;
       if ((i + 1) % 500 == 0 && !same_copies(it, combined, single, v)) return i;
     }

@@ -132,13 +132,14 @@ void too_many_nodes_are_refused() {
   CHECK(names(refusal({"full", {}, 1, 0}), "nodes"));
 }
 
-Passage transfer(Network& network, int from, int to, std::uint64_t bytes, const Clock& start, const Clock& feed) {
+Passage transfer(Network& network, int from, int to, std::uint64_t bytes, const ConfigClock& start,
+                 const ConfigClock& feed) {
   Passage passage = network.leave(from, bytes, start, feed);
   network.carry(from, to, bytes, passage);
   return passage;
 }
-Passage transfer(Network& network, int from, int to, std::uint64_t bytes, const Clock& start) {
-  return transfer(network, from, to, bytes, start, Clock(start.variants()));
+Passage transfer(Network& network, int from, int to, std::uint64_t bytes, const ConfigClock& start) {
+  return transfer(network, from, to, bytes, start, ConfigClock(start.variants()));
 }
 
 // Without contention, does a message take exactly latency + hops + bytes / bandwidth, in every configuration?
@@ -153,7 +154,7 @@ void alone_it_is_loggp() {
       const int to = static_cast<int>(random() % static_cast<unsigned>(c.nodes));
       if (from == to) continue;
       const std::uint64_t bytes = random() % (1u << (random() % 24));
-      Clock start(2, time);
+      ConfigClock start(2, time);
       start[1] += 17.0;
       start[0][3] += 5.0;
       const Passage passage = transfer(network, from, to, bytes, start);
@@ -173,7 +174,7 @@ void one_nic_sends_at_the_gap() {
   Network network(machine, 3, 1);
   Ps start = 0, free = 0;
   for (const std::uint64_t bytes : {0u, 0u, 8u, 100000u, 1u, 5000u, 0u}) {
-    const Passage passage = transfer(network, 0, 1 + static_cast<int>(bytes % 2), bytes, Clock(1, start));
+    const Passage passage = transfer(network, 0, 1 + static_cast<int>(bytes % 2), bytes, ConfigClock(1, start));
     start = std::max(start, free);
     CHECK(passage.left.first() == start + Network::serial(bytes, 2.3));
     free = start + std::max(345600.0, Network::serial(bytes, 2.3));
@@ -188,9 +189,9 @@ void links_are_shared() {
   machine.network->gap_ns = 0;
   Network network(machine, 8, 1);
   const Ps serial = Network::serial(17000, 1.7), latency = 1234567, hop = 12300;
-  const Passage a = transfer(network, 0, 2, 17000, Clock(1, 0));  // links 0-1 and 1-2
-  const Passage b = transfer(network, 1, 2, 17000, Clock(1, 0));  // link 1-2
-  const Passage c = transfer(network, 3, 4, 17000, Clock(1, 0));  // another link
+  const Passage a = transfer(network, 0, 2, 17000, ConfigClock(1, 0));  // links 0-1 and 1-2
+  const Passage b = transfer(network, 1, 2, 17000, ConfigClock(1, 0));  // link 1-2
+  const Passage c = transfer(network, 3, 4, 17000, ConfigClock(1, 0));  // another link
   CHECK(a.last.first() == latency + hop + serial);
   CHECK(b.first.first() == latency + hop + serial);
   CHECK(b.last.first() == latency + hop + 2 * serial);
@@ -201,7 +202,7 @@ void links_are_shared() {
 void slow_reading_holds_back() {
   const Machine machine = machine_with({"full", {}, 1, 2});
   Network network(machine, 2, 1);
-  const Passage passage = transfer(network, 0, 1, 1700, Clock(1, 0), Clock(1, 9e6));
+  const Passage passage = transfer(network, 0, 1, 1700, ConfigClock(1, 0), ConfigClock(1, 9e6));
   CHECK(passage.first.first() == 1234567.0);
   CHECK(passage.last.first() == 1234567.0 + 9e6);
   CHECK(passage.left.first() == 9e6);
@@ -222,7 +223,7 @@ void laws_under_load() {
       if (from == to) continue;
       const std::uint64_t bytes = random() % 10000;
       time += random() % 100000;
-      const Clock start(3, time);
+      const ConfigClock start(3, time);
       const Passage passage = transfer(one, from, to, bytes, start);
       const Passage again = transfer(two, from, to, bytes, start);
       CHECK(passage.first == again.first && passage.last == again.last && passage.left == again.left);

@@ -5,10 +5,10 @@
 
 #include "check.hpp"
 #include "made_up_machine.hpp"
-#include "sim/cluster.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/nic/policy.hpp"
-#include "sim/node.hpp"
+#include "sim/node/node.hpp"
+#include "sim/run/cluster.hpp"
 
 namespace {
 
@@ -223,10 +223,10 @@ void reading_waits_for_memory() {
   Memory memory(made_up_machine(), {1, 2.5, 5, 7.5});
   constexpr double slowdown[] = {1, 2.5, 5, 7.5};
   const auto after = [&](std::uint64_t address, std::uint64_t bytes, double expected_ns) {
-    const Clock start = memory.clock(0) + 1e9;
-    const Clock done = memory.dma_read(address, bytes, start);
+    const ConfigClock start = memory.clock(0) + 1e9;
+    const ConfigClock done = memory.dma_read(address, bytes, start);
     memory.wait_until(0, done);
-    for (int speed = 0; speed < speeds; ++speed)
+    for (int speed = 0; speed < num_memory_speeds; ++speed)
       CHECK(done[0][speed] - start[0][speed] == expected_ns * 1e3 * slowdown[speed]);
   };
   after(0, line, 60 + 12.8);

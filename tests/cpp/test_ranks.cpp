@@ -7,10 +7,10 @@
 
 #include "check.hpp"
 #include "made_up_machine.hpp"
-#include "sim/cluster.hpp"
 #include "sim/memory/memory.hpp"
-#include "sim/node.hpp"
-#include "sim/protocol.hpp"
+#include "sim/mpi/protocol.hpp"
+#include "sim/node/node.hpp"
+#include "sim/run/cluster.hpp"
 
 namespace {
 
@@ -39,10 +39,11 @@ Program one_message(std::uint64_t bytes) {
   };
 }
 
-bool everywhere(const Clock& clock, double expected_ns) {
+bool everywhere(const ConfigClock& clock, double expected_ns) {
   bool same = clock.variants() > 0;
-  for (const Times& times : clock)
-    for (int speed = 0; speed < speeds; ++speed) same = same && times[speed] == std::nearbyint(expected_ns * ns);
+  for (const TimeVector& times : clock)
+    for (int speed = 0; speed < num_memory_speeds; ++speed)
+      same = same && times[speed] == std::nearbyint(expected_ns * ns);
   if (!same) std::printf("%.3f ns, not %.3f ns\n", clock.first() / ns, expected_ns);
   return same;
 }
@@ -100,7 +101,7 @@ void nics_hold_messages() {
     if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
   };
   const Outcome combined = Cluster(machine, options(2, 1, true)).run(reading);
-  for (int speed = 0; speed < speeds; ++speed) {
+  for (int speed = 0; speed < num_memory_speeds; ++speed) {
     ClusterOptions alone = options(2, 1, true);
     alone.memory_slowdown.fill(alone.memory_slowdown[static_cast<std::size_t>(speed)]);
     CHECK(Cluster(machine, alone).run(reading).ranks[1].finished[0][0] == combined.ranks[1].finished[0][speed]);
@@ -167,9 +168,9 @@ Buffer buffer_for(Rank& rank, const Sent& sent) {
   return {rank.allocate(sent.bytes * 3 + 8), sent.bytes / 8, 8, 24};
 }
 
-bool none_back(const Clock& before, const Clock& after) {
+bool none_back(const ConfigClock& before, const ConfigClock& after) {
   for (int v = 0; v < before.variants(); ++v)
-    for (int l = 0; l < speeds; ++l)
+    for (int l = 0; l < num_memory_speeds; ++l)
       if (after[v][l] < before[v][l]) return false;
   return true;
 }
@@ -178,7 +179,7 @@ bool none_back(const Clock& before, const Clock& after) {
 Program run_traffic(const std::vector<Sent>& all) {
   return [&all](Rank& rank) -> Task<> {
     std::vector<Request> requests;
-    Clock before = rank.now();
+    ConfigClock before = rank.now();
     int late = 0;
     for (const Sent& sent : all) {
       if (sent.to == rank.rank() && sent.from != rank.rank() && ++late % 7 == 0 && !requests.empty()) {

@@ -7,7 +7,7 @@
 #include "check.hpp"
 #include "made_up_machine.hpp"
 #include "made_up_stream.hpp"
-#include "sim/replay/independent_runs.hpp"
+#include "sim/run/replay/independent_runs.hpp"
 
 namespace {
 
@@ -133,7 +133,7 @@ void times_add_up() {
     const auto replayed = run(ring(static_cast<unsigned>(options.nodes * options.ranks_per_node)), options);
     for (std::size_t r = 0; r < replayed.ranks.size(); ++r) {
       const auto& rank = replayed.ranks[r];
-      Clock sum = rank.computing.time;
+      ConfigClock sum = rank.computing.time;
       for (const auto& call : rank.calls) sum += call.spent.time;
       CHECK(sum == replayed.cluster.ranks[r].finished);
       CHECK(rank.calls.size() == 3);

@@ -6,7 +6,7 @@
 #include "check.hpp"
 #include "machine/machine.hpp"
 #include "sim/memory/memory.hpp"
-#include "sim/scenarios/pair.hpp"
+#include "sim/run/scenarios/pair.hpp"
 
 namespace {
 

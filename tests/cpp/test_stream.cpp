@@ -12,11 +12,11 @@
 #include <string>
 
 #include "check.hpp"
-#include "observe/file.hpp"
-#include "observe/process_stream.hpp"
-#include "stream/encoder.hpp"
-#include "stream/event_bytes.hpp"
-#include "stream/reader.hpp"
+#include "preload/observe/file.hpp"
+#include "preload/observe/process_stream.hpp"
+#include "trace/stream/encoder.hpp"
+#include "trace/stream/event_bytes.hpp"
+#include "trace/stream/reader.hpp"
 
 namespace {
 

@@ -18,7 +18,7 @@
 #include "made_up_machine.hpp"
 #include "made_up_stream.hpp"
 #include "sim/engine/thread_pool.hpp"
-#include "sim/replay/run.hpp"
+#include "sim/run/replay/run.hpp"
 
 namespace {
 
@@ -253,7 +253,7 @@ class Digits {
   void add(Numbers... numbers) {
     (all_.push_back(static_cast<double>(numbers)), ...);
   }
-  void add(const Clock& clock) {
+  void add(const ConfigClock& clock) {
     for (const auto& times : clock)
       for (const Ps time : times.at) add(time);
   }

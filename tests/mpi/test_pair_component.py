@@ -18,7 +18,7 @@ from nearfield.base.topology import DISTANCES, Topology
 from nearfield.mpi import Installation
 
 ROOT = Path(__file__).parents[2]
-COMPONENT = ROOT / "src/tune/openmpi"
+COMPONENT = ROOT / "src/preload/openmpi"
 PROGRAMS = ROOT / "tests/programs"
 COMPILER = shutil.which("mpicc.openmpi")
 CXX_COMPILER = shutil.which("mpicxx.openmpi")

@@ -2,7 +2,7 @@
 // argv: ROOT CPUS CPUS, with CPUS as in the kernel's lists, "0-3,8".
 #include <cstdio>
 
-#include "tune/mpich/distance.hpp"
+#include "preload/mpich/distance.hpp"
 
 int main(int argc, char** argv) {
   using namespace nearfield::tune;

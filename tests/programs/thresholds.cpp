@@ -1,6 +1,6 @@
 // The shim's thresholds on a made-up tool interface, in which one variable cannot be read: thresholds cma|xpmem|none.
 // Says what is written, and how many handles are never freed.
-#include "tune/mpich/thresholds.hpp"
+#include "preload/mpich/thresholds.hpp"
 
 #include <cstdint>
 #include <cstdio>
@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "base/mpi_library.hpp"
+#include "preload/mpi/library.hpp"
 
 namespace {
 

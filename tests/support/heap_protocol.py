@@ -2,11 +2,10 @@
 runs through all interleavings of its steps.
 
 One page of a heap has two halves: `message`, which MPI messages pass through, and `rest`, which other data of the
-program may take. A process of the model is a list of steps; each is one atomic action of src/heap (the docstring names
-its function), and it may have to wait. The kernel's copy is two steps, since the kernel first looks up the page and
-then copies. What the checker shows holds for sequentially consistent memory, as which src/heap orders these accesses,
-and for one page, two processes and one message at a time.
-"""
+program may take. A process of the model is a list of steps; each is one atomic action of src/preload/heap (the
+docstring names its function), and it may have to wait. The kernel's copy is two steps, since the kernel first looks up
+the page and then copies. What the checker shows holds for sequentially consistent memory, as which src/preload/heap
+orders these accesses, and for one page, two processes and one message at a time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Compares variants of random programs with their originals: compiles many programs into one executable, which runs all
 of them on the same data (tests/programs/rewrite_variants.c), linked with what makes early reads and late writes of
-message buffers visible (src/rewrite/verify)."""
+message buffers visible (src/preload/verify)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from nearfield.mpi import Installation
 from nearfield.rules import shared_heap
 
 HEAP = {"LD_PRELOAD": f"/a/other.so:/b/{shared_heap.NAME}", "NEARFIELD_HEAP": "on=1"}
-SETTINGS = Path(__file__).parents[2] / "src/heap/settings.hpp"
+SETTINGS = Path(__file__).parents[2] / "src/preload/heap/settings.hpp"
 
 
 def report(rank: str = "0", *, reason: str = "", forks: int = 0, **ways: tuple[int, int]) -> Report:

@@ -137,8 +137,8 @@ def test_settings_become_variables() -> None:
     ],
 )  # fmt: skip
 def test_sizes_are_ranges_or_never(value: str | int, can_be: bool) -> None:
-    """Is what src/heap/settings.hpp reads a value, up to eight ranges of which the last may have no end, and all else a
-    problem that shows how to write it?"""
+    """Is what src/preload/heap/settings.hpp reads a value, up to eight ranges of which the last may have no end, and
+    all else a problem that shows how to write it?"""
     assert streams(value) is can_be
     problems = OPENMPI.problems({"stream": value})
     assert problems == ([] if can_be else [f"stream = '{value}': must be 'never' or like '65536-2097152+8388608-'"])

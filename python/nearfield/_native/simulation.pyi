@@ -152,7 +152,7 @@ class Result:
 
 most_policies: int = 8
 
-most_slowdowns: int = 4
+max_slowdowns: int = 4
 
 def words(key: str) -> list[str]:
     """

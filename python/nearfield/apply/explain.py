@@ -1,9 +1,8 @@
 """Says how a program's messages were copied, from the reports of its processes under the shared heap.
 
-Every process writes its counts at its end (src/heap/start.cpp) into a folder that NEARFIELD_HEAP names. Processes
-on other nodes, and those that were killed, report nothing here. A message is counted where it is copied, which is at
-its receiver as a rule, and only if it went from memory to memory: eager messages did not.
-"""
+Every process writes its counts at its end (src/preload/heap/start.cpp) into a folder that NEARFIELD_HEAP names.
+Processes on other nodes, and those that were killed, report nothing here. A message is counted where it is copied,
+which is at its receiver as a rule, and only if it went from memory to memory: eager messages did not. """
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from nearfield.rules import shared_heap
 if TYPE_CHECKING:
     from nearfield.ui.terminal import Table  # what it imports takes longer than all the rest: only who has a table does
 
-# The names of the ways in src/heap/counts.hpp -> the words for people.
+# The names of the ways in src/preload/heap/counts.hpp -> the words for people.
 WAYS = {
     "user_plain": "in user space, plain",
     "user_streaming": "in user space, streaming",
@@ -33,7 +32,7 @@ WAYS = {
     "kernel_not_in_heap": "by the kernel, not in the heap",
     "kernel_not_shared": "by the kernel, not shared",
 }
-# Defaults of settings that the variable leaves out (src/heap/settings.hpp).
+# Defaults of settings that the variable leaves out (src/preload/heap/settings.hpp).
 DEFAULTS = {"on": "1", "from": "8192", "stream": "16777216-", "far_stream": "16384-", "help": "32768-"}
 _COUNTABLE = 1 << 64  # the heap counts in 64 bits
 _LONGEST_FOLDER = 200  # the longest path that the heap has room for
@@ -269,7 +268,8 @@ def _forked(report: Report) -> str:
 
 
 def _sizes(ranges: str) -> str:
-    """Returns in words the sizes of "65536-2097152+8388608-" or "never", as src/heap/settings.cpp reads them."""
+    """Returns in words the sizes of "65536-2097152+8388608-" or "never", as src/preload/heap/settings.cpp reads
+    them."""
     if ranges == "never":
         return "no messages"
     pairs = [pair.partition("-") for pair in ranges.split("+")]

@@ -1,9 +1,8 @@
 """Sets parameters per pair of ranks in MPIs that can have them.
 
-Open MPI 4 loads our component in front of its shared-memory transport (src/tune/openmpi), for eager limit, fragment
-size, and who copies. MPICH from 4.3 on loads our shim (src/tune/mpich), for who copies. Parameters that cannot differ
-between pairs (cells, fast boxes, segments, the shared heap) are set once, by the rule that is best for all.
-"""
+Open MPI 4 loads our component in front of its shared-memory transport (src/preload/openmpi), for eager limit, fragment
+size, and who copies. MPICH from 4.3 on loads our shim (src/preload/mpich), for who copies. Parameters that cannot
+differ between pairs (cells, fast boxes, segments, the shared heap) are set once, by the rule that is best for all. """
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the profiling layer's record of each rank, in the format of src/forecast/format.hpp."""
+"""Reads the profiling layer's record of each rank, in the format of src/preload/forecast/format.hpp."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from nearfield.mpi.detect_command import recognise
 from nearfield.mpi.launch import in_allocation
 from nearfield.observe.observing import buildable, preloading
 
-FOLDER = "NEARFIELD_FORECAST"  # read by src/forecast
+FOLDER = "NEARFIELD_FORECAST"  # read by src/preload/forecast
 Progress = Callable[[str], None]
 
 

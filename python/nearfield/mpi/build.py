@@ -42,11 +42,11 @@ _WORDS = {
 }
 _SOURCES = {  # source folders of a target; targets that are not listed use all folders
     ENGINE: ("src/base", "src/scenario", "src/probe"),
-    COMPONENT: ("src/base", "src/tune/openmpi"),
-    SHIM: ("src/base", "src/tune/mpich"),
-    LAYER: ("src/base", "src/stream", "src/observe"),
+    COMPONENT: ("src/base", "src/preload/openmpi"),
+    SHIM: ("src/base", "src/preload/mpi", "src/preload/mpich"),
+    LAYER: ("src/base", "src/trace/stream", "src/preload/mpi", "src/preload/observe"),
     HALO: ("src/base", "src/plan", "src/halo", "include"),
-    FORECAST: ("src/base", "src/forecast"),
+    FORECAST: ("src/base", "src/preload/mpi", "src/preload/forecast"),
 }
 EVERY_S = 5.0  # between two lines of progress
 UNCHANGED_EVERY_S = 14.0  # between two lines of the same text

@@ -1,8 +1,8 @@
 """Compiler options that call hooks at loads and stores, and link the hook library.
 
-The compiler instruments for the thread sanitizer; the library (src/observe) records accesses instead. Memory copies
-stay calls, so that they are recorded, and calls never become jumps, so that each access has its own location in the
-program."""
+The compiler instruments for the thread sanitizer; the library (src/preload/observe) records accesses instead. Memory
+copies stay calls, so that they are recorded, and calls never become jumps, so that each access has its own location in
+the program."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from nearfield.observe.source_lines import in_utf8, lines_of
 from nearfield.observe.trace import Trace, TraceFile
 from nearfield.observe.valgrind import under_valgrind
 
-FOLDER, REGION = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/observe
+FOLDER, REGION = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/preload/observe
 ASK, CLOCK = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
 _FORWARD = "OMPI_MCA_mca_base_env_list"  # variables that Open MPI's mpirun forwards to other nodes
 Progress = Callable[[str], None]

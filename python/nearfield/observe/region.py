@@ -15,8 +15,8 @@ PCONTROL = "pcontrol"
 
 
 def region_of(argv: Sequence[str], name: str) -> str:
-    """Returns NEARFIELD_OBSERVE_REGION (src/observe/recorder.cpp) for a function of the command's program, by its
-    source or object name. Raises UsageError with the nearest function if there is none."""
+    """Returns NEARFIELD_OBSERVE_REGION (src/preload/observe/recorder.cpp) for a function of the command's program, by
+    its source or object name. Raises UsageError with the nearest function if there is none."""
     if name == PCONTROL:
         return name
     word = argv[program_at(argv)]

@@ -148,7 +148,7 @@ class _Summing:
             if flops := self.flops.get(self.objects.get(site.object, ""), {}).get(site.offset):
                 self.summary.flops[line] += flops * accesses
 
-    # ---- events, by their names in src/stream/events.hpp
+    # ---- events, by their names in src/trace/stream/events.hpp
 
     def _rank_is(self, host: str, delays: bool, **_: Any) -> None:
         self.summary.host = host

@@ -1,8 +1,8 @@
 """A trace: a folder with the record of an observed program.
 
-trace.toml has its provenance; rank-N.nfs is the stream of each rank (src/stream/format.hpp); places.parquet has the
-source lines of the code locations that accessed memory or called MPI, and the floating-point operations of an access at
-each.
+trace.toml has its provenance; rank-N.nfs is the stream of each rank (src/trace/stream/format.hpp); places.parquet has
+the source lines of the code locations that accessed memory or called MPI, and the floating-point operations of an
+access at each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILE = "trace.toml"
 PLACES = "places.parquet"
 PLACE_COLUMNS = {"object": bytes, "offset": int, "file": str, "line": int, "function": str, "flops": float}
 REMEDY = "observe the program again"
-STREAM_HEADER_BYTES = 16  # src/stream/format.hpp: of a stream without a chunk
+STREAM_HEADER_BYTES = 16  # src/trace/stream/format.hpp: of a stream without a chunk
 _NO_ROOM = "Give another folder with --out, on a disk with room."
 
 

@@ -1,5 +1,5 @@
-"""Runs programs without hooks under Valgrind, with nearfield's tool (src/observe/valgrind), which is built for each
-Valgrind on first use from its developer files."""
+"""Runs programs without hooks under Valgrind, with nearfield's tool (src/preload/observe/valgrind), which is built for
+each Valgrind on first use from its developer files."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ from nearfield.mpi.tied import run_tied
 _TOOL, _PLATFORM = "nearfield", "amd64-linux"
 _PRELOADED = f"vgpreload_core-{_PLATFORM}.so"
 _HALVES = {  # of the tool, by language
-    "cc": ("src/observe/valgrind/tool.c",),
-    "c++": ("src/observe/valgrind/recording.cpp", "src/observe/process_stream.cpp", "src/stream/encoder.cpp"),
+    "cc": ("src/preload/observe/valgrind/tool.c",),
+    "c++": (
+        "src/preload/observe/valgrind/recording.cpp",
+        "src/preload/observe/process_stream.cpp",
+        "src/trace/stream/encoder.cpp",
+    ),
 }
 _FLAGS = ["-O2", "-fomit-frame-pointer", "-fno-stack-protector", "-fno-pie", "-fno-strict-aliasing"]
 _CPP_FLAGS = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
@@ -117,7 +121,7 @@ def _fingerprint(valgrind: Valgrind, source: Path) -> str:
 
 
 def _read_by_the_build(source: Path) -> Iterator[Path]:
-    for folder in ("src/observe", "src/observe/valgrind", "src/stream"):
+    for folder in ("src/preload/observe", "src/preload/observe/valgrind", "src/trace/stream"):
         yield from sorted(file for file in (source / folder).iterdir() if file.suffix in (".h", ".hpp", ".c", ".cpp"))
 
 

@@ -1,4 +1,4 @@
-"""Inserts calls that let the contents of all arrays be compared bit by bit (src/rewrite/verify/verify.h).
+"""Inserts calls that let the contents of all arrays be compared bit by bit (src/preload/verify/verify.h).
 
 Each array on the stack is registered at its declaration. Memory is checked at the end of the innermost block that
 contains all changes, so after each execution of a rewritten region. Lines keep their numbers.

@@ -118,7 +118,7 @@ def _gain(before: list[float], after: list[float]) -> Gain:
 def _build_version(program: Program, inst: Installation, text: str, folder: Path) -> Path:
     folder.mkdir()
     timer = folder / "times.o"
-    source = mpi.native_source() / "src/rewrite/measure/times.c"
+    source = mpi.native_source() / "src/preload/measure/times.c"
     run_compiler(
         [str(c_wrapper(inst)), "-std=gnu11", "-O2", "-fPIC", "-c", str(source), "-o", str(timer)], folder, inst
     )

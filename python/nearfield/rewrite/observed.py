@@ -1,4 +1,4 @@
-"""Reads what a run of a program did, from the files that src/rewrite/verify writes, and compares two runs."""
+"""Reads what a run of a program did, from the files that src/preload/verify writes, and compares two runs."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Compared are the output of each rank, exit codes, written files, the bytes of all messages of each rank by peer and tag,
 and memory (the heap, static variables, arrays on the stack) after each execution of the rewritten region, at
-collectives, when a block is freed, and in MPI_Finalize. Both versions are linked with src/rewrite/verify, which makes
+collectives, when a block is freed, and in MPI_Finalize. Both versions are linked with src/preload/verify, which makes
 early reads and late writes of message buffers visible that otherwise depend on timing, and lets sends wait for their
 receives if the original program works that way, since MPI may do so.
 
@@ -263,7 +263,7 @@ class Verifier:
 
 
 def layer(inst: Installation) -> list[str]:
-    """Returns the linker inputs for src/rewrite/verify as objects. The first call for an MPI compiles them into the
+    """Returns the linker inputs for src/preload/verify as objects. The first call for an MPI compiles them into the
     cache folder."""
     kept = layer_folder(inst)
     if not kept.exists():
@@ -286,7 +286,7 @@ def layer_folder(inst: Installation) -> Path:
 
 
 def _layer_sources() -> list[Path]:
-    return sorted((mpi.native_source() / "src/rewrite/verify").glob("*.[ch]"))
+    return sorted((mpi.native_source() / "src/preload/verify").glob("*.[ch]"))
 
 
 def _name(ranks: int, arguments: tuple[str, ...]) -> str:

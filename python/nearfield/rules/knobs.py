@@ -180,7 +180,7 @@ class KnobFile(BaseModel):
 
 
 def streams(value: Value) -> bool:
-    """Returns whether this is a list of sizes as src/heap/settings.hpp reads it."""
+    """Returns whether this is a list of sizes as src/preload/heap/settings.hpp reads it."""
     return value == NEVER or bool(re.fullmatch(r"([0-9]+-[0-9]+\+){0,7}[0-9]+-[0-9]*", str(value)))
 
 

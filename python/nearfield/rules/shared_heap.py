@@ -1,4 +1,4 @@
-"""Loads the shared heap (src/heap) into programs of any MPI."""
+"""Loads the shared heap (src/preload/heap) into programs of any MPI."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from nearfield import _native
 
 NAME = "libnearfield_heap.so"
-VARIABLE = "NEARFIELD_HEAP"  # its settings, "key=value,key=value" (src/heap/settings.hpp)
+VARIABLE = "NEARFIELD_HEAP"  # its settings, "key=value,key=value" (src/preload/heap/settings.hpp)
 
 
 def library() -> Path:

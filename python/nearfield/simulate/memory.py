@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Addresses = npt.ArrayLike
     Array = npt.NDArray[Any]
 
-MAX_SPEEDS: int = simulation.most_slowdowns  # memory speeds in one run
+MAX_SPEEDS: int = simulation.max_slowdowns  # memory speeds in one run
 MAX_BYTES = 1 << 20  # of one access
 ACCESSES_PER_CHECK = 1 << 20  # accesses between two checks for Ctrl-C
 

@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "sim/engine/queue.hpp"
-#include "sim/times.hpp"
+#include "sim/engine/time_vector.hpp"
 
 namespace nearfield::sim {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/times.hpp"
+#include "sim/engine/time_vector.hpp"
 
 namespace nearfield::sim {
 

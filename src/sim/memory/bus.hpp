@@ -7,7 +7,7 @@
 #include <array>
 #include <cstddef>
 
-#include "sim/times.hpp"
+#include "sim/engine/time_vector.hpp"
 
 namespace nearfield::sim {
 
@@ -89,32 +89,32 @@ class Bus {
  public:
   // Reserves the bus for an access that may begin at `start`: in free intervals between earlier reservations if there
   // are any from then on, else behind them. Returns when the access ends, less `duration`.
-  Times reserve(const Times& start, const Times& duration) {
+  TimeVector reserve(const TimeVector& start, const TimeVector& duration) {
     if (!all_at_least(start, last_free_end_)) [[unlikely]]
       return reserve_free_interval(start, duration);
-    const Times begun = later(start, free_);
+    const TimeVector begun = later(start, free_);
     if (!(begun == free_)) record_free_interval(start);
     free_ = begun + duration;
     return begun;
   }
   // Reserves the bus behind all others; nobody waits for it.
-  void append(const Times& duration) { free_ += duration; }
+  void append(const TimeVector& duration) { free_ += duration; }
   // Returns whether it is free from exactly this time on, with no free interval later than it.
-  bool is_free_from(const Times& time) const { return free_ == time && all_at_least(time, last_free_end_); }
+  bool is_free_from(const TimeVector& time) const { return free_ == time && all_at_least(time, last_free_end_); }
 
  private:
   friend struct plain::TimingKernel;
   friend struct wide::TimingKernel;
-  void record_free_interval(const Times& start) {
-    for (std::size_t l = 0; l < speeds; ++l)
+  void record_free_interval(const TimeVector& start) {
+    for (std::size_t l = 0; l < num_memory_speeds; ++l)
       if (start.at[l] > free_.at[l]) {
         free_intervals_[l].add(free_.at[l], start.at[l]);
         last_free_end_.at[l] = start.at[l];
       }
   }
-  Times reserve_free_interval(const Times& start, const Times& duration) {
-    Times begun;
-    for (std::size_t l = 0; l < speeds; ++l) {
+  TimeVector reserve_free_interval(const TimeVector& start, const TimeVector& duration) {
+    TimeVector begun;
+    for (std::size_t l = 0; l < num_memory_speeds; ++l) {
       const Ps wanted = duration.at[l];
       Ps &free = free_.at[l], end = start.at[l];
       if (end >= free) {
@@ -129,8 +129,8 @@ class Bus {
     return begun;
   }
 
-  Times free_, last_free_end_;
-  std::array<FreeIntervals, speeds> free_intervals_;
+  TimeVector free_, last_free_end_;
+  std::array<FreeIntervals, num_memory_speeds> free_intervals_;
 };
 
 }  // namespace nearfield::sim

@@ -15,27 +15,27 @@ namespace nearfield::sim {
 
 class DramTiming {
  public:
-  DramTiming(const Machine& machine, const std::array<double, speeds>& slowdown);
+  DramTiming(const Machine& machine, const std::array<double, num_memory_speeds>& slowdown);
 
   // Returns when the data of a core's access arrives; the access may start at `start`.
-  Times serve(int core, Address address, std::uint64_t bytes, const Times& start) {
+  TimeVector serve(int core, Address address, std::uint64_t bytes, const TimeVector& start) {
     const auto home = home_of(address);
-    Times ready = reserve(memories_[home], address, bytes, start) + latency_;
+    TimeVector ready = reserve(memories_[home], address, bytes, start) + latency_;
     if (memories_.size() > 1 && home != static_cast<std::size_t>(core / cores_per_memory_)) ready += remote_;
     return ready;
   }
   // Returns when the last byte of a device's access has passed the bus.
-  Times pass(Address address, std::uint64_t bytes, const Times& start) {
+  TimeVector pass(Address address, std::uint64_t bytes, const TimeVector& start) {
     return reserve(memories_[home_of(address)], address, bytes, start) + bus_time(bytes);
   }
   // The same for consecutive granules, beginning with this one. As soon as one of them passes behind all other
   // traffic, the rest follow it directly.
-  Times pass_granules(Address address, Count granules, Times start) {
+  TimeVector pass_granules(Address address, Count granules, TimeVector start) {
     for (; granules > 0; --granules, address += granule_bytes_) {
       start = pass(address, granule_bytes_, start);
       auto& memory = memories_[home_of(address)];
       if (memories_.size() > 1 || !memory.bank_free.empty() || !memory.bus.is_free_from(start)) continue;
-      Times rest = granule_bus_time_;
+      TimeVector rest = granule_bus_time_;
       for (auto& time : rest.at) time *= static_cast<Ps>(granules - 1);
       memory.bus.append(rest);
       return start + rest;
@@ -45,7 +45,7 @@ class DramTiming {
   // Returns one of the cores to which the memory of this address is local.
   int core_at(Address address) const { return static_cast<int>(home_of(address)) * cores_per_memory_; }
   // Returns the latency that a device's read adds once: its next lines are pipelined.
-  const Times& device_latency() const { return device_latency_; }
+  const TimeVector& device_latency() const { return device_latency_; }
   // Returns whether there is one memory, without banks.
   bool is_plain() const { return memories_.size() == 1 && memories_.front().bank_free.empty(); }
   // Queues a write-back behind all other traffic of the bus; nobody waits for it.
@@ -56,36 +56,36 @@ class DramTiming {
   friend struct wide::TimingKernel;
   struct HomeMemory {
     Bus bus;
-    std::vector<Times> bank_free;
+    std::vector<TimeVector> bank_free;
   };
 
   std::size_t home_of(Address address) const {
     return memories_.size() == 1 ? 0 : (address >> home_shift) % memories_.size();
   }
-  Times bus_time(std::uint64_t bytes) const {
+  TimeVector bus_time(std::uint64_t bytes) const {
     if (bytes == granule_bytes_) [[likely]]
       return granule_bus_time_;
     return compute_bus_time(bytes);
   }
-  Times compute_bus_time(std::uint64_t bytes) const {
-    Times result;
-    for (std::size_t l = 0; l < speeds; ++l)
+  TimeVector compute_bus_time(std::uint64_t bytes) const {
+    TimeVector result;
+    for (std::size_t l = 0; l < num_memory_speeds; ++l)
       result.at[l] = std::nearbyint(static_cast<double>(bytes) * ps_per_byte_[l]);
     return result;
   }
   // Returns when the access begins: as soon as the bus and the bank are free.
-  Times reserve(HomeMemory& memory, Address address, std::uint64_t bytes, const Times& start) {
+  TimeVector reserve(HomeMemory& memory, Address address, std::uint64_t bytes, const TimeVector& start) {
     if (memory.bank_free.empty()) return memory.bus.reserve(start, bus_time(bytes));
     auto& bank = memory.bank_free[address / bank_bytes_ % memory.bank_free.size()];
-    const Times begun = memory.bus.reserve(later(start, bank), bus_time(bytes));
+    const TimeVector begun = memory.bus.reserve(later(start, bank), bus_time(bytes));
     bank = begun + bank_busy_;
     return begun;
   }
 
   int cores_per_memory_;
   std::vector<HomeMemory> memories_;
-  std::array<double, speeds> ps_per_byte_{};
-  Times latency_, device_latency_, bank_busy_, granule_bus_time_;
+  std::array<double, num_memory_speeds> ps_per_byte_{};
+  TimeVector latency_, device_latency_, bank_busy_, granule_bus_time_;
   Ps remote_;
   std::uint64_t bank_bytes_;
   std::uint64_t granule_bytes_;

@@ -32,14 +32,15 @@ class HubLinks {
         (round_trip(core, core_at_home) + round_trip(core_at_home, holder) + round_trip(holder, core)) / 2);
   }
   // Returns when a line arrives that would arrive at `arrival` on idle links.
-  Times cross(int from, int to, std::uint64_t bytes, Times arrival) {
+  TimeVector cross(int from, int to, std::uint64_t bytes, TimeVector arrival) {
     const Ps time = transfer_time(bytes);
-    for (const int link : route(from, to).links) arrival = link_of(link).reserve(arrival + -time, Times(time)) + time;
+    for (const int link : route(from, to).links)
+      arrival = link_of(link).reserve(arrival + -time, TimeVector(time)) + time;
     return arrival;
   }
   // Queues a line that is written to memory behind all others; nobody waits for it.
   void post(int from, int to, std::uint64_t bytes) {
-    for (const int link : route(from, to).links) link_of(link).append(Times(transfer_time(bytes)));
+    for (const int link : route(from, to).links) link_of(link).append(TimeVector(transfer_time(bytes)));
   }
 
  private:

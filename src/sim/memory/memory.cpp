@@ -14,8 +14,8 @@ constexpr std::size_t batch_references = 256;
 
 bool is_nontemporal(Access kind) { return kind == Access::load_nontemporal || kind == Access::store_nontemporal; }
 
-std::vector<std::unique_ptr<Timing>> timings_of(const Machine& machine, const std::array<double, speeds>& slowdown,
-                                                int variants) {
+std::vector<std::unique_ptr<Timing>> timings_of(const Machine& machine,
+                                                const std::array<double, num_memory_speeds>& slowdown, int variants) {
   std::vector<std::unique_ptr<Timing>> timings;
   for (int v = 0; v < variants; ++v) timings.push_back(std::make_unique<Timing>(machine, slowdown));
   return timings;
@@ -29,7 +29,7 @@ const Machine& checked(const Machine& machine) {
 
 }  // namespace
 
-Memory::Memory(const Machine& machine, const std::array<double, speeds>& memory_slowdown, int variants,
+Memory::Memory(const Machine& machine, const std::array<double, num_memory_speeds>& memory_slowdown, int variants,
                bool limits_ways)
     : Memory(machine, timings_of(checked(machine), memory_slowdown, variants), limits_ways) {}
 
@@ -399,14 +399,14 @@ void Memory::invalidate_all() {
 
 // ---- clocks and counts
 
-const Times& Memory::now(int core, int variant) const {
+const TimeVector& Memory::now(int core, int variant) const {
   if (!split_.empty()) return split_[static_cast<std::size_t>(variant)]->now(core);
   const auto& context = core_context(core);
   context.flush_timing_events();
   return context.times[static_cast<std::size_t>(variant)].clock.now;
 }
-Clock Memory::clock(int core) const {
-  Clock all(static_cast<int>(timings_.size()));
+ConfigClock Memory::clock(int core) const {
+  ConfigClock all(static_cast<int>(timings_.size()));
   for (int v = 0; v < all.variants(); ++v) all[v] = now(core, v);
   return all;
 }
@@ -416,7 +416,7 @@ void Memory::advance(int core, Ps duration) {
   core_context(core).flush_timing_events();
   for (auto& timing : timings_) timing->advance(core, duration);
 }
-void Memory::wait_until(int core, const Clock& instant) {
+void Memory::wait_until(int core, const ConfigClock& instant) {
   for (std::size_t v = 0; v < split_.size(); ++v) split_[v]->wait_until(core, instant.of(static_cast<int>(v)));
   if (!split_.empty()) return;
   core_context(core).flush_timing_events();

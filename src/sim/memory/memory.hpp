@@ -40,8 +40,8 @@
 #include <utility>
 #include <vector>
 
-#include "sim/access.hpp"
-#include "sim/clock.hpp"
+#include "sim/engine/config_clock.hpp"
+#include "sim/memory/access.hpp"
 
 namespace nearfield {
 struct Machine;
@@ -61,7 +61,7 @@ class Memory {
   // `memory_slowdown` has a factor for each memory speed: the latency beyond the last cache is multiplied by it, and
   // the bandwidth divided. `limits_ways`: injection targets may restrict some variants to a subset of the ways. Throws
   // std::invalid_argument, which names the cache, for an impossible geometry.
-  explicit Memory(const Machine& machine, const std::array<double, speeds>& memory_slowdown = {1, 1, 1, 1},
+  explicit Memory(const Machine& machine, const std::array<double, num_memory_speeds>& memory_slowdown = {1, 1, 1, 1},
                   int variants = 1, bool limits_ways = false);
   ~Memory();
   Memory(const Memory&) = delete;
@@ -82,8 +82,9 @@ class Memory {
   // ---- accesses of devices. Both return when the transfer, which begins at `start`, is complete. A read takes
   // granules that a cache holds whole or modified from that cache, and the rest from DRAM, whose latency it pays once,
   // because the lines are pipelined. `targets` has one entry per variant.
-  Clock dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets, const Clock& start);
-  Clock dma_read(Address address, std::uint64_t bytes, const Clock& start);
+  ConfigClock dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
+                        const ConfigClock& start);
+  ConfigClock dma_read(Address address, std::uint64_t bytes, const ConfigClock& start);
 
   // ---- set-up of scenarios; takes no time and is not counted
   void invalidate_range(Address address, std::uint64_t bytes);  // in all caches; modified lines reach memory
@@ -97,10 +98,10 @@ class Memory {
   bool is_split() const { return !split_.empty(); }
 
   // ---- clocks
-  const Times& now(int core, int variant = 0) const;
-  Clock clock(int core) const;  // under all variants
+  const TimeVector& now(int core, int variant = 0) const;
+  ConfigClock clock(int core) const;  // under all variants
   void advance(int core, Ps duration);
-  void wait_until(int core, const Clock& instant);
+  void wait_until(int core, const ConfigClock& instant);
   void drain(int core);  // until nothing is in flight
 
   Counts counts(int variant = 0) const;
@@ -159,8 +160,9 @@ class Memory {
   void repeat_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count,
                           Ps work);
   template <class Action>
-  std::pair<Clock, unsigned char> transfer(Address address, std::uint64_t bytes, const Clock& start,
-                                           const std::array<unsigned char, max_variants>& classes, Action&& action);
+  std::pair<ConfigClock, unsigned char> transfer(Address address, std::uint64_t bytes, const ConfigClock& start,
+                                                 const std::array<unsigned char, max_variants>& classes,
+                                                 Action&& action);
   template <class Function>
   void for_each_granule(Address address, std::uint64_t bytes, Function&& function);
 

@@ -8,7 +8,7 @@ namespace {
 // the DRAM in one call.
 class Transfer {
  public:
-  Transfer(std::span<const std::unique_ptr<Timing>> timings, std::uint64_t granule, const Clock& start)
+  Transfer(std::span<const std::unique_ptr<Timing>> timings, std::uint64_t granule, const ConfigClock& start)
       : timings_(timings), granule_bytes_(granule), done_(start) {}
 
   void pass(std::size_t variant, Address address, std::uint64_t bytes) {
@@ -27,7 +27,7 @@ class Transfer {
     flush_run(variant);
     dram(variant).post(address, granules * granule_bytes_);
   }
-  const Clock& done() {
+  const ConfigClock& done() {
     for (std::size_t variant = 0; variant < timings_.size(); ++variant) flush_run(variant);
     return done_;
   }
@@ -38,7 +38,7 @@ class Transfer {
     Count granules = 0;
   };
   DramTiming& dram(std::size_t variant) { return timings_[variant]->dram(); }
-  Times& time(std::size_t variant) { return done_[static_cast<int>(variant)]; }
+  TimeVector& time(std::size_t variant) { return done_[static_cast<int>(variant)]; }
   void flush_run(std::size_t variant) {
     auto& run = runs_[variant];
     if (run.granules == 0) return;
@@ -48,7 +48,7 @@ class Transfer {
 
   std::span<const std::unique_ptr<Timing>> timings_;
   std::uint64_t granule_bytes_;
-  Clock done_;
+  ConfigClock done_;
   std::array<Run, max_variants> runs_;
 };
 
@@ -79,9 +79,9 @@ struct Granules {
 // Runs `action` for each granule of a range, many granules per run. Returns when the transfer is complete, and the
 // variants under which DRAM takes part in it.
 template <class Action>
-std::pair<Clock, unsigned char> Memory::transfer(Address address, std::uint64_t bytes, const Clock& start,
-                                                 const std::array<unsigned char, max_variants>& classes,
-                                                 Action&& action) {
+std::pair<ConfigClock, unsigned char> Memory::transfer(Address address, std::uint64_t bytes, const ConfigClock& start,
+                                                       const std::array<unsigned char, max_variants>& classes,
+                                                       Action&& action) {
   flush_timing_events();
   auto& tree = caches_->tree;
   Transfer transfer(timings_, tree.granule_bytes(), start);
@@ -116,10 +116,10 @@ std::pair<Clock, unsigned char> Memory::transfer(Address address, std::uint64_t 
   return {transfer.done(), passes};
 }
 
-Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
-                        const Clock& start) {
+ConfigClock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
+                              const ConfigClock& start) {
   if (!split_.empty()) {
-    Clock done(start.variants());
+    ConfigClock done(start.variants());
     for (int v = 0; v < start.variants(); ++v) {
       const auto index = static_cast<std::size_t>(v);
       done[v] = split_[index]->dma_write(address, bytes, targets.subspan(index, 1), start.of(v))[0];
@@ -139,9 +139,9 @@ Clock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const In
       .first;
 }
 
-Clock Memory::dma_read(Address address, std::uint64_t bytes, const Clock& start) {
+ConfigClock Memory::dma_read(Address address, std::uint64_t bytes, const ConfigClock& start) {
   if (!split_.empty()) {
-    Clock done(start.variants());
+    ConfigClock done(start.variants());
     for (int v = 0; v < start.variants(); ++v)
       done[v] = split_[static_cast<std::size_t>(v)]->dma_read(address, bytes, start.of(v))[0];
     return done;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "sim/counts.hpp"
+#include "sim/memory/counts.hpp"
 #include "sim/memory/memory.hpp"
 
 namespace nearfield::sim {

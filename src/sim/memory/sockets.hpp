@@ -23,10 +23,10 @@ class Sockets {
   bool are_limited() const { return !connections_.empty(); }
   // Both return when a line arrives that would arrive at `arrival` on an idle connection: from the memory that is
   // local to `core_at_home`, or from one of the last-level caches.
-  Times from_memory(int core, int core_at_home, std::uint64_t bytes, const Times& arrival) {
+  TimeVector from_memory(int core, int core_at_home, std::uint64_t bytes, const TimeVector& arrival) {
     return has_bus_ || socket_of(core) != socket_of(core_at_home) ? cross(core, bytes, arrival) : arrival;
   }
-  Times from_cache(int core, int number, std::uint64_t bytes, const Times& arrival) {
+  TimeVector from_cache(int core, int number, std::uint64_t bytes, const TimeVector& arrival) {
     const int holder = number * cores_per_cache_;
     if (socket_of(core) == socket_of(holder)) return has_bus_ ? cross(core, bytes, arrival) : arrival;
     return cross(core, bytes, has_bus_ ? cross(holder, bytes, arrival) : arrival);
@@ -34,15 +34,15 @@ class Sockets {
   // Queues a line that a core writes to memory behind all others; nobody waits for it.
   void post(int core, int core_at_home, std::uint64_t bytes) {
     if (!has_bus_ && socket_of(core) == socket_of(core_at_home)) return;
-    connections_[socket_of(has_bus_ ? core : core_at_home)].append(Times(transfer_time(bytes)));
+    connections_[socket_of(has_bus_ ? core : core_at_home)].append(TimeVector(transfer_time(bytes)));
   }
 
  private:
   std::size_t socket_of(int core) const { return static_cast<std::size_t>(core / cores_); }
   Ps transfer_time(std::uint64_t bytes) const { return std::nearbyint(static_cast<double>(bytes) * ps_per_byte_); }
-  Times cross(int core, std::uint64_t bytes, const Times& arrival) {
+  TimeVector cross(int core, std::uint64_t bytes, const TimeVector& arrival) {
     const Ps time = transfer_time(bytes);
-    return connections_[socket_of(core)].reserve(arrival + -time, Times(time)) + time;
+    return connections_[socket_of(core)].reserve(arrival + -time, TimeVector(time)) + time;
   }
 
   int cores_, cores_per_cache_;

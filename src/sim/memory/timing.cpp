@@ -11,11 +11,11 @@
 namespace nearfield::sim {
 
 namespace plain {
-using SimdTimes = Times;
-NEARFIELD_ALWAYS_INLINE const Times& load_halves(const Times& times) { return times; }
-NEARFIELD_ALWAYS_INLINE const Times& load_whole(const Times& times) { return times; }
-NEARFIELD_ALWAYS_INLINE const Times& to_times(const Times& times) { return times; }
-NEARFIELD_ALWAYS_INLINE void store(const Times& from, Times& to) { to = from; }
+using SimdTimes = TimeVector;
+NEARFIELD_ALWAYS_INLINE const TimeVector& load_halves(const TimeVector& times) { return times; }
+NEARFIELD_ALWAYS_INLINE const TimeVector& load_whole(const TimeVector& times) { return times; }
+NEARFIELD_ALWAYS_INLINE const TimeVector& to_times(const TimeVector& times) { return times; }
+NEARFIELD_ALWAYS_INLINE void store(const TimeVector& from, TimeVector& to) { to = from; }
 #include "sim/memory/timing_kernel.hpp"
 }  // namespace plain
 
@@ -45,7 +45,7 @@ auto select_kernel() {
 
 }  // namespace
 
-Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdown)
+Timing::Timing(const Machine& machine, const std::array<double, num_memory_speeds>& slowdown)
     : kernel_(select_kernel()),
       cores_(static_cast<std::size_t>(machine.cores)),
       num_caches_(static_cast<int>(machine.caches.size())),
@@ -92,10 +92,12 @@ Timing::Timing(const Machine& machine, const std::array<double, speeds>& slowdow
 }
 
 // Returns when a line from another core's cache arrives.
-Times Timing::transfer_from_cache(CoreClock& clock, const LookupResult& found, Address address, const Times& start) {
+TimeVector Timing::transfer_from_cache(CoreClock& clock, const LookupResult& found, Address address,
+                                       const TimeVector& start) {
   const bool below_last = found.level < num_caches_;
   const Ps transfer = below_last ? shared_transfer_ : remote_transfer_;
-  Times arrival = start + std::max(transfer, below_last ? levels_[static_cast<std::size_t>(found.level)].latency : 0);
+  TimeVector arrival =
+      start + std::max(transfer, below_last ? levels_[static_cast<std::size_t>(found.level)].latency : 0);
   if (below_last || !has_limited_links_) return arrival;
   if (links_.any()) {
     const int holder = found.holder * cores_per_last_cache_;
@@ -106,7 +108,7 @@ Times Timing::transfer_from_cache(CoreClock& clock, const LookupResult& found, A
 }
 
 // Returns when data from a memory arrives that would arrive at `arrival` on idle links.
-Times Timing::cross_links(CoreClock& clock, int core_at_home, std::uint64_t bytes, Times arrival) {
+TimeVector Timing::cross_links(CoreClock& clock, int core_at_home, std::uint64_t bytes, TimeVector arrival) {
   if (links_.any())
     arrival =
         links_.cross(core_at_home, clock.core, bytes, arrival + links_.beyond_first_router(clock.core, core_at_home));

@@ -30,7 +30,7 @@ class InFlightLines {
   bool is_unallocated() const { return entries_.empty(); }
   void allocate() { entries_.resize(capacity); }
 
-  NEARFIELD_ALWAYS_INLINE void add(Address line, const Times& arrival) {
+  NEARFIELD_ALWAYS_INLINE void add(Address line, const TimeVector& arrival) {
     if (valid_ >> oldest_ & 1) unlink(oldest_);
     valid_ |= std::uint64_t{1} << oldest_;
     entries_[oldest_] = {arrival, line};
@@ -42,7 +42,7 @@ class InFlightLines {
   static std::size_t hash(Address line) { return line * 0x9E3779B97F4A7C15ULL >> 56; }
   bool may_contain(Address line) const { return first_[hash(line)] != none; }
   // Returns the later of `now` and the line's arrival, and removes the line.
-  NEARFIELD_ALWAYS_INLINE Times consume(Address line, Times now) {
+  NEARFIELD_ALWAYS_INLINE TimeVector consume(Address line, TimeVector now) {
     for (auto* link = &first_[hash(line)]; *link != none;) {
       const auto entry = *link;
       if (entries_[entry].line != line) {
@@ -59,7 +59,7 @@ class InFlightLines {
  private:
   static constexpr std::uint8_t none = 0xFF;
   struct Entry {
-    Times arrival;
+    TimeVector arrival;
     Address line = 0;
   };
 
@@ -86,22 +86,22 @@ class MissSlots {
     first_ = 0;
   }
   // Returns when the next slot becomes free.
-  const Times& next_free() const { return done_[first_]; }
+  const TimeVector& next_free() const { return done_[first_]; }
   // Returns the last completion time.
-  const Times& last_done() const { return done_[first_ == 0 ? last_ : first_ - 1]; }
+  const TimeVector& last_done() const { return done_[first_ == 0 ? last_ : first_ - 1]; }
   // Occupies the next slot, for an access that completes last; returns its completion time, which the caller sets.
-  Times& take_next() {
+  TimeVector& take_next() {
     auto& slot = done_[first_];
     first_ = first_ == last_ ? 0 : first_ + 1;
     return slot;
   }
   // Occupies the next slot, and sorts the completion time into the ring, separately for each memory speed.
-  void insert(Times done) {
+  void insert(TimeVector done) {
     std::size_t at = first_;
     take_next();
     for (std::size_t left = last_; left > 0; --left) {
       auto& before = done_[at == 0 ? last_ : at - 1];
-      const Times last = later(before, done);
+      const TimeVector last = later(before, done);
       if (last == done) break;
       done_[at] = last;
       done = earlier(before, done);
@@ -109,10 +109,10 @@ class MissSlots {
     }
     done_[at] = done;
   }
-  const std::vector<Times>& all() const { return done_; }
+  const std::vector<TimeVector>& all() const { return done_; }
 
  private:
-  std::vector<Times> done_;  // ring buffer
+  std::vector<TimeVector> done_;  // ring buffer
   std::size_t first_ = 0, last_ = 0;
 };
 
@@ -142,15 +142,15 @@ class ReorderWindow {
     capacity_ = std::min(loads_.size(), max_loads_);
   }
   // Returns the arrival time of the load's data, which the caller sets.
-  NEARFIELD_ALWAYS_INLINE Times& add(Count stall_index) {
+  NEARFIELD_ALWAYS_INLINE TimeVector& add(Count stall_index) {
     if (next_ == first_) stall_index_ = stall_index;
     auto& load = loads_[next_++ & (loads_.size() - 1)];
     load.stall_index = stall_index;
     return load.arrival;
   }
   // Returns when the oldest load's data arrives, and removes the load.
-  const Times& pop() {
-    const Times& arrival = loads_[first_ & (loads_.size() - 1)].arrival;
+  const TimeVector& pop() {
+    const TimeVector& arrival = loads_[first_ & (loads_.size() - 1)].arrival;
     ++first_;
     stall_index_ = first_ < next_ ? loads_[first_ & (loads_.size() - 1)].stall_index : never;
     return arrival;
@@ -159,7 +159,7 @@ class ReorderWindow {
  private:
   struct Load {
     Count stall_index = never;
-    Times arrival;
+    TimeVector arrival;
   };
 
   std::vector<Load> loads_;  // ring buffer
@@ -173,18 +173,18 @@ class Timing {
   // The clock of one core and its accesses in flight.
   struct CoreClock {
     int core = 0;
-    Times now;
+    TimeVector now;
     Count issued = 0;  // instructions
     MissSlots miss_slots, nontemporal_slots;
     MissSlots prefetch_slots;  // if the prefetcher has slots of its own
     ReorderWindow window;
-    Times index;             // when the data of the last index load that missed arrives
-    Times nontemporal_done;  // when all non-temporal accesses are complete
-    std::array<Times, max_cache_levels + 1> port_free;
+    TimeVector index;             // when the data of the last index load that missed arrives
+    TimeVector nontemporal_done;  // when all non-temporal accesses are complete
+    std::array<TimeVector, max_cache_levels + 1> port_free;
     InFlightLines in_flight;
   };
 
-  Timing(const Machine& machine, const std::array<double, speeds>& slowdown);
+  Timing(const Machine& machine, const std::array<double, num_memory_speeds>& slowdown);
 
   CoreClock& clock_of(int core) { return cores_[static_cast<std::size_t>(core)]; }
   // Advances the core's clock over these events, in order.
@@ -200,9 +200,9 @@ class Timing {
     return (has_own_prefetch_slots_ ? clock.prefetch_slots : clock.miss_slots).next_free()[0] <= clock.now[0];
   }
   void advance(int core, Ps duration) { clock_of(core).now += duration; }
-  void wait_until(int core, const Times& instant) { clock_of(core).now = later(clock_of(core).now, instant); }
+  void wait_until(int core, const TimeVector& instant) { clock_of(core).now = later(clock_of(core).now, instant); }
   void drain(int core);
-  const Times& now(int core) const { return cores_[static_cast<std::size_t>(core)].now; }
+  const TimeVector& now(int core) const { return cores_[static_cast<std::size_t>(core)].now; }
   DramTiming& dram() { return dram_; }
 
  private:
@@ -214,14 +214,14 @@ class Timing {
 
   friend struct plain::TimingKernel;
   friend struct wide::TimingKernel;
-  Times transfer_from_cache(CoreClock& clock, const LookupResult& found, Address address, const Times& start);
-  Times from_memory(CoreClock& clock, Address address, std::uint64_t bytes, const Times& start) {
-    const Times arrival = dram_.serve(clock.core, address, bytes, start);
+  TimeVector transfer_from_cache(CoreClock& clock, const LookupResult& found, Address address, const TimeVector& start);
+  TimeVector from_memory(CoreClock& clock, Address address, std::uint64_t bytes, const TimeVector& start) {
+    const TimeVector arrival = dram_.serve(clock.core, address, bytes, start);
     if (!has_limited_links_) [[likely]]
       return arrival;
     return cross_links(clock, dram_.core_at(address), bytes, arrival);
   }
-  Times cross_links(CoreClock& clock, int core_at_home, std::uint64_t bytes, Times arrival);
+  TimeVector cross_links(CoreClock& clock, int core_at_home, std::uint64_t bytes, TimeVector arrival);
   void post_writes(CoreClock& clock, Address address, unsigned writes, const LookupResult& found);
 
   void (*kernel_)(Timing&, CoreClock&, std::span<const TimingEvent>);  // for this host's instruction set

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "machine/machine.hpp"
-#include "sim/counts.hpp"
+#include "sim/memory/counts.hpp"
 #include "sim/memory/memory.hpp"
 
 namespace nearfield::sim {

@@ -22,8 +22,8 @@
 #include <span>
 #include <vector>
 
-#include "sim/clock.hpp"
-#include "sim/counts.hpp"
+#include "sim/engine/config_clock.hpp"
+#include "sim/memory/counts.hpp"
 #include "sim/memory/lazy_zero_array.hpp"
 #include "sim/memory/way_group.hpp"
 

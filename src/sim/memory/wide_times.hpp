@@ -18,14 +18,14 @@ NEARFIELD_ALWAYS_INLINE bool all_at_least(SimdTimes a, SimdTimes b) {
   return _mm256_movemask_pd(_mm256_cmp_pd(a.lanes, b.lanes, _CMP_GE_OQ)) == 0xF;
 }
 // Loads halves, as all other code stores them: a full-width load right after its halves were stored waits for both.
-NEARFIELD_ALWAYS_INLINE SimdTimes load_halves(const Times& times) {
+NEARFIELD_ALWAYS_INLINE SimdTimes load_halves(const TimeVector& times) {
   const __m128d low = _mm_load_pd(times.at.data()), high = _mm_load_pd(times.at.data() + 2);
   return {_mm256_insertf128_pd(_mm256_castpd128_pd256(low), high, 1)};
 }
-NEARFIELD_ALWAYS_INLINE SimdTimes load_whole(const Times& times) { return {_mm256_load_pd(times.at.data())}; }
-NEARFIELD_ALWAYS_INLINE void store(SimdTimes from, Times& to) { _mm256_store_pd(to.at.data(), from.lanes); }
-NEARFIELD_ALWAYS_INLINE Times to_times(SimdTimes from) {
-  Times result;
+NEARFIELD_ALWAYS_INLINE SimdTimes load_whole(const TimeVector& times) { return {_mm256_load_pd(times.at.data())}; }
+NEARFIELD_ALWAYS_INLINE void store(SimdTimes from, TimeVector& to) { _mm256_store_pd(to.at.data(), from.lanes); }
+NEARFIELD_ALWAYS_INLINE TimeVector to_times(SimdTimes from) {
+  TimeVector result;
   store(from, result);
   return result;
 }

@@ -22,9 +22,9 @@ Ps Network::serial(std::uint64_t bytes, double gb_per_s) {
 Network::Links::Links(int links, int variants)
     : variants_(variants), blocks_(static_cast<std::size_t>(links / block + 1)) {}
 
-Times* Network::Links::free(int link) {
+TimeVector* Network::Links::free(int link) {
   auto& times = blocks_[static_cast<std::size_t>(link / block)];
-  if (!times) times = std::make_unique<Times[]>(static_cast<std::size_t>(block * variants_));
+  if (!times) times = std::make_unique<TimeVector[]>(static_cast<std::size_t>(block * variants_));
   return &times[static_cast<std::size_t>(link % block * variants_)];
 }
 
@@ -41,9 +41,9 @@ Network::Network(const Machine& machine, int nodes, int variants)
       links_(topology_->links(), variants) {}
 
 // Passes one link or NIC: waits until it is free, then occupies it until the last byte has passed.
-void Network::pass(Times* free, Clock& first, Clock& last, Ps serial, Ps gap) const {
+void Network::pass(TimeVector* free, ConfigClock& first, ConfigClock& last, Ps serial, Ps gap) const {
   for (int v = 0; v < variants_; ++v)
-    for (int l = 0; l < speeds; ++l) {
+    for (int l = 0; l < num_memory_speeds; ++l) {
       Ps& head = first[v][l];
       Ps& tail = last[v][l];
       head = std::max(head, free[v][l]);
@@ -52,11 +52,11 @@ void Network::pass(Times* free, Clock& first, Clock& last, Ps serial, Ps gap) co
     }
 }
 
-Passage Network::leave(int from, std::uint64_t bytes, const Clock& start, const Clock& feed) {
+Passage Network::leave(int from, std::uint64_t bytes, const ConfigClock& start, const ConfigClock& feed) {
   Passage passage{start, start, start};
-  Clock &first = passage.first, &last = passage.last;
+  ConfigClock &first = passage.first, &last = passage.last;
   // The wait for the NIC comes first, since the NIC reads the message when it begins to send it.
-  Times* const sender = of(sending_, from);
+  TimeVector* const sender = of(sending_, from);
   for (int v = 0; v < variants_; ++v) first[v] = later(first[v], sender[v]);
   last = first + feed;
   pass(sender, first, last, serial(bytes, nic_gb_per_s_), gap_);
@@ -71,7 +71,7 @@ void Network::carry(int from, int to, std::uint64_t bytes, Passage& passage) {
   ++messages_;
   bytes_ += bytes;
   const Ps on_link = serial(bytes, parameters_.link_gb_per_s);
-  Clock &first = passage.first, &last = passage.last;
+  ConfigClock &first = passage.first, &last = passage.last;
   topology_->route(from, to, route_);
   for (std::size_t i = 0; i < route_.size(); ++i) {
     if (i > 0) first += hop_, last += hop_;

@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "machine/machine.hpp"
-#include "sim/clock.hpp"
+#include "sim/engine/config_clock.hpp"
 #include "sim/network/topology.hpp"
 
 namespace nearfield::sim {
 
 struct Passage {
-  Clock left;         // departure of the last byte from the sender's NIC
-  Clock first, last;  // arrival of the first and last byte at the receiver's NIC
+  ConfigClock left;         // departure of the last byte from the sender's NIC
+  ConfigClock first, last;  // arrival of the first and last byte at the receiver's NIC
 };
 
 class Network {
@@ -31,7 +31,7 @@ class Network {
   // Injects a message. Must be called in the order of `start` for each node; different nodes may call it concurrently.
   // `feed` is the time in which the NIC reads the message from memory; no byte departs before it has been read. Returns
   // the times without serialisation on the links.
-  Passage leave(int from, std::uint64_t bytes, const Clock& start, const Clock& feed);
+  Passage leave(int from, std::uint64_t bytes, const ConfigClock& start, const ConfigClock& feed);
   // Routes an injected message to its destination. Must be called in the order of `start` of all messages.
   void carry(int from, int to, std::uint64_t bytes, Passage& passage);
   // Returns a lower bound of every message's time from `start` to its destination: the lookahead.
@@ -49,23 +49,25 @@ class Network {
   class Links {
    public:
     Links(int links, int variants);
-    Times* free(int link);
+    TimeVector* free(int link);
 
    private:
     static constexpr int block = 64;
     int variants_;
-    std::vector<std::unique_ptr<Times[]>> blocks_;
+    std::vector<std::unique_ptr<TimeVector[]>> blocks_;
   };
 
-  Times* of(std::vector<Times>& nics, int node) const { return &nics[static_cast<std::size_t>(node * variants_)]; }
-  void pass(Times* free, Clock& first, Clock& last, Ps serial, Ps gap) const;
+  TimeVector* of(std::vector<TimeVector>& nics, int node) const {
+    return &nics[static_cast<std::size_t>(node * variants_)];
+  }
+  void pass(TimeVector* free, ConfigClock& first, ConfigClock& last, Ps serial, Ps gap) const;
 
   int variants_;
   nearfield::Network parameters_;
   double nic_gb_per_s_;
   Ps latency_, hop_, gap_;
   std::unique_ptr<Topology> topology_;
-  std::vector<Times> sending_, receiving_;  // times at which NICs become free, per node and variant
+  std::vector<TimeVector> sending_, receiving_;  // times at which NICs become free, per node and variant
   Links links_;
   std::vector<int> route_;
   std::uint64_t messages_ = 0, bytes_ = 0;

@@ -45,7 +45,7 @@ Address Nic::next_entry(int core) {
   EventQueue& mine = queue(core);
   if (mine.begin == 0) {
     mine.begin = node_.allocate(core, entry_bytes * entries);
-    mine.pace = Clock(node_.variants());
+    mine.pace = ConfigClock(node_.variants());
   }
   return mine.begin + mine.next++ % entries * entry_bytes;
 }
@@ -69,7 +69,7 @@ void Nic::read_entry(int core, Address entry) {
 // Polls by a command, and reads its answer.
 void Nic::poll_by_command(int core) {
   const Address entry = post(core);
-  const Clock known = fetch(entry, node_.now(core));
+  const ConfigClock known = fetch(entry, node_.now(core));
   node_.wait_until(core, answer(core, entry, known).visible);
   read_entry(core, entry);
 }
@@ -82,7 +82,7 @@ void Nic::poll_by_sampled_command(int core) {
   poll_by_command(core);
   for (int v = 0; samples && v < node_.variants(); ++v) {
     const auto variant = static_cast<std::size_t>(v);
-    for (std::size_t speed = 0; speed < speeds; ++speed)
+    for (std::size_t speed = 0; speed < num_memory_speeds; ++speed)
       empty_poll_counts_[variant][speed] = empty_poll_counts(v, speed);
     empty_polls_since_[variant] = {};
     counts_per_poll_[variant] = node_.counts(v);
@@ -90,11 +90,11 @@ void Nic::poll_by_sampled_command(int core) {
   }
 }
 
-void Nic::poll(int core, Address entry, const Clock& visible) {
-  const Clock before = node_.now(core);
+void Nic::poll(int core, Address entry, const ConfigClock& visible) {
+  const ConfigClock before = node_.now(core);
   node_.wait_until(core, visible);
-  const Clock begun = node_.now(core);
-  Clock& pace = queue(core).pace;
+  const ConfigClock begun = node_.now(core);
+  ConfigClock& pace = queue(core).pace;
   if (entry)
     read_entry(core, entry);
   else
@@ -102,7 +102,7 @@ void Nic::poll(int core, Address entry, const Clock& visible) {
   if (!entry || parameters_.polling == Polling::queue) pace = node_.now(core) - begun;
   for (std::size_t v = 0; v < counts_.size(); ++v) {
     const auto variant = static_cast<int>(v);
-    for (int l = 0; l < speeds; ++l) {
+    for (int l = 0; l < num_memory_speeds; ++l) {
       const Ps waited = visible[variant][l] - before[variant][l], each = pace[variant][l];
       if (waited <= 0 || each <= 0) continue;
       const auto speed = static_cast<std::size_t>(l);
@@ -121,26 +121,26 @@ Counts Nic::empty_poll_counts(int variant, std::size_t speed) const {
 
 // ---- the NIC
 
-Clock Nic::fetch(Address entry, const Clock& start) {
+ConfigClock Nic::fetch(Address entry, const ConfigClock& start) {
   return node_.dma_read(entry, static_cast<std::uint64_t>(parameters_.event_bytes), start);
 }
 
-Nic::Reading Nic::read(Address address, std::uint64_t bytes, const Clock& start) {
+Nic::Reading Nic::read(Address address, std::uint64_t bytes, const ConfigClock& start) {
   const std::uint64_t head = std::min(bytes, head_bytes - address % head_bytes);
   for (auto& counts : counts_) counts.read_bytes += bytes;
-  const Clock first = node_.dma_read(address, head, start);
+  const ConfigClock first = node_.dma_read(address, head, start);
   return {first, later(first, node_.dma_read(address + head, bytes - head, start))};
 }
 
-Clock Nic::place(const Incoming& incoming, const Clock& start) {
+ConfigClock Nic::place(const Incoming& incoming, const ConfigClock& start) {
   std::array<InjectionTarget, max_variants> where;
   for (std::size_t v = 0; v < policies_.size(); ++v)
     where[v] = policies_[v]->place(incoming, NodeEvidence(node_, static_cast<int>(v)));
   return node_.dma_write(incoming.address, incoming.bytes, {where.data(), policies_.size()}, start);
 }
 
-Clock Nic::write(int core, Address address, std::uint64_t bytes, std::uint64_t message_bytes, const Clock& first,
-                 const Clock& last) {
+ConfigClock Nic::write(int core, Address address, std::uint64_t bytes, std::uint64_t message_bytes,
+                       const ConfigClock& first, const ConfigClock& last) {
   written_ = later(written_, first);
   if (bytes > 0) {
     for (auto& counts : counts_) counts.written_bytes += bytes;
@@ -150,13 +150,13 @@ Clock Nic::write(int core, Address address, std::uint64_t bytes, std::uint64_t m
   return written_;
 }
 
-Nic::Event Nic::notify(int core, const Clock& start) {
+Nic::Event Nic::notify(int core, const ConfigClock& start) {
   written_ = later(written_, start);
   if (parameters_.polling == Polling::command) return {0, written_};
   return answer(core, next_entry(core), written_);
 }
 
-Nic::Event Nic::answer(int core, Address entry, const Clock& start) {
+Nic::Event Nic::answer(int core, Address entry, const ConfigClock& start) {
   for (auto& counts : counts_) ++counts.events;
   const auto bytes = static_cast<std::uint64_t>(parameters_.event_bytes);
   const Incoming incoming{Incoming::What::header, entry, bytes, bytes, core, {}};

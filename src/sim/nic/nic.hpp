@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "machine/machine.hpp"
-#include "sim/counts.hpp"
+#include "sim/memory/counts.hpp"
 #include "sim/nic/nic_counts.hpp"
 #include "sim/nic/policy.hpp"
-#include "sim/node.hpp"
+#include "sim/node/node.hpp"
 
 namespace nearfield::sim {
 
@@ -33,29 +33,29 @@ class Nic {
   // Writes a command and rings the NIC. Returns the entry, into which the NIC will write the answer.
   Address post(int core);
   // Polls until the event that notify() or answer() returned is visible.
-  void poll(int core, Address entry, const Clock& visible);
+  void poll(int core, Address entry, const ConfigClock& visible);
 
   // ---- actions of the NIC, called in the order of time
   // Fetches a command. Returns the time of completion.
-  Clock fetch(Address entry, const Clock& start);
+  ConfigClock fetch(Address entry, const ConfigClock& start);
   // Reads payload by pipelined DMA. Returns the times at which the first bytes and all bytes have been read.
   struct Reading {
-    Clock first, last;
+    ConfigClock first, last;
   };
-  Reading read(Address address, std::uint64_t bytes, const Clock& start);
+  Reading read(Address address, std::uint64_t bytes, const ConfigClock& start);
   // Writes payload that arrives from `first` to `last`, in order after all earlier writes. Returns the time of
   // completion.
-  Clock write(int core, Address address, std::uint64_t bytes, std::uint64_t message_bytes, const Clock& first,
-              const Clock& last);
+  ConfigClock write(int core, Address address, std::uint64_t bytes, std::uint64_t message_bytes,
+                    const ConfigClock& first, const ConfigClock& last);
   struct Event {
     Address entry = 0;
-    Clock visible;
+    ConfigClock visible;
   };
   // Writes an event (a header) for a core. Returns its entry, 0 if none is written, and the time at which it is
   // visible.
-  Event notify(int core, const Clock& start);
+  Event notify(int core, const ConfigClock& start);
   // Writes the answer to a command into its entry. Returns the entry and the time at which it is visible.
-  Event answer(int core, Address entry, const Clock& start);
+  Event answer(int core, Address entry, const ConfigClock& start);
 
   // Steers payload for this range into a cache level, counted from 0; the latest call takes precedence.
   void steer(Address address, std::uint64_t bytes, int level);
@@ -72,7 +72,7 @@ class Nic {
   struct EventQueue {
     Address begin = 0;
     std::uint64_t next = 0;
-    Clock pace;  // duration of the last successful poll
+    ConfigClock pace;  // duration of the last successful poll
   };
   struct Steered {
     Address begin, end;
@@ -83,7 +83,7 @@ class Nic {
   void read_entry(int core, Address entry);
   void poll_by_command(int core);
   void poll_by_sampled_command(int core);
-  Clock place(const Incoming& incoming, const Clock& start);
+  ConfigClock place(const Incoming& incoming, const ConfigClock& start);
   std::optional<int> steered(Address address) const;
   EventQueue& queue(int core) { return queues_[static_cast<std::size_t>(core)]; }
 
@@ -93,13 +93,13 @@ class Nic {
   std::vector<std::unique_ptr<Policy>> policies_;  // one per variant
   std::vector<EventQueue> queues_;                 // one per core
   std::vector<Steered> steered_;
-  Clock written_;  // completion time of the last write
+  ConfigClock written_;  // completion time of the last write
   std::vector<NicCounts> counts_;
   Count commands_polled_ = 0;
   std::vector<Counts> counts_per_poll_;  // counts of one poll, from the last sampled one
   // The number of empty polls since that sample, and the counts of those before it, per variant and memory speed.
-  std::vector<std::array<Count, speeds>> empty_polls_since_;
-  std::vector<std::array<Counts, speeds>> empty_poll_counts_;
+  std::vector<std::array<Count, num_memory_speeds>> empty_polls_since_;
+  std::vector<std::array<Counts, num_memory_speeds>> empty_poll_counts_;
 };
 
 }  // namespace nearfield::sim

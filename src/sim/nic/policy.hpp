@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/registry.hpp"
-#include "sim/access.hpp"
+#include "sim/memory/access.hpp"
 
 namespace nearfield {
 struct Machine;

@@ -13,7 +13,7 @@ from nearfield.base.units import format_bytes
 from nearfield.notes import Note, Rule
 from nearfield.profile.compare import Estimate
 
-# src/stream/events.hpp, CollectiveKind: the operations that a profile may have.
+# src/trace/stream/events.hpp, CollectiveKind: the operations that a profile may have.
 OPERATIONS = {1: "bcast", 2: "reduce", 3: "allreduce", 4: "gather", 6: "scatter", 8: "allgather", 10: "alltoall"}
 
 RULE = Rule(

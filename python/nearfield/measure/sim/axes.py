@@ -61,7 +61,7 @@ def with_axes(cases: Iterable[Case], axes: Axes) -> Iterator[Case]:
     for case in cases:
         at_once = scenarios()[case.scenario].policies
         policies = axes.policies if crosses_the_network(case) else ()
-        slowdowns = chunked(sorted(set(axes.slowdowns)), simulation.most_slowdowns) or [()]
+        slowdowns = chunked(sorted(set(axes.slowdowns)), simulation.max_slowdowns) or [()]
         for some, speeds in product(_split_policies(policies, at_once), slowdowns):
             yield replace(case, axes=Axes(some, speeds, axes.repetitions))
 

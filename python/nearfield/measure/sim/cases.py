@@ -22,7 +22,7 @@ OPERATIONS = ("collective", "application")  # scenarios on all ranks of a cluste
 SLOWDOWN, POLICY = "memory_slowdown", "policy"
 # Scheduling estimate: set-up cost of a case, in bytes of simulated traffic; for one node, and per node.
 _SETUP_BYTES, _SETUP_BYTES_PER_NODE = 64e3, 500e3
-_MAX_LOADED_NODES = 48  # src/sim/scenarios/load.cpp
+_MAX_LOADED_NODES = 48  # src/sim/run/scenarios/load.cpp
 _BYTES_OF_A_LINE = 8  # the cost of a cache line in a collective, in bytes of a pair scenario
 _LINES_OF_APPLICATION = 150  # per line of a rank's data, which is traversed repeatedly
 
@@ -165,7 +165,7 @@ class Case:
         """Returns the estimated bytes that all ranks read and write in all repetitions."""
         size, nodes = float(self.given.get("size_bytes", 0)), 2 if self.place.between_nodes else 1
         cores = self.machine.cores.value if self.machine.cores else 1
-        again = min(max((1 << 20) / max(size, 1), 2), 20)  # as in src/sim/scenarios/pair.cpp
+        again = min(max((1 << 20) / max(size, 1), 2), 20)  # as in src/sim/run/scenarios/pair.cpp
         if self.scenario == "stencil":
             moved = 24 * 32 * size / 2
         elif self.scenario == "pages":

@@ -1,5 +1,5 @@
-"""The processes that simulate one cluster, each a shard with part of its nodes (src/sim/shards.hpp): those of an MPI
-job, which communicate through mpi4py, or this process alone."""
+"""The processes that simulate one cluster, each a shard with part of its nodes (src/sim/engine/shards.hpp): those of an
+MPI job, which communicate through mpi4py, or this process alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHORTEST_S, _LONGEST_S = 1e-6, 100e-6  # pauses between later tests
 _ENDED = "another shard failed"
 _AT_BARRIER = (
     struct.pack("<d", -math.inf) + b"here"
-)  # Shards::exchange in src/sim/shards.cpp reads it as a failure before all others
+)  # Shards::exchange in src/sim/engine/shards.cpp reads it as a failure before all others
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")  # variables with the number of processes that the launcher started
 
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "machine/machine.hpp"
-#include "sim/counts.hpp"
+#include "sim/memory/counts.hpp"
 #include "sim/nic/policy.hpp"
 
 namespace nearfield::sim {

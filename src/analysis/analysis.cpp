@@ -1,0 +1,477 @@
+#include "analysis/analysis.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <tuple>
+#include <unordered_map>
+
+#include "analysis/message_lines.hpp"
+
+namespace nearfield::advise {
+namespace {
+
+using namespace stream;
+
+// The datatypes and communicators of a stream so far.
+struct Known {
+  std::unordered_map<Number, Layout> layouts;
+  std::unordered_map<Number, Communicator> communicators;
+
+  void learn(const Event& event) {
+    if (const auto* const layout = std::get_if<Layout>(&event)) layouts[layout->layout] = *layout;
+    if (const auto* const one = std::get_if<Communicator>(&event)) communicators[one->communicator] = *one;
+  }
+  std::uint64_t bytes(const Data& data) const {
+    const auto found = layouts.find(data.layout);
+    return found == layouts.end() ? 0 : data.count * found->second.size_bytes;
+  }
+};
+
+bool in_one_piece(const Layout& layout) {
+  return layout.runs.size() == 1 && layout.runs[0].count == 1 && layout.extent_bytes >= 0 &&
+         layout.runs[0].bytes == static_cast<Number>(layout.extent_bytes);
+}
+
+// Calls visit(first byte, bytes) for each contiguous piece, up to a total number of bytes.
+template <class Visit>
+void for_pieces(const Data& data, const Layout& layout, std::uint64_t max_bytes, Visit visit) {
+  const auto give = [&](std::uint64_t address, std::uint64_t bytes) {
+    const std::uint64_t some = std::min(bytes, max_bytes);
+    if (some > 0) visit(address, some);
+    max_bytes -= some;
+  };
+  if (in_one_piece(layout))
+    return give(data.address + static_cast<std::uint64_t>(layout.runs[0].offset_bytes),
+                data.count * layout.runs[0].bytes);
+  for (Number element = 0; element < data.count && max_bytes > 0; ++element) {
+    const std::uint64_t base = data.address + element * static_cast<std::uint64_t>(layout.extent_bytes);
+    for (const LayoutRun& run : layout.runs)
+      for (Number block = 0; block < run.count && max_bytes > 0; ++block)
+        give(base + static_cast<std::uint64_t>(run.offset_bytes + static_cast<std::int64_t>(block) * run.stride_bytes),
+             run.bytes);
+  }
+}
+
+// Calls visit(line) for each cache line; a line shared by two adjacent pieces is visited once.
+template <class Visit>
+void for_lines(const Data& data, const Layout& layout, std::uint64_t max_bytes, Visit visit) {
+  std::uint64_t next = 0;
+  for_pieces(data, layout, max_bytes, [&](std::uint64_t address, std::uint64_t bytes) {
+    const std::uint64_t last = (address + bytes - 1) / line_bytes;
+    std::uint64_t line = address / line_bytes;
+    if (next != 0 && line == next - 1) ++line;
+    for (; line <= last; ++line) visit(line);
+    next = last + 1;
+  });
+}
+
+struct Shape {
+  std::uint64_t address = 0, piece_bytes = 0;
+  std::int64_t stride_bytes = 0;
+};
+
+// Returns the first address, the shortest of the first pieces, and the distance between the first two.
+Shape shape_of(const Data& data, const Layout& layout, std::uint64_t bytes) {
+  Shape shape;
+  std::uint64_t begin = 0, end = 0;
+  bool second = false;
+  const auto piece = [&](std::uint64_t address, std::uint64_t size) {
+    if (end == 0) {
+      shape = {address, size, 0};
+      begin = address;
+    } else if (address == end && !second) {
+      shape.piece_bytes += size;
+    } else if (!second) {
+      second = true;
+      shape.stride_bytes = static_cast<std::int64_t>(address - begin);
+    }
+    end = address + size;
+  };
+  constexpr std::uint64_t enough = 1 << 16;  // of a datatype's elements
+  Data few = data;
+  few.count = std::min<Number>(few.count, enough);
+  for_pieces(in_one_piece(layout) ? data : few, layout, bytes, piece);
+  return shape;
+}
+
+bool synchronises(CollectiveKind kind) {
+  using enum CollectiveKind;
+  constexpr std::array all{
+      barrier, allreduce, allgather, allgatherv, alltoall, alltoallv, reduce_scatter, reduce_scatter_block, alltoallw};
+  return std::ranges::find(all, kind) != all.end();
+}
+
+// Reads a whole stream: passes accesses to `on_accesses`, events to `on_event`.
+template <class OnAccesses, class OnEvent>
+void read(Source& source, const Progress& progress, std::uint64_t& passed, OnAccesses on_accesses, OnEvent on_event) {
+  std::vector<Reference> batch(4096);
+  std::uint64_t reported = passed;
+  const auto report = [&] {
+    reported = passed;
+    if (progress) progress(passed);
+  };
+  for (std::uint64_t events = 1;; ++events) {
+    while (const std::size_t count = source.accesses(batch)) {
+      on_accesses(std::span<const Reference>(batch).first(count));
+      passed += count;
+      if (passed - reported > 4'000'000) report();
+    }
+    const Event* const event = source.event();
+    if (!event) break;
+    on_event(*event);
+    if (events % 65536 == 0) report();
+  }
+  report();
+}
+
+// The first pass.
+std::uint64_t find_message_lines(Source& source, const Progress& progress, MessageLines& lines) {
+  Known known;
+  std::uint64_t passed = 0;
+  const auto add = [&](std::int64_t peer, const Data& data) {
+    const auto layout = known.layouts.find(data.layout);
+    if (peer == proc_null || layout == known.layouts.end()) return;
+    for_pieces(data, layout->second, known.bytes(data), [&](std::uint64_t address, std::uint64_t bytes) {
+      lines.add(address / line_bytes, (address + bytes - 1) / line_bytes);
+    });
+  };
+  const auto on_event = [&](const Event& event) {
+    known.learn(event);
+    if (const auto* const send = std::get_if<Send>(&event)) add(send->peer, send->data);
+    if (const auto* const receive = std::get_if<Receive>(&event)) add(receive->peer, receive->data);
+  };
+  read(source, progress, passed, [](auto) {}, on_event);
+  return passed;
+}
+
+// The second pass.
+class Analysis {
+ public:
+  Analysis(MessageLines& lines, const Options& options)
+      : options_(options), lines_(lines), reuse_distance_(options.sampled_lines) {}
+
+  AnalysisResult run(Source& source, const Progress& progress, std::uint64_t passed) {
+    const std::uint64_t before = passed;
+    read(
+        source, progress, passed, [this](std::span<const Reference> batch) { on_accesses(batch); },
+        [this](const Event& event) {
+          known_.learn(event);
+          std::visit([this](const auto& one) { on(one); }, event);
+        });
+    for (auto& [key, burst] : open_bursts_) close(burst);
+    count_unread();
+    for (const auto& [key, times] : ended_) result_.ended_in.push_back({key.first, key.second, times});
+    for (const auto& [key, burst] : bursts_) result_.bursts.push_back(burst);
+    for (const auto& [key, calls] : collectives_) result_.collectives.push_back(calls);
+    for (auto& [context, calls] : synchronisations_) result_.synchronisations.push_back(std::move(calls));
+    result_.accesses = passed - before;
+    result_.sampled = reuse_distance_.rate();
+    return std::move(result_);
+  }
+
+ private:
+  struct Posted {
+    bool sends = false;
+    std::size_t call = 0;
+    Number communicator = 0;
+    std::int64_t peer = 0;
+    Data data;
+    std::uint64_t bytes = 0;
+    std::size_t messages = 0;  // of sends: the index where it was counted
+  };
+  struct OpenBurst {
+    std::size_t call = 0;
+    std::uint64_t peer = 0, messages = 0, bytes = 0, phase = 0;
+  };
+
+  // ---- accesses
+
+  void on_accesses(std::span<const Reference> batch) {
+    accessed_ = true;
+    for (const Reference& one : batch) {
+      const std::uint64_t last = (one.address + one.bytes - 1) / line_bytes;
+      for (std::uint64_t line = one.address / line_bytes; line <= last; ++line) {
+        if (line == last_line_ && !last_is_messages_) continue;
+        last_line_ = line;
+        Line* const message_line = lines_.find(line);
+        last_is_messages_ = message_line != nullptr;
+        if (message_line && message_line->received != no_site) use(*message_line, one);
+        reuse_distance_.touch(line);
+        if (!message_line) continue;
+        message_line->touched = reuse_distance_.now();
+        if (!one.store) continue;
+        message_line->written = message_line->touched;
+        message_line->writer = one.site;
+        if (message_line->sent == phase_ && line != last_sent_) ++phase_;
+      }
+    }
+  }
+  // The first access to a line since a message arrived there.
+  void use(Line& line, const Reference& access) {
+    Messages& messages = result_.messages[line.received];
+    line.received = no_site;
+    if (count(messages.reach, reuse_distance_.lines_since(line.touched)) > 0) ++messages.sites[access.site];
+    if (!access.store) ++phase_;
+  }
+  // Returns the class.
+  std::size_t count(Reach& reach, double lines) {
+    const double bytes = lines * line_bytes;
+    std::size_t level = 0;
+    while (level < options_.limits_bytes.size() && bytes > static_cast<double>(options_.limits_bytes[level])) ++level;
+    ++reach.lines[level];
+    reach.bytes[level] += bytes;
+    return level;
+  }
+  void count_unread() {
+    for (Messages& one : result_.messages) {
+      if (one.sends) continue;
+      std::uint64_t used = 0;
+      for (const std::uint64_t lines : one.reach.lines) used += lines;
+      one.untouched = one.lines - std::min(used, one.lines);
+    }
+  }
+
+  // ---- messages
+
+  const Layout* layout_of(const Data& data) const {
+    const auto found = known_.layouts.find(data.layout);
+    return found == known_.layouts.end() ? nullptr : &found->second;
+  }
+  std::size_t messages_of(const Posted& posted, const Layout& layout) {
+    const Communicator& all = known_.communicators[posted.communicator];
+    const Shape shape = shape_of(posted.data, layout, posted.bytes);
+    const auto key = std::tuple(posted.call, posted.sends, all.context, posted.peer, posted.bytes, shape.piece_bytes,
+                                shape.stride_bytes, is_allocated(shape.address));
+    const auto [at, is_new] = numbers_.try_emplace(key, result_.messages.size());
+    if (!is_new) return at->second;
+    Messages& messages = result_.messages.emplace_back();
+    messages.call = posted.call;
+    messages.sends = posted.sends;
+    messages.context = all.context;
+    const auto& peers = all.remote.empty() ? all.world : all.remote;
+    messages.rank = std::ranges::find(all.world, result_.rank) - all.world.begin();
+    messages.peer = posted.peer;
+    messages.world_peer = static_cast<std::size_t>(posted.peer) < peers.size()
+                              ? peers[static_cast<std::size_t>(posted.peer)]
+                              : result_.ranks;
+    messages.bytes = posted.bytes;
+    messages.address = shape.address;
+    messages.allocated = is_allocated(shape.address);
+    messages.piece_bytes = shape.piece_bytes;
+    messages.stride_bytes = shape.stride_bytes;
+    messages.reach.lines.assign(options_.limits_bytes.size() + 1, 0);
+    messages.reach.bytes.assign(options_.limits_bytes.size() + 1, 0);
+    return at->second;
+  }
+  bool is_allocated(std::uint64_t address) const {
+    if (address - static_and_stack_.stack < static_and_stack_.stack_bytes) return false;
+    const auto& ranges = static_and_stack_.variables;
+    for (std::size_t i = 0; i + 1 < ranges.size(); i += 2)
+      if (address - ranges[i] < ranges[i + 1]) return false;
+    return true;
+  }
+  void begin_send(Posted& posted, const Layout& layout) {
+    posted.messages = messages_of(posted, layout);
+    Messages& messages = result_.messages[posted.messages];
+    ++messages.messages;
+    for_lines(posted.data, layout, posted.bytes, [&](std::uint64_t number) {
+      Line* const line = lines_.find(number);
+      if (line) {
+        ++messages.lines;
+        if (line->touched == Line::never)
+          ++messages.untouched;
+        else if (count(messages.reach, reuse_distance_.lines_since(line->touched)) > 0 && line->writer != no_site)
+          ++messages.sites[line->writer];
+      }
+      reuse_distance_.touch(number);
+      if (!line) return;
+      line->touched = reuse_distance_.now();
+      line->sent = phase_;
+      last_sent_ = number;
+    });
+    last_line_ = no_line;
+    join_burst(messages);
+  }
+  void end_receive(Posted& posted, const Layout& layout) {
+    posted.messages = messages_of(posted, layout);
+    Messages& messages = result_.messages[posted.messages];
+    ++messages.messages;
+    for_lines(posted.data, layout, posted.bytes, [&](std::uint64_t number) {
+      reuse_distance_.touch(number);
+      Line* const line = lines_.find(number);
+      if (!line) return;
+      ++messages.lines;
+      line->touched = line->written = reuse_distance_.now();
+      line->writer = no_site;
+      line->received = static_cast<std::uint32_t>(posted.messages);
+    });
+    last_line_ = no_line;
+    if (!accessed_) ++phase_;  // without hooks its first use is unknown
+  }
+  void end(Number request) {
+    const auto found = posted_.find(request);
+    if (found == posted_.end()) return;  // a collective's
+    Posted& posted = found->second;
+    if (const Layout* const layout = layout_of(posted.data); layout && posted.peer >= 0) {
+      if (!posted.sends) end_receive(posted, *layout);
+      ++ended_[{call_, posted.messages}];
+    }
+    posted_.erase(found);
+  }
+  void join_burst(const Messages& send) {
+    OpenBurst& open = open_bursts_[send.world_peer];
+    if (open.call != send.call || open.phase != phase_ || send.bytes > options_.small_bytes) close(open);
+    if (send.bytes > options_.small_bytes) return;
+    open.call = send.call;
+    open.peer = send.world_peer;
+    open.phase = phase_;
+    ++open.messages;
+    open.bytes += send.bytes;
+  }
+  void close(OpenBurst& open) {
+    if (open.messages > 1) {
+      Burst& all = bursts_[{open.call, open.peer}];
+      all.call = open.call;
+      all.world_peer = open.peer;
+      ++all.bursts;
+      all.messages += open.messages;
+      all.bytes += open.bytes;
+    }
+    open = {};
+  }
+
+  // ---- events
+
+  void on(const RankInfo& event) {
+    result_.rank = event.rank;
+    result_.ranks = event.ranks;
+    result_.host = event.host;
+    result_.delays = event.delays;
+  }
+  void on(const Text& event) { texts_[event.text] = event.is; }
+  void on(const Object& event) {
+    result_.objects.resize(std::max<std::size_t>(result_.objects.size(), event.object + 1));
+    result_.objects[event.object] = event.path;
+  }
+  std::string path_of(Number object) const { return object < result_.objects.size() ? result_.objects[object] : ""; }
+  void on(const CallSite& event) { call_sites_[event.call_site] = event; }
+  void on(const Enter& event) {
+    result_.between_calls_ns += event.since_ns;
+    result_.delayed_between_ns += event.delayed_ns;
+    if (!accessed_ && event.since_ns > long_ns) ++phase_;
+    const auto [at, is_new] = call_numbers_.try_emplace({event.name, event.call_site}, result_.calls.size());
+    if (is_new) {
+      const CallSite& site = call_sites_[event.call_site];
+      Call& call = result_.calls.emplace_back();
+      call.name = texts_[event.name];
+      call.frames.emplace_back(path_of(site.object), site.offset);
+      for (std::size_t i = 0; i + 1 < site.callers.size(); i += 2)
+        call.frames.emplace_back(path_of(site.callers[i]), site.callers[i + 1]);
+    }
+    call_ = at->second;
+    ++result_.calls[call_].calls;
+  }
+  void on(const Leave& event) {
+    if (!result_.calls.empty()) {
+      result_.calls[call_].time_ns += event.since_ns;
+      result_.calls[call_].delayed_ns += event.delayed_ns;
+    }
+    if (!synchronised_) return;
+    synchronised_->calls.push_back(call_);
+    synchronised_->times_ns.push_back(waits_for_all_ ? event.since_ns : 0);
+    synchronised_ = nullptr;
+  }
+  void on(const Send& event) { post({true, call_, event.communicator, event.peer, event.data}, event.request); }
+  void on(const Receive& event) { post({false, call_, event.communicator, event.peer, event.data}, event.request); }
+  void post(Posted posted, Number request) {
+    posted.bytes = known_.bytes(posted.data);
+    const Layout* const layout = layout_of(posted.data);
+    if (posted.sends && posted.peer >= 0 && layout) begin_send(posted, *layout);
+    posted_[request] = posted;
+  }
+  void on(const Outcome& event) {
+    const auto found = posted_.find(event.request);
+    if (found == posted_.end()) return;
+    found->second.peer = event.peer;
+    found->second.bytes = event.bytes;
+  }
+  void on(const Completed& event) {
+    for (const Number request : event.requests) end(request);
+  }
+  void on(const Tested& event) {
+    for (const Number request : event.done) end(request);
+  }
+  void on(const Forget& event) { end(event.request); }
+  void on(const Collective& event) {
+    ++phase_;
+    const auto& parts = event.in_place || event.gives.empty() ? event.gets : event.gives;
+    const std::uint64_t bytes = parts.size() == 1 ? known_.bytes(parts[0]) : 0;
+    const std::uint64_t ranks = known_.communicators[event.communicator].world.size();
+    CollectiveCalls& all = collectives_[{call_, static_cast<unsigned>(event.kind), bytes, ranks}];
+    all = {call_, static_cast<unsigned>(event.kind), bytes, ranks, all.calls + 1};
+    if (event.request == 0 && synchronises(event.kind)) synchronise(event);
+  }
+  // Its time becomes known when the rank leaves it.
+  void synchronise(const Collective& event) {
+    const Communicator& all = known_.communicators[event.communicator];
+    Synchronisations& calls = synchronisations_[all.context];
+    if (calls.calls.size() == Synchronisations::max_calls) return;
+    calls.context = all.context;
+    calls.world = all.world;
+    const auto has_bytes = [this](const Data& data) { return known_.bytes(data) > 0; };
+    waits_for_all_ = std::ranges::all_of(event.gives, has_bytes) && std::ranges::all_of(event.gets, has_bytes);
+    synchronised_ = &calls;
+  }
+  void on(const Communicator& event) {
+    if (event.sources.empty()) return;
+    const auto rank = std::ranges::find(event.world, result_.rank) - event.world.begin();
+    result_.topologies.push_back({event.context, event.world, rank, event.sources, event.destinations});
+  }
+  void on(const StaticAndStackRanges& event) { static_and_stack_ = event; }
+  void on(const End&) { result_.ended = true; }
+  void on(const auto&) {}
+
+  const Options& options_;
+  MessageLines& lines_;
+  ReuseDistance reuse_distance_;
+  Known known_;
+  StaticAndStackRanges static_and_stack_;
+  AnalysisResult result_;
+  static constexpr std::uint64_t no_line = ~0ULL;
+  std::uint64_t last_line_ = no_line;
+  bool last_is_messages_ = false;
+  bool accessed_ = false;  // the stream has accesses
+  // Messages of one phase could be a single message: within it no received data was used, no collective was called, and
+  // no line that had been sent was written again, except the last one, which may be a variable that is sent repeatedly.
+  // Without hooks a phase ends with each receive, and when the rank computes for longer than `long_ns`.
+  std::uint64_t phase_ = 0, last_sent_ = no_line;
+  static constexpr std::uint64_t long_ns = 20'000;
+  std::size_t call_ = 0;  // the current one
+  std::unordered_map<Number, std::string> texts_;
+  std::unordered_map<Number, CallSite> call_sites_;
+  std::map<std::pair<Number, Number>, std::size_t> call_numbers_;
+  std::map<std::tuple<std::size_t, bool, Number, std::int64_t, std::uint64_t, std::uint64_t, std::int64_t, bool>,
+           std::size_t>
+      numbers_;
+  std::unordered_map<Number, Posted> posted_;
+  std::map<std::uint64_t, OpenBurst> open_bursts_;  // by peer
+  std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> ended_;
+  std::map<std::pair<std::size_t, std::uint64_t>, Burst> bursts_;
+  std::map<std::tuple<std::size_t, unsigned, std::uint64_t, std::uint64_t>, CollectiveCalls> collectives_;
+  std::map<std::uint64_t, Synchronisations> synchronisations_;  // by context
+  Synchronisations* synchronised_ = nullptr;                    // of the collective that the rank is in
+  bool waits_for_all_ = false;
+};
+
+}  // namespace
+
+AnalysisResult analyse(std::unique_ptr<stream::Source> first, stream::Source& second, const Options& options,
+                       const Progress& progress) {
+  MessageLines lines(options.max_pages);
+  const std::uint64_t passed = find_message_lines(*first, progress, lines);
+  first.reset();
+  return Analysis(lines, options).run(second, progress, passed);
+}
+
+}  // namespace nearfield::advise

@@ -1,0 +1,122 @@
+// The positions of an MPI function's arguments, so that one wrapper serves all functions (calls.def). Positions count
+// from 0; -1: absent.
+#pragma once
+
+#include <cstdint>
+
+#include "preload/forecast/format.hpp"
+
+namespace nearfield::forecast {
+
+enum class Does : std::uint8_t {
+  other,     // its time counts, but no data movement is known
+  send,      // to `peer`
+  receive,   // from `peer`; the size is in `status`
+  move,      // a collective or one-sided operation; its own data are `count` of `type`
+  complete,  // requests
+  start,     // persistent requests
+  poll,      // a nonblocking query
+  free,      // frees a communicator
+};
+
+// The number of requests that a completing call has completed.
+enum class Completes : std::uint8_t { all, one, by_flag, by_count };
+
+struct Shape {
+  Does does = Does::other;
+  Category category = Category::other;
+  std::int8_t count = -1, type = -1, peer = -1, comm = -1, status = -1;
+  std::int8_t request = -1;  // the created one
+  std::int8_t instead = -1;  // of another `count`, used if the first one is void: MPI_IN_PLACE, MPI_PROC_NULL
+  bool is_list = false, is_persistent = false;  // `count` is a list with one number per rank
+  bool of_neighbours = false;
+  std::int8_t requests = -1, how_many = -1, found = -1;  // of a completing call
+  Completes completes = Completes::all;
+  bool is_large = false;  // counts are MPI_Count
+
+  constexpr Shape begins(std::int8_t where) const {
+    return with([&](Shape& s) { s.request = where; });
+  }
+  constexpr Shape persists(std::int8_t where) const {
+    return with([&](Shape& s) { s.request = where, s.is_persistent = true; });
+  }
+  constexpr Shape large() const {
+    return with([](Shape& s) { s.is_large = true; });
+  }
+  // `flag`: the argument that returns whether, or how many, have been found.
+  constexpr Shape polls(std::int8_t flag) const {
+    return with([&](Shape& s) { s.does = Does::poll, s.found = flag; });
+  }
+  constexpr Shape neighbours() const {
+    return with([](Shape& s) { s.category = Category::neighbours, s.of_neighbours = true; });
+  }
+
+  template <class Change>
+  constexpr Shape with(Change change) const {
+    Shape changed = *this;
+    change(changed);
+    return changed;
+  }
+};
+
+namespace shapes {
+
+using Position = std::int8_t;
+
+constexpr Shape plain(Category category = Category::other) {
+  Shape s;
+  s.category = category;
+  return s;
+}
+constexpr Shape send(Position peer = 3, Position comm = 5) {
+  Shape s{Does::send, Category::point_to_point};
+  s.count = 1, s.type = 2, s.peer = peer, s.comm = comm;
+  return s;
+}
+// A send and a receive; `receives`: the position of the receive count, used if there is nobody to send to.
+constexpr Shape exchange(Position comm, Position receives = -1) {
+  return send(3, comm).with([&](Shape& s) { s.instead = receives; });
+}
+constexpr Shape receive(Position comm = 5, Position status = -1) {
+  Shape s{Does::receive, Category::point_to_point};
+  s.count = 1, s.type = 2, s.comm = comm, s.status = status;
+  s.peer = comm < 0 ? Position(-1) : Position(3);
+  return s;
+}
+// Waits for a message without receiving it.
+constexpr Shape probe(Position comm = 2) {
+  Shape s{Does::other, Category::point_to_point};
+  s.comm = comm;
+  return s;
+}
+constexpr Shape collective(Position count, Position type, Position comm, Position instead = -1) {
+  Shape s{Does::move, Category::collective};
+  s.count = count, s.type = type, s.comm = comm, s.instead = instead;
+  return s;
+}
+constexpr Shape listed(Position count, Position type, Position comm, Position instead = -1) {
+  return collective(count, type, comm, instead).with([](Shape& s) { s.is_list = true; });
+}
+constexpr Shape one_sided() { return plain(Category::one_sided); }
+constexpr Shape moves(Position count = 1, Position type = 2) {
+  Shape s{Does::move, Category::one_sided};
+  s.count = count, s.type = type;
+  return s;
+}
+constexpr Shape completes(Position requests, Position how_many = -1, Completes what = Completes::all,
+                          Position found = -1) {
+  Shape s{Does::complete, Category::completion};
+  s.requests = requests, s.how_many = how_many, s.completes = what, s.found = found;
+  return s;
+}
+constexpr Shape starts(Position requests, Position how_many = -1) {
+  return completes(requests, how_many).with([](Shape& s) { s.does = Does::start; });
+}
+constexpr Shape frees() {
+  Shape s{Does::free, Category::other};
+  s.comm = 0;
+  return s;
+}
+
+}  // namespace shapes
+}  // namespace nearfield::forecast

@@ -1,0 +1,77 @@
+// MPI_Init and MPI_Finalize: a forecast's run is the time from the end of the one to the beginning of the other. Left
+// out: programs that start MPI by MPI_Session_init alone, which are not recorded.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "preload/forecast/communicators.hpp"
+#include "preload/forecast/describe.hpp"
+#include "preload/forecast/polls.hpp"
+#include "preload/forecast/record.hpp"
+#include "preload/mpi/handles.hpp"
+
+using namespace nearfield::forecast;
+
+namespace {
+
+void say_who(Header& head) {
+  PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &head.rank);
+  PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &head.ranks);
+  MPI_Comm parent = MPI_COMM_NULL;
+  PMPI(MPI_Comm_get_parent)(&parent);
+  head.is_spawned = parent != MPI_COMM_NULL;
+  char library[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
+  int length = 0;
+  PMPI(MPI_Get_library_version)(library, &length);
+  std::snprintf(head.library, sizeof head.library, "%.*s", static_cast<int>(std::strcspn(library, "\r\n")), library);
+}
+
+// `initialise` calls the MPI library's own function.
+template <class Initialise>
+int start(Initialise initialise) {
+  if (thread.depth || !open_file()) return initialise();
+  ++thread.depth;
+  const int result = initialise();
+  if (result == MPI_SUCCESS && nearfield::is_built_for_the_library()) {
+    say_who(header());
+    header().node_ranks = begin_communicators(header().host);
+    begin();
+    measure_layer();
+  }
+  --thread.depth;
+  return result;
+}
+
+}  // namespace
+
+// Each function calls the next library's one of the same name, as in calls.cpp.
+#define ENTRY(symbol, id, parameters)                                                              \
+  extern "C" __attribute__((visibility("default"))) int id parameters asm(symbol);                 \
+  static int(*next_##id()) parameters {                                                            \
+    return reinterpret_cast<int(*) parameters>(nearfield::find_once(                               \
+        [] { return nearfield::next_or_abort(symbol, symbol[0] == 'P' ? symbol : "P" symbol); })); \
+  }                                                                                                \
+  extern "C" int id parameters
+
+#define STARTS(symbol, id, parameters, arguments)        \
+  ENTRY(symbol, id, parameters) {                        \
+    return start([&] { return next_##id() arguments; }); \
+  }
+
+STARTS("MPI_Init", init, (int* argc, char*** argv), (argc, argv))
+STARTS("PMPI_Init", init_p, (int* argc, char*** argv), (argc, argv))
+STARTS("MPI_Init_thread", init_thread, (int* argc, char*** argv, int need, int* got), (argc, argv, need, got))
+STARTS("PMPI_Init_thread", init_thread_p, (int* argc, char*** argv, int need, int* got), (argc, argv, need, got))
+
+static void finish() {
+  if (thread.table) end_untimed(polls, *thread.table, ticks());
+  end(State::finalized);
+}
+ENTRY("MPI_Finalize", finalize, ()) {
+  finish();
+  return next_finalize()();
+}
+ENTRY("PMPI_Finalize", finalize_p, ()) {
+  finish();
+  return next_finalize_p()();
+}

@@ -1,0 +1,168 @@
+#include "preload/heap/cooperative_copy.hpp"
+
+#include <sched.h>
+
+#include "preload/heap/heap.hpp"
+#include "preload/heap/peers.hpp"
+#include "preload/heap/region.hpp"
+#include "preload/heap/sharing.hpp"
+
+namespace nearfield::heap {
+namespace {
+
+constexpr std::size_t chunk_bytes = std::size_t{8} << 10, max_chunks = 32;
+constexpr int spins_before_yield = 2000;
+
+std::uint32_t chunks_of(std::size_t bytes) {
+  const std::size_t chunks = bytes / chunk_bytes;
+  return static_cast<std::uint32_t>(chunks < 2 ? 2 : chunks > max_chunks ? max_chunks : chunks);
+}
+
+// Returns the offset of chunk i of a message; chunks are whole lines, and the last one includes the remainder.
+std::size_t begin_of(std::uint32_t i, std::uint32_t chunks, std::size_t bytes) {
+  return i == chunks ? bytes : bytes / chunks / 64 * 64 * i;
+}
+
+void copy_chunk(Copy copy, char* to, const char* from, std::uint32_t i, std::uint32_t chunks, std::size_t bytes) {
+  const std::size_t begin = begin_of(i, chunks, bytes);
+  copy(to + begin, from + begin, begin_of(i + 1, chunks, bytes) - begin);
+}
+
+bool post(CopyRequest& request, std::uintptr_t remote, char* to, std::size_t bytes, Copy copy) {
+  std::uint32_t none = CopyRequest::none;
+  if (!request.state.compare_exchange_strong(none, CopyRequest::being_written)) return false;
+  request.kind = CopyRequest::copy;
+  request.streaming = copy != copy_plain;
+  request.reader = own_process();
+  request.chunks = chunks_of(bytes);
+  request.from = remote;
+  request.to = reinterpret_cast<std::uintptr_t>(to);
+  request.bytes = bytes;
+  request.claimed.store(0, std::memory_order_relaxed);
+  request.state.store(CopyRequest::posted, std::memory_order_release);
+  return true;
+}
+
+// Waits until the sender has copied the chunks that it claimed. Returns false if it has died.
+bool wait_until_finished(const Peer& peer, const CopyRequest& request) {
+  for (int spins = 0; request.state.load(std::memory_order_acquire) != CopyRequest::finished; ++spins) {
+    if (spins < spins_before_yield) continue;
+    if (peer.is_gone()) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+// Copies chunks from the back of the message until both ends together have claimed all.
+void copy_from_back(CopyRequest& request, char* to) {
+  const std::uint32_t chunks = request.chunks;
+  const Copy copy = request.streaming ? streaming_copy() : copy_plain;
+  for (std::uint32_t i = chunks; request.claimed.fetch_add(1) < chunks;) {
+    --i;
+    const std::size_t begin = begin_of(i, chunks, request.bytes);
+    prefault_writable(to + begin, begin_of(i + 1, chunks, request.bytes) - begin);
+    copy_chunk(copy, to, reinterpret_cast<const char*>(request.from), i, chunks, request.bytes);
+  }
+}
+
+}  // namespace
+
+Cooperation cooperative_copy(Peer& peer, char* to, const char* from, std::uintptr_t remote, std::size_t bytes,
+                             Copy copy) {
+  CopyRequest& request = peer.header()->copy_request;
+  if (!post(request, remote, to, bytes, copy)) return Cooperation::not_requested;
+  const std::uint32_t chunks = request.chunks;
+  std::uint32_t own = 0;
+  while (request.claimed.fetch_add(1) < chunks) copy_chunk(copy, to, from, own++, chunks, bytes);
+  std::uint32_t posted = CopyRequest::posted;
+  if (!request.state.compare_exchange_strong(posted, CopyRequest::none)) {
+    if (!wait_until_finished(peer, request))
+      for (std::uint32_t i = own; i < chunks; ++i) copy_chunk(copy, to, from, i, chunks, bytes);
+    request.state.store(CopyRequest::none, std::memory_order_release);
+  }
+  peer.record_cooperation(own < chunks);
+  return own < chunks ? Cooperation::cooperated : Cooperation::declined;
+}
+
+namespace {
+
+// Copies chunks of the message to the reader, whose memory must be shared.
+void execute_copy(CopyRequest& request) {
+  PeerGuard guard;
+  Peer* reader = in_heap(request.to) ? find_peer(request.reader) : nullptr;
+  if (!reader) return;
+  const Copying copying(*reader, true);
+  if (reader->shared_bytes(request.to, request.bytes) != request.bytes) return;
+  std::size_t contiguous = 0;
+  char* to = reader->is_open() ? reader->at(request.to - heap_begin, true, contiguous) : nullptr;
+  if (!to || contiguous < request.bytes) return;
+  reader->add_copied_bytes(request.bytes);
+  copy_from_back(request, to);
+}
+
+}  // namespace
+
+int poll_copy_requests() {
+  Header* header = own_header();
+  if (!header) return 0;
+  CopyRequest& request = header->copy_request;
+  if (request.has_share_hint.load(std::memory_order_relaxed)) {
+    request.has_share_hint.store(0);  // cleared first, since a peer sets it after posting its hint
+    handle_share_hint();
+  }
+  if (request.state.load(std::memory_order_relaxed) != CopyRequest::posted) return 0;
+  std::uint32_t posted = CopyRequest::posted;
+  if (!request.state.compare_exchange_strong(posted, CopyRequest::taken)) return 0;
+  if (request.kind == CopyRequest::copy)
+    execute_copy(request);
+  else if (in_heap(request.from))
+    share_message(reinterpret_cast<const char*>(request.from), request.bytes, request.is_message != 0);
+  request.state.store(CopyRequest::finished, std::memory_order_release);
+  return 1;
+}
+
+ShareRequest::ShareRequest(Peer& peer, std::uintptr_t from, std::size_t bytes, bool is_message) : peer_(peer) {
+  CopyRequest& request = peer.header()->copy_request;
+  std::uint32_t none = CopyRequest::none;
+  if (!is_message || !peer.header()->helps.load(std::memory_order_relaxed) ||
+      !request.state.compare_exchange_strong(none, CopyRequest::being_written)) {
+    post_hint(from, bytes);
+    return;
+  }
+  request.kind = CopyRequest::share;
+  request.is_message = 1;
+  request.reader = own_process();
+  request.from = from;
+  request.bytes = bytes;
+  request.state.store(CopyRequest::posted, std::memory_order_release);
+  is_posted_ = true;
+}
+
+ShareRequest::~ShareRequest() {
+  if (!is_posted_) return;
+  CopyRequest& request = peer_.header()->copy_request;
+  const std::uintptr_t from = request.from;
+  const std::size_t bytes = request.bytes;
+  std::uint32_t posted = CopyRequest::posted;
+  const bool was_seen = !request.state.compare_exchange_strong(posted, CopyRequest::none);
+  if (was_seen) {
+    wait_until_finished(peer_, request);
+    request.state.store(CopyRequest::none, std::memory_order_release);
+  } else {
+    post_hint(from, bytes);
+  }
+}
+
+void ShareRequest::post_hint(std::uintptr_t from, std::size_t bytes) {
+  ShareHint& hint = peer_.header()->share_hint;
+  std::uint32_t none = CopyRequest::none;
+  if (hint.state.load(std::memory_order_relaxed) != CopyRequest::none ||
+      !hint.state.compare_exchange_strong(none, CopyRequest::being_written))
+    return;
+  hint.from = from;
+  hint.bytes = bytes;
+  hint.state.store(CopyRequest::posted, std::memory_order_release);
+  peer_.header()->copy_request.has_share_hint.store(1, std::memory_order_release);
+}
+
+}  // namespace nearfield::heap

@@ -1,0 +1,39 @@
+#include "preload/heap/counts.hpp"
+
+#include <atomic>
+
+namespace nearfield::heap {
+namespace {
+
+// A thread's counts must outlive it, so those of the first threads are static; all further threads share the last one.
+constexpr int max_threads = 256;
+constinit Counts threads[max_threads];
+constinit std::atomic<int> used{0};
+[[gnu::tls_model("initial-exec")]] thread_local constinit Counts* mine = nullptr;
+
+}  // namespace
+
+void count_message(CopyPath path, std::size_t bytes) {
+  if (!mine) {
+    const int number = used.fetch_add(1);
+    mine = &threads[number < max_threads ? number : max_threads - 1];
+  }
+  ++mine->messages[static_cast<int>(path)];
+  mine->bytes[static_cast<int>(path)] += bytes;
+}
+
+Counts all_counts() {
+  Counts sum;
+  for (const Counts& thread : threads)
+    for (int path = 0; path < copy_paths; ++path) {
+      sum.messages[path] += thread.messages[path];
+      sum.bytes[path] += thread.bytes[path];
+    }
+  return sum;
+}
+
+void reset_counts() {
+  for (Counts& thread : threads) thread = Counts{};
+}
+
+}  // namespace nearfield::heap

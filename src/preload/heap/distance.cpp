@@ -1,0 +1,103 @@
+#include "preload/heap/distance.hpp"
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace nearfield::heap {
+namespace {
+
+constexpr std::uint64_t sampling_period_ns = 2'000'000'000;
+constexpr std::uint32_t samples_per_round = 8, messages_per_clock = 8;
+constexpr std::size_t shortest = 4096, longest = std::size_t{64} << 10;  // messages whose lines are in the peer's cache
+constexpr int lines_timed = 8;
+
+std::uint64_t clock_ns() { return static_cast<std::uint64_t>(now_ns(CLOCK_MONOTONIC)); }
+
+// Reads a clock with a resolution of a few nanoseconds, after all earlier instructions have completed.
+std::uint64_t ticks() {
+#if defined(__x86_64__)
+  _mm_lfence();
+  const std::uint64_t now = __rdtsc();
+  _mm_lfence();
+  return now;
+#elif defined(__aarch64__)
+  std::uint64_t now;
+  __asm__ volatile("isb\nmrs %0, cntvct_el0\nisb" : "=r"(now)::"memory");
+  return now;
+#else
+  return clock_ns();
+#endif
+}
+
+std::uint64_t start_ns = 0, start_ticks = 0;
+
+std::uint64_t nanoseconds(std::uint64_t span) {
+  const double ns = static_cast<double>(clock_ns() - start_ns), passed = static_cast<double>(ticks() - start_ticks);
+  return passed > 0 ? static_cast<std::uint64_t>(static_cast<double>(span) * ns / passed) : 0;
+}
+
+// Returns the latency of one line: each load's address depends on the previous value, so that loads cannot overlap. The
+// order is irregular, so that no prefetcher predicts it.
+std::uint64_t ticks_of_message_line(const char* message) {
+  static constexpr std::size_t places[lines_timed] = {37, 5, 50, 19, 61, 11, 44, 26};
+  std::size_t chain = 0;
+  const std::uint64_t start = ticks();
+  for (const std::size_t place : places) {
+    const auto value = *reinterpret_cast<const volatile unsigned char*>(message + place * 64 + chain);
+    std::size_t zero = value;
+    __asm__ volatile("" : "+r"(zero));
+    chain = zero & 0;
+    __asm__ volatile("" : "+r"(chain));
+  }
+  return (ticks() - start) / lines_timed;
+}
+
+// Returns the lower quartile. An interrupt of this process or the peer makes a sample too long, never too short.
+std::uint32_t lower_quartile(std::uint32_t (&values)[samples_per_round]) {
+  for (std::uint32_t i = 1; i < samples_per_round; ++i)
+    for (std::uint32_t j = i; j > 0 && values[j] < values[j - 1]; --j) {
+      const std::uint32_t value = values[j];
+      values[j] = values[j - 1];
+      values[j - 1] = value;
+    }
+  return values[samples_per_round / 4];
+}
+
+// Returns the ticks for a line to arrive from the peer; 0 if this message does not show them.
+std::uint64_t ticks_of_line(Peer& peer, const char* message, std::size_t bytes) {
+  const std::uint64_t before = ticks();
+  const std::uint64_t tick = peer.header()->tick.load(std::memory_order_relaxed);
+  const std::uint64_t span = ticks() - before;
+  if (tick != peer.latency.last_tick.exchange(tick, std::memory_order_relaxed)) return span;
+  return bytes >= shortest && bytes <= longest ? ticks_of_message_line(message) : 0;
+}
+
+}  // namespace
+
+void start_clock() {
+  start_ns = clock_ns();
+  start_ticks = ticks();
+}
+
+void sample_line_latency(Peer& peer, const char* message, std::size_t bytes) {
+  PeerLatency& latency = peer.latency;
+  if (latency.samples_left.load(std::memory_order_relaxed) == 0) {
+    const auto message_number = latency.messages.load(std::memory_order_relaxed) + 1;
+    latency.messages.store(message_number, std::memory_order_relaxed);
+    if (message_number % messages_per_clock != 0 ||
+        clock_ns() < latency.next_sampling_ns.load(std::memory_order_relaxed))
+      return;
+    latency.samples_left.store(samples_per_round, std::memory_order_relaxed);
+  }
+  const std::uint64_t span = ticks_of_line(peer, message, bytes);
+  const auto left = latency.samples_left.load(std::memory_order_relaxed);
+  if (span == 0 || left == 0) return;
+  latency.sample_ns[left - 1] = static_cast<std::uint32_t>(nanoseconds(span));
+  latency.samples_left.store(left - 1, std::memory_order_relaxed);
+  if (left > 1) return;
+  latency.line_ns.store(lower_quartile(latency.sample_ns), std::memory_order_relaxed);
+  latency.next_sampling_ns.store(clock_ns() + sampling_period_ns, std::memory_order_relaxed);
+}
+
+}  // namespace nearfield::heap

@@ -1,0 +1,92 @@
+#include "preload/heap/fork.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/export.h"
+#include "preload/heap/counts.hpp"
+#include "preload/heap/heap.hpp"
+#include "preload/heap/peers.hpp"
+#include "preload/heap/sharing.hpp"
+#include "preload/heap/users.hpp"
+
+namespace nearfield::heap {
+namespace {
+
+// State between before_fork() and the handlers after it; under the heap's lock.
+constinit bool child_copies = false;
+constinit int copy_done_pipe[2] = {-1, -1};  // a pipe: its end is closed when the child has copied or died
+
+void prepare() {
+  if (!heap_is_open()) return;
+  count_fork();
+  if (!child_must_copy()) return;
+  child_copies = pipe2(copy_done_pipe, O_CLOEXEC) == 0;
+  if (!child_copies) {
+    end_inheritance();
+    unshare_all();
+  }
+}
+
+void before_fork() {
+  lock_heap();
+  prepare();
+}
+
+void after_fork() {
+  if (child_copies) {
+    close(copy_done_pipe[1]);
+    char nothing;
+    while (read(copy_done_pipe[0], &nothing, 1) < 0 && errno == EINTR) {
+    }
+    close(copy_done_pipe[0]);
+    end_inheritance();
+    child_copies = false;
+  }
+  unlock_heap();
+}
+
+void after_fork_in_child() {
+  if (child_copies) {
+    copy_inherited_pages();
+    close(copy_done_pipe[0]);
+    close(copy_done_pipe[1]);
+    child_copies = false;
+  }
+  reset_sharing();
+  renew_heap_lock();
+  forget_threads();
+  reset_peers();
+  reset_counts();
+}
+
+}  // namespace
+
+void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork_in_child); }
+
+}  // namespace nearfield::heap
+
+// fork() without handlers (glibc 2.34), also from signal handlers, which may have interrupted the heap: the child then
+// has no heap blocks.
+NEARFIELD_EXPORT pid_t _Fork() {
+  using namespace nearfield::heap;
+  static const auto next = reinterpret_cast<pid_t (*)()>(dlsym(RTLD_NEXT, "_Fork"));
+  if (!next) {
+    errno = ENOSYS;
+    return -1;
+  }
+  if (!try_to_lock_heap()) return next();
+  prepare();
+  const pid_t child = next();
+  const int error = errno;
+  if (child == 0)
+    after_fork_in_child();
+  else
+    after_fork();
+  errno = error;
+  return child;
+}

@@ -1,0 +1,135 @@
+// System calls without the C library, and syscall() itself, through which Intel MPI makes the two calls that
+// cma_transfer() replaces.
+#include "preload/heap/kernel_call.hpp"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "preload/heap/remapped.hpp"
+
+#if defined(__x86_64__)
+
+// syscall(), by the C library's own instructions. Calls other than the two are passed on without a stack frame, because
+// those that return twice (clone, vfork) must find the stack unchanged. Calls that change mappings or create processes
+// (numbers 9 to 28, 56, 57, 151, 216, 329 and 435) are preceded by nearfield_heap_before_mapping_call().
+extern "C" long nearfield_heap_syscall(long number, ...);
+extern "C" __attribute__((used)) long nearfield_heap_failed(long negative) {
+  errno = static_cast<int>(-negative);
+  return -1;
+}
+extern "C" long nearfield_heap_copy_call(long number, long pid, const iovec* local, long local_count,
+                                         const iovec* remote, long remote_count, long flags) {
+  return nearfield::heap::cma_transfer(
+      {number, static_cast<pid_t>(pid), local, static_cast<unsigned long>(local_count), remote,
+       static_cast<unsigned long>(remote_count), static_cast<unsigned long>(flags)},
+      nullptr);
+}
+// Called before the kernel, with the arguments of a call that may change mappings.
+extern "C" void nearfield_heap_before_mapping_call(long number, const void* at, std::size_t bytes, long third,
+                                                   long fourth, void* fifth) {
+  nearfield::heap::before_mapping_call(number, at, bytes, third, fourth, fifth);
+}
+
+__asm__(R"(
+  .text
+  .p2align 4
+  .globl syscall
+  .type syscall, @function
+syscall:
+  .cfi_startproc
+  endbr64
+  leaq -310(%rdi), %rax
+  cmpq $1, %rax
+  jbe nearfield_heap_copy_call
+  leaq -9(%rdi), %rax
+  cmpq $19, %rax
+  jbe 1f
+  cmpq $56, %rdi
+  je 1f
+  cmpq $57, %rdi
+  je 1f
+  cmpq $151, %rdi
+  je 1f
+  cmpq $216, %rdi
+  je 1f
+  cmpq $435, %rdi
+  je 1f
+  cmpq $329, %rdi
+  jne nearfield_heap_syscall
+1:
+  pushq %rdi
+  .cfi_adjust_cfa_offset 8
+  pushq %rsi
+  .cfi_adjust_cfa_offset 8
+  pushq %rdx
+  .cfi_adjust_cfa_offset 8
+  pushq %rcx
+  .cfi_adjust_cfa_offset 8
+  pushq %r8
+  .cfi_adjust_cfa_offset 8
+  pushq %r9
+  .cfi_adjust_cfa_offset 8
+  subq $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  call nearfield_heap_before_mapping_call
+  addq $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  popq %r9
+  .cfi_adjust_cfa_offset -8
+  popq %r8
+  .cfi_adjust_cfa_offset -8
+  popq %rcx
+  .cfi_adjust_cfa_offset -8
+  popq %rdx
+  .cfi_adjust_cfa_offset -8
+  popq %rsi
+  .cfi_adjust_cfa_offset -8
+  popq %rdi
+  .cfi_adjust_cfa_offset -8
+  jmp nearfield_heap_syscall
+  .cfi_endproc
+  .size syscall, .-syscall
+  .hidden nearfield_heap_syscall
+  .globl nearfield_heap_syscall
+  .type nearfield_heap_syscall, @function
+nearfield_heap_syscall:
+  .cfi_startproc
+  movq %rdi, %rax
+  movq %rsi, %rdi
+  movq %rdx, %rsi
+  movq %rcx, %rdx
+  movq %r8, %r10
+  movq %r9, %r8
+  movq 8(%rsp), %r9
+  syscall
+  cmpq $-4095, %rax
+  jae 1f
+  ret
+1:
+  movq %rax, %rdi
+  jmp nearfield_heap_failed
+  .cfi_endproc
+  .size nearfield_heap_syscall, .-nearfield_heap_syscall
+)");
+static_assert(SYS_process_vm_readv == 310 && SYS_process_vm_writev == 311);
+static_assert(SYS_mmap == 9 && SYS_mprotect == 10 && SYS_munmap == 11 && SYS_mremap == 25 && SYS_madvise == 28);
+static_assert(SYS_remap_file_pages == 216 && SYS_pkey_mprotect == 329);
+static_assert(SYS_clone == 56 && SYS_fork == 57 && SYS_clone3 == 435);
+
+#endif
+
+namespace nearfield::heap {
+
+ssize_t kernel_copies(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
+                      unsigned long remote_count, unsigned long flags) {
+#if defined(__x86_64__)
+  return nearfield_heap_syscall(call, pid, local, local_count, remote, remote_count, flags);
+#else
+  return syscall(call, pid, local, local_count, remote, remote_count, flags);
+#endif
+}
+
+}  // namespace nearfield::heap

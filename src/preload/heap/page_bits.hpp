@@ -1,0 +1,53 @@
+// A bit for each page of a heap.
+//
+// The bits take 32 MiB of addresses, of which only those for the used part of the heap are accessible. Otherwise
+// mlockall() would make all of them resident, and the kernel would allocate a huge page for a few bits.
+//
+// Thread-safe, except for map() and unmap().
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/heap/spans.hpp"
+
+namespace nearfield::heap {
+
+class PageBits {
+ public:
+  using Page = Spans::Page;
+  static constexpr std::size_t bytes = std::size_t{32} << 20;
+
+  // Maps the bits, all zero, in private memory. Returns whether that succeeded.
+  bool map();
+  // Maps the bits from `offset` on in a file. Returns whether that succeeded.
+  bool map(int file, std::size_t offset, bool for_writing);
+  void unmap();
+  // Forgets the bits in a forked child, where they are not mapped.
+  void forget();
+  bool is_mapped() const { return words_ != nullptr; }
+  // Sets whether a forked child inherits the bits.
+  void let_child_inherit(bool yes) const;
+
+  // Makes the bits of the pages before `upto` accessible. Returns false if the kernel refuses.
+  bool reach(Page upto) { return upto <= reach_.load(std::memory_order_acquire) || extend(upto); }
+  // Returns whether the bits of all these pages are set. Inaccessible bits count as zero.
+  bool are_set(Page from, Page upto) const;
+  bool is_set(Page page) const { return are_set(page, page + 1); }
+  // Sets bits, which must be accessible.
+  void set(Page from, Page upto);
+  // Sets one bit, and maps private memory for it if necessary. Returns whether that succeeded.
+  bool set(Page page);
+  void clear(Page from, Page upto);
+
+ private:
+  bool map(int file, std::size_t offset, int protection, int flags);
+  bool extend(Page upto);
+
+  std::atomic<std::uint64_t>* words_ = nullptr;
+  std::atomic<Page> reach_{0};
+  int protection_ = 0;
+};
+
+}  // namespace nearfield::heap

@@ -1,0 +1,126 @@
+#include "preload/heap/pages.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "base/linux.h"
+#include "preload/heap/heap.hpp"
+#include "preload/heap/next_calls.hpp"
+#include "preload/heap/region.hpp"
+#include "preload/heap/sharing.hpp"
+
+namespace nearfield::heap {
+namespace {
+
+constexpr std::size_t max_pieces = heap_span / huge_page_bytes;
+constexpr std::int64_t share_of_time = 50;  // the reciprocal of the share of time
+constexpr std::int64_t between_rounds_ns = 1'000'000'000;
+constexpr int pieces_per_message = 8;                             // checked per message
+constexpr std::size_t check_period_bytes = std::size_t{1} << 20;  // short messages do not justify reading the clock
+
+struct Work {
+  std::atomic<bool> wanted{false}, is_busy{false};
+  bool only_advised = false;
+  std::atomic<std::size_t> passed_bytes{0};  // since the last check
+  std::int64_t not_before_ns = 0;
+  std::size_t piece = 0;  // position in this round
+  std::atomic<unsigned> made{0};
+};
+
+constinit Work work;
+
+struct Piece {
+  std::atomic<bool> is_huge{false};
+  std::atomic<bool> is_advised{false};  // the program has requested huge pages
+};
+constinit Piece pieces[max_pieces] = {};  // of the current region
+
+// Returns the next piece of this round that could become huge; nullptr if none of the next few can.
+char* next_piece(std::int64_t now) {
+  lock_heap();
+  const std::size_t count = (std::size_t{content_pages()} << page_shift()) / huge_page_bytes;
+  unlock_heap();
+  for (int looked = 0; looked < pieces_per_message; ++looked, ++work.piece) {
+    if (work.piece >= count || work.piece >= max_pieces) {
+      work.piece = 0;
+      work.not_before_ns = now + between_rounds_ns;
+      return nullptr;
+    }
+    const Piece& piece = pieces[work.piece];
+    if (piece.is_huge.load(std::memory_order_relaxed) || (work.only_advised && !piece.is_advised.load())) continue;
+    auto* memory = reinterpret_cast<char*>(heap_begin + work.piece * huge_page_bytes);
+    if (is_shared(memory, huge_page_bytes)) return memory;
+  }
+  return nullptr;
+}
+
+bool has_setting(const char* path, const char* word) {
+  char text[128];
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const ssize_t length = read(file, text, sizeof text - 1);
+  close(file);
+  text[length > 0 ? length : 0] = '\0';
+  return std::strstr(text, word) != nullptr;
+}
+
+// Only pieces that lie entirely in the memory count.
+void set_advised(const void* from, std::size_t bytes, bool to) {
+  if (!in_heap(from)) return;
+  const std::size_t offset = reinterpret_cast<std::uintptr_t>(from) - heap_begin;
+  const std::size_t end = (offset + bytes) / huge_page_bytes;
+  for (std::size_t piece = (offset + huge_page_bytes - 1) / huge_page_bytes; piece < end && piece < max_pieces; ++piece)
+    pieces[piece].is_advised.store(to, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void start_huge_pages(bool wanted) {
+  const char* enabled = "/sys/kernel/mm/transparent_hugepage/enabled";
+  work.only_advised = has_setting(enabled, "[madvise]");
+  work.wanted = wanted && (work.only_advised || has_setting(enabled, "[always]"));
+}
+
+void make_huge_pages(std::size_t bytes) {
+  if (!work.wanted.load(std::memory_order_relaxed)) return;
+  const std::size_t passed = work.passed_bytes.load(std::memory_order_relaxed) + bytes;
+  work.passed_bytes.store(passed < check_period_bytes ? passed : 0, std::memory_order_relaxed);
+  if (passed < check_period_bytes) return;
+  const std::int64_t now = now_ns(CLOCK_MONOTONIC);
+  if (now < work.not_before_ns) return;
+  if (work.is_busy.exchange(true, std::memory_order_acquire)) return;
+  if (char* piece = next_piece(now)) {
+    const int error = errno;
+    if (next_madvise(piece, huge_page_bytes, MADV_COLLAPSE) == 0) {
+      pieces[work.piece].is_huge.store(true, std::memory_order_relaxed);
+      ++work.made;
+    } else if (errno == EINVAL) {
+      work.wanted = false;  // the kernel does not support it
+    } else {
+      ++work.piece;  // retried in the next round
+    }
+    errno = error;
+  }
+  const std::int64_t end = now_ns(CLOCK_MONOTONIC);
+  work.not_before_ns = std::max(work.not_before_ns, end + (end - now) * share_of_time);
+  work.is_busy.store(false, std::memory_order_release);
+}
+
+void forget_huge_pages(const char* from, std::size_t bytes) {
+  const std::size_t first = (reinterpret_cast<std::uintptr_t>(from) - heap_begin) / huge_page_bytes;
+  for (std::size_t piece = first; piece <= first + bytes / huge_page_bytes && piece < max_pieces; ++piece)
+    pieces[piece].is_huge.store(false, std::memory_order_relaxed);
+}
+
+void note_advice(const void* from, std::size_t bytes) { set_advised(from, bytes, true); }
+void forget_advice(const void* from, std::size_t bytes) { set_advised(from, bytes, false); }
+
+unsigned huge_pages_made() { return work.made.load(); }
+
+}  // namespace nearfield::heap

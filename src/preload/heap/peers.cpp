@@ -1,0 +1,359 @@
+#include "preload/heap/peers.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <new>
+
+#include "base/linux.h"
+#include "preload/heap/kernel_call.hpp"
+#include "preload/heap/next_calls.hpp"
+#include "preload/heap/seccomp.hpp"
+
+namespace nearfield::heap {
+namespace {
+
+constexpr std::size_t windows_per_heap = heap_span / window_bytes, huge_page = std::size_t{2} << 20;
+constexpr std::size_t slots = 4096;  // in the hash table of peers; a power of two
+
+struct Table {
+  std::atomic<Peer*> peer[slots] = {};
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // for all changes
+  std::atomic<int> users{0};
+  std::atomic<bool> is_evicting{false};
+  std::atomic<std::uint32_t> clock{0};  // counts uses of windows
+  std::atomic<pid_t> own{0};            // 0: not determined yet
+  struct Mapped {
+    Peer* peer;
+    std::size_t index;
+  } mapped[max_windows] = {};
+  int windows = 0, peers = 0;
+};
+
+constinit Table table;
+
+std::size_t slot_of(pid_t pid) { return static_cast<std::size_t>(pid) * 0x9e3779b1u % slots; }
+
+// Maps memory without malloc, which must not be called here, because this may run inside it.
+template <typename T>
+T* map_array(std::size_t count) {
+  void* memory = map_on_demand(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<T*>(memory);
+}
+
+ssize_t read_memory(pid_t pid, std::uintptr_t from, void* to, std::size_t bytes) {
+  iovec local{to, bytes}, remote{reinterpret_cast<void*>(from), bytes};
+  return kernel_copies(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0);
+}
+
+void exclude_from_fork_and_dump(char* window) {
+  madvise(window, window_bytes, MADV_DONTFORK);
+  madvise(window, window_bytes, MADV_DONTDUMP);  // the owner's core dump contains it
+}
+
+// Maps a window at an address that preserves the peer's huge pages.
+char* map_aligned(int file, std::size_t offset, int protection) {
+  const std::size_t room = window_bytes + huge_page;
+  void* reserved = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return nullptr;
+  char* begin = static_cast<char*>(reserved);
+  char* aligned =
+      reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(begin) + huge_page - 1) / huge_page * huge_page);
+  void* at = map_on_demand(aligned, window_bytes, protection, MAP_SHARED | MAP_FIXED, file, static_cast<off_t>(offset));
+  if (at == MAP_FAILED) {
+    munmap(reserved, room);
+    return nullptr;
+  }
+  if (aligned > begin) munmap(begin, static_cast<std::size_t>(aligned - begin));
+  if (aligned + window_bytes < begin + room)
+    munmap(aligned + window_bytes, static_cast<std::size_t>(begin + room - aligned - window_bytes));
+  exclude_from_fork_and_dump(aligned);
+  return aligned;
+}
+
+// Maps a part of a peer's file; returns nullptr on failure. A forked child does not inherit it.
+void* map_part(int file, std::size_t bytes, std::size_t offset, int protection) {
+  void* at = map_on_demand(nullptr, bytes, protection, MAP_SHARED, file, static_cast<off_t>(offset));
+  if (at == MAP_FAILED) return nullptr;
+  madvise(at, bytes, MADV_DONTFORK);
+  return at;
+}
+
+class Locked {
+ public:
+  Locked() { pthread_mutex_lock(&table.lock); }
+  ~Locked() { pthread_mutex_unlock(&table.lock); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+};
+
+Peer* look_up(pid_t pid, std::size_t& slot) {
+  for (std::size_t tried = 0; tried < slots; ++tried) {
+    slot = (slot_of(pid) + tried) % slots;
+    Peer* peer = table.peer[slot].load(std::memory_order_acquire);
+    if (!peer) return nullptr;
+    if (peer->pid() == pid && !peer->is_gone()) return peer;
+  }
+  slot = slots;
+  return nullptr;
+}
+
+}  // namespace
+
+// Returns a descriptor of the peer's file in this process, or -1.
+int Peer::fetch_file() const {
+  if (!has_same_filters()) return -1;
+  int file = -1;
+  if (const int process = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)); process >= 0) {
+    file = static_cast<int>(syscall(SYS_pidfd_getfd, process, file_, 0));
+    close(process);
+  }
+  if (file < 0) {  // before Linux 5.6, or forbidden in a container
+    char path[64];
+    std::snprintf(path, sizeof path, "/proc/%ld/fd/%d", static_cast<long>(pid_), file_);
+    file = open(path, O_RDWR | O_CLOEXEC);
+  }
+  struct stat status{};
+  if (file >= 0 && (fstat(file, &status) != 0 || status.st_dev != device_ || status.st_ino != inode_)) {
+    close(file);
+    return -1;
+  }
+  return file;
+}
+
+// Requires the table's lock.
+bool Peer::connect() {
+  Header seen;
+  if (read_memory(pid_, heap_begin, &seen, sizeof seen) != static_cast<ssize_t>(sizeof seen)) return false;
+  if (!seen.is_valid()) return false;
+  file_ = seen.file;
+  device_ = seen.device;
+  inode_ = seen.inode;
+  windows_ = map_array<Window>(windows_per_heap);
+  const int file = windows_ ? fetch_file() : -1;
+  if (file < 0) return false;
+  auto* header = static_cast<Header*>(map_part(file, page_bytes(), 0, PROT_READ | PROT_WRITE));
+  bits_.map(file, bits_offset, false);
+  auto* slots_of_readers = static_cast<Slot*>(map_part(file, slots_bytes, slots_offset, PROT_READ | PROT_WRITE));
+  close(file);
+  // The owner has died, or only the thread that held the mutex.
+  if (!header || !bits_.is_mapped() || !slots_of_readers || header->owner_died()) return false;
+  const std::uint32_t slot = header->slots.fetch_add(1);
+  if (slot >= max_slots) return false;
+  slot_ = &slots_of_readers[slot];
+  header_ = header;
+  return true;
+}
+
+// Adds peers to the table, and keeps the number of windows below its limit.
+class Peers {
+ public:
+  static Peer* add(pid_t pid) {
+    Locked locked;
+    std::size_t slot = 0;
+    if (Peer* known = look_up(pid, slot); known || slot == slots) return known;
+    auto* memory = map_array<Peer>(1);
+    if (!memory) return nullptr;
+    auto* peer = new (memory) Peer(pid);
+    if (!peer->connect()) peer->header_ = nullptr;  // kept as one that does not share
+    ++table.peers;
+    table.peer[slot].store(peer, std::memory_order_release);
+    return peer;
+  }
+
+  // Makes room for one more window. The caller holds a PeerGuard; while others do, no window is unmapped.
+  static bool make_room() {
+    if (table.windows < max_windows) return true;
+    table.is_evicting.store(true);
+    const bool alone = table.users.load() == 1;
+    if (alone) {
+      int oldest = 0;
+      for (int i = 1; i < max_windows; ++i)
+        if (age(i) > age(oldest)) oldest = i;
+      unmap(oldest);
+    }
+    table.is_evicting.store(false);
+    return alone;
+  }
+
+  static void unmap_all() {
+    Locked locked;
+    table.is_evicting.store(true);
+    if (table.users.load() == 0)
+      while (table.windows) unmap(table.windows - 1);
+    table.is_evicting.store(false);
+  }
+
+  static void note(Peer* peer, std::size_t index) { table.mapped[table.windows++] = {peer, index}; }
+
+ private:
+  static void unmap(int i) {
+    Peer::Window& window = window_of(i);
+    munmap(window.begin.load(), window_bytes);
+    window.begin.store(nullptr);
+    window.writable.store(false);
+    table.mapped[i] = table.mapped[--table.windows];
+  }
+  static Peer::Window& window_of(int i) { return table.mapped[i].peer->windows_[table.mapped[i].index]; }
+  static std::uint32_t age(int i) { return table.clock.load() - window_of(i).last_used.load(); }
+};
+
+bool Peer::map_window(Window& window, std::size_t offset, bool for_writing) {
+  Locked locked;
+  char* begin = window.begin.load();
+  if (!begin) {
+    if (!Peers::make_room()) return false;
+    const int file = fetch_file();
+    if (file < 0) return false;
+    begin = map_aligned(file, offset, for_writing ? PROT_READ | PROT_WRITE : PROT_READ);
+    close(file);
+    if (!begin) return false;
+    window.writable.store(for_writing);
+    window.begin.store(begin, std::memory_order_release);
+    Peers::note(this, offset / window_bytes);
+  } else if (for_writing && !window.writable.load()) {
+    // Replaced in one step, since other threads read through the mapping: after mprotect() every page read so far would
+    // fault again when it is written.
+    const int file = fetch_file();
+    if (file < 0) return false;
+    void* other = map_part(file, window_bytes, offset, PROT_READ | PROT_WRITE);
+    close(file);
+    if (!other) return false;
+    if (mremap(other, window_bytes, window_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, begin) == MAP_FAILED) {
+      munmap(other, window_bytes);
+      return false;
+    }
+    exclude_from_fork_and_dump(begin);
+    window.writable.store(true);
+  }
+  return true;
+}
+
+char* Peer::at(std::size_t offset, bool for_writing, std::size_t& length) {
+  Window& window = windows_[offset / window_bytes];
+  const std::size_t inside = offset % window_bytes;
+  if ((!window.begin.load(std::memory_order_acquire) || (for_writing && !window.writable.load())) &&
+      !map_window(window, offset - inside, for_writing))
+    return nullptr;
+  const std::uint32_t time = table.clock.load(std::memory_order_relaxed) + 1;
+  table.clock.store(time, std::memory_order_relaxed);
+  window.last_used.store(time, std::memory_order_relaxed);
+  length = window_bytes - inside;
+  return window.begin.load(std::memory_order_relaxed) + inside;
+}
+
+void prefault_writable(const char* to, std::size_t bytes) {
+  constexpr std::size_t mapped_at_once = std::size_t{64} << 10;
+  for (std::size_t at = 0; at < bytes; at += mapped_at_once)
+    static_cast<void>(static_cast<const volatile char*>(to)[at]);
+}
+
+bool Peer::may_cooperate() {
+  constexpr std::uint32_t patience = 4, pause = 16;
+  if (!header_->helps.load(std::memory_order_relaxed)) return false;
+  if (unanswered_requests_.load(std::memory_order_relaxed) < patience) return true;
+  const auto number = skipped_requests_.load(std::memory_order_relaxed) + 1;
+  skipped_requests_.store(number, std::memory_order_relaxed);
+  return number % pause == 0;
+}
+
+namespace {
+
+// Returns how many of the bytes precede the first page whose bit is not `shared`.
+std::size_t bytes_with(PageBits& bits, std::uintptr_t from, std::size_t bytes, bool shared) {
+  if (!in_heap(from) || bytes > heap_begin + heap_span - from) return shared ? 0 : bytes;
+  const Spans::Page first = page_of(from), last = page_of(from + bytes - 1);
+  if (!bits.reach(last + 1)) return shared ? 0 : bytes;
+  if (shared && bits.are_set(first, last + 1)) return bytes;
+  Spans::Page page = first;
+  while (page <= last && bits.is_set(page) == shared) ++page;
+  if (page > last) return bytes;
+  return page == first ? 0 : static_cast<std::size_t>(address_of(page) - reinterpret_cast<char*>(from));
+}
+
+}  // namespace
+
+std::size_t Peer::shared_bytes(std::uintptr_t from, std::size_t bytes) { return bytes_with(bits_, from, bytes, true); }
+std::size_t Peer::private_bytes(std::uintptr_t from, std::size_t bytes) {
+  return bytes_with(bits_, from, bytes, false);
+}
+
+bool Peer::may_share() {
+  const std::uint32_t pause = share_pause_.load(std::memory_order_relaxed);
+  if (pause) share_pause_.store(pause - 1, std::memory_order_relaxed);
+  return pause == 0;
+}
+
+void Peer::record_share_request() {
+  constexpr std::uint32_t patience = 64, max_pause = 1024;  // in messages
+  const std::uint32_t moves = header_->moves.load(std::memory_order_relaxed);
+  const bool unanswered = moves == seen_moves_.exchange(moves, std::memory_order_relaxed);
+  const std::uint32_t count = unanswered ? unanswered_shares_.load(std::memory_order_relaxed) + 1 : 0;
+  unanswered_shares_.store(count, std::memory_order_relaxed);
+  share_pause_.store(count < patience ? 0 : max_pause, std::memory_order_relaxed);
+}
+
+Copying::Copying(const Peer& peer, bool writes) : count_(writes ? &peer.slot_->writers : &peer.slot_->readers) {
+  count_->fetch_add(1);
+  while (peer.header_->moving.load() != 0 && !peer.is_gone()) {
+    count_->fetch_sub(1);
+    sched_yield();
+    count_->fetch_add(1);
+  }
+}
+
+PeerGuard::PeerGuard() {
+  table.users.fetch_add(1);
+  while (table.is_evicting.load()) {
+    table.users.fetch_sub(1);
+    {
+      Locked wait_until_it_has_ended;
+    }
+    table.users.fetch_add(1);
+  }
+}
+
+PeerGuard::~PeerGuard() { table.users.fetch_sub(1, std::memory_order_release); }
+
+Peer* find_peer(pid_t pid) {
+  std::size_t slot = 0;
+  Peer* peer = look_up(pid, slot);
+  if (!peer && slot < slots) peer = Peers::add(pid);
+  return peer && peer->is_open() ? peer : nullptr;
+}
+
+void unmap_windows() { Peers::unmap_all(); }
+
+pid_t own_process() {
+  pid_t pid = table.own.load(std::memory_order_relaxed);
+  if (!pid) table.own.store(pid = getpid(), std::memory_order_relaxed);
+  return pid;
+}
+
+void reset_peers() {
+  table.own.store(0);
+  for (auto& peer : table.peer) peer.store(nullptr);
+  table.lock = PTHREAD_MUTEX_INITIALIZER;
+  table.users.store(0);
+  table.is_evicting.store(false);
+  table.windows = table.peers = 0;
+}
+
+PeerFacts peer_facts() {
+  Locked locked;
+  PeerFacts facts{table.peers, table.windows, 0, 0};
+  for (const auto& slot : table.peer) {
+    const Peer* peer = slot.load();
+    const unsigned ns = peer ? peer->latency.line_ns.load() : 0;
+    if (ns && (!facts.nearest_ns || ns < facts.nearest_ns)) facts.nearest_ns = ns;
+    if (ns > facts.farthest_ns) facts.farthest_ns = ns;
+  }
+  return facts;
+}
+
+}  // namespace nearfield::heap

@@ -1,0 +1,175 @@
+#include "preload/heap/region.hpp"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstring>
+#include <new>
+
+#include "base/linux.h"
+#include "preload/heap/next_calls.hpp"
+
+namespace nearfield::heap {
+namespace {
+
+constexpr std::size_t min_step = std::size_t{2} << 20, max_step = std::size_t{256} << 20;
+constexpr std::size_t table_step = std::size_t{1} << 20;
+constexpr std::uintptr_t table_begin = heap_begin + heap_span;
+constexpr int high_descriptor = 900;  // programs use lower descriptors
+
+// Returns a duplicate of the descriptor beyond the small numbers that programs may expect.
+int move_to_high_descriptor(int file) {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  const int from = files.rlim_cur > 2 * high_descriptor ? high_descriptor : static_cast<int>(files.rlim_cur / 2);
+  const int moved = fcntl(file, F_DUPFD_CLOEXEC, from);
+  if (moved < 0) return file;
+  close(file);
+  return moved;
+}
+
+int new_file() {
+  const int file = memfd_create("nearfield-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) return -1;
+  // Seals the size of the file, so that no reader gets SIGBUS because another process has truncated it.
+  if (fchmod(file, 0600) != 0 || ftruncate(file, file_bytes) != 0 ||
+      fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    close(file);
+    return -1;
+  }
+  return move_to_high_descriptor(file);
+}
+
+bool file_size_is_limited() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < file_bytes;  // ftruncate would end in SIGXFSZ
+}
+
+void hold_alive(pthread_mutex_t& alive) {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&alive, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  pthread_mutex_lock(&alive);
+}
+
+// Maps private memory where nothing is mapped yet. Returns whether that succeeded; a kernel before 4.17 ignores the
+// flag and may choose another address.
+bool map_private(std::uintptr_t at, std::size_t bytes) {
+  void* wanted = reinterpret_cast<void*>(at);
+  void* mapped = next_mmap(wanted, bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (mapped == wanted) return true;
+  if (mapped != MAP_FAILED) next_munmap(mapped, bytes);
+  return false;
+}
+
+// Maps a part of the file. By default a forked child does not inherit it.
+char* map_shared(int file, void* at, std::size_t bytes, std::size_t offset) {
+  void* mapped = map_on_demand(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), file,
+                               static_cast<off_t>(offset));
+  if (mapped == MAP_FAILED) return nullptr;
+  next_madvise(mapped, bytes, MADV_DONTFORK);
+  return static_cast<char*>(mapped);
+}
+
+}  // namespace
+
+std::size_t page_bytes() {
+  static const std::size_t bytes = getauxval(AT_PAGESZ);
+  return bytes;
+}
+
+int page_shift() {
+  static const int shift = std::countr_zero(page_bytes());
+  return shift;
+}
+
+bool Header::is_valid() const { return std::memcmp(magic, expected, sizeof magic) == 0; }
+
+bool Header::owner_died() const {
+  // The first word of a pthread mutex is its futex; the kernel's robust lists require that.
+  const auto* word = reinterpret_cast<const volatile std::uint32_t*>(&alive);
+  return (*word & FUTEX_OWNER_DIED) != 0 || (*word & FUTEX_TID_MASK) == 0;
+}
+
+const char* Region::open() {
+  constexpr const char* problem = "its addresses are taken, or address space is limited (ulimit -v)";
+  if (!map_private(heap_begin, page_bytes())) return problem;
+  if (!extend_table(1)) {
+    next_munmap(reinterpret_cast<void*>(heap_begin), page_bytes());
+    return problem;
+  }
+  table_ = reinterpret_cast<Spans::Entry*>(table_begin);
+  usable_ = 1;
+  return nullptr;
+}
+
+bool Region::extend_table(Spans::Page pages) {
+  const std::size_t needed = (std::size_t{pages} * sizeof(Spans::Entry) + table_step - 1) / table_step * table_step;
+  if (needed <= table_bytes_) return true;
+  if (!map_private(table_begin + table_bytes_, needed - table_bytes_)) return false;
+  table_bytes_ = needed;
+  return true;
+}
+
+Spans::Page Region::grow(Spans::Page pages) {
+  const std::size_t had = std::size_t{usable_} << page_shift();
+  std::size_t step = had / 8;
+  if (step < min_step) step = min_step;
+  if (step > max_step) step = max_step;
+  if (const std::size_t bytes = std::size_t{pages} << page_shift(); step < bytes) step = bytes;
+  step = (had + step + min_step - 1) / min_step * min_step - had;  // to a huge page boundary
+  if (step > heap_span - had) return 0;
+  const auto more = static_cast<Spans::Page>(step >> page_shift());
+  if (!extend_table(usable_ + more) || !map_private(heap_begin + had, step)) return 0;
+  usable_ += more;
+  return more;
+}
+
+const char* File::open() {
+  if (file_size_is_limited()) return "file sizes are limited (ulimit -f)";
+  const int file = new_file();
+  if (file < 0) return "the kernel gives no memfd";
+  struct stat status{};
+  fstat(file, &status);
+  char* slots = bits_.map(file, bits_offset, true) ? map_shared(file, nullptr, slots_bytes, slots_offset) : nullptr;
+  char* at = slots ? map_shared(file, reinterpret_cast<void*>(heap_begin), page_bytes(), 0) : nullptr;
+  if (!at) {
+    bits_.unmap();
+    if (slots) next_munmap(slots, slots_bytes);
+    close(file);
+    return "address space is limited (ulimit -v)";
+  }
+  auto* header = new (at) Header{};
+  header->file = file;
+  header->device = device_ = status.st_dev;
+  header->inode = inode_ = status.st_ino;
+  hold_alive(header->alive);
+  std::memcpy(header->magic, Header::expected, sizeof header->magic);
+  file_ = file;
+  header_ = header;
+  slots_ = reinterpret_cast<Slot*>(slots);
+  return nullptr;
+}
+
+bool File::is_ours() const {
+  struct stat status{};
+  return file_ >= 0 && fstat(file_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
+}
+
+void File::forget() {
+  file_ = -1;
+  header_ = nullptr;
+  slots_ = nullptr;
+  bits_.forget();
+}
+
+}  // namespace nearfield::heap

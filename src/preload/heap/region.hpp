@@ -1,0 +1,156 @@
+// The memory of this process's heap, and the file through which other ranks on its node access parts of it.
+//
+// The heap has the same addresses in every process, from heap_begin on. Its pages are private memory, as in any other
+// heap: untouched pages cost nothing, a fork copies them on write, they become huge pages where private memory does.
+// Pages that messages pass through move into the file, an unnamed memfd, which is mapped shared at the same addresses
+// (sharing.hpp). An address minus heap_begin is the offset in the file, so a peer can compute the offset from the
+// address.
+//
+//   offset in the file          what
+//   0                           the header (one page), mapped at heap_begin
+//   one page up to heap_span    pages of the heap, where they are shared
+//   bits_offset                 a bit for each page of the heap: 1 where it is shared
+//   slots_offset                a line for each peer that copies from or to this heap
+//
+// Life cycle: open(), then grow() as blocks require. The file exists until the last process that maps it ends, in
+// whatever way. A forked child has the same private memory, but no file; it opens its own when it first needs one.
+//
+// Threads: every change of a region requires the heap's lock. Peers read header and bits at any time.
+#pragma once
+
+#include <pthread.h>
+#include <time.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/heap/page_bits.hpp"
+#include "preload/heap/spans.hpp"
+
+namespace nearfield::heap {
+
+inline constexpr std::uintptr_t heap_begin = std::uintptr_t{0x20} << 40;
+inline constexpr std::size_t heap_span = std::size_t{1} << 40;  // of addresses
+inline constexpr std::size_t bits_offset = heap_span;
+inline constexpr std::size_t slots_offset = bits_offset + PageBits::bytes;
+inline constexpr std::uint32_t max_slots = 4096;
+
+// A peer's line in the file: how many of its threads are copying from this heap and to it, and how many bytes it has
+// copied from and to shared pages.
+struct alignas(64) Slot {
+  std::atomic<std::uint32_t> readers, writers;
+  std::atomic<std::uint64_t> copied_bytes;
+};
+inline constexpr std::size_t slots_bytes = sizeof(Slot) * max_slots, file_bytes = slots_offset + slots_bytes;
+
+inline bool in_heap(std::uintptr_t address) { return address - heap_begin < heap_span; }
+inline bool in_heap(const void* address) { return in_heap(reinterpret_cast<std::uintptr_t>(address)); }
+
+std::size_t page_bytes();
+int page_shift();
+
+inline Spans::Page page_of(std::uintptr_t address) {
+  return static_cast<Spans::Page>((address - heap_begin) >> page_shift());
+}
+inline Spans::Page page_of(const void* address) { return page_of(reinterpret_cast<std::uintptr_t>(address)); }
+inline char* address_of(Spans::Page page) {
+  return reinterpret_cast<char*>(heap_begin + (std::size_t{page} << page_shift()));
+}
+
+inline std::int64_t now_ns(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+// A receiver's request to the sender of a message: to copy a part of it (cooperative_copy.hpp), or to share its pages
+// (sharing.hpp). It is written by one receiver at a time and by the heap's owner. State: none -> being_written ->
+// posted, by the receiver; posted -> taken -> finished, by the sender; posted or finished -> none, by the receiver,
+// which owns the request until then.
+struct CopyRequest {
+  enum State : std::uint32_t { none, being_written, posted, taken, finished };
+  enum Kind : std::uint32_t { copy, share };
+  alignas(64) std::atomic<std::uint32_t> state;
+  std::atomic<std::uint32_t> has_share_hint;  // a ShareHint is posted; in the line that the owner polls
+  std::uint32_t kind;
+  std::uint32_t streaming;
+  std::int32_t reader;  // the receiver's process
+  std::uint32_t chunks;
+  std::uint32_t is_message;  // 1: an MPI library copies, so nobody writes to the memory in the meantime
+  std::uint64_t from, to;    // addresses in the owner and in the receiver
+  std::uint64_t bytes;
+  alignas(64) std::atomic<std::uint32_t> claimed;  // chunks claimed by both ends
+};
+
+// Memory that a receiver wants to be shared. The owner polls it occasionally. State: none -> being_written -> posted,
+// by the receiver; posted -> none, by the owner.
+struct ShareHint {
+  alignas(64) std::atomic<std::uint32_t> state;
+  std::uint64_t from, bytes;
+};
+
+// The first page of the file, which peers read. `alive` is a robust mutex that the owner holds for its lifetime: the
+// kernel marks it when the owner dies, even by SIGKILL, so that a peer notices when a process ID is reused. `tick` is a
+// line that the owner writes repeatedly, so that peers can measure the latency of a line from the owner's core.
+struct Header {
+  static constexpr char expected[16] = "nearfield heap2";
+  char magic[16];
+  std::int32_t file;
+  std::uint64_t device, inode;
+  alignas(64) pthread_mutex_t alive;
+  std::atomic<std::uint32_t> slots;   // taken ones
+  std::atomic<std::uint32_t> moving;  // whether pages are moving, so that no peer may begin to copy
+  std::atomic<std::uint32_t> moves;   // number of moves of pages into the file
+  alignas(64) std::atomic<std::uint64_t> tick;
+  std::atomic<std::uint32_t> helps;  // whether the owner polls for requests
+  CopyRequest copy_request;
+  ShareHint share_hint;
+
+  bool is_valid() const;
+  bool owner_died() const;
+};
+
+class Region {
+ public:
+  // Reserves the heap's addresses and the table of its pages. Returns nullptr, or the reason why that is impossible
+  // (text with static lifetime).
+  const char* open();
+  // Makes at least `pages` more pages usable. Returns how many; 0 if there is no room or the kernel refuses.
+  Spans::Page grow(Spans::Page pages);
+  bool is_open() const { return usable_ != 0; }
+  Spans::Page usable_pages() const { return usable_; }  // includes the header's page
+  Spans::Entry* table() const { return table_; }
+
+ private:
+  bool extend_table(Spans::Page pages);
+
+  Spans::Page usable_ = 0;
+  Spans::Entry* table_ = nullptr;
+  std::size_t table_bytes_ = 0;
+};
+
+// The file of this process's heap.
+class File {
+ public:
+  // Returns nullptr, or the reason why that is impossible (text with static lifetime).
+  const char* open();
+  // Forgets the parent's file in a forked child, where it is not mapped.
+  void forget();
+  bool is_open() const { return header_ != nullptr; }
+  // Returns whether the descriptor is still ours: some programs close all descriptors that they do not know.
+  bool is_ours() const;
+  int descriptor() const { return file_; }
+  Header* header() const { return header_; }
+  PageBits& bits() { return bits_; }
+  Slot* slots() const { return slots_; }
+
+ private:
+  int file_ = -1;
+  std::uint64_t device_ = 0, inode_ = 0;
+  Header* header_ = nullptr;
+  PageBits bits_;
+  Slot* slots_ = nullptr;
+};
+
+}  // namespace nearfield::heap

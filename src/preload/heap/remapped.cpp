@@ -1,0 +1,263 @@
+// Calls that change what a page is, or what happens to it. They are passed on, but the shared pages that they concern
+// become private first, so that the calls behave as in any other heap (sharing.hpp).
+//
+// Calls that are known to preserve the content and kind of memory are listed; memory to which any other call was
+// applied is never shared again until its block is freed. System calls made by the processor's instruction are not
+// seen; those through syscall() are.
+#include "preload/heap/remapped.hpp"
+
+#include <dlfcn.h>
+#include <linux/userfaultfd.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdint>
+
+#include "base/export.h"
+#include "base/linux.h"
+#include "preload/heap/heap.hpp"
+#include "preload/heap/next_calls.hpp"
+#include "preload/heap/pages.hpp"
+#include "preload/heap/peers.hpp"
+#include "preload/heap/sharing.hpp"
+
+namespace nearfield::heap {
+namespace {
+
+template <typename F>
+F next_function(const char* name) {
+  return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
+}
+
+// Whether this thread is inside a call made by the heap itself. Network libraries that intercept it make the system
+// call themselves, through syscall().
+[[gnu::tls_model("initial-exec")]] thread_local constinit bool is_own_call = false;
+
+class OwnCall {
+ public:
+  OwnCall() : before_(is_own_call) { is_own_call = true; }
+  ~OwnCall() { is_own_call = before_; }
+  OwnCall(const OwnCall&) = delete;
+  OwnCall& operator=(const OwnCall&) = delete;
+
+ private:
+  bool before_;
+};
+
+bool concerns_heap(const void* at, std::size_t bytes) {
+  if (is_own_call) return false;
+  const auto begin = reinterpret_cast<std::uintptr_t>(at);
+  return begin < heap_begin + heap_span && bytes > 0 && (begin >= heap_begin || bytes > heap_begin - begin);
+}
+
+class Locked {
+ public:
+  Locked() { lock_heap(); }
+  ~Locked() { unlock_heap(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+};
+
+void before_change(const void* at, std::size_t bytes) {
+  if (!concerns_heap(at, bytes)) return;
+  const Locked locked;
+  keep_private(at, bytes);
+}
+
+// Advice that changes neither the content of private memory nor what a forked child inherits.
+bool is_harmless(int advice) {
+  static constexpr int harmless[] = {MADV_NORMAL,   MADV_RANDOM,      MADV_SEQUENTIAL,        MADV_WILLNEED,
+                                     MADV_HUGEPAGE, MADV_NOHUGEPAGE,  MADV_DONTDUMP,          MADV_DODUMP,
+                                     20 /* COLD */, 21 /* PAGEOUT */, 22 /* POPULATE_READ */, MADV_POPULATE_WRITE,
+                                     MADV_COLLAPSE};
+  for (const int one : harmless)
+    if (advice == one) return true;
+  return false;
+}
+
+void before_advice(const void* at, std::size_t bytes, int advice) {
+  if (!concerns_heap(at, bytes)) return;
+  if (advice == MADV_HUGEPAGE) note_advice(at, bytes);
+  if (is_harmless(advice)) return;
+  const Locked locked;
+  // The content is lost, at once or under memory pressure; what remains is private memory like any other.
+  if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)
+    unshare(at, bytes, advice == MADV_DONTNEED ? Content::dropped : Content::kept);
+  else
+    keep_private(at, bytes);
+}
+
+}  // namespace
+
+void* next_mmap(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
+  static const auto next = next_function<void* (*)(void*, std::size_t, int, int, int, off_t)>("mmap");
+  const OwnCall own;
+  return next(at, bytes, protection, flags, file, offset);
+}
+
+int next_munmap(void* at, std::size_t bytes) {
+  static const auto next = next_function<int (*)(void*, std::size_t)>("munmap");
+  const OwnCall own;
+  return next(at, bytes);
+}
+
+int next_mprotect(void* at, std::size_t bytes, int protection) {
+  static const auto next = next_function<int (*)(void*, std::size_t, int)>("mprotect");
+  return next(at, bytes, protection);
+}
+
+void* map_on_demand(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
+  void* mapped = next_mmap(at, bytes, PROT_NONE, flags | MAP_NORESERVE, file, offset);
+  if (mapped == MAP_FAILED) return MAP_FAILED;
+  munlock(mapped, bytes);  // while no page can be allocated there
+  if (next_mprotect(mapped, bytes, protection) == 0) return mapped;
+  next_munmap(mapped, bytes);
+  return MAP_FAILED;
+}
+
+int next_madvise(void* at, std::size_t bytes, int advice) {
+  static const auto next = next_function<int (*)(void*, std::size_t, int)>("madvise");
+  const OwnCall own;
+  return next(at, bytes, advice);
+}
+
+namespace {
+
+// A child created without fork handlers gets private copies of all pages.
+void before_fork_call() {
+  const Locked locked;
+  unshare_all();
+}
+
+}  // namespace
+
+void before_mapping_call(long number, const void* at, std::size_t bytes, long third, long fourth, const void* fifth) {
+  switch (number) {
+    case SYS_mmap:
+      if (fourth & MAP_FIXED) before_change(at, bytes);
+      break;
+    case SYS_mremap:
+      before_change(at, bytes);
+      if (fourth & MREMAP_FIXED) before_change(fifth, static_cast<std::size_t>(third));
+      break;
+    case SYS_madvise:
+      before_advice(at, bytes, static_cast<int>(third));
+      break;
+    case SYS_mprotect:
+    case SYS_pkey_mprotect:
+      if (third != (PROT_READ | PROT_WRITE)) before_change(at, bytes);
+      break;
+#ifdef SYS_fork
+    case SYS_fork:
+      before_fork_call();
+      break;
+#endif
+    case SYS_clone:
+      if (!(reinterpret_cast<std::uintptr_t>(at) & CLONE_VM)) before_fork_call();
+      break;
+    case SYS_clone3:
+      if (at && !(*static_cast<const std::uint64_t*>(at) & CLONE_VM)) before_fork_call();
+      break;
+    case SYS_mlockall:
+      unmap_windows();
+      break;
+    case SYS_munmap:
+    case SYS_remap_file_pages:
+      before_change(at, bytes);
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace nearfield::heap
+
+using namespace nearfield::heap;
+
+NEARFIELD_EXPORT void* mmap(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
+  if (flags & MAP_FIXED) before_change(at, bytes);
+  return next_mmap(at, bytes, protection, flags, file, offset);
+}
+
+NEARFIELD_EXPORT void* mmap64(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
+  if (flags & MAP_FIXED) before_change(at, bytes);
+  return next_mmap(at, bytes, protection, flags, file, offset);
+}
+
+NEARFIELD_EXPORT int munmap(void* at, std::size_t bytes) {
+  before_change(at, bytes);
+  return next_munmap(at, bytes);
+}
+
+NEARFIELD_EXPORT void* mremap(void* at, std::size_t had, std::size_t bytes, int flags, ...) {
+  static const auto next = next_function<void* (*)(void*, std::size_t, std::size_t, int, ...)>("mremap");
+  va_list rest;
+  va_start(rest, flags);
+  void* to = flags & MREMAP_FIXED ? va_arg(rest, void*) : nullptr;
+  va_end(rest);
+  before_change(at, had);
+  if (to) before_change(to, bytes);
+  return next(at, had, bytes, flags, to);
+}
+
+// NumPy advises huge pages for long arrays from their second page on, since it assumes that the first one also holds
+// the allocator's records. The block's first huge page needs that page, too.
+NEARFIELD_EXPORT int madvise(void* at, std::size_t bytes, int advice) noexcept {
+  if (advice == MADV_HUGEPAGE && begins_on_second_page(at)) {
+    at = static_cast<char*>(at) - page_bytes();
+    bytes += page_bytes();
+  }
+  before_advice(at, bytes, advice);
+  return next_madvise(at, bytes, advice);
+}
+
+NEARFIELD_EXPORT int mprotect(void* at, std::size_t bytes, int protection) noexcept {
+  if (protection != (PROT_READ | PROT_WRITE)) before_change(at, bytes);
+  return next_mprotect(at, bytes, protection);
+}
+
+NEARFIELD_EXPORT int pkey_mprotect(void* at, std::size_t bytes, int protection, int key) noexcept {
+  static const auto next = next_function<int (*)(void*, std::size_t, int, int)>("pkey_mprotect");
+  before_change(at, bytes);
+  return next(at, bytes, protection, key);
+}
+
+// Makes all mapped memory resident. That would include unused parts of peers' files, so their windows are unmapped
+// first.
+NEARFIELD_EXPORT int mlockall(int flags) noexcept {
+  static const auto next = next_function<int (*)(int)>("mlockall");
+  unmap_windows();
+  return next(flags);
+}
+
+// The owner of a userfaultfd is notified of every page that is touched.
+NEARFIELD_EXPORT int ioctl(int file, unsigned long request, ...) noexcept {
+  static const auto next = next_function<int (*)(int, unsigned long, ...)>("ioctl");
+  va_list rest;
+  va_start(rest, request);
+  void* argument = va_arg(rest, void*);
+  va_end(rest);
+  if (request == UFFDIO_REGISTER && argument) {
+    const auto& range = static_cast<const uffdio_register*>(argument)->range;
+    before_change(reinterpret_cast<const void*>(range.start), range.len);
+  }
+  return next(file, request, argument);
+}
+
+// A child that shares no memory with its parent. The C library creates threads by other functions.
+NEARFIELD_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* argument, ...) noexcept {
+  static const auto next = next_function<int (*)(int (*)(void*), void*, int, void*, ...)>("clone");
+  va_list rest;
+  va_start(rest, argument);
+  auto* parent = va_arg(rest, pid_t*);
+  void* thread_area = va_arg(rest, void*);
+  auto* child = va_arg(rest, pid_t*);
+  va_end(rest);
+  if (!(flags & CLONE_VM)) before_fork_call();
+  return next(function, stack, flags, argument, parent, thread_area, child);
+}

@@ -1,0 +1,55 @@
+#include "preload/heap/seccomp.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/linux.h"
+#include "preload/heap/status.hpp"
+
+namespace nearfield::heap {
+namespace {
+
+constinit long filters_at_start = 0;
+
+// Returns the number of filters; before Linux 5.9, whether there is any.
+long count_filters() {
+  const Status status;
+  const long filters = status.number("Seccomp_filters");
+  return filters >= 0 ? filters : status.number("Seccomp");
+}
+
+// Makes the calls, whether or not they succeed.
+[[noreturn]] void try_calls() {
+  prctl(PR_SET_DUMPABLE, 0);  // no core file if it is killed
+  const int file = memfd_create("nearfield-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  fcntl(file, F_ADD_SEALS, F_SEAL_SEAL);
+  fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096);
+  const int process = static_cast<int>(syscall(SYS_pidfd_open, getppid(), 0));
+  syscall(SYS_pidfd_getfd, process, 0, 0);
+  _exit(0);
+}
+
+}  // namespace
+
+bool survives_filters() {
+  filters_at_start = count_filters();
+  if (filters_at_start <= 0) return true;
+  const int error = errno;
+  const pid_t child = fork();
+  if (child == 0) try_calls();
+  int status = 1;
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  errno = error;
+  return child > 0 && WIFEXITED(status);
+}
+
+bool has_same_filters() { return count_filters() == filters_at_start; }
+
+}  // namespace nearfield::heap

@@ -1,0 +1,84 @@
+#include "preload/heap/settings.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace nearfield::heap {
+namespace {
+
+struct Key {
+  const char* name;
+  std::size_t Settings::* value;
+};
+
+constexpr Key keys[] = {
+    {"on", &Settings::enabled}, {"from", &Settings::min_block_bytes}, {"far_ns", &Settings::far_threshold_ns},
+    {"huge", &Settings::huge},  {"at_start", &Settings::at_start},    {"share_first", &Settings::share_first},
+};
+
+// Parses "65536-2097152+8388608-" or "never". Returns whether the whole text is valid.
+bool read_sizes(const char* text, Sizes& sizes) {
+  Sizes read;
+  if (std::strcmp(text, "never") == 0) text = "";
+  while (*text) {
+    if (read.count == Sizes::max_ranges || *text < '0' || *text > '9') return false;
+    char* end = nullptr;
+    auto& range = read.range[read.count++];
+    range.from = std::strtoull(text, &end, 10);
+    if (*end != '-') return false;
+    text = end + 1;
+    range.upto = *text >= '0' && *text <= '9' ? std::strtoull(text, &end, 10) : static_cast<std::size_t>(-1);
+    if (*text >= '0' && *text <= '9') text = end;
+    if (*text && *text != '+') return false;
+    text += *text == '+';
+  }
+  sizes = read;
+  return true;
+}
+
+bool is_key(const char* name, const char* text, std::size_t length) {
+  return std::strlen(name) == length && std::strncmp(name, text, length) == 0;
+}
+
+// Parses one "key=value". Returns whether it is valid.
+bool read_one(const char* text, std::size_t length, Settings& settings) {
+  const char* equals = static_cast<const char*>(std::memchr(text, '=', length));
+  if (!equals) return false;
+  const auto name_length = static_cast<std::size_t>(equals - text);
+  const std::size_t value_length = length - name_length - 1;
+  char value[sizeof settings.report];
+  if (value_length == 0 || value_length >= sizeof value) return false;
+  std::memcpy(value, equals + 1, value_length);
+  value[value_length] = '\0';
+  if (is_key("report", text, name_length)) {
+    std::memcpy(settings.report, value, value_length + 1);
+    return true;
+  }
+  if (is_key("stream", text, name_length)) return read_sizes(value, settings.stream);
+  if (is_key("help", text, name_length)) return read_sizes(value, settings.cooperate);
+  if (is_key("far_stream", text, name_length)) return read_sizes(value, settings.stream_when_far);
+  char* end = nullptr;
+  const unsigned long long number = std::strtoull(value, &end, 10);
+  if (*end || value[0] < '0' || value[0] > '9') return false;
+  for (const Key& key : keys)
+    if (is_key(key.name, text, name_length)) {
+      settings.*key.value = number;
+      return true;
+    }
+  return false;
+}
+
+}  // namespace
+
+void read_settings(const char* text, Settings& settings) {
+  while (text && *text) {
+    const std::size_t length = std::strcspn(text, ",");
+    if (length && !read_one(text, length, settings))
+      std::fprintf(stderr, "nearfield: NEARFIELD_HEAP: '%.*s' is not understood and changes nothing\n",
+                   static_cast<int>(length), text);
+    text += length + (text[length] == ',');
+  }
+}
+
+}  // namespace nearfield::heap

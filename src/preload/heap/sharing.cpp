@@ -1,0 +1,439 @@
+#include "preload/heap/sharing.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "base/linux.h"
+#include "preload/heap/heap.hpp"
+#include "preload/heap/next_calls.hpp"
+#include "preload/heap/pages.hpp"
+#include "preload/heap/start.hpp"
+#include "preload/heap/users.hpp"
+
+namespace nearfield::heap {
+
+constinit std::atomic<Header*>* own_header_address = nullptr;
+
+namespace {
+
+using Page = Spans::Page;
+
+constexpr std::size_t min_shared_message = 4096;  // bytes: the kernel copies shorter ones as fast
+constexpr unsigned max_stretches = 16384;         // of shared pages; each is a mapping, of which a process has 65530
+constexpr std::int64_t peers_limit_ns = 2'000'000'000, writers_limit_ns = 1'000'000;
+// Pages move into the file as long as peers use the shared ones: this many bytes in advance, and then one byte for
+// every `copied_per_moved` bytes that peers have copied. If a program sends each block only a few times, the kernel's
+// copy is cheaper.
+constexpr std::uint64_t moved_in_advance = std::uint64_t{64} << 20, copied_per_moved = 2;
+constexpr std::int64_t share_of_time = 50;  // reciprocal of the share of time for failed attempts
+
+struct Sharing {
+  File file;
+  PageBits seen;     // pages through which a message has passed
+  PageBits special;  // pages that are never shared, until their block is freed
+  PageBits windows;  // pages that one-sided calls may access
+  PageBits stale;    // private copy-on-write pages of the file, which are never shared again
+  std::int64_t not_before_ns[2] =
+      {};  // for messages in flight and for completed ones, since one may succeed where the other never does
+  std::atomic<std::uint64_t> moved_bytes, allowed_bytes;  // into the file, since the process began
+  std::size_t shared_pages = 0;
+  unsigned stretches = 0;                        // upper bound: adjacent ones are counted separately
+  Page shared_from = ~Page{0}, shared_upto = 0;  // bounds of all shared pages
+};
+constinit Sharing sharing;
+
+bool map_header_address() {
+  if (own_header_address) return true;
+  void* page = next_mmap(nullptr, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return false;
+  next_madvise(page, page_bytes(), MADV_WIPEONFORK);
+  own_header_address = static_cast<std::atomic<Header*>*>(page);
+  return true;
+}
+
+struct Pages {
+  Page from, upto;
+  bool empty() const { return from >= upto; }
+};
+
+// Returns the pages that [from, from + bytes) touches, within the heap.
+Pages touched(const void* from, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(from);
+  const std::uintptr_t first = std::max(begin, heap_begin), end = std::min(begin + bytes, heap_begin + heap_span);
+  if (first >= end || begin + bytes < begin) return {0, 0};
+  return {page_of(first), page_of(end - 1) + 1};
+}
+
+// Returns the pages that [from, from + bytes) fills; a block's last page counts as filled if only bytes after the
+// block's end are missing, because nobody uses them.
+Pages filled(const char* from, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(from), end = begin + bytes;
+  Pages pages{page_of(begin + page_bytes() - 1), page_of(end)};
+  if (end % page_bytes() != 0 && is_end_of_block(end)) ++pages.upto;
+  return pages;
+}
+
+bool bit(Page page) { return sharing.file.bits().is_set(page); }
+
+// Calls `act` with each stretch of pages whose bit equals `shared`.
+template <typename F>
+bool for_stretches(Pages pages, bool shared, F act) {
+  for (Page from = pages.from; from < pages.upto;) {
+    Page upto = from + 1;
+    while (upto < pages.upto && bit(upto) == bit(from)) ++upto;
+    if (bit(from) == shared && !act(from, upto)) return false;
+    from = upto;
+  }
+  return true;
+}
+
+std::size_t length(Page from, Page upto) { return std::size_t{upto - from} << page_shift(); }
+off_t offset(Page page) { return static_cast<off_t>(std::size_t{page} << page_shift()); }
+
+bool write_all(int file, const char* from, std::size_t bytes, off_t at) {
+  while (bytes) {
+    const ssize_t done = pwrite(file, from, bytes, at);
+    if (done <= 0) return false;
+    from += done;
+    at += done;
+    bytes -= static_cast<std::size_t>(done);
+  }
+  return true;
+}
+
+bool read_all(int file, char* to, std::size_t bytes, off_t at) {
+  while (bytes) {
+    const ssize_t done = pread(file, to, bytes, at);
+    if (done <= 0) return false;
+    to += done;
+    at += done;
+    bytes -= static_cast<std::size_t>(done);
+  }
+  return true;
+}
+
+void free_file_pages(Page from, Page upto) {
+  fallocate(sharing.file.descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset(from),
+            static_cast<off_t>(length(from, upto)));
+}
+
+bool can_write_file() {
+  rlimit limit{};
+  return sharing.file.is_ours() && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= file_bytes;
+}
+
+// Calls `act` with pieces of a stretch, so that only a small part of the memory that moves exists twice at a time.
+// Returns false if one failed.
+template <typename F>
+bool for_pieces(Page from, Page upto, F act) {
+  const auto piece = static_cast<Page>(huge_page_bytes >> page_shift());
+  for (Page end; from < upto; from = end) {
+    end = std::min(upto, (from / piece + 1) * piece);
+    if (!act(from, end)) return false;
+  }
+  return true;
+}
+
+// Moves private pages into the file. The kernel reads the content, so this is safe for memory that the program has made
+// unreadable.
+bool share_piece(Page from, Page upto) {
+  const std::size_t bytes = length(from, upto);
+  const int file = sharing.file.descriptor();
+  if (!sharing.file.bits().reach(upto) || !write_all(file, address_of(from), bytes, offset(from)) ||
+      next_mmap(address_of(from), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED | MAP_POPULATE,
+                file, offset(from)) == MAP_FAILED) {
+    free_file_pages(from, upto);
+    return false;
+  }
+  next_madvise(address_of(from), bytes, MADV_DONTFORK);
+  sharing.file.bits().set(from, upto);
+  sharing.moved_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  sharing.shared_pages += upto - from;
+  sharing.shared_from = std::min(sharing.shared_from, from);
+  sharing.shared_upto = std::max(sharing.shared_upto, upto);
+  return true;
+}
+
+bool share_stretch(Page from, Page upto) {
+  ++sharing.stretches;
+  if (Header* mine = own_header()) ++mine->moves;
+  return for_pieces(from, upto, share_piece);
+}
+
+// Waits until no peer copies from or to this heap. Returns false if one does not finish; it may have been stopped.
+bool no_peer_is_copying(std::atomic<std::uint32_t> Slot::* kind, std::int64_t patience_ns) {
+  const std::int64_t limit = now_ns(CLOCK_MONOTONIC) + patience_ns;
+  const std::uint32_t taken = std::min(sharing.file.header()->slots.load(), max_slots);
+  for (std::uint32_t slot = 0; slot < taken; ++slot)
+    while ((sharing.file.slots()[slot].*kind).load() != 0) {
+      if (now_ns(CLOCK_MONOTONIC) > limit) return false;
+      sched_yield();
+    }
+  return true;
+}
+
+// While it exists, peers do not begin to copy, and this thread's signal handlers do not run.
+class Moving {
+ public:
+  Moving() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+    sharing.file.header()->moving.store(1);
+  }
+  ~Moving() {
+    sharing.file.header()->moving.store(0);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Moving(const Moving&) = delete;
+  Moving& operator=(const Moving&) = delete;
+  bool is_safe() const { return no_peer_is_copying(&Slot::writers, writers_limit_ns); }
+
+ private:
+  sigset_t before_;
+};
+
+bool map_anonymous(Page from, Page upto) {
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  forget_huge_pages(address_of(from), length(from, upto));
+  return next_mmap(address_of(from), length(from, upto), PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED;
+}
+
+// Replaces a stretch of shared pages, to which nobody writes, by private memory with the same content.
+void copy_back(Page from, Page upto) {
+  const std::size_t bytes = length(from, upto);
+  char* at = address_of(from);
+  if (sharing.file.is_ours()) {
+    if (map_anonymous(from, upto)) read_all(sharing.file.descriptor(), at, bytes, offset(from));
+    return;
+  }
+  void* content = next_mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (content == MAP_FAILED) return;
+  std::memcpy(content, at, bytes);
+  if (map_anonymous(from, upto)) std::memcpy(at, content, bytes);
+  next_munmap(content, bytes);
+}
+
+// Same, but threads or peers may write to the pages in the meantime: the mapping changes atomically, and the kernel
+// copies each page from the file when it is next written.
+void copy_on_write(Page from, Page upto) {
+  next_mmap(address_of(from), length(from, upto), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
+            sharing.file.descriptor(), offset(from));
+  for (Page page = from; page < upto; ++page) sharing.stale.set(page);
+}
+
+void unshare_stretch(Page from, Page upto, Content content, Users users) {
+  sharing.file.bits().clear(from, upto);
+  if (content == Content::dropped) {  // no message is in flight there
+    map_anonymous(from, upto);
+    free_file_pages(from, upto);
+  } else if (!sharing.file.is_ours()) {
+    copy_back(from, upto);
+  } else if (no_peer_is_copying(&Slot::writers, peers_limit_ns) && users == Users::none &&
+             no_peer_is_copying(&Slot::readers, peers_limit_ns)) {
+    for_pieces(from, upto, [](Page begin, Page end) {
+      copy_back(begin, end);
+      free_file_pages(begin, end);
+      return true;
+    });
+  } else {
+    copy_on_write(from, upto);
+  }
+  sharing.shared_pages -= upto - from;
+  if (sharing.stretches) --sharing.stretches;
+}
+
+void unshare_pages(Pages pages, Content content) {
+  if (!sharing.shared_pages) return;
+  pages = {std::max(pages.from, sharing.shared_from), std::min(pages.upto, sharing.shared_upto)};
+  if (pages.empty()) return;
+  {
+    const Moving moving;
+    const Users users = content == Content::kept ? other_users() : Users::none;
+    for_stretches(pages, true, [=](Page from, Page upto) {
+      unshare_stretch(from, upto, content, users);
+      return true;
+    });
+  }
+  if (sharing.shared_pages) return;
+  sharing.stretches = 0;
+  sharing.shared_from = ~Page{0};
+  sharing.shared_upto = 0;
+}
+
+// Returns whether a message has passed through the pages before, and records that one has.
+bool has_seen_message(Pages pages) {
+  if (settings().share_first) return true;
+  const bool seen = sharing.seen.is_set(pages.from);
+  return (seen || sharing.seen.set(pages.from)) && seen;
+}
+
+bool any_special(Pages pages) {
+  for (Page page = pages.from; page < pages.upto; ++page)
+    if (sharing.special.is_set(page) || sharing.stale.is_set(page)) return true;
+  return false;
+}
+
+bool any_window(Pages pages) {
+  for (Page page = pages.from; page < pages.upto; ++page)
+    if (sharing.windows.is_set(page)) return true;
+  return false;
+}
+
+// Returns whether peers have used enough of the moved pages for more pages to move.
+bool may_move() {
+  const Header* mine = own_header();
+  if (!mine || settings().share_first) return mine != nullptr;
+  const std::uint64_t moved = sharing.moved_bytes.load(std::memory_order_relaxed);
+  if (moved < sharing.allowed_bytes.load(std::memory_order_relaxed)) return true;
+  std::uint64_t copied = 0;
+  const std::uint32_t taken = std::min(mine->slots.load(), max_slots);
+  for (std::uint32_t slot = 0; slot < taken; ++slot)
+    copied += sharing.file.slots()[slot].copied_bytes.load(std::memory_order_relaxed);
+  const std::uint64_t allowed = moved_in_advance + copied / copied_per_moved;
+  sharing.allowed_bytes.store(allowed, std::memory_order_relaxed);
+  return moved < allowed;
+}
+
+// Shares those pages of the memory that are safe to share. Returns false if no page could move.
+bool share_locked(const char* from, std::size_t bytes, bool is_message) {
+  const Pages all = touched(from, bytes);
+  if (all.empty() || all.upto > heap_pages() || !own_header()) return false;
+  if (sharing.stretches >= max_stretches || any_special(all) || !can_write_file()) return false;
+  if (!has_seen_message(all)) return true;
+  const Moving moving;
+  if (!moving.is_safe()) return false;
+  const Users users = other_users();
+  if (users == Users::unknown || (users == Users::threads && (!is_message || any_window(all)))) return false;
+  const std::size_t before = sharing.shared_pages;
+  for_stretches(users == Users::none ? all : filled(from, bytes), false, share_stretch);
+  return sharing.shared_pages != before;
+}
+
+}  // namespace
+
+const char* open_sharing() {
+  if (sharing.file.is_open()) return nullptr;
+  if (!map_header_address()) return "address space is limited (ulimit -v)";
+  if (const char* problem = sharing.file.open()) return problem;
+  own_header_address->store(sharing.file.header(), std::memory_order_release);
+  return nullptr;
+}
+
+bool is_partly_shared(const void* from, std::size_t bytes) {
+  return sharing.shared_pages && !for_stretches(touched(from, bytes), true, [](Page, Page) { return false; });
+}
+
+bool is_shared(const void* from, std::size_t bytes) {
+  const Pages pages = touched(from, bytes);
+  return !pages.empty() && own_header() && sharing.file.bits().are_set(pages.from, pages.upto);
+}
+
+void add_window(const void* from, std::size_t bytes) {
+  const Pages pages = touched(from, bytes);
+  for (Page page = pages.from; page < pages.upto; ++page) sharing.windows.set(page);
+}
+
+void share_message(const char* from, std::size_t bytes, bool is_message) {
+  if (bytes < min_shared_message || is_shared(from, bytes) || !may_move()) return;
+  const std::int64_t start = now_ns(CLOCK_MONOTONIC);
+  std::int64_t& not_before_ns = sharing.not_before_ns[is_message ? 0 : 1];
+  if (start < not_before_ns || !try_to_lock_heap()) return;
+  const int error = errno;
+  const bool could = share_locked(from, bytes, is_message);
+  const std::int64_t end = now_ns(CLOCK_MONOTONIC);
+  not_before_ns = could ? 0 : end + (end - start) * share_of_time;
+  errno = error;
+  unlock_heap();
+}
+
+void handle_share_hint() {
+  Header* mine = own_header();
+  if (!mine || mine->share_hint.state.load(std::memory_order_acquire) != CopyRequest::posted) return;
+  const auto from = mine->share_hint.from;
+  const auto bytes = mine->share_hint.bytes;
+  mine->share_hint.state.store(CopyRequest::none, std::memory_order_release);
+  if (in_heap(from)) share_message(reinterpret_cast<const char*>(from), bytes, false);
+}
+
+void unshare(const void* from, std::size_t bytes, Content content) {
+  const int error = errno;
+  const Pages pages = touched(from, bytes);
+  unshare_pages(pages, content);
+  if (content == Content::dropped)
+    for (Page page = pages.from; page < pages.upto; ++page)
+      if (sharing.stale.is_set(page)) map_anonymous(page, page + 1);  // else the file's content would reappear
+  errno = error;
+}
+
+void keep_private(const void* from, std::size_t bytes) {
+  const Pages pages = touched(from, bytes);
+  unshare(from, bytes, Content::kept);
+  for (Page page = pages.from; page < pages.upto; ++page) sharing.special.set(page);
+}
+
+void forget_special_pages(const void* from, std::size_t bytes) {
+  const Pages pages = touched(from, bytes);
+  sharing.special.clear(pages.from, pages.upto);
+  sharing.windows.clear(pages.from, pages.upto);
+}
+
+bool child_must_copy() {
+  if (!sharing.shared_pages) return false;
+  const Pages all{sharing.shared_from, sharing.shared_upto};
+  if (other_users() == Users::none) {
+    unshare_pages(all, Content::kept);
+    return false;
+  }
+  sharing.file.bits().let_child_inherit(true);
+  for_stretches(all, true, [](Page from, Page upto) {
+    return next_madvise(address_of(from), length(from, upto), MADV_DOFORK) == 0;
+  });
+  return true;
+}
+
+void unshare_all() { unshare_pages({sharing.shared_from, sharing.shared_upto}, Content::kept); }
+
+void end_inheritance() {
+  for_stretches({sharing.shared_from, sharing.shared_upto}, true, [](Page from, Page upto) {
+    return next_madvise(address_of(from), length(from, upto), MADV_DONTFORK) == 0;
+  });
+  sharing.file.bits().let_child_inherit(false);
+}
+
+void copy_inherited_pages() {
+  for_stretches({sharing.shared_from, sharing.shared_upto}, true, [](Page from, Page upto) {
+    copy_back(from, upto);
+    return true;
+  });
+  sharing.file.bits().unmap();
+}
+
+void reset_sharing() {
+  if (own_header_address) own_header_address->store(nullptr);
+  if (sharing.file.is_ours()) close(sharing.file.descriptor());
+  sharing.file.forget();
+  sharing.shared_pages = sharing.stretches = 0;
+  sharing.shared_from = ~Page{0};
+  sharing.shared_upto = 0;
+  sharing.not_before_ns[0] = sharing.not_before_ns[1] = 0;
+  sharing.moved_bytes = sharing.allowed_bytes = 0;
+}
+
+SharingFacts sharing_facts() {
+  const Header* mine = own_header();
+  return {sharing.shared_pages << page_shift(), mine ? mine->moves.load() : 0};
+}
+
+}  // namespace nearfield::heap

@@ -1,0 +1,220 @@
+#include "preload/heap/spans.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace nearfield::heap {
+namespace {
+
+// Returns the number of pages between a page and the next multiple of `alignment`.
+Spans::Page ahead_of_aligned(Spans::Page page, Spans::Page alignment) {
+  return ((page + alignment - 1) & ~(alignment - 1)) - page;
+}
+
+}  // namespace
+
+Spans::SizeClass Spans::class_of(Page pages) {
+  const int top = std::bit_width(pages) - 1;
+  if (top < sub_bits) return {0, static_cast<int>(pages)};
+  return {top - sub_bits + 1, static_cast<int>((pages >> (top - sub_bits)) & (sub_count - 1))};
+}
+
+// Returns the first list in which every span is long enough.
+Spans::SizeClass Spans::first_fit(Page pages) {
+  const int top = std::bit_width(pages) - 1;
+  const Page more = top < sub_bits ? 0 : (Page{1} << (top - sub_bits)) - 1;
+  return class_of(pages + more);
+}
+
+// Returns the shortest sufficient span among the first few of a list; `none` if there is none. A close fit reduces
+// fragmentation.
+Spans::Page Spans::best_of(Page list, Page pages) const {
+  constexpr int few = 16;
+  Page best = none;
+  for (int looked = 0; list && looked < few; ++looked, list = table_[list - 1].list.next) {
+    const Page length = table_[list - 1].pages;
+    if (length >= pages && (best == none || length < table_[best].pages)) best = list - 1;
+  }
+  return best;
+}
+
+Spans::Page Spans::find(Page pages) const {
+  // A span of the list to which the requested size belongs may fit as well.
+  const SizeClass own = class_of(pages);
+  if (const Page found = best_of(lists_[own.level][own.sub], pages); found != none) return found;
+  const SizeClass from = first_fit(pages);
+  if (from.level >= level_count) return none;
+  if (const std::uint32_t subs = subs_[from.level] & (~0u << from.sub))
+    return best_of(lists_[from.level][std::countr_zero(subs)], pages);
+  const std::uint32_t levels = from.level + 1 < level_count ? levels_ & (~0u << (from.level + 1)) : 0;
+  if (!levels) return none;
+  const int level = std::countr_zero(levels);
+  return best_of(lists_[level][std::countr_zero(subs_[level])], pages);
+}
+
+// Returns how many pages of a free span may have been used since they were zero.
+Spans::Page Spans::used_part(Page first) const {
+  if (table_[first].use == free_and_zero || first >= untouched_) return 0;
+  return std::min(untouched_ - first, table_[first].pages);
+}
+
+void Spans::set(Page first, Page pages, std::uint32_t use) {
+  table_[first].pages = pages;
+  table_[first].use = use;
+  table_[first + pages - 1].first = first;
+}
+
+void Spans::insert(Page first) {
+  const SizeClass at = class_of(table_[first].pages);
+  Page& head = lists_[at.level][at.sub];
+  table_[first].list = {head, 0};
+  if (head) table_[head - 1].list.before = first + 1;
+  head = first + 1;
+  levels_ |= 1u << at.level;
+  subs_[at.level] |= 1u << at.sub;
+  table_[first].idle = used_part(first);
+  idle_ += table_[first].idle;
+}
+
+void Spans::remove(Page first) {
+  const SizeClass at = class_of(table_[first].pages);
+  const auto [next, before] = table_[first].list;
+  if (next) table_[next - 1].list.before = before;
+  if (before)
+    table_[before - 1].list.next = next;
+  else
+    lists_[at.level][at.sub] = next;
+  if (!lists_[at.level][at.sub]) {
+    subs_[at.level] &= ~(1u << at.sub);
+    if (!subs_[at.level]) levels_ &= ~(1u << at.level);
+  }
+  idle_ -= table_[first].idle;
+}
+
+void Spans::add(Page first, Page pages) {
+  if (end_ == 0) begin_ = untouched_ = first;
+  end_ = first + pages;
+  set(first, pages, free_and_zero);
+  insert(merged(first));
+}
+
+// Coalesces a free span that is in no list with its free neighbours; the result is in no list either.
+Spans::Page Spans::merged(Page first) {
+  const auto joined = [this](Page left, Page right) {
+    const bool zero = used_part(left) == 0 && used_part(right) == 0;
+    set(left, table_[left].pages + table_[right].pages, zero ? free_and_zero : free_and_used);
+    return left;
+  };
+  if (is_free_behind(first)) {
+    const Page behind = end_of(first);
+    remove(behind);
+    joined(first, behind);
+  }
+  if (is_free_before(first)) {
+    const Page before = table_[first - 1].first;
+    remove(before);
+    first = joined(before, first);
+  }
+  return first;
+}
+
+void Spans::mark_taken(Page first) {
+  table_[first].use = taken;
+  untouched_ = std::max(untouched_, end_of(first));
+}
+
+// Splits what exceeds `pages` off a span that is in no list, and adds it to one. It is zero if the span is.
+void Spans::cut(Page first, Page pages) {
+  const Page rest = table_[first].pages - pages;
+  if (!rest) return;
+  const std::uint32_t use = table_[first].use == free_and_zero ? free_and_zero : free_and_used;
+  set(first, pages, taken);  // not free, so that the split-off rest does not coalesce with it
+  set(first + pages, rest, use);
+  insert(merged(first + pages));
+}
+
+Spans::Page Spans::take(Page pages, Page alignment, bool& is_zero) {
+  Page first = find(pages);
+  if (first != none && ahead_of_aligned(first, alignment) + pages > table_[first].pages)
+    first = find(pages + alignment - 1);
+  if (first == none) return none;
+  remove(first);
+  is_zero = used_part(first) == 0;
+  if (const Page ahead = ahead_of_aligned(first, alignment)) {
+    const Page all = table_[first].pages;
+    const std::uint32_t use = table_[first].use;
+    set(first, ahead, use);
+    insert(first);
+    first += ahead;
+    set(first, all - ahead, use);
+  }
+  cut(first, pages);
+  mark_taken(first);
+  taken_ += pages;
+  return first;
+}
+
+void Spans::give_back(Page first) {
+  taken_ -= table_[first].pages;
+  table_[first].use = free_and_used;
+  insert(merged(first));
+}
+
+void Spans::give_back_zero(Page first) {
+  taken_ -= table_[first].pages;
+  table_[first].use = free_and_zero;
+  insert(merged(first));
+}
+
+bool Spans::resize(Page first, Page pages) {
+  const Page had = table_[first].pages;
+  const std::uint64_t wanted = table_[first].wanted_bytes;
+  if (pages > had) {
+    const Page behind = first + had;
+    if (behind >= end_ || !is_free(behind) || had + table_[behind].pages < pages) return false;
+    remove(behind);
+    const std::uint32_t use = used_part(behind) == 0 ? free_and_zero : free_and_used;
+    set(first, had + table_[behind].pages, use);  // the split-off rest is zero if the absorbed span was
+  }
+  cut(first, pages);
+  set(first, pages, taken);
+  table_[first].wanted_bytes = wanted;
+  mark_taken(first);
+  taken_ += pages - had;
+  return true;
+}
+
+bool Spans::is_last(Page first) const {
+  const Page behind = end_of(first);
+  return behind == end_ || (is_free(behind) && end_of(behind) == end_);
+}
+
+bool Spans::is_taken_span(Page first) const {
+  if (first < begin_ || first >= end_ || table_[first].use != taken) return false;
+  const Page pages = table_[first].pages;
+  return pages > 1 && pages <= end_ - first && table_[first + pages - 1].first == first;
+}
+
+Spans::Page Spans::taken_span_that_ends_at(Page last) const {
+  if (last < begin_ || last >= end_) return none;
+  const Page first = table_[last].first;
+  if (first < begin_ || first > last || table_[first].use != taken) return none;
+  return first + table_[first].pages == last + 1 ? first : none;
+}
+
+void Spans::purge(Page keep, bool (*drop)(Page first, Page pages)) {
+  constexpr Page min_pages = 4;  // shorter spans do not justify the call
+  for (int level = level_count - 1; level >= 0 && idle_ > keep; --level)
+    for (int sub = sub_count - 1; sub >= 0 && idle_ > keep; --sub)
+      for (Page at = lists_[level][sub], next; at && idle_ > keep; at = next) {
+        const Page first = at - 1, used = used_part(first);
+        next = table_[first].list.next;
+        if (used < min_pages || !drop(first, used)) continue;
+        remove(first);
+        if (end_of(first) == end_) untouched_ = first;
+        table_[first].use = free_and_zero;
+        insert(first);
+      }
+}
+
+}  // namespace nearfield::heap

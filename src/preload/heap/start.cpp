@@ -1,0 +1,118 @@
+#include "preload/heap/start.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/copy.hpp"
+#include "preload/heap/counts.hpp"
+#include "preload/heap/distance.hpp"
+#include "preload/heap/fork.hpp"
+#include "preload/heap/heap.hpp"
+#include "preload/heap/pages.hpp"
+#include "preload/heap/peers.hpp"
+#include "preload/heap/seccomp.hpp"
+#include "preload/heap/sharing.hpp"
+#include "preload/heap/users.hpp"
+
+namespace nearfield::heap {
+namespace {
+
+constinit Settings chosen;
+constinit const char* reason_disabled = nullptr;
+constinit bool is_reported = false;
+constinit std::atomic<bool> is_opened{false};
+
+// Returns which tool needs the program's heap to stay in place, if any.
+const char* watching_tool() {
+  const char* preloaded = std::getenv("LD_PRELOAD");
+  if (preloaded && std::strstr(preloaded, "vgpreload")) return "Valgrind watches this program";
+  if (dlsym(RTLD_DEFAULT, "__asan_init")) return "AddressSanitizer watches this program";
+  if (dlsym(RTLD_DEFAULT, "__tsan_init")) return "ThreadSanitizer watches this program";
+  if (dlsym(RTLD_DEFAULT, "__msan_init")) return "MemorySanitizer watches this program";
+  return nullptr;
+}
+
+// Strict accounting reserves private memory when it is allocated, but shared memory only fails when it is touched.
+bool accounting_is_strict() {
+  const int file = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+  char mode = '0';
+  if (file >= 0) {
+    if (read(file, &mode, 1) != 1) mode = '0';
+    close(file);
+  }
+  return mode == '2';
+}
+
+const char* disabled_reason() {
+  if (!chosen.enabled) return "it is switched off";
+  if (const char* tool = watching_tool()) return tool;
+  if (accounting_is_strict()) return "memory is accounted for strictly (vm.overcommit_memory = 2)";
+  if (!survives_filters()) return "a seccomp filter ends processes that make the heap's system calls";
+  return nullptr;
+}
+
+void write_report() {
+  const HeapFacts heap = heap_facts();
+  const PeerFacts peers = peer_facts();
+  const SharingFacts shared = sharing_facts();
+  const Counts counts = all_counts();
+  char name[32] = "?", path[sizeof chosen.report + 32], text[1024];
+  prctl(PR_GET_NAME, name);
+  std::snprintf(path, sizeof path, "%s/%ld.heap", chosen.report, static_cast<long>(getpid()));
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (!rank) rank = std::getenv("PMI_RANK");
+  if (!rank) rank = std::getenv("PMIX_RANK");
+  const char* reason = reason_disabled ? reason_disabled : heap.reason;
+  int used = std::snprintf(text, sizeof text,
+                           "rank = %s\nprogram = %s\nreason = %s\ntaken_bytes = %zu\nmapped_bytes = %zu\n"
+                           "shared_bytes = %zu\nmoves = %u\nforks = %d\npeers = %d\nwindows = %d\nstreaming = %s\n"
+                           "line_ns = %u %u\nhuge_pages = %u\n",
+                           rank ? rank : "-", name, reason ? reason : "-", heap.taken_bytes, heap.mapped_bytes,
+                           shared.shared_bytes, shared.moves, heap.forks, peers.peers, peers.windows,
+                           streaming_copy_name(), peers.nearest_ns, peers.farthest_ns, huge_pages_made());
+  for (int i = 0; i < copy_paths; ++i)
+    used += std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), "%s = %zu %zu\n",
+                          copy_path_names[i], counts.messages[i], counts.bytes[i]);
+  const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  if (write(file, text, static_cast<std::size_t>(used)) != used) unlink(path);
+  close(file);
+}
+
+__attribute__((constructor(101))) void start() {
+  read_settings(std::getenv("NEARFIELD_HEAP"), chosen);
+  start_clock();
+  reason_disabled = disabled_reason();
+  if (reason_disabled) return;
+  watch_threads();
+  watch_forks();
+  if (chosen.at_start) open_when_initialized();
+}
+
+__attribute__((destructor)) void end() {
+  if (chosen.report[0] && !is_reported) write_report();
+  is_reported = true;
+}
+
+}  // namespace
+
+const Settings& settings() { return chosen; }
+
+void open_when_initialized() {
+  if (reason_disabled || is_opened.exchange(true)) return;
+  start_huge_pages(chosen.huge);
+  open_heap(chosen);
+}
+
+void stay_closed(const char* reason) {
+  if (!is_opened.exchange(true)) reason_disabled = reason_disabled ? reason_disabled : reason;
+}
+
+}  // namespace nearfield::heap

@@ -1,0 +1,240 @@
+// process_vm_readv and process_vm_writev, by which MPIs copy long messages inside a node (cross-memory attach): the
+// copy is done in user space if the other process's memory is a shared heap, else by the kernel as before. Matching,
+// order, collectives, threads and one-sided calls remain the MPI's own; it cannot observe a difference. Intel MPI makes
+// these calls through syscall(), which kernel_call.cpp implements.
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "base/copy.hpp"
+#include "base/export.h"
+#include "preload/heap/cooperative_copy.hpp"
+#include "preload/heap/counts.hpp"
+#include "preload/heap/distance.hpp"
+#include "preload/heap/heap.hpp"
+#include "preload/heap/kernel_call.hpp"
+#include "preload/heap/pages.hpp"
+#include "preload/heap/peers.hpp"
+#include "preload/heap/progress.hpp"
+#include "preload/heap/settings.hpp"
+#include "preload/heap/sharing.hpp"
+#include "preload/heap/start.hpp"
+
+namespace nearfield::heap {
+namespace {
+
+// Iterates over a list of pieces.
+class Pieces {
+ public:
+  Pieces(const iovec* list, unsigned long count) : list_(list), left_(count) { skip_empty(); }
+  bool done() const { return left_ == 0; }
+  char* at() const { return static_cast<char*>(list_->iov_base) + inside_; }
+  std::size_t length() const { return list_->iov_len - inside_; }
+  unsigned long count() const { return left_; }
+  void advance(std::size_t bytes) {
+    inside_ += bytes;
+    skip_empty();
+  }
+
+ private:
+  void skip_empty() {
+    while (left_ && inside_ == list_->iov_len) {
+      ++list_;
+      --left_;
+      inside_ = 0;
+    }
+  }
+
+  const iovec* list_;
+  unsigned long left_;
+  std::size_t inside_ = 0;
+};
+
+constexpr std::size_t shortest_counted = 64;  // MPIs try the call with a few bytes at start-up
+constexpr std::size_t min_asked_for = 4096;   // bytes: sharing does not pay for shorter messages
+constexpr std::size_t min_mixed = 16384;      // bytes: from here on a partial copy by the kernel pays
+
+std::size_t total(const iovec* list, unsigned long count) {
+  std::size_t bytes = 0;
+  for (unsigned long i = 0; i < count; ++i) bytes += list[i].iov_len;
+  return bytes;
+}
+
+// Returns whether this code belongs to a library by which MPIs copy. `caller` is nullptr if unknown.
+bool is_of_mpi(const void* caller) {
+  static constexpr const char* libraries[] = {"libmpi", "libopen-pal", "mca_btl_", "mca_smsc_", "libuct", "libucp"};
+  static std::atomic<const void*> latest{nullptr};  // the last caller for which that was so
+  if (!caller || caller == latest.load(std::memory_order_relaxed)) return caller != nullptr;
+  Dl_info info;
+  if (!dladdr(caller, &info) || !info.dli_fname) return false;
+  const char* slash = std::strrchr(info.dli_fname, '/');
+  const char* name = slash ? slash + 1 : info.dli_fname;
+  for (const char* library : libraries)
+    if (std::strncmp(name, library, std::strlen(library)) == 0) {
+      latest.store(caller, std::memory_order_relaxed);
+      return true;
+    }
+  return false;
+}
+
+Copy routine_for(const Peer& peer, std::size_t bytes) {
+  static const Copy streaming = streaming_copy();
+  const bool is_far = peer.latency.line_ns.load(std::memory_order_relaxed) >= settings().far_threshold_ns;
+  return (is_far ? settings().stream_when_far : settings().stream).has(bytes) ? streaming : copy_plain;
+}
+
+// One call. `path` says how it was done, or why the kernel must do it.
+struct Call {
+  pid_t pid;
+  Pieces local, remote;
+  std::size_t bytes;
+  bool writes;
+  bool is_message;  // made by an MPI library, so the program accesses neither side's memory during the call
+  CopyPath path = CopyPath::kernel_not_in_heap;
+};
+
+// Copies a message cooperatively with its sender if it is one piece in shared pages on both sides. Returns whether it
+// was copied.
+bool try_cooperative_copy(Call& call, Peer& peer, char* mapped, std::size_t length, Copy copy) {
+  if (call.writes || length != call.bytes || !settings().cooperate.has(length)) return false;
+  if (!in_heap(call.local.at()) || !peer.may_cooperate()) return false;
+  share_message(call.local.at(), length, call.is_message);
+  if (!is_shared(call.local.at(), length)) return false;
+  const auto remote = reinterpret_cast<std::uintptr_t>(call.remote.at());
+  const Cooperation result = cooperative_copy(peer, call.local.at(), mapped, remote, length, copy);
+  if (result == Cooperation::cooperated) call.path = CopyPath::user_cooperative;
+  return result != Cooperation::not_requested;
+}
+
+// Lets the kernel copy a stretch. Returns the number of bytes copied; 0 or less on failure.
+ssize_t copy_by_kernel(Call& call, std::size_t length) {
+  const iovec local{call.local.at(), length}, remote{call.remote.at(), length};
+  return kernel_copies(call.writes ? SYS_process_vm_writev : SYS_process_vm_readv, call.pid, &local, 1, &remote, 1, 0);
+}
+
+// Copies as long as both sides, the kind of pages and the mapping are contiguous. Returns the number of bytes; 0 or
+// less on failure.
+ssize_t copy_stretch(Call& call, Peer& peer, Copy copy) {
+  const auto address = reinterpret_cast<std::uintptr_t>(call.remote.at());
+  std::size_t length = call.local.length() < call.remote.length() ? call.local.length() : call.remote.length();
+  const std::size_t shared = peer.shared_bytes(address, length);
+  if (!shared) return copy_by_kernel(call, peer.private_bytes(address, length));
+  std::size_t contiguous = 0;
+  char* mapped = peer.at(address - heap_begin, call.writes, contiguous);
+  if (!mapped) return copy_by_kernel(call, length);
+  if (length > shared) length = shared;
+  if (length > contiguous) length = contiguous;
+  if (!call.writes) sample_line_latency(peer, mapped, length);
+  peer.add_copied_bytes(length);
+  if (try_cooperative_copy(call, peer, mapped, length, copy)) return static_cast<ssize_t>(length);
+  if (call.writes) {
+    prefault_writable(mapped, length);
+    copy(mapped, call.local.at(), length);
+  } else {
+    copy(call.local.at(), mapped, length);
+  }
+  return static_cast<ssize_t>(length);
+}
+
+// Returns how many bytes of a message lie in shared pages.
+std::size_t count_shared(Peer& peer, Pieces remote) {
+  std::size_t shared = 0;
+  while (!remote.done()) {
+    const auto at = reinterpret_cast<std::uintptr_t>(remote.at());
+    std::size_t length = peer.shared_bytes(at, remote.length());
+    shared += length;
+    if (!length) length = peer.private_bytes(at, remote.length());
+    remote.advance(length);
+  }
+  return shared;
+}
+
+// Copies everything, or as much as the kernel would before it reaches unmapped memory.
+ssize_t copy_stretches(Call& call, Peer& peer) {
+  const Copy copy = routine_for(peer, call.bytes);
+  call.path = copy == copy_plain ? CopyPath::user : CopyPath::user_streaming;
+  std::size_t done = 0;
+  while (!call.local.done() && !call.remote.done()) {
+    const ssize_t length = copy_stretch(call, peer, copy);
+    if (length <= 0) return done ? static_cast<ssize_t>(done) : -1;
+    call.local.advance(static_cast<std::size_t>(length));
+    call.remote.advance(static_cast<std::size_t>(length));
+    done += static_cast<std::size_t>(length);
+  }
+  return static_cast<ssize_t>(done);
+}
+
+// Returns whether to request that the peer shares a message that is not, or not entirely, shared.
+bool should_request_share(const Call& call, Peer& peer) {
+  return call.remote.count() == 1 && call.bytes >= min_asked_for && peer.may_share();
+}
+
+// Copies a message from or to a peer with a heap: the shared parts in user space if they are large enough, the rest by
+// the kernel.
+ssize_t copy_with_peer(Call& call, Peer& peer, const Original& original) {
+  const Copying copying(peer, call.writes);
+  const std::size_t shared = count_shared(peer, call.remote);
+  if (shared == call.bytes) return copy_stretches(call, peer);
+  const bool is_mixed = shared >= min_mixed && shared >= call.bytes / 2;
+  if (!should_request_share(call, peer)) return is_mixed ? copy_stretches(call, peer) : original.by_kernel();
+  const auto from = reinterpret_cast<std::uintptr_t>(call.remote.at());
+  const std::size_t bytes = call.remote.length();
+  ssize_t done;
+  {
+    // Pages must not move while this process writes a message to them.
+    const ShareRequest request(peer, from, bytes, call.is_message && !call.writes);
+    done = is_mixed ? copy_stretches(call, peer) : original.by_kernel();
+  }
+  peer.record_share_request();
+  return done;
+}
+
+}  // namespace
+
+ssize_t cma_transfer(const Original& original, const void* caller) {
+  // A message has arrived although this library's MPI_Init was not called. MPIs also read their own memory, inside
+  // MPI_Init, to find out whether they may.
+  if (!heap_is_open() && original.pid != getpid() && is_of_mpi(caller)) open_when_initialized();
+  Call call{original.pid,
+            {original.local, original.local_count},
+            {original.remote, original.remote_count},
+            total(original.local, original.local_count),
+            original.number == SYS_process_vm_writev,
+            is_of_mpi(caller)};
+  if (original.flags != 0 || call.local.done() || call.remote.done() || !in_heap(call.remote.at())) {
+    const ssize_t done = original.by_kernel();
+    if (call.bytes >= shortest_counted) count_message(call.path, done > 0 ? static_cast<std::size_t>(done) : 0);
+    return done;
+  }
+  tick();
+  register_progress_callback();
+  handle_share_hint();
+  call.path = CopyPath::kernel_not_shared;
+  ssize_t done;
+  {
+    PeerGuard guard;
+    Peer* peer = find_peer(call.pid);
+    done = peer ? copy_with_peer(call, *peer, original) : original.by_kernel();
+  }
+  if (done > 0) make_huge_pages(static_cast<std::size_t>(done));
+  if (call.bytes >= shortest_counted) count_message(call.path, done > 0 ? static_cast<std::size_t>(done) : 0);
+  return done;
+}
+
+}  // namespace nearfield::heap
+
+NEARFIELD_EXPORT ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
+                                          unsigned long remote_count, unsigned long flags) {
+  return nearfield::heap::cma_transfer({SYS_process_vm_readv, pid, local, local_count, remote, remote_count, flags},
+                                       __builtin_return_address(0));
+}
+
+NEARFIELD_EXPORT ssize_t process_vm_writev(pid_t pid, const iovec* local, unsigned long local_count,
+                                           const iovec* remote, unsigned long remote_count, unsigned long flags) {
+  return nearfield::heap::cma_transfer({SYS_process_vm_writev, pid, local, local_count, remote, remote_count, flags},
+                                       __builtin_return_address(0));
+}

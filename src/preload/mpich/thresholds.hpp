@@ -1,0 +1,39 @@
+// MPICH's single-copy thresholds of this process, through the MPI tool interface. They are global, and the sender reads
+// them at each send. Leaves out programs that write them themselves: the value is overwritten at the next send to
+// another class of peer.
+#pragma once
+
+#include <mpi.h>
+
+#include "preload/mpich/rules.hpp"
+
+namespace nearfield::tune {
+
+class Thresholds {
+ public:
+  // Called after MPI_Init. Returns false if this MPICH has none (before 4.3; built without CMA).
+  bool open();
+
+  // Sets all to `bytes`, or for `mpich_default` to the values that open() found. Calls MPI only to change a value.
+  void set(int bytes) {
+    if (bytes != current_) write(bytes);
+  }
+
+  // Called before MPI_Finalize; restores the values that open() found.
+  void close();
+
+ private:
+  struct Variable {
+    MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
+    int found = 0;
+  };
+
+  bool open(const char* name, Variable& variable);
+  void write(int bytes);
+
+  Variable cma_, xpmem_;
+  decltype(&MPI_T_cvar_write) cvar_write_ = nullptr;
+  int current_ = mpich_default;
+};
+
+}  // namespace nearfield::tune

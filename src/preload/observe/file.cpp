@@ -1,0 +1,149 @@
+#include "preload/observe/file.hpp"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "preload/observe/connection.hpp"
+#include "preload/observe/process_stream.hpp"
+
+namespace nearfield::observe {
+namespace {
+
+using stream::ChunkHeader;
+
+char folder_name[3072], file_name[4096];
+int file = -1, answers = -1;
+bool is_live = false;
+unsigned char* packed = nullptr;
+std::size_t packed_bytes = 0;
+
+// The interface of libzstd.so.1, which is stable; its header need not be there.
+struct Zstandard {
+  void* (*make)() = nullptr;
+  std::size_t (*compress)(void*, void*, std::size_t, const void*, std::size_t, int) = nullptr;
+  unsigned (*is_error)(std::size_t) = nullptr;
+  void* context = nullptr;
+} zstandard;
+
+void find_zstandard() {
+  void* const library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) return;
+  zstandard.make = reinterpret_cast<decltype(zstandard.make)>(dlsym(library, "ZSTD_createCCtx"));
+  zstandard.compress = reinterpret_cast<decltype(zstandard.compress)>(dlsym(library, "ZSTD_compressCCtx"));
+  zstandard.is_error = reinterpret_cast<decltype(zstandard.is_error)>(dlsym(library, "ZSTD_isError"));
+  if (!zstandard.make || !zstandard.compress || !zstandard.is_error) return;
+  packed_bytes = stream::chunk_bytes + stream::chunk_bytes / 128 + 4096;
+  void* const memory = mmap(nullptr, packed_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  packed = static_cast<unsigned char*>(memory);
+  zstandard.context = zstandard.make();
+}
+
+void fail(const char* what) {
+  const char* const then = is_live ? "The simulation is over." : "The program goes on, and is not recorded any more.";
+  fprintf(stderr, "nearfield: %s %s: %s. %s\n", what, file_name, strerror(errno), then);
+  if (file >= 0) close(file);
+  file = -1;
+  if (is_live) kill(getpid(), SIGTERM);  // the program runs for nobody else
+}
+
+void write_all(const void* data, std::size_t bytes) {
+  if (file >= 0 && !write_whole(file, data, bytes)) fail("cannot write");
+}
+
+void store(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses, std::uint32_t flags) {
+  ChunkHeader header;
+  header.flags = flags;
+  header.raw_bytes = header.stored_bytes = bytes;
+  header.accesses = accesses;
+  const unsigned char* stored = raw;
+  if (zstandard.context && bytes > 0) {
+    const auto size = zstandard.compress(zstandard.context, packed, packed_bytes, raw, bytes, 1);
+    if (!zstandard.is_error(size) && size < bytes) {
+      header.flags |= ChunkHeader::packed;
+      header.stored_bytes = static_cast<std::uint32_t>(size);
+      stored = packed;
+    }
+  }
+  header.checksum = stream::checksum(header, stored);
+  write_all(&header, sizeof header);
+  write_all(stored, header.stored_bytes);
+}
+
+}  // namespace
+
+bool open_file(const char* where) {
+  const char* const simulation = simulation_in(where);
+  is_live = simulation;
+  snprintf(folder_name, sizeof folder_name, "%s", simulation ? simulation : where);
+  if (simulation) {
+    snprintf(file_name, sizeof file_name, "the simulation, which must be on the same host");
+    file = connect_to(simulation);
+  } else {
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    snprintf(file_name, sizeof file_name, "%s/process-%s-%d.nfs", folder_name, host, static_cast<int>(getpid()));
+    file = open(file_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  }
+  if (file < 0) {
+    fail(simulation ? "cannot connect to" : "cannot make");
+    return false;
+  }
+  if (!zstandard.context) find_zstandard();
+  unsigned char header[stream::header_bytes] = {};
+  memcpy(header, stream::file_magic, sizeof stream::file_magic);
+  memcpy(header + sizeof stream::file_magic, &stream::version, sizeof stream::version);
+  write_all(header, sizeof header);
+  return true;
+}
+
+// link() does not overwrite, so a second program under the same command cannot replace the streams of the first.
+void name_file(int rank, int ranks) {
+  if (file < 0) return;
+  if (is_live) {
+    answers = connect_rank(folder_name, rank, ranks);
+    return;
+  }
+  char name[sizeof file_name];
+  snprintf(name, sizeof name, "%s/rank-%d.nfs", folder_name, rank);
+  if (link(file_name, name) != 0) {
+    const int why = errno;
+    unlink(file_name);
+    memcpy(file_name, name, sizeof name);
+    errno = why;
+    return fail(why == EEXIST ? "another program has written" : "cannot make");
+  }
+  unlink(file_name);
+  memcpy(file_name, name, sizeof name);
+}
+
+int descriptor() { return file; }
+int reply_descriptor() { return answers; }
+bool goes_to_simulation() { return is_live && file >= 0; }
+
+void platform::write_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses) {
+  if (file >= 0) store(raw, bytes, accesses, 0);
+}
+
+void close_file() {
+  if (file < 0) return;
+  store(nullptr, 0, 0, ChunkHeader::last);
+  if (file >= 0 && close(file) != 0) fail("cannot write");
+  file = -1;
+}
+
+void abandon_file() {
+  if (file >= 0) close(file);
+  if (answers >= 0) close(answers);
+  file = answers = -1;
+}
+
+}  // namespace nearfield::observe

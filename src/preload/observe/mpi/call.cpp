@@ -1,0 +1,168 @@
+#include "preload/observe/mpi/call.hpp"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <ctime>
+#include <map>
+#include <unordered_map>
+
+#include "preload/observe/interface.h"
+#include "preload/observe/mpi/delays.hpp"
+
+namespace nearfield::observe {
+namespace {
+
+// The functions of the hook library (interface.h).
+struct Hooks {
+  decltype(&nearfield_observe_active) active = nullptr;
+  decltype(&nearfield_observe_rank) rank = nullptr;
+  decltype(&nearfield_observe_reply_socket) reply_socket = nullptr;
+  decltype(&nearfield_observe_clock) clock = nullptr;
+  decltype(&nearfield_observe_flush) flush = nullptr;
+  decltype(&nearfield_observe_event) event = nullptr;
+  decltype(&nearfield_observe_place) place = nullptr;
+  decltype(&nearfield_observe_callers) callers = nullptr;
+  decltype(&nearfield_observe_pause) pause = nullptr;
+  decltype(&nearfield_observe_resume) resume = nullptr;
+  decltype(&nearfield_observe_region) region = nullptr;
+  decltype(&nearfield_observe_close) close = nullptr;
+} hooks;
+
+template <class Function>
+bool find(const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+  return function;
+}
+
+// The location of a call, and the locations from which the functions around it were called.
+using Frames = std::array<const void*, 1 + stream::CallSite::max_callers>;
+
+struct Tables {
+  stream::EventWriter writer;
+  std::unordered_map<std::string, stream::Number> texts, unsupported;
+  std::map<Frames, stream::Number> call_sites;
+};
+
+// Never destroyed: programs finalise MPI in exit handlers, in whatever order.
+Tables& tables() {
+  static Tables& only = *new Tables;
+  return only;
+}
+
+std::uint64_t last_ns = 0;  // when the last event with a time was recorded
+Delays delays;
+
+stream::Number since_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::uint64_t now_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + std::uint64_t(now.tv_nsec);
+  const std::uint64_t since = last_ns ? now_ns - last_ns : 0;
+  last_ns = now_ns;
+  return since;
+}
+
+// A running simulation gets what has been recorded so far, because it may have nothing to do until then. A file gets it
+// in case the program is interrupted.
+void flush_periodically() {
+  constexpr std::uint64_t period_ns = 50'000'000;
+  static std::uint64_t flushed_ns = 0;
+  if (last_ns - flushed_ns < period_ns) return;
+  flushed_ns = last_ns;
+  hooks.flush();
+}
+
+stream::Number call_site(const void* address) {
+  Frames frames{address};
+  const int callers = hooks.callers(address, frames.data() + 1, stream::CallSite::max_callers);
+  const auto [found, is_new] = tables().call_sites.try_emplace(frames, tables().call_sites.size() + 1);
+  if (is_new) {
+    unsigned long offset = 0;
+    const unsigned long object = hooks.place(address, &offset);
+    stream::CallSite site{found->second, object, offset, {}};
+    for (int i = 1; i <= callers; ++i) {
+      const unsigned long object_of_caller = hooks.place(frames[static_cast<std::size_t>(i)], &offset);
+      site.callers.insert(site.callers.end(), {object_of_caller, offset});
+    }
+    record(site);
+  }
+  return found->second;
+}
+
+void report_other_threads() {
+  if (detail::other_threads.load(std::memory_order_relaxed)) mark_unsupported("MPI calls in several threads");
+}
+
+}  // namespace
+
+namespace detail {
+
+void enter(Name& name, const void* site) {
+  hooks.pause();
+  if (name.number == 0) name.number = text_number(name.text);
+  const stream::Number place = call_site(fortran_site ? fortran_site : site);
+  const stream::Number since = since_ns();
+  record(stream::Enter{name.number, place, since, delays.within(since)});
+  report_other_threads();
+}
+
+void leave() {
+  const stream::Number since = since_ns();
+  record(stream::Leave{since, delays.within(since)});
+  flush_periodically();
+  hooks.resume();
+}
+
+void write(const std::vector<unsigned char>& bytes) { hooks.event(bytes.data(), bytes.size()); }
+
+stream::EventWriter& writer() { return tables().writer; }
+
+}  // namespace detail
+
+stream::Number text_number(const std::string& text) {
+  const auto [found, is_new] = tables().texts.try_emplace(text, tables().texts.size() + 1);
+  if (is_new) record(stream::Text{found->second, text});
+  return found->second;
+}
+
+void mark_unsupported(const std::string& what) {
+  const bool is_new = tables().unsupported.try_emplace(what, 0).second;
+  if (!is_new) return;
+  record(stream::Unsupported{text_number(what)});
+  if (is_live()) flush();  // before the MPI library handles the call
+}
+
+bool find_hooks() {
+  return find("nearfield_observe_active", hooks.active) && find("nearfield_observe_rank", hooks.rank) &&
+         find("nearfield_observe_reply_socket", hooks.reply_socket) && find("nearfield_observe_flush", hooks.flush) &&
+         find("nearfield_observe_clock", hooks.clock) && find("nearfield_observe_event", hooks.event) &&
+         find("nearfield_observe_place", hooks.place) && find("nearfield_observe_callers", hooks.callers) &&
+         find("nearfield_observe_pause", hooks.pause) && find("nearfield_observe_resume", hooks.resume) &&
+         find("nearfield_observe_region", hooks.region) && find("nearfield_observe_close", hooks.close) &&
+         hooks.active();
+}
+
+void flush() { hooks.flush(); }
+void pause_accesses() { hooks.pause(); }
+void begin_or_end_region(bool begins) { hooks.region(begins); }
+void resume_accesses() { hooks.resume(); }
+
+void begin_recording(stream::RankInfo who) {
+  hooks.rank(static_cast<int>(who.rank), static_cast<int>(who.ranks));
+  detail::reply_socket = hooks.reply_socket();
+  who.is_live = is_live();
+  who.delays = delays.begin();
+  detail::uses_simulated_time = is_live() && hooks.clock();
+  record(who);
+  detail::is_recorded_thread = true;
+  detail::is_active = true;
+}
+
+void end_recording(bool whole) {
+  detail::is_active = false;
+  report_other_threads();
+  if (whole) record(stream::End{});
+  hooks.close();
+}
+
+}  // namespace nearfield::observe

@@ -1,0 +1,145 @@
+#include "preload/observe/mpi/communicators.hpp"
+
+#include <unordered_map>
+
+#include "preload/observe/mpi/neighbours.hpp"
+#include "preload/observe/mpi/wrapper.hpp"
+
+namespace nearfield::observe {
+namespace {
+
+using stream::Number;
+
+struct Communicators {
+  std::unordered_map<std::uint64_t, KnownCommunicator> known;
+  Number numbers = 0;
+  Number contexts = 0;  // allocated by this rank
+  Number world_rank = 0;
+};
+
+// Never destroyed: programs finalise MPI in exit handlers, in whatever order.
+Communicators& communicators() {
+  static Communicators& only = *new Communicators;
+  return only;
+}
+
+// Returns a context that no other rank allocates. Rank 0 allocates the first one, 0, for MPI_COMM_WORLD.
+Number new_context() { return communicators().world_rank << 32 | communicators().contexts++; }
+
+std::vector<Number> world_ranks(MPI_Group group) {
+  int size = 0;
+  PMPI(MPI_Group_size)(group, &size);
+  std::vector<int> ranks(static_cast<std::size_t>(size)), in_world(ranks.size());
+  for (int i = 0; i < size; ++i) ranks[static_cast<std::size_t>(i)] = i;
+  MPI_Group world;
+  PMPI(MPI_Comm_group)(MPI_COMM_WORLD, &world);
+  PMPI(MPI_Group_translate_ranks)(group, size, ranks.data(), world, in_world.data());
+  PMPI(MPI_Group_free)(&world);
+  PMPI(MPI_Group_free)(&group);
+  return {in_world.begin(), in_world.end()};
+}
+
+std::string name_of_communicator(MPI_Comm comm) {
+  char name[MPI_MAX_OBJECT_NAME + 1] = "";
+  int length = 0;
+  PMPI(MPI_Comm_get_name)(comm, name, &length);
+  return name;
+}
+
+KnownCommunicator describe_communicator(MPI_Comm comm) {
+  KnownCommunicator found;
+  int is_between_groups = 0;
+  PMPI(MPI_Comm_test_inter)(comm, &is_between_groups);
+  found.is_between_groups = is_between_groups;
+  PMPI(MPI_Comm_rank)(comm, &found.rank);
+  PMPI(MPI_Comm_size)(comm, &found.size);
+  MPI_Group group;
+  PMPI(MPI_Comm_group)(comm, &group);
+  found.event.world = world_ranks(group);
+  if (is_between_groups) {
+    PMPI(MPI_Comm_remote_group)(comm, &group);
+    found.event.remote = world_ranks(group);
+  } else {
+    add_neighbours(comm, found.event);
+  }
+  found.event.name = name_of_communicator(comm);
+  return found;
+}
+
+const KnownCommunicator& add(MPI_Comm comm, Number context) {
+  KnownCommunicator& entry = communicators().known[key_of(comm)] = describe_communicator(comm);
+  entry.event.communicator = ++communicators().numbers;
+  entry.event.context = context;
+  record(entry.event);
+  return entry;
+}
+
+// Rank 0 of the members allocates the context.
+Number agree_on_context(MPI_Comm comm) {
+  int rank = 0;
+  PMPI(MPI_Comm_rank)(comm, &rank);
+  std::uint64_t context = rank == 0 ? new_context() : 0;
+  PMPI(MPI_Bcast)(&context, 1, MPI_UINT64_T, 0, comm);
+  return context;
+}
+
+// A broadcast on an intercommunicator would reach one group only.
+Number agree_on_context_between_groups(MPI_Comm comm) {
+  MPI_Comm both;
+  PMPI(MPI_Intercomm_merge)(comm, 0, &both);
+  const Number context = agree_on_context(both);
+  PMPI(MPI_Comm_free)(&both);
+  return context;
+}
+
+std::uint64_t mixed(std::uint64_t value) {  // splitmix64
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
+  value = (value ^ value >> 27) * 0x94d049bb133111eb;
+  return value ^ value >> 31;
+}
+
+}  // namespace
+
+void begin_communicators() {
+  int rank = 0;
+  PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
+  communicators().world_rank = static_cast<Number>(rank);
+  communicators().contexts = 1;
+  add(MPI_COMM_WORLD, 0);
+  add(MPI_COMM_SELF, new_context());
+}
+
+const KnownCommunicator& known(MPI_Comm comm) {
+  const auto found = communicators().known.find(key_of(comm));
+  if (found != communicators().known.end()) return found->second;
+  mark_unsupported("a communicator made in a way that is not recorded");
+  return add(comm, new_context());
+}
+
+void record_new(MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) return;
+  int is_between_groups = 0;
+  PMPI(MPI_Comm_test_inter)(comm, &is_between_groups);
+  add(comm, is_between_groups ? agree_on_context_between_groups(comm) : agree_on_context(comm));
+}
+
+Number context_of_copy(MPI_Comm parent) {
+  known(parent);
+  KnownCommunicator& entry = communicators().known[key_of(parent)];
+  constexpr Number computed = Number{1} << 63;  // contexts that ranks allocate are smaller
+  return computed | mixed(mixed(entry.event.context) + ++entry.copies);
+}
+
+void record_copy(MPI_Comm comm, Number context) { add(comm, context); }
+
+void record_name(MPI_Comm comm) {
+  known(comm);
+  KnownCommunicator& entry = communicators().known[key_of(comm)];
+  entry.event.name = name_of_communicator(comm);
+  record(entry.event);
+}
+
+void forget_communicator(MPI_Comm comm) { communicators().known.erase(key_of(comm)); }
+
+}  // namespace nearfield::observe

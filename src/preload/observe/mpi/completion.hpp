@@ -1,0 +1,85 @@
+// The requests of one call of Wait or Test. Inactive requests and those that the wrappers do not know (of files,
+// generalised requests) are not in any event.
+#pragma once
+
+#include <vector>
+
+#include "preload/observe/mpi/requests.hpp"
+#include "preload/observe/mpi/wrapper.hpp"
+
+namespace nearfield::observe {
+
+// The requests are taken out of the table before the call, and dropped or returned to it afterwards.
+class Completion {
+ public:
+  Completion(MPI_Request* handles, int count) : now_(handles), before_(handles, handles + count) {
+    for (int i = 0; i < count; ++i) {
+      requests().take(handles + i, taken_);
+      at_.push_back(&taken_.back());
+      has_receives_ |= taken_.back().is_receive;
+      if (taken_.back().number) numbers_.push_back(taken_.back().number), places_.push_back(i);
+    }
+  }
+
+  // Returns where the MPI library writes statuses: to the program's, or to own ones if the program ignores them.
+  MPI_Status* statuses(MPI_Status* wanted, MPI_Status* ignored) {
+    if (wanted != ignored || !has_receives_) return wanted;
+    own_.resize(before_.size());
+    return own_.data();
+  }
+
+  // Records that the program has learnt of the completion of request `index`.
+  void done(int index, const MPI_Status* status) {
+    Request& request = *at_[static_cast<std::size_t>(index)];
+    if (request.at_end) request.at_end();
+    if (request.number == 0) return;
+    if (request.is_to_nobody)
+      record(stream::Outcome{request.number, stream::proc_null, stream::any, 0});
+    else if (request.is_receive)
+      record_outcome(request.number, *status);
+    done_.push_back(request.number);
+    request.number = 0;
+  }
+  void all_done(const MPI_Status* statuses) {
+    for (std::size_t i = 0; i < at_.size(); ++i) done(static_cast<int>(i), has_receives_ ? statuses + i : nullptr);
+  }
+
+  // ---- in a live simulation (live_completion.cpp)
+  const std::vector<stream::Number>& numbers() const { return numbers_; }
+  // Returns whether the first request is a message whose completion the program has already learnt of.
+  bool held() const { return !at_.empty() && at_[0]->held; }
+  int count() const { return static_cast<int>(at_.size()); }
+  // Returns the index in the program's list of the request at `place` in numbers().
+  int index_of(std::int64_t place) const { return places_[static_cast<std::size_t>(place)]; }
+  // Blocks until the MPI library, too, has completed the request, as MPI_Wait does. `keep`: the handle remains valid.
+  int complete(int index, MPI_Status* status, bool keep = false);
+
+  void record_completed() {
+    if (!done_.empty()) record(stream::Completed{done_});
+  }
+  void record_test(bool waited) {
+    if (!numbers_.empty()) record(stream::Tested{numbers_, done_, waited});
+  }
+
+  // The MPI library has set the handles of freed requests to MPI_REQUEST_NULL.
+  ~Completion() {
+    for (const stream::Number number : done_) requests().over(number);
+    for (std::size_t i = 0; i < before_.size(); ++i)
+      if (before_[i] == MPI_REQUEST_NULL || now_[i] == MPI_REQUEST_NULL)
+        requests().drop(taken_);
+      else
+        requests().give_back(before_[i], taken_);
+  }
+
+ private:
+  MPI_Request* now_;
+  std::vector<MPI_Request> before_;
+  std::list<Request> taken_;
+  std::vector<Request*> at_;
+  std::vector<stream::Number> numbers_, done_;
+  std::vector<int> places_;  // the index of each of numbers_
+  std::vector<MPI_Status> own_;
+  bool has_receives_ = false;
+};
+
+}  // namespace nearfield::observe

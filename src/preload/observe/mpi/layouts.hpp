@@ -1,0 +1,25 @@
+// The program's datatypes and their layouts, which are computed when a datatype is first used.
+#pragma once
+
+#include <mpi.h>
+
+#include "trace/stream/events.hpp"
+
+namespace nearfield::observe {
+
+struct KnownLayout {
+  stream::Number number = 0;
+  std::int64_t extent_bytes = 0;
+};
+
+// Returns the layout of a datatype. Writes a Layout event first if it is new.
+const KnownLayout& layout_of(MPI_Datatype type);
+
+// Returns `count` elements from `address` plus `offset_bytes` on. MPI_BOTTOM is address 0.
+template <class Count>
+stream::Data data(const void* address, Count count, MPI_Datatype type, std::int64_t offset_bytes = 0) {
+  const auto from = address == MPI_BOTTOM ? 0 : reinterpret_cast<std::uintptr_t>(address);
+  return {from + static_cast<stream::Number>(offset_bytes), static_cast<stream::Number>(count), layout_of(type).number};
+}
+
+}  // namespace nearfield::observe

@@ -1,0 +1,28 @@
+// Converts MPI's arguments into send and receive events.
+#pragma once
+
+#include "preload/observe/mpi/communicators.hpp"
+#include "preload/observe/mpi/layouts.hpp"
+#include "preload/observe/mpi/neighbours.hpp"
+
+namespace nearfield::observe {
+
+template <class Count>
+stream::Send send_event(stream::Mode mode, const void* buffer, Count count, MPI_Datatype type, int destination, int tag,
+                        MPI_Comm comm) {
+  return {0, mode, number_of(comm), peer_of(destination), tag, data(buffer, count, type)};
+}
+
+// Marks the stream as unsupported if the receive overtakes a message that a matched probe found before: receives of one
+// source and tag get messages in order, which matched receives need not preserve.
+void preserve_post_order(const stream::Receive& receive, stream::Number order = ~stream::Number{0});
+
+template <class Count>
+stream::Receive receive_event(const void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm) {
+  const std::int64_t wanted = tag == MPI_ANY_TAG ? stream::any : tag;
+  const stream::Receive event{0, number_of(comm), peer_of(source), wanted, data(buffer, count, type)};
+  preserve_post_order(event);
+  return event;
+}
+
+}  // namespace nearfield::observe

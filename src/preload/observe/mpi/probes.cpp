@@ -1,0 +1,166 @@
+// Probes, and receives of matched messages, which are recorded as receives of the message's source and tag.
+#include <unordered_map>
+
+#include "preload/observe/mpi/deferred_requests.hpp"
+#include "preload/observe/mpi/live_client.hpp"
+#include "preload/observe/mpi/messages.hpp"
+#include "preload/observe/mpi/requests.hpp"
+#include "preload/observe/mpi/wrapper.hpp"
+
+using namespace nearfield::observe;
+
+namespace {
+
+// A message that a matched probe found.
+struct Matched {
+  MPI_Comm comm;
+  int source, tag;
+  stream::Number order;
+};
+
+std::unordered_map<std::uint64_t, Matched>& matched() {
+  static auto& only = *new std::unordered_map<std::uint64_t, Matched>;  // never destroyed, as in call.cpp
+  return only;
+}
+
+struct Wanted {
+  int source, tag;
+  MPI_Comm comm;
+};
+
+void record_probe(const Wanted& wanted, bool waited, bool found, const MPI_Status& status) {
+  if (found && wanted.source == MPI_PROC_NULL) record(stream::Outcome{0, stream::proc_null, stream::any, 0});
+  if (found && wanted.source != MPI_PROC_NULL) record_outcome(0, status);
+  const std::int64_t tag = wanted.tag == MPI_ANY_TAG ? stream::any : wanted.tag;
+  record(stream::Probe{number_of(wanted.comm), peer_of(wanted.source), tag, waited, found});
+}
+
+// Queries the simulator for a message, and narrows `wanted` to it. Returns whether there is one.
+bool query_message(Wanted& wanted, bool waited) {
+  if (wanted.source == MPI_PROC_NULL) return true;
+  if (!matched().empty()) mark_unsupported("a probe before a matched message is received, in a live simulation");
+  stream::Ask question{stream::Question::message, {},        waited, number_of(wanted.comm),
+                       peer_of(wanted.source),    wanted.tag};
+  if (wanted.tag == MPI_ANY_TAG) question.tag = stream::any;
+  const Words answer = query(question);
+  if (answer.empty()) return false;
+  wanted.source = static_cast<int>(answer[0]);
+  wanted.tag = static_cast<int>(answer[1]);
+  return true;
+}
+
+void add_matched(MPI_Message message, MPI_Comm comm, const MPI_Status& status) {
+  static stream::Number order = 0;
+  if (message != MPI_MESSAGE_NO_PROC) matched()[key_of(message)] = {comm, status.MPI_SOURCE, status.MPI_TAG, ++order};
+}
+
+// Returns the receive event of a matched message.
+template <class Count>
+stream::Receive receive_of(MPI_Message message, void* buffer, Count count, MPI_Datatype type) {
+  const auto found = matched().find(key_of(message));
+  if (found == matched().end())
+    return receive_event(buffer, count, type, MPI_PROC_NULL, MPI_ANY_TAG, MPI_COMM_WORLD);  // MPI_MESSAGE_NO_PROC
+  const Matched matched_message = found->second;
+  matched().erase(found);
+  const stream::Receive event{0, number_of(matched_message.comm), matched_message.source, matched_message.tag,
+                              data(buffer, count, type)};
+  preserve_post_order(event, matched_message.order);
+  return event;
+}
+
+}  // namespace
+
+void nearfield::observe::preserve_post_order(const stream::Receive& receive, stream::Number order) {
+  for (const auto& [message, other] : matched()) {
+    const bool is_of_source = receive.peer == stream::any || receive.peer == other.source;
+    const bool is_of_tag = receive.tag == stream::any || receive.tag == other.tag;
+    if (other.order < order && receive.communicator == number_of(other.comm) && is_of_source && is_of_tag)
+      mark_unsupported("a matched message that is received after a later one");
+  }
+}
+
+WRAPPED(MPI_Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status), (source, tag, comm, status)) {
+  MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
+  Wanted which{source, tag, comm};
+  if (is_live()) query_message(which, true);
+  const int result = PMPI(MPI_Probe)(which.source, which.tag, comm, used);
+  if (call.succeeded(result)) record_probe({source, tag, comm}, true, true, *used);
+  return result;
+}
+
+WRAPPED(MPI_Iprobe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status),
+        (source, tag, comm, flag, status)) {
+  MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
+  Wanted which{source, tag, comm};
+  if (is_live()) *flag = query_message(which, false);
+  const int result = !is_live() ? PMPI(MPI_Iprobe)(source, tag, comm, flag, used)
+                     : *flag    ? PMPI(MPI_Probe)(which.source, which.tag, comm, used)
+                                : MPI_SUCCESS;
+  if (call.succeeded(result)) record_probe({source, tag, comm}, false, *flag, *used);
+  return result;
+}
+
+WRAPPED(MPI_Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status),
+        (source, tag, comm, message, status)) {
+  MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
+  Wanted which{source, tag, comm};
+  if (is_live()) query_message(which, true);
+  const int result = PMPI(MPI_Mprobe)(which.source, which.tag, comm, message, used);
+  if (!call.succeeded(result)) return result;
+  add_matched(*message, comm, *used);
+  record_probe({source, tag, comm}, true, true, *used);
+  return result;
+}
+
+WRAPPED(MPI_Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message, MPI_Status* status),
+        (source, tag, comm, flag, message, status)) {
+  MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;
+  Wanted which{source, tag, comm};
+  if (is_live()) *flag = query_message(which, false);
+  const int result = !is_live() ? PMPI(MPI_Improbe)(source, tag, comm, flag, message, used)
+                     : *flag    ? PMPI(MPI_Mprobe)(which.source, which.tag, comm, message, used)
+                                : MPI_SUCCESS;
+  if (!call.succeeded(result)) return result;
+  if (*flag) add_matched(*message, comm, *used);
+  record_probe({source, tag, comm}, false, *flag, *used);
+  return result;
+}
+
+#define RECEIVES_MATCHED(name, Count)                                                                     \
+  WRAPPED(name, (void* buffer, Count count, MPI_Datatype type, MPI_Message* message, MPI_Status* status), \
+          (buffer, count, type, message, status)) {                                                       \
+    MPI_Status own, *const used = status == MPI_STATUS_IGNORE ? &own : status;                            \
+    const MPI_Message wanted = *message;                                                                  \
+    const int result = PMPI(name)(buffer, count, type, message, used);                                    \
+    if (!call.succeeded(result)) return result;                                                           \
+    const auto request = start(receive_of(wanted, buffer, count, type));                                  \
+    record_outcome(request, *used);                                                                       \
+    record_completed({request});                                                                          \
+    return result;                                                                                        \
+  }
+
+#define BEGINS_TO_RECEIVE_MATCHED(name, Count)                                                              \
+  WRAPPED(name, (void* buffer, Count count, MPI_Datatype type, MPI_Message* message, MPI_Request* request), \
+          (buffer, count, type, message, request)) {                                                        \
+    const MPI_Message wanted = *message;                                                                    \
+    const int result = PMPI(name)(buffer, count, type, message, request);                                   \
+    if (!call.succeeded(result)) return result;                                                             \
+    Request pending;                                                                                        \
+    if (is_live()) {                                                                                        \
+      pending = placeholder_for(adopt_posted(receive_of(wanted, buffer, count, type), *request), true);     \
+      *request = acquire_placeholder();                                                                     \
+    } else {                                                                                                \
+      pending.number = start(receive_of(wanted, buffer, count, type));                                      \
+      pending.is_receive = true;                                                                            \
+    }                                                                                                       \
+    pending.is_to_nobody = wanted == MPI_MESSAGE_NO_PROC;                                                   \
+    requests().add(request, std::move(pending));                                                            \
+    return result;                                                                                          \
+  }
+
+RECEIVES_MATCHED(MPI_Mrecv, int)
+BEGINS_TO_RECEIVE_MATCHED(MPI_Imrecv, int)
+#if MPI_VERSION >= 4
+RECEIVES_MATCHED(MPI_Mrecv_c, MPI_Count)
+BEGINS_TO_RECEIVE_MATCHED(MPI_Imrecv_c, MPI_Count)
+#endif

@@ -1,0 +1,76 @@
+#include "preload/observe/mpi/runs.hpp"
+
+namespace nearfield::observe {
+namespace {
+
+using stream::LayoutRun;
+using stream::Number;
+
+std::int64_t signed_of(Number number) { return static_cast<std::int64_t>(number); }
+
+// Merges `next` into `last` if the blocks of both form one run. Returns whether it did.
+bool continues(LayoutRun& last, const LayoutRun& next) {
+  if (last.count == 1 && next.count == 1 && last.offset_bytes + signed_of(last.bytes) == next.offset_bytes) {
+    last.bytes += next.bytes;
+    return true;
+  }
+  if (last.bytes != next.bytes) return false;
+  const std::int64_t stride = last.count > 1   ? last.stride_bytes
+                              : next.count > 1 ? next.stride_bytes
+                                               : next.offset_bytes - last.offset_bytes;
+  if (next.count > 1 && next.stride_bytes != stride) return false;
+  if (next.offset_bytes != last.offset_bytes + signed_of(last.count) * stride) return false;
+  last.count += next.count;
+  last.stride_bytes = stride;
+  return true;
+}
+
+}  // namespace
+
+void Runs::add(LayoutRun run) {
+  if (run.bytes == 0 || run.count == 0 || is_cut_) return;
+  if (!list_.empty() && continues(list_.back(), run)) return;
+  if (list_.size() == max_runs)
+    is_cut_ = true;
+  else
+    list_.push_back(run);
+}
+
+// Copies of a single run often form a single run again. Returns whether they do, and then adds it.
+bool Runs::repeats_within_one(LayoutRun run, Number count, std::int64_t stride_bytes) {
+  if (run.count == 1 && stride_bytes == signed_of(run.bytes)) {
+    run.bytes *= count;
+  } else if (run.count == 1 && count > 1) {
+    run.count = count;
+    run.stride_bytes = stride_bytes;
+  } else if (stride_bytes == signed_of(run.count) * run.stride_bytes || count == 1) {
+    run.count *= count;
+  } else {
+    return false;
+  }
+  add(run);
+  return true;
+}
+
+void Runs::repeat(const Runs& element, std::int64_t offset_bytes, std::int64_t count, std::int64_t stride_bytes) {
+  if (count <= 0 || element.list_.empty()) return;
+  is_cut_ |= element.is_cut_;
+  if (element.list_.size() == 1) {
+    LayoutRun run = element.list_.front();
+    run.offset_bytes += offset_bytes;
+    if (repeats_within_one(run, static_cast<Number>(count), stride_bytes)) return;
+  }
+  for (std::int64_t i = 0; i < count && !is_cut_; ++i)
+    for (LayoutRun run : element.list_) {
+      run.offset_bytes += offset_bytes + i * stride_bytes;
+      add(run);
+    }
+}
+
+Number Runs::size_bytes() const {
+  Number sum = 0;
+  for (const LayoutRun& run : list_) sum += run.bytes * run.count;
+  return sum;
+}
+
+}  // namespace nearfield::observe

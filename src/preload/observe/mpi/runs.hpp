@@ -1,0 +1,32 @@
+// The bytes of a datatype as regular runs of blocks, in MPI's type map order.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trace/stream/events.hpp"
+
+namespace nearfield::observe {
+
+class Runs {
+ public:
+  static constexpr std::size_t max_runs = 65536;  // further ones are dropped
+
+  // Adds `count` copies of other runs: the first one moved by `offset_bytes`, each next one by `stride_bytes` more.
+  void repeat(const Runs& element, std::int64_t offset_bytes, std::int64_t count, std::int64_t stride_bytes);
+  // Adds a run, merged into the last one if it continues that.
+  void add(stream::LayoutRun run);
+
+  const std::vector<stream::LayoutRun>& list() const { return list_; }
+  // Returns whether runs were dropped because there were too many.
+  bool is_cut() const { return is_cut_; }
+  stream::Number size_bytes() const;
+
+ private:
+  bool repeats_within_one(stream::LayoutRun run, stream::Number count, std::int64_t stride_bytes);
+
+  std::vector<stream::LayoutRun> list_;
+  bool is_cut_ = false;
+};
+
+}  // namespace nearfield::observe

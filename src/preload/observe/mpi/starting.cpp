@@ -1,0 +1,123 @@
+// MPI_Init, MPI_Finalize, MPI_Abort and MPI_Pcontrol. Not recorded are programs that start MPI by MPI_Session_init
+// alone, and processes that MPI_Comm_spawn started, whose ranks belong to another MPI_COMM_WORLD.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "preload/observe/mpi/communicators.hpp"
+#include "preload/observe/mpi/deferred_requests.hpp"
+#include "preload/observe/mpi/static_memory.hpp"
+#include "preload/observe/mpi/wrapper.hpp"
+
+namespace nearfield::observe {
+namespace {
+
+// Handles and constants must have the form of the MPI library that is loaded.
+void require_matching_library() {
+  if (is_built_for_the_library()) return;
+  std::fprintf(stderr, "nearfield: this program's MPI is another one than the profiling layer was built for\n");
+  std::exit(1);
+}
+
+stream::RankInfo who() {
+  stream::RankInfo event;
+  int rank = 0, ranks = 1, length = 0;
+  PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
+  PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks);
+  char host[MPI_MAX_PROCESSOR_NAME + 1] = "", library[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
+  PMPI(MPI_Get_processor_name)(host, &length);
+  PMPI(MPI_Get_library_version)(library, &length);
+  library[std::strcspn(library, "\r\n")] = '\0';
+  std::replace(library, library + std::strlen(library), '\t', ' ');
+  return {static_cast<stream::Number>(rank), static_cast<stream::Number>(ranks), host, library};
+}
+
+bool is_spawned() {
+  MPI_Comm parent = MPI_COMM_NULL;
+  PMPI(MPI_Comm_get_parent)(&parent);
+  return parent != MPI_COMM_NULL;
+}
+
+// `initialise` calls the MPI library's own function.
+template <class Initialise>
+int start(Name& name, const void* site, Initialise initialise) {
+  const bool is_observed = find_hooks();
+  if (!is_observed) return initialise();
+  pause_accesses();
+  require_matching_library();
+  ++detail::depth;
+  const int result = initialise();
+  --detail::depth;
+  if (result == MPI_SUCCESS && !is_spawned()) {
+    begin_recording(who());
+    const Call call(name, site);
+    begin_communicators();
+    record(static_and_stack_ranges());
+  }
+  resume_accesses();
+  return result;
+}
+
+}  // namespace
+}  // namespace nearfield::observe
+
+using namespace nearfield::observe;
+
+#define STARTS(name, parameters, arguments)                                                    \
+  NEARFIELD_EXPORT int name parameters {                                                       \
+    static Name mpi_name{#name};                                                               \
+    return start(mpi_name, __builtin_return_address(0), [&] { return PMPI(name) arguments; }); \
+  }                                                                                            \
+  NEARFIELD_EXPORT_PMPI(name)
+
+STARTS(MPI_Init, (int* argc, char*** argv), (argc, argv))
+STARTS(MPI_Init_thread, (int* argc, char*** argv, int required, int* provided), (argc, argv, required, provided))
+
+namespace {
+int finalize(Name& name, const void* site) {
+  const Call call(name, site);
+  return PMPI(MPI_Finalize)();
+}
+
+// The simulation must know that the rank has ended before the rank waits for the others.
+int finalize_live(Name& name, const void* site) {
+  {
+    const Call call(name, site);
+  }
+  record(stream::End{});
+  flush();
+  flush_buffered_sends();
+  end_recording(false);
+  return PMPI(MPI_Finalize)();
+}
+}  // namespace
+
+NEARFIELD_EXPORT int MPI_Finalize() {
+  static Name name{"MPI_Finalize"};
+  if (is_live() && detail::depth == 0 && detail::is_recorded_thread && detail::is_active)
+    return finalize_live(name, __builtin_return_address(0));
+  const int result = finalize(name, __builtin_return_address(0));
+  if (detail::depth == 0 && detail::is_recorded_thread && detail::is_active) end_recording(true);
+  return result;
+}
+NEARFIELD_EXPORT_PMPI(MPI_Finalize)
+
+WRAPPED(MPI_Abort, (MPI_Comm comm, int code), (comm, code)) {
+  mark_unsupported("MPI_Abort");
+  end_recording(false);
+  return PMPI(MPI_Abort)(comm, code);
+}
+
+// MPI defines no meaning for the arguments after `level`, so they are not passed on: the library's function does
+// nothing.
+NEARFIELD_EXPORT int MPI_Pcontrol(const int level, ...) {
+  static Name name{"MPI_Pcontrol"};
+  const Call call(name, __builtin_return_address(0));
+  if (call.is_recorded()) {
+    record(stream::Region{text_number("pcontrol"), level});
+    begin_or_end_region(level > 0);
+  }
+  return PMPI(MPI_Pcontrol)(level);
+}
+NEARFIELD_EXPORT_PMPI(MPI_Pcontrol)

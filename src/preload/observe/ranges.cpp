@@ -1,0 +1,43 @@
+// Functions of the C library that access ranges. `nearfield cc` links the program's calls of memcpy to __wrap_memcpy,
+// so calls from other libraries, such as MPI, are not recorded.
+#include <string.h>
+
+#include "preload/observe/recorder.hpp"
+
+using namespace nearfield;
+using namespace nearfield::observe;
+
+#define CODE __builtin_return_address(0)
+#define HOOK extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+void record_copy_ranges(const void* code, const void* to, const void* from, size_t bytes) {
+  range(code, stream::load_range, from, bytes);
+  range(code, stream::store_range, to, bytes);
+}
+
+}  // namespace
+
+#define RANGES(prefix)                                                   \
+  HOOK void* prefix##memcpy(void* to, const void* from, size_t bytes) {  \
+    record_copy_ranges(CODE, to, from, bytes);                           \
+    return memcpy(to, from, bytes);                                      \
+  }                                                                      \
+  HOOK void* prefix##memmove(void* to, const void* from, size_t bytes) { \
+    record_copy_ranges(CODE, to, from, bytes);                           \
+    return memmove(to, from, bytes);                                     \
+  }                                                                      \
+  HOOK void* prefix##memset(void* to, int value, size_t bytes) {         \
+    range(CODE, stream::store_range, to, bytes);                         \
+    return memset(to, value, bytes);                                     \
+  }
+
+RANGES(__wrap_)
+RANGES(__tsan_)  // clang's names
+
+HOOK int __wrap_memcmp(const void* one, const void* other, size_t bytes) {
+  range(CODE, stream::load_range, one, bytes);
+  range(CODE, stream::load_range, other, bytes);
+  return memcmp(one, other, bytes);
+}

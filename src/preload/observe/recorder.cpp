@@ -1,0 +1,213 @@
+#include "preload/observe/recorder.hpp"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "preload/observe/file.hpp"
+#include "preload/observe/interface.h"
+#include "preload/observe/objects.hpp"
+
+namespace nearfield::observe {
+
+void* recorded = nullptr;
+Callers callers;
+Region region;
+
+namespace {
+
+enum class State { unknown, recording, over };
+State state = State::unknown;
+void* recorded_thread = nullptr;
+bool in_valgrind = false;
+bool ranked = false;
+bool region_by_mpi = false;  // MPI_Pcontrol delimits it
+bool in_region = true;
+int pauses = 0;              // nesting depth of pauses by MPI calls
+bool other_threads = false;  // another thread has accessed memory
+
+// Starts or stops recording accesses, as the current state requires.
+void turn_on_or_off() {
+  if (state != State::recording) return;
+  const bool on = pauses == 0 && in_region;
+  if (in_valgrind)
+    nearfield_request_tool(NEARFIELD_STATE, on, pauses > 0, 0);
+  else
+    recorded = on ? recorded_thread : nullptr;
+}
+
+void begin_child() {
+  state = State::over;
+  recorded = callers.thread = nullptr;
+  abandon_file();
+}
+
+// NEARFIELD_OBSERVE_REGION is "pcontrol", or the offset and size of a function in the executable's file and its name:
+// "0x1234,96,solve". It is read before main(), which may be that function.
+__attribute__((constructor(200))) void choose_region() {
+  const char* const setting = getenv("NEARFIELD_OBSERVE_REGION");
+  if (!setting || !*setting) return;
+  region_by_mpi = strcmp(setting, "pcontrol") == 0;
+  char* rest = nullptr;
+  const std::uint64_t offset = strtoull(setting, &rest, 16);
+  if (!region_by_mpi && *rest == ',') {
+    region.begin = executable_base() + offset;
+    region.size = strtoull(rest + 1, &rest, 10);
+    region.name = *rest == ',' ? rest + 1 : "";
+  }
+  in_region = !region_by_mpi && region.size == 0;
+}
+
+void begin() {
+  state = State::over;
+  const char* const folder = getenv("NEARFIELD_OBSERVE");
+  if (!folder || !*folder || !open_file(folder)) return;
+  pthread_atfork(nullptr, nullptr, begin_child);
+  recorded_thread = __builtin_thread_pointer();
+  state = State::recording;
+  in_valgrind = nearfield_request_tool(NEARFIELD_BEGIN, static_cast<unsigned long>(descriptor()),
+                                       reinterpret_cast<unsigned long>(static_cast<nearfield_region*>(&region)), 0);
+  if (!in_valgrind) {
+    begin_stream();
+    callers.thread = recorded_thread;
+  } else if (region.size > 0) {
+    in_region = true;  // the tool tracks the region
+  }
+  turn_on_or_off();
+}
+
+// In programs without hooks only Valgrind sees the first access.
+__attribute__((constructor)) void begin_in_valgrind() {
+  if (nearfield_request_tool(NEARFIELD_PRESENT, 0, 0, 0)) begin();
+}
+
+void report_other_threads() {
+  if (__atomic_load_n(&other_threads, __ATOMIC_RELAXED)) record_other_threads();
+}
+
+__attribute__((destructor)) void end() {
+  if (state != State::recording) return;
+  if (!ranked) {  // a program without MPI is rank 0 of 1
+    name_file(0, 1);
+    event_of_numbers<stream::End>({});
+  }
+  nearfield_observe_close();
+}
+
+}  // namespace
+
+bool first_access() {
+  if (state == State::unknown) begin();
+  if (state == State::recording && __builtin_thread_pointer() != recorded_thread)
+    __atomic_store_n(&other_threads, true, __ATOMIC_RELAXED);
+  return in_recorded_thread();
+}
+
+void access_slow(Encoder::Key key, std::uint64_t address) {
+  if (first_access()) encoder.access(key, address);
+}
+
+void enter_or_leave(bool enters) {
+  if (state == State::unknown) begin();
+  if (in_valgrind || __builtin_thread_pointer() != recorded_thread) return;
+  if (enters ? region.depth++ > 0 : --region.depth > 0) return;
+  if (state == State::recording) record_region(region.name, enters);
+  in_region = enters;
+  turn_on_or_off();
+}
+
+void* platform::memory(std::uint64_t bytes) {
+  void* const found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (found != MAP_FAILED) return found;
+  fputs("nearfield: no memory is left for recording\n", stderr);
+  abort();
+}
+
+void platform::event(const unsigned char* bytes, std::uint64_t size) {
+  if (in_valgrind)
+    nearfield_request_tool(NEARFIELD_EVENT, reinterpret_cast<unsigned long>(bytes), size, 0);
+  else
+    encoder.event(bytes, size);
+}
+
+}  // namespace nearfield::observe
+
+using namespace nearfield::observe;
+
+int nearfield_observe_active() {
+  if (state == State::unknown) begin();
+  return state == State::recording;
+}
+
+void nearfield_observe_rank(int rank, int ranks) {
+  name_file(rank, ranks);
+  ranked = true;
+}
+
+int nearfield_observe_reply_socket() {
+  return getenv("NEARFIELD_OBSERVE_ASK") && !in_valgrind ? reply_descriptor() : -1;
+}
+
+int nearfield_observe_clock() { return getenv("NEARFIELD_OBSERVE_CLOCK") != nullptr; }
+
+// Files get larger chunks than a simulation, because each chunk defines its sites again.
+void nearfield_observe_flush() {
+  constexpr unsigned flushes_per_chunk = 10;
+  static unsigned flushes = 0;
+  if (state != State::recording || (!goes_to_simulation() && ++flushes % flushes_per_chunk != 0)) return;
+  if (in_valgrind)
+    nearfield_request_tool(NEARFIELD_FLUSH, 0, 0, 0);
+  else
+    encoder.finish_chunk();
+}
+
+void nearfield_observe_event(const unsigned char* bytes, unsigned long size) {
+  if (state != State::recording) return;
+  report_other_threads();
+  platform::event(bytes, size);
+}
+
+unsigned long nearfield_observe_place(const void* address, unsigned long* offset) {
+  const auto code = reinterpret_cast<std::uint64_t>(address);
+  if (in_valgrind) return nearfield_request_tool(NEARFIELD_PLACE, code, reinterpret_cast<unsigned long>(offset), 0);
+  return emit_location_once(code, *offset);
+}
+
+int nearfield_observe_callers(const void* call, const void** addresses, int most) {
+  if (in_valgrind)
+    return static_cast<int>(nearfield_request_tool(NEARFIELD_CALLERS, reinterpret_cast<unsigned long>(call),
+                                                   reinterpret_cast<unsigned long>(addresses),
+                                                   static_cast<unsigned long>(most)));
+  int count = 0;
+  for (unsigned i = callers.depth; i > 0 && callers.depth <= Callers::max_depth && count < most; --i)
+    addresses[count++] = callers.at[i - 1];
+  return count;
+}
+
+void nearfield_observe_pause() {
+  if (state == State::recording && pauses++ == 0) turn_on_or_off();
+}
+
+void nearfield_observe_resume() {
+  if (state == State::recording && --pauses == 0) turn_on_or_off();
+}
+
+void nearfield_observe_region(int begins) {
+  if (!region_by_mpi) return;
+  in_region = begins;
+  turn_on_or_off();
+}
+
+void nearfield_observe_close() {
+  if (state != State::recording) return;
+  recorded = nullptr;
+  report_other_threads();
+  if (in_valgrind)
+    nearfield_request_tool(NEARFIELD_END, 0, 0, 0);
+  else
+    end_stream();
+  close_file();
+  state = State::over;
+}

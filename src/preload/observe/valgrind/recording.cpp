@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The half of the tool that writes the stream. It uses the hooks' encoder (process_stream.hpp) and Valgrind's
+// replacements for the C library. Chunks are not compressed.
+#include "preload/observe/process_stream.hpp"
+#include "preload/observe/valgrind/tool.h"
+
+using namespace nearfield;
+using namespace nearfield::observe;
+
+namespace {
+int file = -1;
+}
+
+void* platform::memory(std::uint64_t bytes) { return nearfield_memory(bytes); }
+
+void platform::event(const unsigned char* bytes, std::uint64_t size) { encoder.event(bytes, size); }
+
+Object platform::object_at(std::uint64_t code) {
+  Object found;
+  found.begin = found.end = code;
+  nearfield_object(code, &found.begin, &found.end, &found.base, &found.path);
+  return found;
+}
+
+void platform::write_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses) {
+  stream::ChunkHeader header;
+  header.raw_bytes = header.stored_bytes = bytes;
+  header.accesses = accesses;
+  header.checksum = stream::checksum(header, raw);
+  if (file >= 0 && !(nearfield_write(file, &header, sizeof header) && nearfield_write(file, raw, bytes))) file = -1;
+}
+
+void nearfield_begin(int to) {
+  file = to;
+  begin_stream();
+}
+void nearfield_event(const unsigned char* bytes, unsigned long size) { encoder.event(bytes, size); }
+unsigned long nearfield_place(unsigned long code, unsigned long* offset) { return emit_location_once(code, *offset); }
+void nearfield_threads() { record_other_threads(); }
+void nearfield_region(const char* name, int begins) { record_region(name, begins); }
+void nearfield_flush() { encoder.finish_chunk(); }
+void nearfield_end() { end_stream(); }
+
+void nearfield_access(unsigned long code, unsigned long kind, unsigned long address) {
+  if (nearfield_on) encoder.access({code, static_cast<stream::SiteKind>(kind)}, address);
+}
+void nearfield_range(unsigned long code, unsigned long kind, unsigned long address, unsigned long bytes) {
+  if (nearfield_on) encoder.range({code, static_cast<stream::SiteKind>(kind)}, address, bytes);
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A Valgrind tool that records the loads and stores of a program without hooks, by instruction. This folder is under
+   the GPL, version 2 or later (LICENSE), like Valgrind; the rest of nearfield is not, and works without it.
+
+   The preloaded recorder (../recorder.cpp) makes client requests to start and stop recording and to insert events; this
+   tool inserts the accesses between them. It records the initial thread, in the program and in libraries, but not the
+   code of MPI libraries or of nearfield, and not during MPI calls. x86-64 only. */
+#include "pub_tool_basics.h"
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_stacktrace.h"
+#include "pub_tool_threadstate.h"
+#include "pub_tool_tooliface.h"
+
+#include "preload/observe/requests.h"
+#include "preload/observe/valgrind/tool.h"
+
+int nearfield_on = 0;
+
+static ThreadId recorded = VG_INVALID_THREADID;
+static ThreadId running = VG_INVALID_THREADID;
+static Bool wanted = False;  /* as of NEARFIELD_STATE */
+static Bool in_mpi = False;  /* likewise */
+static Bool other_threads = False;  /* threads of the program have run */
+static Bool* is_of_mpi;  /* by thread: created in an MPI call, or by such a thread */
+static struct nearfield_region region;
+static Bool in_region = True;
+static Addr region_stack;  /* the stack pointer on entry to the region */
+
+static void turn_on_or_off(void) { nearfield_on = wanted && in_region && running == recorded; }
+
+/* ---- functions for recording.cpp */
+
+void* nearfield_memory(unsigned long bytes) { return VG_(calloc)("nearfield", 1, bytes); }
+
+int nearfield_object(unsigned long code, unsigned long* begin, unsigned long* end, unsigned long* base,
+                     const char** path) {
+  const DebugInfo* known = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), code);
+  const NSegment* segment = VG_(am_find_nsegment)(code);
+  const HChar* name = segment ? VG_(am_get_filename)(segment) : NULL;
+  if (!name) return 0;
+  *begin = segment->start;
+  *end = segment->end;
+  *base = known ? VG_(DebugInfo_get_text_bias)(known) : segment->start - segment->offset;
+  *path = VG_(strdup)("nearfield", name);
+  return 1;
+}
+
+int nearfield_write(int file, const void* bytes, unsigned long size) {
+  const char* from = bytes;
+  while (size > 0) {
+    const Int done = VG_(write)(file, from, size);
+    if (done <= 0) {
+      VG_(umsg)("nearfield: cannot write the stream. The program goes on, and is not recorded any more.\n");
+      return 0;
+    }
+    from += done;
+    size -= done;
+  }
+  return 1;
+}
+
+/* gcc emits calls of it. */
+SizeT strlen(const char* text);
+SizeT strlen(const char* text) { return VG_(strlen)(text); }
+
+/* ---- which code is recorded */
+
+static Bool is_excluded(Addr code) {
+  static const HChar* const begins[] = {"libnearfield_", "libmpi", "libopen-", "libpmi", "libprte", "libuc", "libfabric"};
+  const NSegment* segment = VG_(am_find_nsegment)(code);
+  const HChar* path = segment ? VG_(am_get_filename)(segment) : NULL;
+  if (!path) return False;
+  const HChar* slash = VG_(strrchr)(path, '/');
+  const HChar* name = slash ? slash + 1 : path;
+  for (UInt i = 0; i < sizeof begins / sizeof *begins; ++i)
+    if (VG_(strncmp)(name, begins[i], VG_(strlen)(begins[i])) == 0) return True;
+  return False;
+}
+
+static void region_is_entered(HWord stack) {
+  if (running != recorded || in_region) return;
+  in_region = True;
+  region_stack = stack;
+  nearfield_region(region.name, 1);
+  turn_on_or_off();
+}
+
+/* Called after a return. The stack pointer is above its value on entry only once the region or an outer function
+   returned. */
+static void region_may_be_left(HWord stack) {
+  if (running != recorded || !in_region || stack <= region_stack) return;
+  in_region = False;
+  nearfield_region(region.name, 0);
+  turn_on_or_off();
+}
+
+/* ---- translation */
+
+typedef struct {
+  IRSB* out;
+  Addr instruction;
+  UInt bytes, accesses; /* of the instruction */
+} Translation;
+
+static IRExpr* word(HWord value) { return mkIRExpr_HWord(value); }
+
+static IRExpr* sum(Translation* block, IRExpr* address, UInt offset) {
+  if (offset == 0) return address;
+  const IRTemp found = newIRTemp(block->out->tyenv, Ity_I64);
+  addStmtToIRSB(block->out, IRStmt_WrTmp(found, IRExpr_Binop(Iop_Add64, address, word(offset))));
+  return IRExpr_RdTmp(found);
+}
+
+static void call(Translation* block, const HChar* name, void* function, IRExpr** arguments, IRExpr* guard) {
+  IRDirty* dirty = unsafeIRDirty_0_N(0, name, VG_(fnptr_to_fnentry)(function), arguments);
+  if (guard) dirty->guard = guard;
+  addStmtToIRSB(block->out, IRStmt_Dirty(dirty));
+}
+
+/* Each access of an instruction has a location of its own, from the byte after the instruction's first on (`nearfield
+   show` looks up the line of the byte before, as for a return address), so that the instruction's arithmetic counts
+   once. */
+static void one_access(Translation* block, IRExpr* address, UInt bytes, Bool is_store, IRExpr* guard) {
+  const Addr place = block->instruction + 1 + (block->accesses < block->bytes ? block->accesses++ : block->bytes - 1);
+  HWord kind = 0;
+  while (kind < 10 && bytes != 1u << kind / 2) kind += 2;
+  kind += is_store;
+  if (kind >= 10)
+    call(block, "nearfield_range", nearfield_range, mkIRExprVec_4(word(place), word(kind), address, word(bytes)),
+         guard);
+  else
+    call(block, "nearfield_access", nearfield_access, mkIRExprVec_3(word(place), word(kind), address), guard);
+}
+
+static void access(Translation* block, IRExpr* address, Int bytes, Bool is_store, IRExpr* guard) {
+  const UInt piece = bytes > 16 && bytes % 16 == 0 && bytes <= 64 ? 16 : bytes;
+  for (Int at = 0; at < bytes; at += piece) one_access(block, sum(block, address, at), piece, is_store, guard);
+}
+
+static Int size_of(const Translation* block, const IRExpr* value) {
+  return sizeofIRType(typeOfIRExpr(block->out->tyenv, value));
+}
+
+static void statement(Translation* block, const IRStmt* done) {
+  switch (done->tag) {
+    case Ist_WrTmp: {
+      const IRExpr* value = done->Ist.WrTmp.data;
+      if (value->tag == Iex_Load) access(block, value->Iex.Load.addr, sizeofIRType(value->Iex.Load.ty), False, NULL);
+      break;
+    }
+    case Ist_Store:
+      access(block, done->Ist.Store.addr, size_of(block, done->Ist.Store.data), True, NULL);
+      break;
+    case Ist_StoreG: {
+      const IRStoreG* store = done->Ist.StoreG.details;
+      access(block, store->addr, size_of(block, store->data), True, store->guard);
+      break;
+    }
+    case Ist_LoadG: {
+      const IRLoadG* load = done->Ist.LoadG.details;
+      IRType all = Ity_INVALID, loaded = Ity_INVALID;
+      typeOfIRLoadGOp(load->cvt, &all, &loaded);
+      access(block, load->addr, sizeofIRType(loaded), False, load->guard);
+      break;
+    }
+    case Ist_CAS: {
+      const IRCAS* swap = done->Ist.CAS.details;
+      const Int bytes = size_of(block, swap->dataLo) * (swap->dataHi ? 2 : 1);
+      /* In a locked addition a separate load precedes it. */
+      if (block->accesses == 0) access(block, swap->addr, bytes, False, NULL);
+      access(block, swap->addr, bytes, True, NULL);
+      break;
+    }
+    case Ist_LLSC: {
+      const IRExpr* stored = done->Ist.LLSC.storedata;
+      const IRTemp loaded = done->Ist.LLSC.result;
+      const Int bytes = stored ? size_of(block, stored) : sizeofIRType(typeOfIRTemp(block->out->tyenv, loaded));
+      access(block, done->Ist.LLSC.addr, bytes, stored != NULL, NULL);
+      break;
+    }
+    case Ist_Dirty: {
+      const IRDirty* dirty = done->Ist.Dirty.details;
+      if (dirty->mFx == Ifx_Read || dirty->mFx == Ifx_Modify)
+        access(block, dirty->mAddr, dirty->mSize, False, dirty->guard);
+      if (dirty->mFx == Ifx_Write || dirty->mFx == Ifx_Modify)
+        access(block, dirty->mAddr, dirty->mSize, True, dirty->guard);
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+static void pass_stack_pointer(Translation* block, const VexGuestLayout* layout, const HChar* name, void* function) {
+  const IRTemp stack = newIRTemp(block->out->tyenv, Ity_I64);
+  addStmtToIRSB(block->out, IRStmt_WrTmp(stack, IRExpr_Get(layout->offset_SP, Ity_I64)));
+  call(block, name, function, mkIRExprVec_1(IRExpr_RdTmp(stack)), NULL);
+}
+
+static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout,
+                        const VexGuestExtents* extents, const VexArchInfo* arch, IRType guest, IRType host) {
+  Translation block = {deepCopyIRSBExceptStmts(in), 0, 1, 0};
+  if (guest != Ity_I64 || is_excluded(closure->readdr)) return in;
+  for (Int i = 0; i < in->stmts_used; ++i) {
+    const IRStmt* done = in->stmts[i];
+    if (done->tag == Ist_IMark) {
+      block.instruction = done->Ist.IMark.addr;
+      block.bytes = done->Ist.IMark.len ? done->Ist.IMark.len : 1;
+      block.accesses = 0;
+    }
+    if (block.instruction) statement(&block, done); /* statements before the first mark are Valgrind's own */
+    addStmtToIRSB(block.out, in->stmts[i]);
+    if (done->tag == Ist_IMark && region.size && block.instruction == region.begin)
+      pass_stack_pointer(&block, layout, "region_is_entered", region_is_entered);
+  }
+  if (region.size && in->jumpkind == Ijk_Ret)
+    pass_stack_pointer(&block, layout, "region_may_be_left", region_may_be_left);
+  return block.out;
+}
+
+/* ---- requests */
+
+/* The innermost frames belong to the recorder and the layer, then comes the function with the call. */
+static UWord callers(Addr called_from, Addr* addresses, UWord most) {
+  Addr frames[32];
+  const UInt depth = VG_(get_StackTrace)(recorded, frames, 32, NULL, NULL, 0);
+  UWord found = 0;
+  UInt i = 0;
+  while (i < depth && frames[i] + 1 != called_from) ++i;
+  while (++i < depth && found < most) addresses[found++] = frames[i] + 1;
+  return found;
+}
+
+static void begin(ThreadId thread, Int file, const struct nearfield_region* requested) {
+  recorded = running = thread;
+  region = *requested;
+  in_region = region.size == 0;
+  is_of_mpi = VG_(calloc)("nearfield", VG_N_THREADS, sizeof(Bool));
+  nearfield_begin(file);
+}
+
+static Bool answer(ThreadId thread, UWord* words, UWord* result) {
+  *result = 0;
+  switch (words[0]) {
+    case NEARFIELD_PRESENT:
+      *result = 1;
+      return True;
+    case NEARFIELD_BEGIN:
+      begin(thread, (Int)words[1], (const struct nearfield_region*)words[2]);
+      *result = 1;
+      return True;
+    case NEARFIELD_STATE:
+      wanted = words[1] != 0;
+      in_mpi = words[2] != 0;
+      turn_on_or_off();
+      return True;
+    case NEARFIELD_EVENT:
+      if (other_threads) nearfield_threads();
+      nearfield_event((const unsigned char*)words[1], words[2]);
+      return True;
+    case NEARFIELD_PLACE:
+      *result = nearfield_place(words[1], (unsigned long*)words[2]);
+      return True;
+    case NEARFIELD_CALLERS:
+      *result = callers(words[1], (Addr*)words[2], words[3]);
+      return True;
+    case NEARFIELD_FLUSH:
+      nearfield_flush();
+      return True;
+    case NEARFIELD_END:
+      wanted = False;
+      turn_on_or_off();
+      if (other_threads) nearfield_threads();
+      nearfield_end();
+      return True;
+    default:
+      return False;
+  }
+}
+
+/* ---- threads and children */
+
+static void thread_is_made(ThreadId by, ThreadId made) {
+  if (recorded != VG_INVALID_THREADID) is_of_mpi[made] = is_of_mpi[by] || (by == recorded && in_mpi);
+}
+
+static void thread_is_scheduled(ThreadId thread, ULong blocks) {
+  running = thread;
+  if (recorded == VG_INVALID_THREADID) return;
+  if (thread != recorded && !is_of_mpi[thread]) other_threads = True;
+  turn_on_or_off();
+}
+
+static void child_begins(ThreadId thread) {
+  wanted = False;
+  turn_on_or_off();
+}
+
+static void begin_tool(void) {}
+static void end_tool(Int code) {}
+
+static void declare_tool(void) {
+  VG_(details_name)("nearfield");
+  VG_(details_version)(NULL);
+  VG_(details_description)("records loads and stores for nearfield observe");
+  VG_(details_copyright_author)("The authors of nearfield, under the GNU GPL, version 2 or later.");
+  VG_(details_bug_reports_to)("nearfield");
+  VG_(details_avg_translation_sizeB)(400);
+  VG_(basic_tool_funcs)(begin_tool, instrument, end_tool);
+  VG_(needs_client_requests)(answer);
+  VG_(track_pre_thread_ll_create)(thread_is_made);
+  VG_(track_start_client_code)(thread_is_scheduled);
+  VG_(atfork)(NULL, NULL, child_begins);
+}
+
+VG_DETERMINE_INTERFACE_VERSION(declare_tool)

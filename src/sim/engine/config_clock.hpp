@@ -1,0 +1,86 @@
+// The clock of a rank: one TimeVector per variant. A run simulates several variants of the NIC (one placement policy
+// each) at once: all execute the same accesses and messages, and times are computed for every configuration, which is a
+// variant at a memory speed. The first variant at the first speed decides the order of events.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+#include "sim/engine/time_vector.hpp"
+
+namespace nearfield::sim {
+
+inline constexpr int max_variants = 8;
+
+// An instant or a duration in all configurations. The operands of an operation have equally many variants.
+class ConfigClock {
+ public:
+  ConfigClock() {}
+  explicit ConfigClock(int variants, Ps everywhere = 0) : variants_(variants) {
+    std::uninitialized_fill_n(at_.data(), variants, TimeVector(everywhere));
+  }
+  // Copies only the variants in use, since clocks are copied for every event, most with one variant or four.
+  ConfigClock(const ConfigClock& other) : variants_(other.variants_) {
+    std::uninitialized_copy_n(other.at_.data(), variants_, at_.data());
+  }
+  ConfigClock& operator=(const ConfigClock& other) {
+    variants_ = other.variants_;
+    if (this != &other) std::uninitialized_copy_n(other.at_.data(), variants_, at_.data());
+    return *this;
+  }
+
+  int variants() const { return variants_; }
+  TimeVector& operator[](int variant) { return at_[static_cast<std::size_t>(variant)]; }
+  const TimeVector& operator[](int variant) const { return at_[static_cast<std::size_t>(variant)]; }
+  // Returns the clock of one variant.
+  ConfigClock of(int variant) const {
+    ConfigClock single(1);
+    single[0] = (*this)[variant];
+    return single;
+  }
+  TimeVector* begin() { return at_.data(); }
+  TimeVector* end() { return at_.data() + variants_; }
+  const TimeVector* begin() const { return at_.data(); }
+  const TimeVector* end() const { return at_.data() + variants_; }
+
+  // Returns the time that decides the order of events.
+  Ps first() const { return at_[0][0]; }
+
+  ConfigClock& operator+=(const ConfigClock& other) {
+    for (int v = 0; v < variants_; ++v) (*this)[v] += other[v];
+    return *this;
+  }
+  ConfigClock& operator+=(Ps everywhere) {
+    for (auto& times : *this) times += everywhere;
+    return *this;
+  }
+  ConfigClock& operator-=(const ConfigClock& other) {
+    for (int v = 0; v < variants_; ++v)
+      for (int l = 0; l < num_memory_speeds; ++l) (*this)[v][l] -= other[v][l];
+    return *this;
+  }
+  friend ConfigClock operator+(ConfigClock a, const ConfigClock& b) { return a += b; }
+  friend ConfigClock operator+(ConfigClock a, Ps b) { return a += b; }
+  friend ConfigClock operator-(ConfigClock a, const ConfigClock& b) { return a -= b; }
+  friend bool operator==(const ConfigClock& a, const ConfigClock& b) {
+    if (a.variants_ != b.variants_) return false;
+    for (int v = 0; v < a.variants_; ++v)
+      if (a[v] != b[v]) return false;
+    return true;
+  }
+
+ private:
+  union {
+    std::array<TimeVector, max_variants> at_;
+  };
+  int variants_ = 0;
+};
+
+inline ConfigClock later(const ConfigClock& a, const ConfigClock& b) {
+  ConfigClock result = a;
+  for (int v = 0; v < a.variants(); ++v) result[v] = later(a[v], b[v]);
+  return result;
+}
+
+}  // namespace nearfield::sim

@@ -1,0 +1,89 @@
+// The counters of a simulated node. Tests hold these laws: hits + misses = accesses of every cache; a cache's accesses
+// are the misses of the next inner level, and the stores that the inner level writes through.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sim/memory/access.hpp"
+
+namespace nearfield::sim {
+
+// The counts of all caches of one level together.
+struct LevelCounts {
+  Count hits = 0;
+  Count misses = 0;
+  Count evictions = 0;           // valid lines (sub-blocks) that were replaced
+  Count write_backs = 0;         // modified lines among these and among flushes
+  Count back_invalidations = 0;  // invalidated because an inclusive outer level evicted them
+  Count snoops = 0;              // lookups on behalf of another core or a device
+  Count invalidations = 0;       // lines lost to a store of another core, or to a device
+  Count prefetches = 0;          // lines filled by the prefetcher
+  Count injections = 0;          // lines that a device wrote into the cache
+  Count injected_unused = 0;     // of these, evicted or overwritten before any use
+  Count injected_victims = 0;    // lines that they evicted
+  Count victims_missed = 0;      // of these, those that missed later
+
+  LevelCounts& operator+=(const LevelCounts& other) { return add(other, 1); }
+  // `times` may be negative, which gives differences of snapshots.
+  LevelCounts& add(const LevelCounts& other, std::int64_t times) {
+    for (auto field : {&LevelCounts::hits, &LevelCounts::misses, &LevelCounts::evictions, &LevelCounts::write_backs,
+                       &LevelCounts::back_invalidations, &LevelCounts::snoops, &LevelCounts::invalidations,
+                       &LevelCounts::prefetches, &LevelCounts::injections, &LevelCounts::injected_unused,
+                       &LevelCounts::injected_victims, &LevelCounts::victims_missed})
+      this->*field += other.*field * static_cast<Count>(times);
+    return *this;
+  }
+};
+
+struct DramCounts {
+  Count reads = 0;         // lines for a core's loads and stores
+  Count writes = 0;        // lines that caches wrote back
+  Count prefetches = 0;    // lines
+  Count bypass_reads = 0;  // accesses that bypass the caches
+  Count bypass_writes = 0;
+  Count dma_reads = 0;   // lines
+  Count dma_writes = 0;  // lines, whole or in part
+  Count bytes = 0;       // of all these
+
+  DramCounts& add(const DramCounts& other, std::int64_t times) {
+    for (auto field : {&DramCounts::reads, &DramCounts::writes, &DramCounts::prefetches, &DramCounts::bypass_reads,
+                       &DramCounts::bypass_writes, &DramCounts::dma_reads, &DramCounts::dma_writes, &DramCounts::bytes})
+      this->*field += other.*field * static_cast<Count>(times);
+    return *this;
+  }
+};
+
+struct TlbCounts {
+  Count hits = 0;
+  Count misses = 0;
+};
+
+struct Counts {
+  std::vector<LevelCounts> levels;  // L1 first
+  DramCounts dram;
+  std::vector<TlbCounts> tlbs;
+  Count page_faults = 0;
+  Count transfers = 0;  // lines supplied by another core's cache
+
+  // Adds the counts of another node of the same machine.
+  Counts& operator+=(const Counts& other) { return add(other, 1); }
+  // Adds `times` times the counts; -1 subtracts them.
+  Counts& add(const Counts& other, std::int64_t times) {
+    levels.resize(std::max(levels.size(), other.levels.size()));
+    for (std::size_t l = 0; l < other.levels.size(); ++l) levels[l].add(other.levels[l], times);
+    dram.add(other.dram, times);
+    tlbs.resize(std::max(tlbs.size(), other.tlbs.size()));
+    for (std::size_t t = 0; t < other.tlbs.size(); ++t) {
+      tlbs[t].hits += other.tlbs[t].hits * static_cast<Count>(times);
+      tlbs[t].misses += other.tlbs[t].misses * static_cast<Count>(times);
+    }
+    page_faults += other.page_faults * static_cast<Count>(times);
+    transfers += other.transfers * static_cast<Count>(times);
+    return *this;
+  }
+};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,74 @@
+// Collective operations: MPICH's algorithms over point-to-point messages. Each file in collectives/ exports one
+// CollectiveSpec; the sizes at which algorithms change are in collectives/thresholds.hpp. An algorithm uses its rank
+// through a Communicator only, so the same code runs on simulated ranks and, in the tests, on real data.
+//
+// The library's own memory accesses are simulated: temporary buffers, local copies, reductions. Left out:
+// non-contiguous datatypes, operations that do not commute. Collectives with counts per rank are in
+// collectives/lists.hpp.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/engine/task.hpp"
+#include "sim/mpi/rank.hpp"
+#include "sim/node/buffer.hpp"
+
+namespace nearfield::sim {
+
+// The operations that an algorithm may use. Addresses refer to the rank's own memory. Between two ranks, messages
+// arrive in the order in which they were sent; a buffer must not be used before its request has completed.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual Request send(int to, const Buffer& data) = 0;
+  virtual Request receive(int from, const Buffer& buffer) = 0;
+  virtual Task<> wait(std::span<const Request> requests) = 0;
+  virtual Task<> copy(Address to, Address from, std::uint64_t bytes) = 0;
+  // Copies all data of one buffer into another one, which must be large enough.
+  virtual Task<> copy(Buffer to, Buffer from) = 0;
+  // into[i] = into[i] op from[i]
+  virtual Task<> combine(Address into, Address from, std::uint64_t bytes) = 0;
+  // Allocate and free a temporary buffer, as malloc() and free() do.
+  virtual Address acquire(std::uint64_t bytes) = 0;
+  virtual void release(Address buffer, std::uint64_t bytes) = 0;
+
+  Task<> send_now(int to, Buffer data);
+  Task<> receive_now(int from, Buffer buffer);
+  Task<> sendrecv(int to, Buffer data, int from, Buffer buffer);
+};
+
+// The arguments of a rank's call. CollectiveSpec::bytes_are says what `bytes` are.
+struct Call {
+  Address in = 0;   // the rank's contribution
+  Address out = 0;  // the rank's result
+  std::uint64_t bytes = 0;
+  int root = 0;
+};
+
+struct CallSizes {
+  std::uint64_t in_bytes = 0, out_bytes = 0;
+};
+
+struct CollectiveSpec {
+  const char* name;
+  const char* summary;
+  const char* bytes_are;
+  bool has_root;
+  // Returns the sizes of one rank's buffers.
+  CallSizes (*sizes)(int rank, int ranks, const Call& call);
+  Task<> (*run)(Communicator& all, Call call);
+};
+
+// The collectives that applications and tests name.
+extern const CollectiveSpec allreduce_collective, alltoall_collective, bcast_collective;
+
+const std::vector<const CollectiveSpec*>& all_collectives();
+// Returns the collective of that name. Throws std::invalid_argument that names the nearest one.
+const CollectiveSpec& find_collective(const std::string& name);
+
+}  // namespace nearfield::sim

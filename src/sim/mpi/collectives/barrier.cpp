@@ -1,0 +1,21 @@
+// Barrier: dissemination (D. Hensgen, R. Finkel, U. Manber, 1988), messages without data over growing distances.
+#include "sim/mpi/collective.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+CallSizes sizes(int, int, const Call&) { return {}; }
+
+Task<> run(Communicator& all, Call) {
+  const int ranks = all.size(), me = all.rank();
+  for (int distance = 1; distance < ranks; distance *= 2)
+    co_await all.sendrecv((me + distance) % ranks, Buffer(), (me - distance + ranks) % ranks, Buffer());
+}
+
+}  // namespace
+
+extern const CollectiveSpec barrier_collective;
+const CollectiveSpec barrier_collective{
+    "barrier", "no rank continues before every rank has entered", "nothing", false, sizes, run};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,56 @@
+#include "sim/mpi/collectives/halving.hpp"
+
+namespace nearfield::sim {
+
+Task<> fold(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Address spare) {
+  const int me = all.rank();
+  if (me >= 2 * folded.remainder) co_return;
+  if (folded.place(me) < 0) {
+    co_await all.send_now(me + 1, data);
+    co_return;
+  }
+  co_await all.receive_now(me - 1, Buffer(spare, data.bytes()));
+  co_await all.combine(data.address, spare, data.bytes());
+}
+
+Task<> unfold(Communicator& all, NonPowerOfTwoFold folded, Buffer data) {
+  const int me = all.rank();
+  if (me >= 2 * folded.remainder) co_return;
+  if (folded.place(me) < 0)
+    co_await all.receive_now(me + 1, data);
+  else
+    co_await all.send_now(me - 1, data);
+}
+
+Halving::Halving(int place, std::vector<std::uint64_t> offsets, bool nearest_first)
+    : place_(place), offsets_(std::move(offsets)) {
+  const int places = static_cast<int>(offsets_.size()) - 1;
+  Window window{0, places};
+  for (int half = places / 2, near = 1; half > 0; half /= 2, near *= 2) {
+    const int bit = nearest_first ? near : half, middle = window.first + half;
+    const Window lower{window.first, middle}, upper{middle, window.end};
+    const bool keeps_upper = (place & bit) != 0;
+    steps_.push_back({bit, keeps_upper ? upper : lower, keeps_upper ? lower : upper});
+    window = steps_.back().kept;
+  }
+}
+
+Task<> reduce_by_halving(Communicator& all, NonPowerOfTwoFold folded, const Halving& halving, Address data,
+                         Address spare) {
+  for (int level = 0; level < halving.levels(); ++level) {
+    const int partner = folded.rank(halving.partner(level));
+    const Buffer kept = halving.kept(level, data), arriving = halving.kept(level, spare);
+    co_await all.sendrecv(partner, halving.given(level, data), partner, arriving);
+    co_await all.combine(kept.address, arriving.address, kept.bytes());
+  }
+}
+
+std::vector<std::uint64_t> element_offsets(std::uint64_t bytes, int places) {
+  const std::uint64_t block = bytes / element_bytes / static_cast<unsigned>(places) * element_bytes;
+  std::vector<std::uint64_t> offsets;
+  for (int place = 0; place < places; ++place) offsets.push_back(block * static_cast<unsigned>(place));
+  offsets.push_back(bytes);
+  return offsets;
+}
+
+}  // namespace nearfield::sim

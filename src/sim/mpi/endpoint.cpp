@@ -1,0 +1,386 @@
+#include "sim/mpi/endpoint.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "sim/nic/nic.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::uint64_t lines_per_queue = 32;  // of the queue between two ranks of a node
+// The bytes that a rank works on before it yields. Memory serves requests in the order of the calls, so ranks that
+// share a memory must not run ahead of each other by more than one or two cache lines.
+constexpr std::uint64_t slice_alone = 4096, slice_shared = 128;
+
+std::uint64_t line_bytes(const Machine& machine) {
+  int longest = 64;
+  for (const auto& cache : machine.caches) longest = std::max(longest, cache.line_bytes);
+  return static_cast<std::uint64_t>(longest);
+}
+
+}  // namespace
+
+Endpoint::Endpoint(NodeState& node_state, Node& node, Nic* nic, int rank, int core, bool alone)
+    : node_state_(node_state),
+      cluster_(node_state.cluster),
+      node_(node),
+      nic_(nic),
+      rank_(rank),
+      core_(core),
+      facade_(*this),
+      scratch_([&node, core](std::uint64_t bytes) { return node.allocate(core, bytes); }),
+      send_(ps_from_ns(messaging().send_ns)),
+      receive_(ps_from_ns(messaging().receive_ns)),
+      match_(ps_from_ns(messaging().match_ns)),
+      slice_bytes_(alone ? slice_alone : slice_shared) {}
+
+// ---- programs
+
+Request Endpoint::send(const Pattern& to, const Buffer& data, bool synchronous) {
+  RequestState& state = make_request(RequestState::Kind::send, to, data);
+  state.synchronous = synchronous;
+  call({&state, 0});
+  return {&state, state.serial};
+}
+
+Request Endpoint::receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& allowed,
+                          std::uint64_t notify_id) {
+  RequestState& state = make_request(RequestState::Kind::receive, from, buffer);
+  state.allowed = allowed;
+  state.notify_id = notify_id;
+  call({&state, 0});
+  return {&state, state.serial};
+}
+
+RequestState& Endpoint::make_request(RequestState::Kind kind, const Pattern& pattern, const Buffer& buffer) {
+  const int size = static_cast<int>(cluster_.ranks.size()), peer = pattern.peer;
+  const bool any = kind == RequestState::Kind::receive && peer == any_rank;
+  if ((peer < 0 || peer >= size) && !any)
+    throw std::out_of_range("rank " + std::to_string(rank_) +
+                            (kind == RequestState::Kind::send ? " sends to rank " : " receives from rank ") +
+                            std::to_string(peer) + "; there are 0 to " + std::to_string(size - 1));
+  RequestState* const state = node_state_.requests.acquire();
+  const std::uint64_t serial = state->serial + 1;
+  *state = RequestState{};
+  static_cast<Pattern&>(*state) = pattern;
+  state->kind = kind;
+  state->buffer = buffer;
+  state->serial = serial;
+  return *state;
+}
+
+void Endpoint::call(const Call& call) {
+  const bool first_of_all = !node_.has_memory() || !node_state_.engine.has_event_until(first());
+  if (calls_.empty() && first_of_all)
+    perform(call);
+  else
+    calls_.push_back(call);
+}
+
+Task<> Endpoint::flush_calls() {
+  for (std::size_t i = 0; i < calls_.size(); ++i) {
+    co_await sync_with_engine();
+    perform(calls_[i]);
+  }
+  calls_.clear();
+}
+
+void Endpoint::flush_calls_now() {
+  for (const Call& call : calls_) perform(call);
+  calls_.clear();
+}
+
+void Endpoint::perform(const Call& call) {
+  if (!call.state) return advance(call.duration);
+  const ConfigClock before = now();
+  if (call.state->kind == RequestState::Kind::send) {
+    perform_send(*call.state);
+    in_calls_.sending += now() - before;
+  } else {
+    perform_receive(*call.state);
+    in_calls_.receiving += now() - before;
+  }
+}
+
+void Endpoint::reset_in_calls() {
+  const ConfigClock none(cluster_.variants);
+  in_calls_ = {none, none, none};
+}
+
+void Endpoint::perform_send(RequestState& state) {
+  Endpoint& receiver = other(state.peer);
+  advance(send_);
+  Message& message = *node_state_.messages.acquire();
+  message = Message{};
+  message.from = this;
+  message.to = &receiver;
+  const bool within_node = &receiver.node_state_ == &node_state_;
+  message.tag = state.tag;
+  message.context = state.context;
+  message.data = state.buffer;
+  message.sent = now();
+  message.bytes = state.buffer.bytes();
+  message.sequence = peer(state.peer).sent++;
+  message.synchronous = state.synchronous;
+  message.holders = within_node ? 2 : 1;
+  message.protocol = &node_state_.protocol(within_node, message.bytes, message.synchronous);
+  message.send = &state;
+  message.protocol->start(*this, message);
+}
+
+void Endpoint::perform_receive(RequestState& state) {
+  const bool any = state.peer == any_rank;
+  const bool from_anywhere = any || (state.allowed && state.allowed->peer == any_rank);
+  const bool by_network = from_anywhere ? has_nic() : &other(state.peer).node_state_ != &node_state_;
+  advance(receive_);
+  if (by_network && node_state_.network_large->matches_at_nic()) nic_->post(core_);
+  state.posted = now();
+  state.number = ++posted_;
+  if (state.allowed) force_match(state);
+  int from = state.peer;
+  if (const Message* const oldest = any ? oldest_unexpected(state) : nullptr) from = oldest->from->rank_;
+  Message* message = nullptr;
+  if (from != any_rank)
+    message =
+        peer(from).unexpected.extract([&](const Message& one) { return state.takes(from, one.tag, one.context); });
+  if (!message) return (any ? posted_to_any_ : peer(state.peer).posted).push(&state);
+  check_fits(*message, state);
+  if (state.allowed) record_match_choice({*state.allowed, from, state.number, message->visible}, message);
+  message->receive = &state;
+  report_match(state, *message);
+  message->protocol->posted(*this, *message);
+}
+
+Task<> Endpoint::wait(Request request) {
+  RequestState* const state = request.state;
+  if (!state || state->serial != request.serial) co_return;
+  if (!calls_.empty()) co_await flush_calls();
+  const ConfigClock before = now();
+  waiting_for_ = state;
+  while (!state->done) co_await progress();
+  waiting_for_ = nullptr;
+  in_calls_.waiting += now() - before;
+  ready_ = state->ready;
+  free_request(*state);
+}
+
+void Endpoint::free_request(RequestState& state) {
+  ++state.serial;
+  node_state_.requests.release(&state);
+}
+
+Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& allowed, bool waited) {
+  if (!calls_.empty()) co_await flush_calls();
+  const ConfigClock since = now();
+  advance(match_);
+  co_await finish_probe(pattern, allowed, waited, since);
+  in_calls_.waiting += now() - since;
+}
+
+Task<> Endpoint::finish_probe(const Pattern& pattern, const std::optional<Pattern>& allowed, bool waited,
+                              ConfigClock since) {
+  probing_ = &pattern;
+  const Message* message = nullptr;
+  while (true) {
+    co_await sync_with_engine();  // a message that the NIC matches in the meantime wakes no rank
+    if ((message = oldest_unexpected(pattern))) break;
+    co_await progress();
+  }
+  probing_ = nullptr;
+  if (allowed) {
+    MatchChoice choice{*allowed, message->from->rank_, posted_ + 1, message->visible};
+    if (!waited) choice.divergent = before(since, message->visible);
+    record_match_choice(choice, message);
+  }
+  if (message->held) node_.wait_until(core_, message->held->first);  // when the NIC holds it
+}
+
+Task<> Endpoint::poll() {
+  if (!calls_.empty()) co_await flush_calls();
+  const ConfigClock before = now();
+  advance(match_);
+  co_await sync_with_engine();
+  while (!inbox_.empty()) co_await progress();
+  in_calls_.waiting += now() - before;
+}
+
+Task<> Endpoint::wait_for_packet() {
+  if (!calls_.empty()) co_await flush_calls();
+  const ConfigClock before = now();
+  waiting_for_packet_ = true;
+  co_await progress();
+  waiting_for_packet_ = false;
+  in_calls_.waiting += now() - before;
+}
+
+Task<> Endpoint::wait_for_any_event() {
+  if (!calls_.empty()) co_await flush_calls();
+  const ConfigClock before = now();
+  const int released = idle_wakeups_;
+  polling_ = true;
+  co_await progress();
+  polling_ = false;
+  if (released == idle_wakeups_) idle_wakeups_ = 0;
+  while (!inbox_.empty()) co_await progress();
+  in_calls_.waiting += now() - before;
+}
+
+void Endpoint::wake_idle(Ps when) {
+  ++idle_wakeups_;
+  if (when > first()) advance(when - first());
+  node_state_.engine.resume_at(first(), std::exchange(sleeper_, {}));
+}
+
+// WindowScheduler resumes the ranks; on a single node the window ends at once.
+void Endpoint::BarrierArrival::await_suspend(std::coroutine_handle<> waiting) const {
+  me.node_state_.in_barrier.emplace_back(&me, waiting);
+  if (me.node_state_.in_barrier.size() == me.cluster_.ranks.size()) me.node_state_.engine.end_window();
+}
+
+Task<> Endpoint::barrier() {
+  if (!calls_.empty()) co_await flush_calls();
+  node_.drain(core_);
+  co_await sync_with_engine();
+  in_barrier_ = true;
+  co_await BarrierArrival{*this};
+  in_barrier_ = false;
+}
+
+// ---- packets
+
+ProtocolPacket* Endpoint::make_packet(Message& message, PacketKind kind) {
+  ProtocolPacket* const packet = node_state_.packets.acquire();
+  *packet = ProtocolPacket{};
+  packet->message = &message;
+  packet->kind = kind;
+  packet->owner = this;
+  return packet;
+}
+
+void Endpoint::deliver(ProtocolPacket* packet) {
+  const auto act = [](void* what) {
+    auto* const packet = static_cast<ProtocolPacket*>(what);
+    packet->owner->push(packet);
+  };
+  node_state_.engine.at(std::max(packet->visible.first(), node_state_.engine.now()), act, packet);
+}
+
+void Endpoint::push(ProtocolPacket* packet) {
+  inbox_.push(packet);
+  if (sleeper_) std::exchange(sleeper_, {}).resume();
+}
+
+void Endpoint::notify_peer(Endpoint& other, ProtocolPacket* packet, Address line) {
+  packet->line = line ? line : other.next_line(rank_);
+  packet->owner = &other;
+  node_.drain(core_);  // the data that it announces must have been written
+  node_.access(core_, Access::store, packet->line, 8);
+  packet->visible = now();
+  deliver(packet);
+}
+
+Address Endpoint::next_line(int from) {
+  Peer& sender = peer(from);
+  const std::uint64_t bytes = line_bytes(cluster_.machine);
+  if (sender.lines == 0) sender.lines = node_.allocate(core_, lines_per_queue * bytes);
+  return sender.lines + sender.next_line++ % lines_per_queue * bytes;
+}
+
+void Endpoint::read_packet_line(const ProtocolPacket& packet) {
+  if (packet.of_nic) return nic_->poll(core_, packet.line, packet.visible);
+  node_.wait_until(core_, packet.visible);
+  if (packet.line) node_.access(core_, Access::chase, packet.line, 8);
+}
+
+// Waits for the next packet and handles it.
+Task<> Endpoint::progress() {
+  co_await sync_with_engine();
+  ProtocolPacket* const packet = co_await NextPacket{*this};
+  if (!packet) co_return;
+  Message& message = *packet->message;
+  read_packet_line(*packet);
+  handled_ = packet;
+  if (packet->kind == PacketKind::arrived) {
+    advance(match_);
+    message.receive = match(message, packet->visible);
+    if (message.receive) co_await message.protocol->matched(*this, message);
+  } else if (packet->kind == PacketKind::matched) {
+    co_await message.protocol->matched(*this, message);
+  } else {
+    co_await message.protocol->handle(*this, message, *packet);
+  }
+  handled_ = nullptr;
+  node_state_.packets.release(packet);
+  if (!async_tasks_.empty()) co_await resume_tasks();
+}
+
+// ---- protocols
+
+Task<> Endpoint::copy(const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
+                      std::uint64_t bytes) {
+  return in_slices(bytes, [this, to, to_offset, from, from_offset](std::uint64_t offset, std::uint64_t part) {
+    node_.copy(core_, to, to_offset + offset, from, from_offset + offset, part);
+  });
+}
+
+Address Endpoint::pack_buffer(Message& message) {
+  if (message.data.contiguous() || message.bytes == 0) return message.data.address;
+  message.staged_out = scratch_.acquire(message.bytes);
+  copy_now(Buffer(message.staged_out, message.bytes), message.data, message.bytes);
+  return message.staged_out;
+}
+
+void Endpoint::release_pack_buffer(Message& message) {
+  if (message.staged_out) scratch_.release(message.staged_out, message.bytes);
+}
+
+Address Endpoint::landing_buffer(RequestState& receive, std::uint64_t bytes) {
+  if (receive.buffer.contiguous() || bytes == 0) return receive.buffer.address;
+  receive.landing_buffer = scratch_.acquire(bytes);
+  return receive.landing_buffer;
+}
+
+Task<> Endpoint::unpack(RequestState& receive, std::uint64_t bytes) {
+  if (!receive.landing_buffer) co_return;
+  co_await copy(receive.buffer, 0, Buffer(receive.landing_buffer, bytes), 0, bytes);
+  scratch_.release(receive.landing_buffer, bytes);
+}
+
+void Endpoint::complete(RequestState*& state) {
+  state->done = true;
+  state->ready = now();
+  if (handled_) {
+    const ConfigClock& sent = handled_->message->sent;
+    const bool receives = state->kind == RequestState::Kind::receive;
+    state->ready = extrapolate_completion(receives ? later(sent, state->posted) : sent, handled_->visible);
+  }
+  state = nullptr;
+}
+
+NicTransfer Endpoint::transfer(Message& message) {
+  NicTransfer transfer;
+  transfer.message = &message;
+  transfer.from = this;
+  transfer.to = message.from == this ? message.to : message.from;
+  transfer.command = nic_->post(core_);
+  return transfer;
+}
+
+std::string Endpoint::waits_for() const {
+  const std::string me =
+      "rank " + std::to_string(rank_) + " waits " + (in_call_ ? "in " + *in_call_ + " " : "") + "for ";
+  if (waiting_for_packet_) return me + "one of several requests";
+  if (polling_) return me + "any event, while it polls";
+  if (in_barrier_) return me + "all ranks at the barrier";
+  const Pattern* const pattern = probing_ ? probing_ : waiting_for_;
+  if (!pattern) return "";
+  const std::string peer = pattern->peer == any_rank ? "any rank" : "rank " + std::to_string(pattern->peer);
+  const std::string tag = pattern->tag == any_tag ? "" : " with tag " + std::to_string(pattern->tag);
+  if (probing_) return me + "a message from " + peer + tag;
+  const std::string bytes = std::to_string(waiting_for_->buffer.bytes()) + " bytes";
+  if (waiting_for_->kind == RequestState::Kind::send) return me + peer + " to receive " + bytes + tag;
+  return me + bytes + " from " + peer + tag;
+}
+
+}  // namespace nearfield::sim

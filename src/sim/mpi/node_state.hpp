@@ -1,0 +1,58 @@
+// The state that the ranks of one node share: the event engine, the protocols, and the pools of messages, requests and
+// packets. One thread at a time works on a node. Transfers to other nodes wait for the end of the window
+// (window_scheduler.hpp).
+#pragma once
+
+#include <coroutine>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "sim/engine/engine.hpp"
+#include "sim/engine/frames.hpp"
+#include "sim/engine/pool.hpp"
+#include "sim/mpi/cluster_state.hpp"
+#include "sim/mpi/message.hpp"
+#include "sim/mpi/nic_transfers.hpp"
+#include "sim/mpi/protocol.hpp"
+
+namespace nearfield::sim {
+
+struct NodeState {
+  ClusterState& cluster;
+  int number;  // the node's
+  Engine engine;
+  std::unique_ptr<Protocol> node_small, node_large, network_small, network_large;
+  Pool<Message> messages;
+  Pool<RequestState> requests;
+  Pool<ProtocolPacket> packets;
+  NicTransfers transfers{*this};
+  std::vector<std::pair<Endpoint*, std::coroutine_handle<>>> in_barrier;  // ranks that wait in barrier()
+  CoroutineFrames frames;
+
+  NodeState(ClusterState& all, int node) : cluster(all), number(node) {}
+
+  // Returns the protocol of a message. A synchronous one uses the protocol of long messages, which waits for the
+  // receiver (the T3E's buffered does not).
+  Protocol& protocol(bool within_node, std::uint64_t bytes, bool synchronous) {
+    const Messaging& messaging = cluster.machine.messaging;
+    const auto max_eager_bytes = within_node ? messaging.node_eager_bytes : messaging.eager_bytes;
+    const bool small = bytes <= max_eager_bytes && !synchronous;
+    return within_node ? (small ? *node_small : *node_large) : (small ? *network_small : *network_large);
+  }
+  // Drops one side's reference to the message; the last drop frees it.
+  void drop(Message& message) {
+    if (--message.holders == 0) messages.release(&message);
+  }
+  // Runs the events before `end`. An exception is stored (Engine::failure).
+  void run_until(Ps end) {
+    const CoroutineFrames::Use use(frames);
+    try {
+      engine.run_until(end);
+    } catch (...) {
+      engine.fail(std::current_exception());
+    }
+  }
+};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,38 @@
+// Internal buffers of a rank's library or of its collectives, in free lists by power-of-two size. The buffer released
+// last is reused first, since its lines are the likeliest to be cached.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "sim/memory/access.hpp"
+
+namespace nearfield::sim {
+
+class Scratch {
+ public:
+  // `allocate` provides new buffers.
+  explicit Scratch(std::function<Address(std::uint64_t bytes)> allocate) : allocate_(std::move(allocate)) {}
+
+  Address acquire(std::uint64_t bytes) {
+    auto& free = of(bytes);
+    if (free.empty()) return allocate_(std::bit_ceil(bytes));
+    const Address buffer = free.back();
+    free.pop_back();
+    return buffer;
+  }
+  void release(Address buffer, std::uint64_t bytes) { of(bytes).push_back(buffer); }
+
+ private:
+  std::vector<Address>& of(std::uint64_t bytes) {
+    return free_[static_cast<std::size_t>(std::bit_width(std::bit_ceil(bytes)))];
+  }
+
+  std::function<Address(std::uint64_t)> allocate_;
+  std::array<std::vector<Address>, 66> free_;
+};
+
+}  // namespace nearfield::sim

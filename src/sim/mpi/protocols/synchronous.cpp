@@ -1,0 +1,77 @@
+// S3's synchronous mode of the T3E: when the message is matched, data goes from memory to memory through E-registers,
+// bypassing the caches, element by element if it is strided. The sender's core loads a block of registers and sends it;
+// the block is stored at the receiver. Simplified: the receiver's core stores it, which waits anyway; on a T3E memory
+// is written without the core.
+#include <algorithm>
+
+#include "sim/mpi/endpoint.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::uint64_t block_bytes = 512 * 8;  // S3, section 3: 512 E-registers for users
+
+class Synchronous final : public Protocol {
+ public:
+  void start(Endpoint& sender, Message& message) override { control(sender, message, PacketKind::arrived); }
+
+  Task<> matched(Endpoint& receiver, Message& message) override {
+    control(receiver, message, PacketKind::clear_to_send);
+    co_return;
+  }
+
+  // The sender's side is done when its last block has departed.
+  void left(NicTransfer& transfer) override {
+    if (transfer.arrival == PacketKind::data && transfer.part_offset + transfer.part_bytes == transfer.message->bytes)
+      transfer.from->node_state().drop(*transfer.message);
+  }
+
+  Task<> handle(Endpoint& rank, Message& message, const ProtocolPacket& packet) override {
+    if (packet.kind == PacketKind::clear_to_send)
+      co_await send_blocks(rank, message);
+    else
+      store_block(rank, message, packet);
+  }
+
+ private:
+  static void control(Endpoint& from, Message& message, PacketKind kind) {
+    NicTransfer transfer = from.transfer(message);
+    transfer.arrival = kind;
+    from.node_state().transfers.send(transfer);
+  }
+
+  static Task<> send_blocks(Endpoint& sender, Message& message) {
+    do {
+      NicTransfer block;
+      block.message = &message;
+      block.from = &sender;
+      block.to = message.to;
+      block.arrival = PacketKind::data;
+      block.quiet = true;
+      block.part_offset = message.sent_bytes;
+      block.part_bytes = block.bytes = std::min(block_bytes, message.bytes - message.sent_bytes);
+      sender.node().touch(sender.core(), Access::load_nontemporal, message.data, message.sent_bytes, block.bytes);
+      sender.node().drain(sender.core());
+      message.sent_bytes += block.bytes;
+      sender.node_state().transfers.send(block);
+      co_await sender.sync_with_engine();
+    } while (message.sent_bytes < message.bytes);
+    sender.complete(message.send);
+  }
+
+  static void store_block(Endpoint& receiver, Message& message, const ProtocolPacket& packet) {
+    receiver.node().touch(receiver.core(), Access::store_nontemporal, message.receive->buffer, packet.offset,
+                          packet.bytes);
+    message.received_bytes += packet.bytes;
+    if (message.received_bytes < message.bytes) return;
+    receiver.node().drain(receiver.core());
+    receiver.finish(message, message.receive);
+  }
+};
+
+}  // namespace
+
+const ProtocolSpec synchronous_protocol{"synchronous", "memory to memory past the caches, when both are there (T3E)",
+                                        false, made<Protocol, Synchronous>};
+
+}  // namespace nearfield::sim

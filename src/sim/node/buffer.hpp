@@ -1,0 +1,49 @@
+// A message buffer: bytes in a node's memory, contiguous, in equal blocks at a stride as MPI_Type_vector describes
+// them, or at the addresses that a Scattered returns. Contents are not simulated.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/memory/access.hpp"
+
+namespace nearfield::sim {
+
+// A contiguous range of bytes.
+struct Run {
+  Address address = 0;
+  std::uint64_t bytes = 0;
+};
+
+// The layout of a buffer that does not consist of equal blocks. It must outlive the buffer's messages.
+class Scattered {
+ public:
+  // Returns the contiguous range of the buffer's data that begins at `offset`. `begin` is the buffer's address, which
+  // only this object interprets.
+  virtual Run run_at(std::uint64_t begin, std::uint64_t offset) const = 0;
+
+ protected:
+  ~Scattered() = default;
+};
+
+struct Buffer {
+  Address address = 0;
+  std::uint64_t block_bytes = 0;
+  std::uint64_t count = 1;         // blocks
+  std::uint64_t stride_bytes = 0;  // from the start of one block to that of the next
+  const Scattered* scattered = nullptr;
+
+  Buffer() = default;
+  Buffer(Address begin, std::uint64_t bytes) : address(begin), block_bytes(bytes), stride_bytes(bytes) {}
+  Buffer(Address begin, std::uint64_t blocks, std::uint64_t bytes_of_block, std::uint64_t stride)
+      : address(begin), block_bytes(bytes_of_block), count(blocks), stride_bytes(stride) {}
+  Buffer(std::uint64_t begin, std::uint64_t bytes, const Scattered& where) : Buffer(begin, bytes) {
+    scattered = &where;
+  }
+
+  std::uint64_t bytes() const { return block_bytes * count; }
+  // Returns the bytes from the first to the end of the last one, unless the buffer is scattered.
+  std::uint64_t extent_bytes() const { return bytes() == 0 ? 0 : (count - 1) * stride_bytes + block_bytes; }
+  bool contiguous() const { return !scattered && (count <= 1 || stride_bytes == block_bytes); }
+};
+
+}  // namespace nearfield::sim

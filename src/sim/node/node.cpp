@@ -1,0 +1,207 @@
+#include "sim/node/node.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "machine/machine.hpp"
+#include "sim/memory/counts.hpp"
+#include "sim/memory/memory.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::uint64_t word = 8;
+// The memories of a node are interleaved in turns of 8 GiB, below 128 GiB (memory.hpp).
+constexpr Address turn = Address{1} << 33;
+constexpr Address end_of_memory = Address{1} << 37;
+// Allocation begins at a different page in each memory, or their data would conflict in the same cache sets.
+constexpr std::uint64_t pages_apart = 1031;
+
+}  // namespace
+
+Run run_at(const Buffer& buffer, std::uint64_t offset) {
+  if (buffer.scattered) return buffer.scattered->run_at(buffer.address, offset);
+  if (buffer.contiguous()) return {buffer.address + offset, buffer.bytes() - offset};
+  const std::uint64_t block = offset / buffer.block_bytes, inside = offset % buffer.block_bytes;
+  return {buffer.address + block * buffer.stride_bytes + inside, buffer.block_bytes - inside};
+}
+
+Node::Node(const Machine& machine, const Options& options)
+    : variants_(options.variants),
+      page_bytes_(machine.pages.page_bytes),
+      ps_per_cycle_(1e3 / machine.core.clock_ghz),
+      cores_per_memory_(machine.dram.shared_by > 0 ? machine.dram.shared_by : machine.cores) {
+  if (page_bytes_ == 0) throw std::invalid_argument("machine '" + machine.name + "': page_bytes: at least 1");
+  if (machine.cores < 1) throw std::invalid_argument("machine '" + machine.name + "': cores: at least 1");
+  // Page 0 is not allocated: address 0 means none.
+  const auto memories = static_cast<Address>((machine.cores + cores_per_memory_ - 1) / cores_per_memory_);
+  // With huge pages, too, a memory begins in its own turn.
+  const Address max_first_page = turn / 8 * 7 / page_bytes_;
+  for (Address m = 0; m < memories; ++m)
+    next_.push_back(m * turn + (1 + m * pages_apart % max_first_page) * page_bytes_);
+  if (!options.memory_effects) {
+    clocks_.assign(static_cast<std::size_t>(machine.cores), ConfigClock(variants_));
+    return;
+  }
+  memory_ = std::make_unique<Memory>(machine, options.memory_slowdown, variants_, options.limits_ways);
+}
+
+Address Node::allocate(int core, std::uint64_t bytes) {
+  Address& next = next_[static_cast<std::size_t>(core / cores_per_memory_)];
+  const std::uint64_t whole = (std::max<std::uint64_t>(bytes, 1) - 1) / page_bytes_ * page_bytes_ + page_bytes_;
+  // An allocation that does not fit into the rest of this memory's turn begins at its next turn.
+  if (next_.size() > 1 && whole <= turn && next / turn != (next + whole - 1) / turn)
+    next = (next / turn + next_.size()) * turn;
+  if (bytes > end_of_memory || next > end_of_memory - whole)
+    throw std::length_error("a node has 128 GiB of memory, and it is full");
+  const Address begin = next;
+  next += whole;
+  return begin;
+}
+
+Node::~Node() = default;
+
+Counts Node::counts(int variant) const { return has_memory() ? memory_->counts(variant) : Counts{}; }
+
+Ps Node::first(int core) const { return has_memory() ? memory_->now(core)[0] : clock(core).first(); }
+
+ConfigClock Node::now(int core) const { return has_memory() ? memory_->clock(core) : clock(core); }
+
+void Node::advance(int core, Ps duration) {
+  if (has_memory())
+    memory_->advance(core, duration);
+  else
+    clock(core) += duration;
+}
+
+void Node::wait_until(int core, const ConfigClock& instant) {
+  if (has_memory())
+    memory_->wait_until(core, instant);
+  else
+    clock(core) = later(clock(core), instant);
+}
+
+void Node::drain(int core) {
+  if (has_memory()) memory_->drain(core);
+}
+
+void Node::access(int core, Access kind, Address address, unsigned bytes) {
+  count_for(core);
+  if (has_memory()) memory_->access(core, kind, address, bytes);
+}
+
+void Node::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
+                 unsigned bytes) {
+  count_for(core);
+  if (has_memory()) memory_->sweep(core, kind, address, count, stride_bytes, bytes);
+}
+
+void Node::sweep(int core, std::span<const Sweep> sweeps) {
+  if (!has_memory()) return;
+  count_for(core);
+  for (const Sweep& one : sweeps) {
+    if (one.count == 1 && one.work_cycles == 0)
+      memory_->access(core, one.kind, one.address, one.bytes);
+    else
+      memory_->sweep(core, one.kind, one.address, one.count, one.stride_bytes, one.bytes,
+                     std::nearbyint(one.work_cycles * ps_per_cycle_));
+  }
+}
+
+void Node::replay(int core, std::span<const Reference> references) {
+  count_for(core);
+  if (has_memory()) memory_->replay(core, references);
+}
+
+void Node::touch(int core, Access kind, Address address, std::uint64_t bytes) {
+  if (!has_memory()) return;
+  count_for(core);
+  const std::uint64_t words = bytes / word, rest = bytes % word;
+  if (words > 0) memory_->sweep(core, kind, address, words, word, word);
+  if (rest > 0) memory_->access(core, kind, address + words * word, static_cast<unsigned>(rest));
+}
+
+void Node::copy(int core, Address to, Address from, std::uint64_t bytes) {
+  if (bytes == 0 || !has_memory()) return;
+  count_for(core);
+  memory_->copy(core, to, from, bytes);
+}
+
+void Node::copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
+                std::uint64_t bytes) {
+  if (!has_memory()) return;
+  while (bytes > 0) {
+    const Run target = run_at(to, to_offset), source = run_at(from, from_offset);
+    const std::uint64_t piece = std::min({bytes, target.bytes, source.bytes});
+    copy(core, target.address, source.address, piece);
+    to_offset += piece;
+    from_offset += piece;
+    bytes -= piece;
+  }
+}
+
+// Blocks of one word are accessed in one sweep; others block by block.
+void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes) {
+  if (!has_memory()) return;
+  if (!buffer.contiguous() && !buffer.scattered && buffer.block_bytes == word && offset % word == 0 &&
+      bytes % word == 0) {
+    sweep(core, kind, run_at(buffer, offset).address, bytes / word, static_cast<std::int64_t>(buffer.stride_bytes),
+          word);
+    return;
+  }
+  while (bytes > 0) {
+    const Run run = run_at(buffer, offset);
+    const std::uint64_t piece = std::min(bytes, run.bytes);
+    touch(core, kind, run.address, piece);
+    offset += piece;
+    bytes -= piece;
+  }
+}
+
+ConfigClock Node::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
+                            const ConfigClock& start) {
+  count_for(no_core);
+  return has_memory() && bytes > 0 ? memory_->dma_write(address, bytes, targets, start) : start;
+}
+
+ConfigClock Node::dma_read(Address address, std::uint64_t bytes, const ConfigClock& start) {
+  count_for(no_core);
+  return has_memory() && bytes > 0 ? memory_->dma_read(address, bytes, start) : start;
+}
+
+void Node::invalidate_range(Address address, std::uint64_t bytes) {
+  if (has_memory()) memory_->invalidate_range(address, bytes);
+}
+
+void Node::invalidate_all() {
+  if (has_memory()) memory_->invalidate_all();
+}
+
+void Node::reset_counts() {
+  if (has_memory()) memory_->reset_counts();
+  own_.clear();
+  counts_at_switch_ = {};
+}
+
+void Node::switch_counting_core(int core) {
+  const PerfCounters now(counts(0));
+  if (counting_core_ != no_core) {
+    const auto number = static_cast<std::size_t>(counting_core_);
+    if (own_.size() <= number) own_.resize(number + 1);
+    own_[number] += now - counts_at_switch_;
+  }
+  counts_at_switch_ = now;
+  counting_core_ = core;
+}
+
+PerfCounters Node::counters_of(int core) {
+  count_for(no_core);
+  const auto number = static_cast<std::size_t>(core);
+  PerfCounters mine = number < own_.size() ? own_[number] : PerfCounters{};
+  const PerfCounters others = PerfCounters(counts(0)) - mine;
+  mine.snoops = others.snoops;
+  mine.invalidations = others.invalidations;
+  return mine;
+}
+
+}  // namespace nearfield::sim

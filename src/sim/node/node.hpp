@@ -1,0 +1,119 @@
+// One simulated node: its memory, for all variants at once, and the allocation of addresses. Without memory effects it
+// has clocks only: loads, stores and DMA take no time, so that the network's and the library's times remain.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "sim/engine/config_clock.hpp"
+#include "sim/memory/access.hpp"
+#include "sim/node/buffer.hpp"
+#include "sim/node/perf_counters.hpp"
+
+namespace nearfield {
+struct Machine;
+}
+
+namespace nearfield::sim {
+
+class Memory;   // memory/memory.hpp
+struct Counts;  // counts.hpp
+
+// `count` accesses of `bytes` each, `stride_bytes` apart.
+struct Sweep {
+  Access kind = Access::load;
+  unsigned bytes = 0;
+  Address address = 0;
+  std::uint64_t count = 1;
+  std::int64_t stride_bytes = 0;
+  double work_cycles = 0;  // of computation per access beyond the access's issue
+};
+
+class Node {
+ public:
+  struct Options {
+    int variants = 1;
+    bool limits_ways = false;  // a variant's policy restricts injections to some ways (InjectionTarget::ways)
+    std::array<double, num_memory_speeds> memory_slowdown{1, 1, 1, 1};
+    bool memory_effects = true;
+  };
+  Node(const Machine& machine, const Options& options);
+  ~Node();
+
+  int variants() const { return variants_; }
+  bool has_memory() const { return memory_ != nullptr; }
+  Memory& memory() { return *memory_; }
+  const Memory& memory() const { return *memory_; }
+
+  // Returns new whole pages of the memory nearest to the core. Allocations in one memory follow each other in the order
+  // of the calls.
+  Address allocate(int core, std::uint64_t bytes);
+  std::uint64_t page_bytes() const { return page_bytes_; }
+
+  // ---- clocks of cores
+  ConfigClock now(int core) const;
+  Ps first(int core) const;
+  void advance(int core, Ps duration);
+  void wait_until(int core, const ConfigClock& instant);
+  void drain(int core);
+
+  // ---- accesses of cores
+  void access(int core, Access kind, Address address, unsigned bytes);
+  void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
+  void sweep(int core, std::span<const Sweep> sweeps);
+  // Replays the accesses of a recorded program.
+  void replay(int core, std::span<const Reference> references);
+  // Accesses every byte of a range, in words of 8 bytes and a remainder.
+  void touch(int core, Access kind, Address address, std::uint64_t bytes);
+  void copy(int core, Address to, Address from, std::uint64_t bytes);
+  // Copies `bytes` of one buffer's data, which begin at `from_offset`, to `to_offset` in another buffer, block by
+  // block.
+  void copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
+            std::uint64_t bytes);
+  // Accesses a part of a buffer's data.
+  void touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes);
+
+  // ---- DMA from the time `start`. They return the time of completion. `targets`: one per variant
+  ConfigClock dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
+                        const ConfigClock& start);
+  ConfigClock dma_read(Address address, std::uint64_t bytes, const ConfigClock& start);
+
+  void invalidate_range(Address address, std::uint64_t bytes);
+  void invalidate_all();
+  Counts counts(int variant) const;
+  void reset_counts();
+  // Counts the accesses of variant 0 for each core separately from now on.
+  void count_per_core() { counts_per_core_ = true; }
+  // Returns a core's counters since the last reset, without those that devices cause.
+  PerfCounters counters_of(int core);
+
+ private:
+  // Is called before any access of `core` (no_core: a device): earlier counts belong to the core that acted last.
+  void count_for(int core) {
+    if (counts_per_core_ && core != counting_core_) [[unlikely]]
+      switch_counting_core(core);
+  }
+  void switch_counting_core(int core);
+
+  ConfigClock& clock(int core) { return clocks_[static_cast<std::size_t>(core)]; }
+  const ConfigClock& clock(int core) const { return clocks_[static_cast<std::size_t>(core)]; }
+
+  int variants_;
+  std::uint64_t page_bytes_;
+  double ps_per_cycle_;
+  int cores_per_memory_;
+  std::vector<Address> next_;  // per memory
+  std::unique_ptr<Memory> memory_;
+  std::vector<ConfigClock> clocks_;  // without memory effects
+  static constexpr int no_core = -1;
+  bool counts_per_core_ = false;
+  int counting_core_ = no_core;
+  PerfCounters counts_at_switch_;
+  std::vector<PerfCounters> own_;  // by core
+};
+
+// Returns the address of a buffer's data at `offset`, and the contiguous bytes from there on.
+Run run_at(const Buffer& buffer, std::uint64_t offset);
+
+}  // namespace nearfield::sim

@@ -1,0 +1,188 @@
+// AMG of the Sequoia benchmarks (S4, section 3): the solve phase of its default problem, conjugate gradients
+// preconditioned by algebraic multigrid. The operators of all levels, the number of iterations and the communication
+// pattern come from a real setup (multigrid.hpp), which is not simulated, as in S4. Every product, relaxation and
+// vector operation makes the accesses of hypre's loops, every exchange its Irecv, Isend and Waitall, every dot product
+// an allreduce of 8 bytes. The arithmetic is a multiply-add for each element of a sparse row or of a dot product, which
+// depends on the previous sum, as in hypre's loops. Left out: the setup phase's accesses and messages, divisions, loop
+// overhead beyond the cost of an access.
+#include <cmath>
+#include <stdexcept>
+
+#include "machine/machine.hpp"
+#include "sim/mpi/collectives/on_rank.hpp"
+#include "sim/run/app/amg_problem.hpp"
+#include "sim/run/app/application.hpp"
+#include "sim/run/app/distributed.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::uint64_t word = 8, smallest = 48 * word;  // one rank's unknowns without refinement
+constexpr int tag = 1 << 20;
+
+// One rank's part of a level.
+struct Grid {
+  std::uint64_t rows = 0;
+  RankMatrix matrix, interpolation;
+  Address u = 0, f = 0, residual = 0, weights = 0;
+  std::uint64_t bytes() const { return rows * word; }
+};
+
+struct Part {
+  std::vector<Grid> grids;
+  std::unique_ptr<RankCommunicator> all;
+  Address x = 0, r = 0, p = 0, s = 0;
+  Address sum = 0, total = 0;  // arguments of the allreduce
+};
+
+class Solve {
+ public:
+  Solve(Rank& rank, Part& part, int iterations) : rank_(rank), part_(part), iterations_(iterations) {}
+
+  // Follows hypre's pcg.c: the initial residual, then iterations.
+  Task<> run() {
+    Grid& finest = part_.grids.front();
+    co_await multiply(rank_, finest.matrix, part_.x, part_.r, true);
+    co_await precondition(part_.p);
+    co_await dot(part_.r, part_.p);
+    co_await dot(part_.r, part_.r);
+    for (int i = 0; i < iterations_; ++i) {
+      co_await multiply(rank_, finest.matrix, part_.p, part_.s, false);
+      co_await dot(part_.s, part_.p);
+      co_await axpy(part_.p, part_.x);
+      co_await axpy(part_.s, part_.r);
+      co_await precondition(part_.s);
+      co_await dot(part_.r, part_.s);
+      co_await dot(part_.r, part_.r);
+      co_await axpy(part_.s, part_.p);
+    }
+  }
+
+ private:
+  // Does one V-cycle from zero for the residual r, and copies the result.
+  Task<> precondition(Address into) {
+    Grid& finest = part_.grids.front();
+    co_await rank_.copy(finest.f, part_.r, finest.bytes());
+    co_await rank_.write(finest.u, finest.bytes());
+    co_await cycle(0);
+    co_await rank_.copy(into, finest.u, finest.bytes());
+  }
+
+  Task<> cycle(std::size_t level) {
+    Grid& current = part_.grids[level];
+    co_await relax(current);
+    if (level + 1 == part_.grids.size()) co_return;
+    Grid& next = part_.grids[level + 1];
+    co_await rank_.copy(current.residual, current.f, current.bytes());
+    co_await multiply(rank_, current.matrix, current.u, current.residual, true);
+    co_await multiply_transposed(rank_, current.interpolation, current.residual, next.f, next.rows);
+    co_await rank_.write(next.u, next.bytes());
+    co_await cycle(level + 1);
+    co_await multiply(rank_, current.interpolation, next.u, current.u, true);
+    co_await relax(current);
+  }
+
+  // Does a symmetric Gauss-Seidel sweep over the rank's own rows, with the previous values of other ranks.
+  Task<> relax(const Grid& grid) {
+    co_await exchange(rank_, grid.matrix, grid.u);
+    AccessBatch batch(rank_);
+    for (std::uint64_t i = 0; i < 2 * grid.rows; ++i) {
+      const std::uint64_t row = i < grid.rows ? i : 2 * grid.rows - 1 - i;
+      batch.load(grid.f + row * word);
+      batch.load(grid.weights + row * word);
+      read_row(batch, grid.matrix.own, row, grid.u, true);
+      read_row(batch, grid.matrix.others, row, grid.matrix.in, true);
+      batch.store(grid.u + row * word);
+      if (batch.full()) co_await batch.flush();
+    }
+    co_await batch.flush();
+  }
+
+  Task<> dot(Address a, Address b) {
+    AccessBatch batch(rank_);
+    for (std::uint64_t at = 0; at < part_.grids.front().bytes(); at += word) {
+      batch.load(a + at);
+      batch.load(b + at);
+      batch.chain(1, 2);
+      if (batch.full()) co_await batch.flush();
+    }
+    co_await batch.flush();
+    co_await rank_.write(part_.sum, word);
+    co_await allreduce_collective.run(*part_.all, {part_.sum, part_.total, word, 0});
+    co_await rank_.read(part_.total, word);
+  }
+
+  Task<> axpy(Address from, Address into) { return rank_.combine(into, from, part_.grids.front().bytes()); }
+
+  Rank& rank_;
+  Part& part_;
+  int iterations_;
+};
+
+class Amg final : public Workload {
+ public:
+  Amg(int ranks, int refinement) : parts_(static_cast<std::size_t>(ranks)) {
+    auto problem = multigrid::amg_problem(ranks, refinement);
+    const auto levels = multigrid::hierarchy(std::move(problem.matrix), std::move(problem.first));
+    iterations_ = multigrid::iterations(levels);
+    for (std::size_t l = 0; l < levels.size(); ++l) {
+      auto matrices = cut(levels[l].matrix, levels[l].first, levels[l].first);
+      std::vector<RankMatrix> down(parts_.size());
+      if (l + 1 < levels.size()) down = cut(levels[l].interpolation, levels[l].first, levels[l + 1].first);
+      for (std::size_t r = 0; r < parts_.size(); ++r) {
+        Grid grid;
+        grid.rows = matrices[r].own.rows();
+        grid.matrix = std::move(matrices[r]);
+        grid.interpolation = std::move(down[r]);
+        parts_[r].grids.push_back(std::move(grid));
+      }
+    }
+  }
+
+  Task<> set_up(Rank& rank) override {
+    Part& part = of(rank);
+    part.all = std::make_unique<RankCommunicator>(rank, tag);
+    Heap heap(rank);
+    for (Grid& grid : part.grids) {
+      co_await place(heap, grid.matrix);
+      if (&grid != &part.grids.back()) co_await place(heap, grid.interpolation);
+      for (Address* vector : {&grid.u, &grid.f, &grid.residual, &grid.weights})
+        co_await heap.allocate(*vector, grid.bytes());
+    }
+    for (Address* vector : {&part.x, &part.r, &part.p, &part.s})
+      co_await heap.allocate(*vector, part.grids.front().bytes());
+    for (Address* number : {&part.sum, &part.total}) co_await heap.allocate(*number, word);
+  }
+
+  Task<> run(Rank& rank) override {
+    Solve solve(rank, of(rank), iterations_);
+    co_await solve.run();
+  }
+
+ private:
+  Part& of(const Rank& rank) { return parts_[static_cast<std::size_t>(rank.rank())]; }
+
+  int iterations_ = 0;
+  std::vector<Part> parts_;
+};
+
+std::unique_ptr<Workload> make(int ranks, std::uint64_t bytes) {
+  const auto refinement = static_cast<int>(std::lround(std::cbrt(static_cast<double>(bytes) / smallest)));
+  const auto cube = static_cast<std::uint64_t>(refinement) * static_cast<std::uint64_t>(refinement * refinement);
+  if (refinement < 1 || cube * smallest != bytes)
+    throw std::invalid_argument("amg: " + std::to_string(bytes) +
+                                " B of unknowns; 384 times a cube would work: 384, 3072, 10368");
+  return std::make_unique<Amg>(ranks, refinement);
+}
+
+}  // namespace
+
+// S4 uses a refinement of one, because of the simulation time.
+extern const ApplicationSpec amg_application;
+const ApplicationSpec amg_application{"amg",
+                                      "the AMG benchmark: its default problem solved by multigrid and PCG",
+                                      "one rank's unknowns, 8 bytes each",
+                                      {384},
+                                      make};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,24 @@
+// Applications as programs over ranks: the accesses, messages and collectives of a real code at a real size, without
+// the values that it computes. Each exports one ApplicationSpec. All data that determines a rank's behaviour (a matrix,
+// the number of iterations of a solver) is computed on the host beforehand, so that it does not depend on time.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "sim/run/workload.hpp"
+
+namespace nearfield::sim {
+
+struct ApplicationSpec {
+  const char* name;
+  const char* summary;
+  const char* bytes_are;
+  std::vector<std::uint64_t> usual_bytes;
+  // Throws std::invalid_argument if it cannot be partitioned over `ranks` ranks.
+  std::unique_ptr<Workload> (*make)(int ranks, std::uint64_t bytes);
+};
+
+const std::vector<const ApplicationSpec*>& all_applications();
+
+}  // namespace nearfield::sim

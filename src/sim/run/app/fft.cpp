@@ -1,0 +1,255 @@
+// FFT of the HPC Challenge (S4, section 3): one transform of a vector of complex numbers, distributed in equal parts
+// over ranks, by FFTE's three-dimensional decomposition as in HPCC's pzfft1d.c (version 1.0 to 1.5): n = nx * ny * nz,
+// three MPI_Alltoall, and between them loops that gather 16 columns at a time, transform them and scatter them back.
+// The accesses are those of its loops over its arrays, in words of 8 bytes, real parts of up to 16 numbers before their
+// imaginary ones. Inside a column a pass loads all numbers and stores them in order, not in the order of its
+// butterflies, since a column fits into the L1. Arithmetic is counted in FFTE's kernel.f, with a multiply-add as one
+// instruction. Left out: arithmetic for the roots of unity inside a pass, numbers of ranks and points that are not
+// powers of two.
+#include <bit>
+#include <stdexcept>
+
+#include "machine/machine.hpp"
+#include "sim/mpi/collectives/on_rank.hpp"
+#include "sim/run/app/access_batch.hpp"
+#include "sim/run/app/application.hpp"
+#include "sim/run/app/heap.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::uint64_t number = 16;  // bytes of a complex number
+constexpr std::uint64_t word = 8;
+constexpr double product_flops = 2;    // of two complex numbers, per word of the result
+constexpr std::uint64_t columns = 16;  // FFTE_NBLK: columns at a time
+constexpr std::uint64_t padding = 8;   // FFTE_NP: numbers between columns
+constexpr int tag = 1 << 20;
+
+struct Split {
+  std::uint64_t nx, ny, nz, ranks;
+  std::uint64_t nnx() const { return nx / ranks; }
+  std::uint64_t nnz() const { return nz / ranks; }
+  std::uint64_t points() const { return nx * ny * nnz(); }  // per rank
+};
+
+// As in HPCC_pzfft1d: each dimension has about a third of the exponent, x and z at least the number of ranks.
+Split split(int ranks, std::uint64_t points) {
+  const auto wide = static_cast<std::uint64_t>(ranks);
+  if (!std::has_single_bit(wide) || !std::has_single_bit(points) || points < wide)
+    throw std::invalid_argument("fft: " + std::to_string(points) + " points on each of " + std::to_string(ranks) +
+                                " ranks; powers of two, and a point for every rank at least, would work");
+  const int of_ranks = std::countr_zero(wide), all = of_ranks + std::countr_zero(points);
+  const int z = std::max(of_ranks, (all + 1) / 3), x = std::max(of_ranks, (all - z + 1) / 2);
+  return {std::uint64_t{1} << x, std::uint64_t{1} << (all - x - z), std::uint64_t{1} << z, wide};
+}
+
+// As in HPCC_fft235: passes of radix 8, and of radix 4 for the remainder.
+std::vector<std::uint64_t> radices(std::uint64_t length) {
+  const int exponent = std::countr_zero(length);
+  if (exponent < 2) return std::vector<std::uint64_t>(static_cast<std::size_t>(exponent), 2);
+  const int fours = 2 - (exponent + 2) % 3;
+  std::vector<std::uint64_t> list(static_cast<std::size_t>(fours), 4);
+  list.insert(list.end(), static_cast<std::size_t>((exponent - 2 * fours) / 3), 8);
+  return list;
+}
+
+// The addresses of the numbers in a loop nest of two.
+struct View {
+  Address begin;
+  std::uint64_t inner, outer;  // strides, in numbers
+};
+
+// Returns the floating-point instructions of a pass per word of its result (FFTE's kernel.f).
+double butterfly_flops(std::uint64_t radix) {
+  if (radix == 8) return 5;
+  return radix == 4 ? 3.5 : 1;
+}
+
+// `flops`: floating-point instructions per word, which overlap with two accesses to it.
+void add(AccessBatch& batch, Access kind, Address begin, std::uint64_t count, std::uint64_t stride, double flops = 0) {
+  const auto step = static_cast<std::int64_t>(stride * number);
+  const auto both = [&](auto&& access) {
+    if (stride == 1) return access(begin, 2 * count, static_cast<std::int64_t>(word));
+    access(begin, count, step);
+    access(begin + word, count, step);
+  };
+  both([&](Address at, std::uint64_t times, std::int64_t stride_bytes) {
+    if (kind == Access::store)
+      batch.store(at, times, stride_bytes, word);
+    else
+      batch.load(at, times, stride_bytes, word);
+    batch.flops(flops, 2);
+  });
+}
+
+struct Arrays {
+  Address a, b;           // the vector, and work space of the same size
+  Address column, other;  // c and d: a block of columns, and the result of a pass
+  Address wx, wy, wz;     // roots of unity
+  Address ww, www;        // twiddle factors
+};
+
+class Transform {
+ public:
+  Transform(Rank& rank, Communicator& all, const Arrays& at, const Split& n)
+      : all_(all), rank_(rank), batch_(rank), at_(at), n_(n) {}
+
+  Task<> run() {
+    const std::uint64_t block = n_.points() / n_.ranks;
+    co_await turn(at_.b, at_.a, n_.ranks, block);
+    co_await alltoall(at_.b, at_.a);
+    co_await along_z();
+    co_await alltoall(at_.a, at_.b);
+    co_await along_y_and_x();
+    co_await reorder();
+    co_await alltoall(at_.b, at_.a);
+    co_await turn(at_.b, at_.a, block, n_.ranks);
+    co_await rank_.copy(at_.a, at_.b, n_.points() * number);
+  }
+
+ private:
+  Task<> alltoall(Address from, Address to) {
+    return alltoall_collective.run(all_, {from, to, n_.points() / n_.ranks * number, 0});
+  }
+
+  // to[outer][inner] = from[outer][inner], multiplied by a factor if there is one.
+  Task<> move(View to, View from, std::uint64_t inner, std::uint64_t outer, View factor = {}) {
+    for (std::uint64_t o = 0; o < outer; ++o) {
+      add(batch_, Access::load, from.begin + o * from.outer * number, inner, from.inner);
+      if (factor.begin) add(batch_, Access::load, factor.begin + o * factor.outer * number, inner, factor.inner);
+      add(batch_, Access::store, to.begin + o * to.outer * number, inner, to.inner, factor.begin ? product_flops : 0);
+      if (batch_.full()) co_await batch_.flush();
+    }
+  }
+
+  // Transforms one column; passes alternate between two buffers.
+  Task<> column(Address begin, std::uint64_t length, Address roots) {
+    Address from = begin, to = at_.other;
+    std::uint64_t rest = length;
+    for (const auto radix : radices(length)) {
+      rest /= radix;
+      add(batch_, Access::load, roots, rest, 1);
+      add(batch_, Access::load, from, length, 1);
+      add(batch_, Access::store, to, length, 1, butterfly_flops(radix));
+      std::swap(from, to);
+    }
+    if (batch_.full()) co_await batch_.flush();
+  }
+
+  // ztrans: b[i][j] = a[j][i], in tiles. `n1` is a's fast dimension.
+  Task<> turn(Address b, Address a, std::uint64_t n1, std::uint64_t n2) {
+    for (std::uint64_t ii = 0; ii < n1; ii += columns)
+      for (std::uint64_t jj = 0; jj < n2; jj += columns)
+        co_await move({b + (jj + ii * n2) * number, 1, n2}, {a + (ii + jj * n1) * number, n1, 1},
+                      std::min(columns, n2 - jj), std::min(columns, n1 - ii));
+    co_await batch_.flush();
+  }
+
+  // Gathers and transforms columns along z, and stores them so that each rank's part is contiguous.
+  Task<> along_z() {
+    const std::uint64_t nnx = n_.nnx(), nnz = n_.nnz(), ny = n_.ny, nz = n_.nz, pitch = nz + padding;
+    for (std::uint64_t j = 0; j < ny; ++j)
+      for (std::uint64_t ii = 0; ii < nnx; ii += columns) {
+        const std::uint64_t wide = std::min(columns, nnx - ii);
+        for (std::uint64_t kk = 0; kk < nz; kk += columns)
+          co_await move({at_.column + kk * number, 1, pitch},
+                        {at_.a + (ii + nnx * (j + ny * kk)) * number, nnx * ny, 1}, std::min(columns, nz - kk), wide);
+        for (std::uint64_t i = 0; i < wide; ++i) co_await column(at_.column + i * pitch * number, nz, at_.wz);
+        for (std::uint64_t l = 0; l < n_.ranks; ++l)
+          co_await move({at_.a + (ii + nnx * (j + ny * nnz * l)) * number, 1, nnx * ny},
+                        {at_.column + l * number, pitch, n_.ranks}, wide, nnz);
+      }
+    co_await batch_.flush();
+  }
+
+  Task<> along_y_and_x() {
+    for (std::uint64_t k = 0; k < n_.nnz(); ++k) {
+      for (std::uint64_t l = 0; l < n_.ranks; ++l)
+        for (std::uint64_t ii = 0; ii < n_.nnx(); ii += columns) co_await along_y(k, l, ii);
+      for (std::uint64_t j = 0; j < n_.ny; ++j)
+        co_await column(at_.a + n_.nx * (j + n_.ny * k) * number, n_.nx, at_.wx);
+    }
+    co_await batch_.flush();
+  }
+
+  Task<> along_y(std::uint64_t k, std::uint64_t l, std::uint64_t ii) {
+    const std::uint64_t nnx = n_.nnx(), ny = n_.ny, pitch = ny + padding, wide = std::min(columns, nnx - ii);
+    for (std::uint64_t jj = 0; jj < ny; jj += columns)
+      co_await move({at_.column + jj * number, 1, pitch},
+                    {at_.b + (ii + nnx * (jj + ny * (k + n_.nnz() * l))) * number, nnx, 1}, std::min(columns, ny - jj),
+                    wide, {at_.ww + (jj + ny * k) * number, 1, 0});
+    for (std::uint64_t i = 0; i < wide; ++i) co_await column(at_.column + i * pitch * number, ny, at_.wy);
+    const std::uint64_t place = (l + n_.ranks * (ii + nnx * ny * k)) * number;
+    co_await move({at_.a + place, n_.ranks, n_.nx}, {at_.column, pitch, 1}, wide, ny,
+                  {at_.www + place, n_.ranks, n_.nx});
+  }
+
+  // b[i][j][k] = a[k][j][i], in tiles.
+  Task<> reorder() {
+    const std::uint64_t nx = n_.nx, ny = n_.ny, nnz = n_.nnz();
+    for (std::uint64_t ii = 0; ii < nx; ii += columns)
+      for (std::uint64_t jj = 0; jj < ny; jj += columns)
+        for (std::uint64_t kk = 0; kk < nnz; kk += columns)
+          for (std::uint64_t i = ii; i < std::min(ii + columns, nx); ++i)
+            co_await move({at_.b + (kk + nnz * (jj + ny * i)) * number, 1, nnz},
+                          {at_.a + (i + nx * (jj + ny * kk)) * number, nx * ny, nx}, std::min(columns, nnz - kk),
+                          std::min(columns, ny - jj));
+    co_await batch_.flush();
+  }
+
+  Communicator& all_;
+  Rank& rank_;
+  AccessBatch batch_;
+  Arrays at_;
+  Split n_;
+};
+
+class Fft final : public Workload {
+ public:
+  Fft(int ranks, const Split& n) : n_(n), parts_(static_cast<std::size_t>(ranks)) {}
+
+  // Fills the vector and computes the factors, as HPCC does before its timed section.
+  Task<> set_up(Rank& rank) override {
+    Part& part = of(rank);
+    const std::uint64_t vector = n_.points() * number, longest = std::max({n_.nx, n_.ny, n_.nz}) + padding;
+    part.all = std::make_unique<RankCommunicator>(rank, tag);
+    Heap heap(rank);
+    Arrays& at = part.arrays;
+    at.b = heap.allocate(vector);
+    for (Address* columns_at : {&at.column, &at.other}) *columns_at = heap.allocate(longest * columns * number);
+    for (Address* roots : {&at.wx, &at.wy, &at.wz}) co_await heap.allocate(*roots, longest * number);
+    co_await heap.allocate(at.ww, n_.ny * n_.nnz() * number);
+    co_await heap.allocate(at.www, vector);
+    co_await heap.allocate(at.a, vector);
+    part.transform = std::make_unique<Transform>(rank, *part.all, at, n_);
+  }
+
+  Task<> run(Rank& rank) override { return of(rank).transform->run(); }
+
+ private:
+  struct Part {
+    std::unique_ptr<RankCommunicator> all;
+    Arrays arrays;
+    std::unique_ptr<Transform> transform;
+  };
+  Part& of(const Rank& rank) { return parts_[static_cast<std::size_t>(rank.rank())]; }
+
+  Split n_;
+  std::vector<Part> parts_;
+};
+
+std::unique_ptr<Workload> make(int ranks, std::uint64_t bytes) {
+  return std::make_unique<Fft>(ranks, split(ranks, bytes / number));
+}
+
+}  // namespace
+
+// The small and the large problem of S4: 4,096 and 262,144 points per rank.
+extern const ApplicationSpec fft_application;
+const ApplicationSpec fft_application{"fft",
+                                      "HPC Challenge's FFT: one transform of a vector over all ranks",
+                                      "one rank's part of the vector, 16 bytes a point",
+                                      {65536, 4194304},
+                                      make};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,302 @@
+#include "sim/run/app/multigrid.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+namespace nearfield::sim::multigrid {
+namespace {
+
+constexpr double strength = 0.25;
+constexpr double tolerance = 1e-6;
+constexpr int most_levels = 25, coarsest_rows = 9, most_iterations = 500;
+
+using Vector = std::vector<double>;
+using Graph = std::vector<std::vector<int>>;
+
+template <class Function>
+void each(const Matrix& a, int row, Function&& function) {
+  for (int k = a.begin[row]; k < a.begin[row + 1]; ++k) function(a.column[k], a.value[k]);
+}
+
+// ---- coarsening
+
+// Returns the strong dependences: the entries that are at least a given fraction of their row's largest.
+Graph strong(const Matrix& a) {
+  Graph graph(a.rows);
+  for (int i = 0; i < a.rows; ++i) {
+    double largest = 0;
+    each(a, i, [&](int j, double v) { largest = std::max(largest, j == i ? 0 : -v); });
+    each(a, i, [&](int j, double v) {
+      if (j != i && largest > 0 && -v >= strength * largest) graph[i].push_back(j);
+    });
+  }
+  return graph;
+}
+
+Graph reversed(const Graph& graph) {
+  Graph result(graph.size());
+  for (int i = 0; i < static_cast<int>(graph.size()); ++i)
+    for (const int j : graph[i]) result[j].push_back(i);
+  return result;
+}
+
+// Returns a pseudo-random number below 1, the same on every host.
+double noise(int i) {
+  auto x = static_cast<std::uint32_t>(i) * 2654435761U;
+  x = (x ^ (x >> 15)) * 2246822519U;
+  return static_cast<double>((x ^ (x >> 13)) >> 8) / (1 << 24);
+}
+
+enum State : char { undecided, coarse, fine, outside };
+
+// PMIS (De Sterck, Yang, Heys 2006): an unknown with more dependents than any neighbour becomes coarse, and its
+// dependents fine, until all are decided. An unknown without dependents is fine; if it depends on none either, it is
+// `alone`.
+void choose(const Graph& depends, std::vector<State>& state, State alone) {
+  const Graph depended = reversed(depends);
+  Vector measure(depends.size());
+  std::vector<int> left;
+  for (int i = 0; i < static_cast<int>(depends.size()); ++i) {
+    if (state[i] != undecided) continue;
+    measure[i] = static_cast<double>(depended[i].size()) + noise(i);
+    if (depended[i].empty())
+      state[i] = depends[i].empty() ? alone : fine;
+    else
+      left.push_back(i);
+  }
+  const auto beaten_by = [&](int i) {
+    return [&, i](int j) { return state[j] == undecided && measure[j] > measure[i]; };
+  };
+  while (!left.empty()) {
+    std::vector<int> chosen;
+    for (const int i : left)
+      if (std::none_of(depends[i].begin(), depends[i].end(), beaten_by(i)) &&
+          std::none_of(depended[i].begin(), depended[i].end(), beaten_by(i)))
+        chosen.push_back(i);
+    for (const int i : chosen) state[i] = coarse;
+    for (const int i : chosen)
+      for (const int j : depended[i])
+        if (state[j] == undecided) state[j] = fine;
+    std::erase_if(left, [&](int i) { return state[i] != undecided; });
+  }
+}
+
+// Returns the paths of up to two strong dependences among coarse unknowns.
+Graph over_two(const Graph& depends, const std::vector<State>& state) {
+  Graph result(depends.size());
+  for (int i = 0; i < static_cast<int>(depends.size()); ++i) {
+    if (state[i] != coarse) continue;
+    for (const int j : depends[i]) {
+      if (state[j] == coarse) result[i].push_back(j);
+      for (const int k : depends[j])
+        if (state[k] == coarse && k != i) result[i].push_back(k);
+    }
+    std::sort(result[i].begin(), result[i].end());
+    result[i].erase(std::unique(result[i].begin(), result[i].end()), result[i].end());
+  }
+  return result;
+}
+
+std::vector<State> coarsen(const Graph& depends, bool aggressive) {
+  std::vector<State> state(depends.size(), undecided);
+  choose(depends, state, fine);
+  if (!aggressive) return state;
+  std::vector<State> again(depends.size(), outside);
+  std::replace_copy_if(state.begin(), state.end(), again.begin(), [](State s) { return s == coarse; }, undecided);
+  for (auto& s : again) s = s == fine ? outside : s;
+  choose(over_two(depends, state), again, coarse);
+  return again;
+}
+
+// ---- interpolation
+
+// Interpolates one fine unknown from its strong neighbours that have an interpolation.
+void interpolate(const Matrix& a, int i, const std::vector<int>& from,
+                 std::vector<std::vector<std::pair<int, double>>>& p) {
+  double diagonal = 0, all = 0, used = 0;
+  std::vector<std::pair<int, double>> row;
+  each(a, i, [&](int j, double v) {
+    (j == i ? diagonal : all) += v;
+    if (std::find(from.begin(), from.end(), j) == from.end()) return;
+    used += v;
+    for (const auto& [column, weight] : p[j]) {
+      const auto entry_of_column =
+          std::find_if(row.begin(), row.end(), [&](const auto& entry) { return entry.first == column; });
+      if (entry_of_column == row.end())
+        row.emplace_back(column, -v * weight);
+      else
+        entry_of_column->second -= v * weight;
+    }
+  });
+  for (auto& [column, weight] : row) weight *= used == 0 ? 0 : all / used / diagonal;
+  p[i] = std::move(row);
+}
+
+// Multipass interpolation: first fine unknowns next to coarse ones, then those next to these, until none is left that
+// has neighbours.
+Matrix interpolation(const Matrix& a, const Graph& depends, const std::vector<State>& state) {
+  std::vector<std::vector<std::pair<int, double>>> p(a.rows);
+  std::vector<char> done(a.rows, 0);
+  std::vector<int> left;
+  Matrix result;
+  for (int i = 0; i < a.rows; ++i) {
+    done[i] = state[i] == coarse;
+    if (done[i])
+      p[i].emplace_back(result.columns++, 1);
+    else
+      left.push_back(i);
+  }
+  for (std::size_t before = 0; before != left.size();) {
+    before = left.size();
+    std::vector<int> now;
+    for (const int i : left) {
+      std::vector<int> from;
+      std::copy_if(depends[i].begin(), depends[i].end(), std::back_inserter(from), [&](int j) { return done[j]; });
+      if (from.empty()) continue;
+      interpolate(a, i, from, p);
+      now.push_back(i);
+    }
+    for (const int i : now) done[i] = 1;
+    std::erase_if(left, [&](int i) { return done[i]; });
+  }
+  for (const auto& row : p) {
+    for (const auto& [column, weight] : row) result.add(column, weight);
+    result.end_row();
+  }
+  return result;
+}
+
+Matrix transposed(const Matrix& a) {
+  std::vector<std::vector<std::pair<int, double>>> rows(a.columns);
+  for (int i = 0; i < a.rows; ++i) each(a, i, [&](int j, double v) { rows[j].emplace_back(i, v); });
+  Matrix result;
+  result.columns = a.rows;
+  for (const auto& row : rows) {
+    for (const auto& [column, v] : row) result.add(column, v);
+    result.end_row();
+  }
+  return result;
+}
+
+Matrix product(const Matrix& a, const Matrix& b) {
+  Matrix result;
+  result.columns = b.columns;
+  std::vector<int> place(b.columns, -1);
+  for (int i = 0; i < a.rows; ++i) {
+    const int begin = result.begin.back();
+    each(a, i, [&](int j, double v) {
+      each(b, j, [&](int k, double w) {
+        if (place[k] < begin) {
+          place[k] = static_cast<int>(result.column.size());
+          result.add(k, 0);
+        }
+        result.value[place[k]] += v * w;
+      });
+    });
+    result.end_row();
+  }
+  return result;
+}
+
+// ---- solving
+
+Vector times(const Matrix& a, const Vector& x) {
+  Vector y(a.rows, 0);
+  for (int i = 0; i < a.rows; ++i) each(a, i, [&](int j, double v) { y[i] += v * x[j]; });
+  return y;
+}
+
+double dot(const Vector& x, const Vector& y) {
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
+  return sum;
+}
+
+void axpy(double factor, const Vector& x, Vector& y) {
+  for (std::size_t i = 0; i < x.size(); ++i) y[i] += factor * x[i];
+}
+
+// Sweeps forward and backward inside each rank with other ranks' previous values, whose entries are added to the
+// diagonal.
+void relax(const Level& level, const Vector& f, Vector& u) {
+  const Vector old = u;
+  for (std::size_t r = 0; r + 1 < level.first.size(); ++r) {
+    const int begin = level.first[r], end = level.first[r + 1];
+    const auto one = [&](int i) {
+      double residual = f[i], weight = 0;
+      each(level.matrix, i, [&](int j, double v) {
+        const bool mine = begin <= j && j < end;
+        residual -= v * (mine ? u[j] : old[j]);
+        weight += j == i ? v : mine ? 0 : std::abs(v);
+      });
+      if (weight != 0) u[i] += residual / weight;
+    };
+    for (int i = begin; i < end; ++i) one(i);
+    for (int i = end; i-- > begin;) one(i);
+  }
+}
+
+Vector cycle(const std::vector<Level>& levels, const std::vector<Matrix>& restrictions, std::size_t l,
+             const Vector& f) {
+  Vector u(f.size(), 0);
+  relax(levels[l], f, u);
+  if (l + 1 == levels.size()) return u;
+  Vector residual = f;
+  axpy(-1, times(levels[l].matrix, u), residual);
+  axpy(1, times(levels[l].interpolation, cycle(levels, restrictions, l + 1, times(restrictions[l], residual))), u);
+  relax(levels[l], f, u);
+  return u;
+}
+
+std::vector<int> owners(const std::vector<State>& state, const std::vector<int>& first) {
+  std::vector<int> result{0};
+  for (std::size_t r = 0; r + 1 < first.size(); ++r)
+    result.push_back(result.back() +
+                     static_cast<int>(std::count(state.begin() + first[r], state.begin() + first[r + 1], coarse)));
+  return result;
+}
+
+}  // namespace
+
+std::vector<Level> hierarchy(Matrix finest, std::vector<int> first) {
+  std::vector<Level> levels;
+  levels.push_back({std::move(finest), {}, std::move(first)});
+  while (levels.back().matrix.rows > coarsest_rows && levels.size() < most_levels) {
+    Level& level = levels.back();
+    const Graph depends = strong(level.matrix);
+    const auto state = coarsen(depends, levels.size() == 1);
+    auto next_first = owners(state, level.first);
+    if (next_first.back() == 0 || next_first.back() == level.matrix.rows) break;
+    level.interpolation = interpolation(level.matrix, depends, state);
+    const Matrix& p = level.interpolation;
+    levels.push_back({product(transposed(p), product(level.matrix, p)), {}, std::move(next_first)});
+  }
+  return levels;
+}
+
+int iterations(const std::vector<Level>& levels) {
+  const Matrix& a = levels.front().matrix;
+  std::vector<Matrix> restrictions;
+  for (const auto& level : levels) restrictions.push_back(transposed(level.interpolation));
+  Vector solution(a.rows);
+  for (int i = 0; i < a.rows; ++i) solution[i] = std::cos(i / 10.0);
+  Vector r = times(a, solution), p = cycle(levels, restrictions, 0, r);
+  const double enough = tolerance * tolerance * dot(r, r);
+  double gamma = dot(r, p);
+  int done = 0;
+  while (done < most_iterations) {
+    const Vector s = times(a, p);
+    axpy(-gamma / dot(s, p), s, r);
+    ++done;
+    if (dot(r, r) <= enough) break;
+    Vector z = cycle(levels, restrictions, 0, r);
+    const double old = std::exchange(gamma, dot(r, z));
+    axpy(gamma / old, p, z);
+    p = std::move(z);
+  }
+  return done;
+}
+
+}  // namespace nearfield::sim::multigrid

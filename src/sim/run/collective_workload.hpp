@@ -1,0 +1,21 @@
+// A collective as a micro-benchmark measures it: every rank writes its contribution once, then calls the operation
+// several times.
+#pragma once
+
+#include <string>
+
+#include "sim/run/workload.hpp"
+
+namespace nearfield::sim {
+
+struct CollectiveRequest {
+  std::string collective;
+  std::uint64_t bytes = 0;  // CollectiveSpec::bytes_are
+  int root = 0;
+  int repetitions = 7;  // S4, section 4.4: the average of seven runs
+};
+
+// Throws std::invalid_argument for an impossible request.
+std::vector<Repetition> measure_collective(Cluster& cluster, const CollectiveRequest& request);
+
+}  // namespace nearfield::sim

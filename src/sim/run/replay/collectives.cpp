@@ -1,0 +1,244 @@
+#include "sim/run/replay/collectives.hpp"
+
+#include <optional>
+#include <stdexcept>
+
+#include "sim/mpi/collectives/blocks.hpp"
+#include "sim/mpi/collectives/lists.hpp"
+
+namespace nearfield::sim::replay {
+namespace {
+
+using Kind = stream::CollectiveKind;
+
+// A contiguous copy of a non-contiguous buffer.
+class InOnePiece {
+ public:
+  InOnePiece(Communicator& all, const Buffer& buffer) : buffer_(buffer) {
+    if (!buffer.contiguous() && buffer.bytes() > 0) packed_.emplace(all, buffer.bytes());
+  }
+  Address begin() const { return packed_ ? packed_->begin() : buffer_.address; }
+  Task<> pack(Communicator& all) { return all.copy(packed(), packed_ ? buffer_ : Buffer()); }
+  Task<> unpack(Communicator& all) { return all.copy(buffer_, packed_ ? packed() : Buffer()); }
+
+ private:
+  Buffer packed() const { return {begin(), buffer_.bytes()}; }
+  Buffer buffer_;
+  std::optional<Temporary> packed_;
+};
+
+// A collective that takes contiguous data.
+using Contiguous = Task<> (*)(Communicator& all, Call call);
+
+Task<> in_one_piece(Communicator& all, Contiguous run, Buffer in, Buffer out, std::uint64_t bytes, int root) {
+  InOnePiece given(all, in), got(all, out);
+  co_await given.pack(all);
+  co_await run(all, Call{given.begin(), got.begin(), bytes, root});
+  co_await got.unpack(all);
+}
+
+// The root packs its data before, the others unpack theirs afterwards.
+Task<> broadcast(Communicator& all, Buffer data, int root) {
+  InOnePiece whole(all, data);
+  if (all.rank() == root) co_await whole.pack(all);
+  co_await bcast_collective.run(all, Call{whole.begin(), whole.begin(), data.bytes(), root});
+  if (all.rank() != root) co_await whole.unpack(all);
+}
+
+// ---- arguments
+
+const Part& only(const std::vector<Part>& parts) {
+  if (parts.empty()) throw std::runtime_error("a collective operation lacks an argument in the stream");
+  return parts.front();
+}
+
+std::vector<Buffer> buffers(const std::vector<Part>& parts, std::size_t count) {
+  if (parts.size() != count) throw std::runtime_error("a collective operation has too many or too few parts");
+  std::vector<Buffer> all;
+  for (const Part& part : parts) all.push_back(part.buffer());
+  return all;
+}
+
+std::vector<Buffer> repeated(const Part& part, std::size_t count) { return {count, part.buffer()}; }
+std::vector<Buffer> row(const Part& part, std::size_t count) {
+  std::vector<Buffer> all;
+  for (std::size_t i = 0; i < count; ++i) all.push_back(part.of_row(static_cast<int>(i)));
+  return all;
+}
+
+// ---- from or to one rank
+
+Task<> gather(Communicator& all, const CollectiveArguments& arguments) {
+  const bool is_root = all.rank() == arguments.root;
+  const Part& mine = arguments.in_place ? only(arguments.gets) : only(arguments.gives);
+  const Buffer out = is_root ? only(arguments.gets).row(all.size()) : Buffer();
+  const Buffer in = arguments.in_place ? mine.of_row(arguments.root) : mine.buffer();
+  return in_one_piece(all, find_collective("gather").run, in, out, mine.bytes(), arguments.root);
+}
+
+Task<> scatter(Communicator& all, const CollectiveArguments& arguments) {
+  const bool is_root = all.rank() == arguments.root;
+  const Part& mine = arguments.in_place ? only(arguments.gives) : only(arguments.gets);
+  const Buffer in = is_root ? only(arguments.gives).row(all.size()) : Buffer();
+  const Buffer out = arguments.in_place ? mine.of_row(arguments.root) : mine.buffer();
+  return in_one_piece(all, find_collective("scatter").run, in, out, mine.bytes(), arguments.root);
+}
+
+Task<> gather_list(Communicator& all, const CollectiveArguments& arguments) {
+  std::vector<Buffer> parts;
+  if (all.rank() == arguments.root) parts = buffers(arguments.gets, static_cast<std::size_t>(all.size()));
+  Buffer mine;
+  if (arguments.in_place)
+    mine = parts.at(static_cast<std::size_t>(arguments.root));
+  else
+    mine = only(arguments.gives).buffer();
+  co_await gatherv(all, mine, parts, arguments.root);
+}
+
+Task<> scatter_list(Communicator& all, const CollectiveArguments& arguments) {
+  std::vector<Buffer> parts;
+  if (all.rank() == arguments.root) parts = buffers(arguments.gives, static_cast<std::size_t>(all.size()));
+  Buffer mine;
+  if (arguments.in_place)
+    mine = parts.at(static_cast<std::size_t>(arguments.root));
+  else
+    mine = only(arguments.gets).buffer();
+  co_await scatterv(all, parts, mine, arguments.root);
+}
+
+// ---- from all to all
+
+Task<> gather_to_all(Communicator& all, const CollectiveArguments& arguments) {
+  const Part& block = only(arguments.gets);
+  const Buffer in = arguments.in_place ? block.of_row(all.rank()) : only(arguments.gives).buffer();
+  return in_one_piece(all, find_collective("allgather").run, in, block.row(all.size()), block.bytes(), 0);
+}
+
+Task<> gather_list_to_all(Communicator& all, const CollectiveArguments& arguments) {
+  const auto parts = buffers(arguments.gets, static_cast<std::size_t>(all.size()));
+  Buffer mine = parts[static_cast<std::size_t>(all.rank())];
+  if (!arguments.in_place) mine = only(arguments.gives).buffer();
+  co_await allgatherv(all, mine, parts);
+}
+
+Task<> all_to_all(Communicator& all, const CollectiveArguments& arguments) {
+  const Part& block = only(arguments.gets);
+  const auto ranks = static_cast<std::size_t>(all.size());
+  if (arguments.in_place) {
+    const auto parts = row(block, ranks);
+    co_await alltoallw_in_place(all, parts);
+    co_return;
+  }
+  co_await in_one_piece(all, alltoall_collective.run, only(arguments.gives).row(all.size()), block.row(all.size()),
+                        block.bytes(), 0);
+}
+
+Task<> lists_to_all(Communicator& all, const CollectiveArguments& arguments) {
+  const auto ranks = static_cast<std::size_t>(all.size());
+  const auto out = buffers(arguments.gets, ranks);
+  if (arguments.in_place) {
+    co_await alltoallw_in_place(all, out);
+    co_return;
+  }
+  const auto in = buffers(arguments.gives, ranks);
+  co_await alltoallw(all, in, out);
+}
+
+Task<> with_neighbors(Communicator& all, const CollectiveArguments& arguments) {
+  const std::size_t to = arguments.destinations.size(), from = arguments.sources.size();
+  std::vector<Buffer> in, out;
+  const bool gives_one = arguments.kind == Kind::neighbor_allgather || arguments.kind == Kind::neighbor_allgatherv;
+  const bool gives_row = arguments.kind == Kind::neighbor_alltoall;
+  const bool gets_row = arguments.kind == Kind::neighbor_allgather || arguments.kind == Kind::neighbor_alltoall;
+  if (to > 0 && gives_one) in = repeated(only(arguments.gives), to);
+  if (to > 0 && !gives_one) in = gives_row ? row(only(arguments.gives), to) : buffers(arguments.gives, to);
+  if (from > 0) out = gets_row ? row(only(arguments.gets), from) : buffers(arguments.gets, from);
+  co_await neighbor_alltoallw(all, arguments.destinations, in, arguments.sources, out);
+}
+
+// ---- reductions
+
+Task<> reduction(Communicator& all, Contiguous run, const CollectiveArguments& arguments) {
+  const Part& vector = arguments.in_place ? only(arguments.gets) : only(arguments.gives);
+  const Buffer out = arguments.gets.empty() ? Buffer() : arguments.gets.front().buffer();
+  return in_one_piece(all, run, vector.buffer(), out, vector.bytes(), arguments.root);
+}
+
+Task<> exclusive_scan(Communicator& all, Call call) { return scan(all, call, true); }
+Task<> inclusive_scan(Communicator& all, Call call) { return scan(all, call, false); }
+
+Task<> reduce_to_blocks(Communicator& all, const CollectiveArguments& arguments) {
+  const Part& block = only(arguments.gets);
+  const Buffer in = arguments.in_place ? block.row(all.size()) : only(arguments.gives).row(all.size());
+  return in_one_piece(all, find_collective("reduce_scatter").run, in, block.buffer(), block.bytes(), 0);
+}
+
+// The parts are contiguous, so the whole vector is that of all their elements, beginning at the first part.
+Task<> reduce_to_list(Communicator& all, const CollectiveArguments& arguments) {
+  const std::vector<Part>& parts = arguments.in_place ? arguments.gets : arguments.gives;
+  std::vector<std::uint64_t> offsets{0};
+  Part whole = only(parts);
+  whole.count = 0;
+  for (const Part& part : parts) {
+    offsets.push_back(offsets.back() + part.bytes());
+    whole.count += part.count;
+  }
+  if (offsets.size() != static_cast<std::size_t>(all.size()) + 1)
+    throw std::runtime_error("a collective operation has too many or too few parts");
+  Part mine = arguments.in_place ? parts[static_cast<std::size_t>(all.rank())] : only(arguments.gets);
+  mine.address =
+      arguments.in_place ? whole.address : mine.address;  // the result is stored at the beginning of the vector
+  InOnePiece given(all, whole.buffer()), got(all, mine.buffer());
+  co_await given.pack(all);
+  co_await reduce_scatter(all, given.begin(), got.begin(), std::move(offsets));
+  co_await got.unpack(all);
+}
+
+}  // namespace
+
+Task<> run_collective(Communicator& all, const CollectiveArguments& arguments) {
+  switch (arguments.kind) {
+    case Kind::barrier:
+      return find_collective("barrier").run(all, Call{});
+    case Kind::bcast:
+      return broadcast(all, only(arguments.gives.empty() ? arguments.gets : arguments.gives).buffer(), arguments.root);
+    case Kind::reduce:
+      return reduction(all, find_collective("reduce").run, arguments);
+    case Kind::allreduce:
+      return reduction(all, allreduce_collective.run, arguments);
+    case Kind::scan:
+      return reduction(all, inclusive_scan, arguments);
+    case Kind::exscan:
+      return reduction(all, exclusive_scan, arguments);
+    case Kind::gather:
+      return gather(all, arguments);
+    case Kind::gatherv:
+      return gather_list(all, arguments);
+    case Kind::scatter:
+      return scatter(all, arguments);
+    case Kind::scatterv:
+      return scatter_list(all, arguments);
+    case Kind::allgather:
+      return gather_to_all(all, arguments);
+    case Kind::allgatherv:
+      return gather_list_to_all(all, arguments);
+    case Kind::alltoall:
+      return all_to_all(all, arguments);
+    case Kind::alltoallv:
+    case Kind::alltoallw:
+      return lists_to_all(all, arguments);
+    case Kind::reduce_scatter:
+      return reduce_to_list(all, arguments);
+    case Kind::reduce_scatter_block:
+      return reduce_to_blocks(all, arguments);
+    case Kind::neighbor_allgather:
+    case Kind::neighbor_allgatherv:
+    case Kind::neighbor_alltoall:
+    case Kind::neighbor_alltoallv:
+    case Kind::neighbor_alltoallw:
+      return with_neighbors(all, arguments);
+  }
+  throw std::runtime_error("a collective operation that is not known");
+}
+
+}  // namespace nearfield::sim::replay

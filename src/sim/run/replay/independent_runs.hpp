@@ -1,0 +1,19 @@
+// Independent simulations of one program, one for each policy and memory speed, so that each configuration has its own
+// order of events.
+#pragma once
+
+#include <functional>
+
+#include "sim/run/replay/run.hpp"
+
+namespace nearfield::sim::replay {
+
+// Simulates with one policy at one memory speed.
+using RunOne = std::function<Replayed(const std::string& policy, double memory_slowdown)>;
+
+// Returns the merged result, as of one run of all configurations. Timelines, messages and results that do not depend on
+// time are those of the first run. The last speed also fills the unused speeds.
+Replayed run_independently(const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
+                           const RunOne& run_one);
+
+}  // namespace nearfield::sim::replay

@@ -1,0 +1,74 @@
+#include "sim/run/replay/run.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <tuple>
+
+#include "sim/engine/packing.hpp"
+#include "sim/run/replay/merge_shards.hpp"
+
+namespace nearfield::sim::replay {
+namespace {
+
+ReplayedOutcome outcome_of(ReplayedRank& rank) {
+  ReplayedOutcome outcome{{},
+                          rank.times().computing(),
+                          rank.accesses(),
+                          rank.skipped_accesses(),
+                          rank.flops(),
+                          rank.timing_sensitivity(),
+                          {rank.regions().begin(), rank.regions().end()}};
+  for (const auto& [call, spent] : rank.times().calls())
+    outcome.calls.push_back(
+        {rank.text(call.name), rank.place(call.call_site), spent, rank.times().timeline().parts(call)});
+  std::ranges::sort(outcome.calls, {},
+                    [](const CallOutcome& call) { return std::tie(call.name, call.place.object, call.place.offset); });
+  return outcome;
+}
+
+// Widens the parts of all timelines to the widest of all shards' ranks. Returns that width.
+Ps widen_timelines(std::span<const std::unique_ptr<ReplayedRank>> ranks, Shards& shards) {
+  Ps widest = 0;
+  for (const auto& rank : ranks) widest = std::max(widest, rank->times().timeline().width());
+  Packing mine;
+  mine(widest);
+  for (const std::string& bytes : shards.exchange(mine.bytes())) {
+    Ps width = 0;
+    Unpacking{bytes}(width);
+    widest = std::max(widest, width);
+  }
+  for (const auto& rank : ranks) rank->times().timeline().widen_to(widest);
+  return widest;
+}
+
+}  // namespace
+
+Replayed run(const Machine& machine, const ClusterOptions& cluster_options, const std::vector<Stream>& streams,
+             const Options& options) {
+  Cluster cluster(machine, cluster_options);
+  if (streams.size() != static_cast<std::size_t>(cluster.ranks()))
+    throw std::invalid_argument("the program ran with " + std::to_string(streams.size()) + " ranks, but " +
+                                std::to_string(cluster_options.nodes) + " nodes of " +
+                                std::to_string(cluster_options.ranks_per_node) + " ranks are " +
+                                std::to_string(cluster.ranks()));
+  Shards alone;
+  Shards& shards = cluster_options.shards ? *cluster_options.shards : alone;
+  const NodeRange local_nodes = shards.part_of(cluster_options.nodes);
+  const int first = local_nodes.begin * cluster_options.ranks_per_node;
+  std::vector<std::unique_ptr<ReplayedRank>> ranks(
+      static_cast<std::size_t>(local_nodes.size() * cluster_options.ranks_per_node));
+  Replayed result;
+  result.cluster = cluster.run([&](Rank& rank) {
+    auto& replayed_rank = ranks[static_cast<std::size_t>(rank.rank() - first)];
+    replayed_rank =
+        std::make_unique<ReplayedRank>(streams[static_cast<std::size_t>(rank.rank())], rank, options, cluster_options);
+    return replayed_rank->run();
+  });
+  result.part_ps = widen_timelines(ranks, shards);
+  for (const auto& rank : ranks) result.ranks.push_back(outcome_of(*rank));
+  return merge_shards(std::move(result), shards);
+}
+
+}  // namespace nearfield::sim::replay

@@ -1,0 +1,50 @@
+// The results of a simulated case: numbers that do not depend on the memory speed, one per policy, and times, one per
+// policy and memory speed.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/statistics.hpp"
+#include "sim/engine/config_clock.hpp"
+
+namespace nearfield::sim {
+
+// One number. `side`: sender, receiver, or empty for the operation as a whole. `variant` and `speed` are indices of the
+// job's policies and memory speeds; speed -1: the number is the same at all speeds.
+struct Result {
+  std::string metric;
+  std::string unit;
+  std::string side;
+  int variant = 0;
+  int speed = -1;
+  std::optional<double> value = {};
+  std::optional<double> low = {}, high = {};  // interval over the repetitions
+  int n = 1;
+  std::string reason = "";  // why there is no value
+};
+
+class Results {
+ public:
+  // `speeds_of_job`: the number of memory speeds of the job; clocks always have the maximum number.
+  explicit Results(std::size_t speeds_of_job) : speeds_(static_cast<int>(speeds_of_job)) {}
+
+  // Adds a duration that is `parts` times the metric.
+  void add_time(const std::string& metric, const std::string& side, const ConfigClock& duration, double parts = 1);
+  // Adds the median, the mean and the first of the repetitions.
+  void add_times(const std::vector<ConfigClock>& repetitions);
+  // Adds the mean over repetitions; `speed` is -1 if the number is the same at all speeds.
+  void add_mean(const std::string& metric, const std::string& unit, int variant, int speed,
+                const std::vector<double>& repetitions);
+  void add_number(const std::string& metric, const std::string& unit, const std::string& side, double value);
+  void add_missing(const std::string& metric, const std::string& unit, const std::string& side,
+                   const std::string& reason);
+
+  std::vector<Result> all;
+
+ private:
+  int speeds_;
+};
+
+}  // namespace nearfield::sim

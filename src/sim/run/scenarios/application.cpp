@@ -1,0 +1,67 @@
+// Whole applications as programs over the ranks of a simulated cluster (S4, section 4.5): see app/application.hpp.
+#include "sim/run/app/application.hpp"
+
+#include <stdexcept>
+
+#include "base/registry.hpp"
+#include "machine/machine.hpp"
+#include "sim/run/scenarios/workload.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr int usual_runs = 1;
+
+std::vector<Result> run(const Job& job) {
+  Cluster cluster(job.machine, options_for_nodes(job));
+  const auto bytes = static_cast<std::uint64_t>(number(job.parameters, "size_bytes"));
+  const auto workload =
+      find_named(all_applications(), word(job.parameters, "operation"), "application").make(cluster.ranks(), bytes);
+  return results_of(job, measure(cluster, *workload, job.axes.repetitions.value_or(usual_runs)));
+}
+
+bool can_be_cut(const ApplicationSpec& application, int ranks, std::uint64_t bytes) {
+  try {
+    application.make(ranks, bytes);
+    return true;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
+std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
+  std::vector<Parameters> list;
+  const int nodes_of_usual = std::min(usual_nodes, machine.max_nodes);
+  for (const auto& [ranks, nodes] : spreads(machine, choice, {nodes_of_usual, nodes_of_usual}))
+    for (const auto* application : all_applications())
+      for (const auto bytes : application->usual_bytes) {
+        if (!can_be_cut(*application, ranks, bytes)) continue;
+        list.push_back({{"operation", std::string(application->name)},
+                        {"size_bytes", static_cast<std::int64_t>(bytes)},
+                        {"ranks", std::int64_t{ranks}},
+                        {"nodes", std::int64_t{nodes}}});
+      }
+  return list;
+}
+
+std::string unable(const Machine& machine, const Place&) {
+  return machine.max_nodes > 1 ? "" : "the machine's description has no NIC and network: it is one node";
+}
+
+const ScenarioInfo info{
+    "application",
+    "Whole applications over all ranks of a cluster",
+    Ranks::all,
+    {{"operation", "which application"},
+     {"size_bytes", "of one rank's part of the problem"},
+     {"ranks", "how many take part"}},
+    {{"time", "ns", Combine::slowest, "until the last rank is done"}},
+};
+
+}  // namespace
+
+extern const ScenarioSpec application_scenario;
+const ScenarioSpec application_scenario = workload_scenario(
+    {.info = info, .unable = unable, .cases = cases, .run = run, .usual = false, .repetitions = usual_runs});
+
+}  // namespace nearfield::sim

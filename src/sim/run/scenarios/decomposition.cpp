@@ -1,0 +1,196 @@
+// S3, section 5: a finite-difference application on a grid of n^3 cells, stored (x, y, z) with z contiguous, split over
+// ranks. Every iteration sweeps a 7-point stencil from one array into another (a cell has two doubles), then all ranks
+// exchange the faces of the new array with all neighbours at once, as MPI datatypes. There are seven loads and a store
+// per cell; arithmetic takes no time. Split dimensions have ghost cells; with `ghosts` all, every dimension has. A z
+// face includes the ghost rows of y, so that its elements have one stride. Ranks are placed on nodes in the order of x,
+// y, z. Left out: reordering of ranks.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <stdexcept>
+
+#include "machine/machine.hpp"
+#include "sim/run/scenarios/pair.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr int tag = 10;
+constexpr std::uint64_t element = 8;
+constexpr std::uint64_t at_a_time = 64;  // elements of a row that are accessed operand by operand
+constexpr int warm = 1, counted = 2;     // iterations
+
+using Three = std::array<std::uint64_t, 3>;
+
+// One rank's box in memory.
+struct Box {
+  Three cells, ghosts, extent;
+  Address at(Address array, std::uint64_t x, std::uint64_t y, std::uint64_t z) const {
+    return array + ((x * extent[1] + y) * extent[2] + z) * element;
+  }
+  std::uint64_t bytes() const { return extent[0] * extent[1] * extent[2] * element; }
+  // Returns the end of the updated cells, which begin at 1, without ghosts or the boundary of an unsplit dimension.
+  std::uint64_t end(std::size_t d) const { return extent[d] - 1; }
+};
+
+struct Split {
+  Three parts;
+  std::uint64_t ranks() const { return parts[0] * parts[1] * parts[2]; }
+};
+
+// Parses a split, for example '8x4x1'.
+Split split_named(const std::string& text) {
+  Split split{};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (std::size_t d = 0; d < 3; ++d) {
+    const auto [next, error] = std::from_chars(at, end, split.parts[d]);
+    if (error != std::errc{} || split.parts[d] == 0 || (d < 2 ? next == end || *next != 'x' : next != end))
+      throw std::invalid_argument("'" + text + "' is no split of three dimensions, such as 8x4x1");
+    at = next + 1;
+  }
+  return split;
+}
+
+Box box_of(const Split& split, std::uint64_t cells, bool ghosts_everywhere) {
+  Box box{};
+  for (std::size_t d = 0; d < 3; ++d) {
+    if (cells % split.parts[d] != 0 || cells / split.parts[d] < 2)
+      throw std::invalid_argument("a split of " + std::to_string(cells) + " cells into equal parts of at least two");
+    box.cells[d] = cells / split.parts[d];
+    box.ghosts[d] = ghosts_everywhere || split.parts[d] > 1 ? 1 : 0;
+    box.extent[d] = box.cells[d] + 2 * box.ghosts[d];
+  }
+  return box;
+}
+
+// Returns the plane at `index` of dimension `d`.
+Buffer face(const Box& box, Address array, std::size_t d, std::uint64_t index) {
+  const std::uint64_t row = box.extent[2] * element, piece = box.cells[2] * element;
+  const auto [gx, gy, gz] = box.ghosts;
+  if (d == 0) return Buffer(box.at(array, index, gy, gz), box.cells[1], piece, row);
+  if (d == 1) return Buffer(box.at(array, gx, index, gz), box.cells[0], piece, box.extent[1] * row);
+  return Buffer(box.at(array, gx, 0, index), box.cells[0] * box.extent[1], element, row);
+}
+
+// Returns the rank of the neighbour in a direction, or -1.
+int neighbour(const Split& split, int rank, std::size_t d, int direction) {
+  const std::uint64_t rank_stride = d == 0 ? split.parts[1] * split.parts[2] : d == 1 ? split.parts[2] : 1;
+  const auto place =
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(rank) / rank_stride % split.parts[d]) + direction;
+  if (place < 0 || place >= static_cast<std::int64_t>(split.parts[d])) return -1;
+  return rank + direction * static_cast<int>(rank_stride);
+}
+
+Task<> update_row(Rank& rank, const Box& box, Address from, Address into, std::uint64_t x, std::uint64_t y) {
+  for (std::uint64_t z = 1; z < box.end(2); z += at_a_time) {
+    const std::uint64_t count = std::min(at_a_time, box.end(2) - z);
+    for (const Address operand :
+         {box.at(from, x, y, z), box.at(from, x, y, z - 1), box.at(from, x, y, z + 1), box.at(from, x, y - 1, z),
+          box.at(from, x, y + 1, z), box.at(from, x - 1, y, z), box.at(from, x + 1, y, z)})
+      co_await rank.sweep(Access::load, operand, count, element, element);
+    co_await rank.sweep(Access::store, box.at(into, x, y, z), count, element, element);
+  }
+}
+
+Task<> exchange(Rank& rank, const Split& split, const Box& box, Address array) {
+  std::vector<Request> requests;
+  for (const bool sends : {false, true})
+    for (std::size_t d = 0; d < 3; ++d)
+      for (const int direction : {-1, 1}) {
+        const int other = neighbour(split, rank.rank(), d, direction);
+        if (other < 0) continue;
+        const std::uint64_t inner = direction < 0 ? 1 : box.cells[d], ghost = direction < 0 ? 0 : box.cells[d] + 1;
+        // The tag encodes the direction of the message.
+        const int way = tag + static_cast<int>(2 * d) + ((direction > 0) == sends ? 1 : 0);
+        requests.push_back(sends ? rank.send(other, face(box, array, d, inner), way)
+                                 : rank.receive(other, face(box, array, d, ghost), way));
+      }
+  co_await rank.wait_all(requests);
+}
+
+// Makes two marks per iteration: the sweep and the exchange.
+Task<> program(Rank& rank, Split split, Box box) {
+  Address from = rank.allocate(box.bytes()), into = rank.allocate(box.bytes());
+  for (int i = 0; i < warm + counted; ++i) {
+    if (i == warm) co_await rank.barrier();
+    rank.start();
+    for (std::uint64_t x = 1; x < box.end(0); ++x)
+      for (std::uint64_t y = 1; y < box.end(1); ++y) co_await update_row(rank, box, from, into, x, y);
+    rank.stop();
+    rank.start();
+    co_await exchange(rank, split, box, into);
+    rank.stop();
+    std::swap(from, into);
+  }
+}
+
+// Returns the number of ranks on each node: the most that fit, equal on all nodes; 0 if there are too few nodes.
+int ranks_per_node(const Machine& machine, std::uint64_t ranks) {
+  auto node_ranks = std::min(static_cast<std::uint64_t>(machine.cores), ranks);
+  while (ranks % node_ranks != 0) --node_ranks;
+  const bool fits = ranks / node_ranks <= static_cast<std::uint64_t>(std::max(1, machine.max_nodes));
+  return fits ? static_cast<int>(node_ranks) : 0;
+}
+
+std::vector<Result> run(const Job& requested) {
+  Machine machine = requested.machine;
+  const Job job{machine, requested.place, requested.parameters, requested.axes, requested.progress_callback};
+  const std::string mode = word(job.parameters, "mode");
+  if (mode != "standard") machine.messaging.network = mode;
+  const Split split = split_named(word(job.parameters, "split"));
+  const std::string ghosts = given(job.parameters, "ghosts") ? word(job.parameters, "ghosts") : "split";
+  if (ghosts != "split" && ghosts != "all")
+    throw std::invalid_argument("'" + ghosts + "': ghost cells are in dimensions that are 'split', or in 'all'");
+  const Box box = box_of(split, static_cast<std::uint64_t>(number(job.parameters, "cells")), ghosts == "all");
+  ClusterOptions options = job.options();
+  options.ranks_per_node = ranks_per_node(machine, split.ranks());
+  if (options.ranks_per_node == 0) throw std::invalid_argument("decomposition: the machine has too few nodes");
+  options.nodes = static_cast<int>(split.ranks()) / options.ranks_per_node;
+  Cluster cluster(machine, options);
+  const Outcome outcome = cluster.run([&](Rank& rank) { return program(rank, split, box); });
+  const ConfigClock none = outcome.ranks.front().finished - outcome.ranks.front().finished;
+  ConfigClock iteration = none, exchange = none;
+  for (const auto& rank : outcome.ranks) {
+    iteration = later(iteration, elapsed(rank.marks[2 * warm], rank.marks.back()));
+    ConfigClock mine = none;
+    for (std::size_t i = 2 * warm + 1; i < rank.marks.size(); i += 2) mine += elapsed(rank.marks[i]);
+    exchange = later(exchange, mine);
+  }
+  Results results(job.axes.memory_slowdown.size());
+  results.add_time("iteration", "", iteration, counted);
+  results.add_time("exchange", "", exchange, counted);
+  return results.all;
+}
+
+std::vector<Parameters> cases(const Machine&, const Place&, const Choice& choice) {
+  std::vector<Parameters> list;
+  const std::int64_t cells = choice.sizes.tier == "quick" ? 32 : 64;
+  for (const char* split : {"8x1x1", "1x1x8", "4x2x1", "2x2x2"})
+    list.push_back({{"cells", cells}, {"split", std::string(split)}, {"mode", std::string("standard")}});
+  return list;
+}
+
+std::string unable(const Machine& machine, const Place&) {
+  return ranks_per_node(machine, 8) > 0 ? "" : "eight ranks need more nodes than the machine has";
+}
+
+const ScenarioInfo info{
+    "decomposition",
+    "A finite-difference application on a cube of cells, split over ranks in one, two or three dimensions",
+    Ranks::all,
+    {{"cells", "of the cube, in each dimension"},
+     {"split", "ranks in each dimension, x first: 8x4x1"},
+     {"mode", "standard, synchronous or buffered send"},
+     {"ghosts", "cells beside a rank's own: in dimensions that are split, or in all; if absent, split"}},
+    {{"iteration", "ns", Combine::slowest, "a sweep and an exchange, of the slowest rank"},
+     {"exchange", "ns", Combine::slowest, "of the rank that takes longest, the wait for others included"}},
+};
+
+}  // namespace
+
+extern const ScenarioSpec decomposition_scenario;
+const ScenarioSpec decomposition_scenario{
+    .info = info, .unable = unable, .cases = cases, .run = run, .policies = max_variants};
+
+}  // namespace nearfield::sim

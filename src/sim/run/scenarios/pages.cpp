@@ -1,0 +1,82 @@
+// scenario/pages.hpp on a simulated machine: private memory with base pages and with huge pages (2 MiB), with TLB
+// misses. Every core of one node touches and reads its own part. Left out: that a huge page takes longer to clear than
+// a base page (its fault takes as long here), TLBs with entries for base pages only, and windows, whose pages are like
+// private ones here.
+#include "scenario/pages.hpp"
+
+#include <algorithm>
+
+#include "machine/machine.hpp"
+#include "sim/run/scenarios/pair.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::uint64_t huge_bytes = 2 << 20;
+
+// Makes two marks: the first touch of new memory by writes, and reading it again.
+Task<> touch_and_read(Rank& rank, std::uint64_t bytes) {
+  const Address part = rank.allocate(bytes);
+  co_await rank.barrier();
+  rank.start();
+  co_await rank.write(part, bytes);
+  rank.stop();
+  co_await rank.barrier();
+  rank.start();
+  co_await rank.read(part, bytes);
+  rank.stop();
+}
+
+// Adds the slowest rank's time and the largest of the counts.
+void add_slowest(Results& results, const std::string& name, const Outcome& outcome, std::size_t mark) {
+  ConfigClock time = elapsed(outcome.ranks.front().marks[mark]);
+  double faults = 0, misses = 0;
+  for (const auto& rank : outcome.ranks) {
+    time = later(time, elapsed(rank.marks[mark]));
+    faults = std::max(faults, static_cast<double>(rank.marks[mark].counters.page_faults));
+    misses = std::max(misses, static_cast<double>(rank.marks[mark].counters.tlb_misses));
+  }
+  results.add_time(name, "", time);
+  results.add_number(name + "_faults", "count", "", faults);
+  results.add_number(name + "_dtlb_misses", "count", "", misses);
+}
+
+std::vector<Result> run(const Job& job) {
+  Machine machine = job.machine;
+  const bool huge = word(job.parameters, "memory") == "private-huge";
+  if (huge) machine.pages.page_bytes = huge_bytes;
+  const auto bytes = static_cast<std::uint64_t>(number(job.parameters, "size_bytes"));
+  ClusterOptions options = job.options();
+  options.ranks_per_node = machine.cores;
+  options.count_sides = true;
+  Cluster cluster(machine, options);
+  const Outcome outcome = cluster.run([bytes](Rank& rank) { return touch_and_read(rank, bytes); });
+  Results results(job.axes.memory_slowdown.size());
+  add_slowest(results, "first_touch", outcome, 0);
+  add_slowest(results, "traverse", outcome, 1);
+  results.add_number("huge_bytes", "bytes", "", huge ? static_cast<double>(bytes) : 0.0);
+  return results.all;
+}
+
+std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
+  std::vector<Parameters> list;
+  constexpr int light = 8;  // cheaper than messages: ranks only touch their own memory, once or twice
+  for (const auto size : pages_sizes(choice.sizes)) {
+    if (is_too_large_for_quick(choice.sizes, machine.cores, size / light)) continue;
+    for (const char* memory : {"private", "private-huge"}) list.push_back({{"size_bytes", size}, {"memory", memory}});
+  }
+  return list;
+}
+
+std::string unable(const Machine& machine, const Place&) {
+  if (machine.pages.tlbs.empty()) return "the machine's description has no TLB ([[pages.tlb]])";
+  if (machine.pages.page_bytes >= huge_bytes) return "the machine's ordinary pages are huge ones already";
+  return "";
+}
+
+}  // namespace
+
+extern const ScenarioSpec pages_scenario;
+const ScenarioSpec pages_scenario{pages_info, unable, cases, run};
+
+}  // namespace nearfield::sim

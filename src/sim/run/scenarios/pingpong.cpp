@@ -1,0 +1,103 @@
+// scenario/pingpong.hpp on a simulated machine, with the cache misses of the two calls, and the snoops and
+// invalidations in the caches of their cores.
+#include "scenario/pingpong.hpp"
+
+#include "machine/machine.hpp"
+#include "sim/run/scenarios/pair.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr int tag = 1;
+
+struct Buffers {
+  Buffer send, receive;
+};
+
+Buffers allocate(Rank& rank, std::uint64_t bytes) {
+  const Address send = rank.allocate(bytes), receive = rank.allocate(bytes);
+  return {Buffer(send, bytes), Buffer(receive, bytes)};
+}
+
+Task<> send(const Side& side, Buffer buffer) { co_await side.rank.wait(side.rank.send(side.peer, buffer, tag)); }
+Task<> receive(const Side& side, Buffer buffer) { co_await side.rank.wait(side.rank.receive(side.peer, buffer, tag)); }
+
+// Makes two marks per repetition: the call that comes first, and the other one.
+Task<> in_state(const Side& side, std::uint64_t bytes, BufferState state, int times) {
+  const Buffers buffers = allocate(side.rank, bytes);
+  for (int i = 0; i < times; ++i) {
+    co_await side.rank.prepare(buffers.receive, state);
+    co_await side.rank.prepare(buffers.send, state);
+    co_await side.rank.barrier();
+    for (const bool sends : {side.first, !side.first}) {
+      side.rank.start();
+      if (sends)
+        co_await send(side, buffers.send);
+      else
+        co_await receive(side, buffers.receive);
+      side.rank.stop();
+    }
+  }
+}
+
+// Makes one mark around the last `counted` round trips.
+Task<> back_to_back(const Side& side, std::uint64_t bytes, int times, int counted) {
+  const Buffers buffers = allocate(side.rank, bytes);
+  for (int i = 0; i < times + counted; ++i) {
+    if (i == times) co_await side.rank.barrier();
+    if (i == times) side.rank.start();
+    if (side.first) co_await send(side, buffers.send);
+    co_await receive(side, buffers.receive);
+    if (!side.first) co_await send(side, buffers.send);
+  }
+  side.rank.stop();
+}
+
+void add_side(Results& results, const Machine& machine, const char* side, const Mark& send, const Mark& receive) {
+  results.add_time("send", side, elapsed(send));
+  results.add_time("receive", side, elapsed(receive));
+  PerfCounters both = send.counters;
+  both += receive.counters;
+  add_counters(results, machine, side, both);
+  add_call_counters(results, "send", side, machine, send.counters);
+  add_call_counters(results, "receive", side, machine, receive.counters);
+}
+
+std::vector<Result> run(const Job& job) {
+  const std::int64_t size = number(job.parameters, "size_bytes");
+  const auto bytes = static_cast<std::uint64_t>(size);
+  const std::string state = word(job.parameters, "state");
+  const int times = repetitions(size);
+  Results results(job.axes.memory_slowdown.size());
+  if (state == "reused") {
+    const int counted = pingpong_round_trips(size);
+    const auto program = [&](const Side& side) { return back_to_back(side, bytes, times, counted); };
+    const PairMarks marks = run_pair(job, 1, program);
+    results.add_time("half_round_trip", "", elapsed(marks.sender.back()), 2 * counted);
+    return results.all;
+  }
+  const auto program = [&](const Side& side) { return in_state(side, bytes, state_named(state), times); };
+  const PairMarks marks = run_pair(job, times, program);
+  const std::size_t one = marks.sender.size() - 2, other = one + 1;
+  add_side(results, job.machine, "sender", marks.sender[one], marks.sender[other]);
+  add_side(results, job.machine, "receiver", marks.receiver[other], marks.receiver[one]);
+  results.add_time("half_round_trip", "", elapsed(marks.sender[one], marks.sender[other]), 2);
+  return results.all;
+}
+
+std::vector<Parameters> cases(const Machine& machine, const Place& place, const Choice& choice) {
+  const auto& messaging = machine.messaging;
+  const auto limit =
+      static_cast<std::int64_t>(place.between_nodes ? messaging.eager_bytes : messaging.node_eager_bytes);
+  std::vector<Parameters> list;
+  for (const auto size : pingpong_sizes(of_pair(choice.sizes), {limit}))
+    for (const char* state : pingpong_states) list.push_back({{"size_bytes", size}, {"state", state}});
+  return list;
+}
+
+}  // namespace
+
+extern const ScenarioSpec pingpong_scenario;
+const ScenarioSpec pingpong_scenario{pingpong_info, missing_place, cases, run};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,62 @@
+// scenario/pollution.hpp on a simulated machine, with the cache misses of the traversal.
+#include "scenario/pollution.hpp"
+
+#include "machine/machine.hpp"
+#include "sim/run/scenarios/pair.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr int tag = 2;
+
+struct Case {
+  std::uint64_t bytes;
+  bool preloaded, base;
+  int times;
+};
+
+// Makes one mark per repetition.
+Task<> traverse_after(const Side& side, Case c) {
+  const Buffer buffer(side.rank.allocate(c.bytes), c.bytes);
+  for (int i = 0; i < c.times; ++i) {
+    co_await side.rank.prepare(buffer, c.preloaded ? BufferState::exclusive : BufferState::invalid);
+    co_await side.rank.barrier();
+    if (!c.base && side.first) co_await side.rank.wait(side.rank.send(side.peer, buffer, tag));
+    if (!c.base && !side.first) co_await side.rank.wait(side.rank.receive(side.peer, buffer, tag));
+    side.rank.start();
+    co_await side.rank.read(buffer.address, c.bytes);
+    side.rank.stop();
+  }
+}
+
+void add_side(Results& results, const Machine& machine, const char* side, const Mark& mark) {
+  results.add_time("traverse", side, elapsed(mark));
+  add_counters(results, machine, side, mark.counters);
+}
+
+std::vector<Result> run(const Job& job) {
+  const std::int64_t size = number(job.parameters, "size_bytes");
+  const std::string state = word(job.parameters, "state");
+  const bool base = state.starts_with("base-");
+  const bool preloaded = (base ? state.substr(5) : state) == "preloaded";
+  const Case c{static_cast<std::uint64_t>(size), preloaded, base, repetitions(size)};
+  const PairMarks marks = run_pair(job, c.times, [&](const Side& side) { return traverse_after(side, c); });
+  Results results(job.axes.memory_slowdown.size());
+  add_side(results, job.machine, "sender", marks.sender.back());
+  add_side(results, job.machine, "receiver", marks.receiver.back());
+  return results.all;
+}
+
+std::vector<Parameters> cases(const Machine&, const Place&, const Choice& choice) {
+  std::vector<Parameters> list;
+  for (const auto size : pollution_sizes(of_pair(choice.sizes)))
+    for (const char* state : pollution_states) list.push_back({{"size_bytes", size}, {"state", state}});
+  return list;
+}
+
+}  // namespace
+
+extern const ScenarioSpec pollution_scenario;
+const ScenarioSpec pollution_scenario{pollution_info, missing_place, cases, run};
+
+}  // namespace nearfield::sim

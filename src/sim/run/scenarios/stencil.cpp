@@ -1,0 +1,105 @@
+// scenario/stencil.hpp on a simulated machine. There are three loads and a store per element; arithmetic takes no time.
+// The number of rows is not in the paper: as many as columns, at most `max_rows`.
+#include "scenario/stencil.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "machine/machine.hpp"
+#include "sim/run/scenarios/pair.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr int tag = 9;
+constexpr std::uint64_t element = 8;
+constexpr std::uint64_t at_a_time = 64;  // elements of a row that are accessed operand by operand
+constexpr std::int64_t max_rows = 32, min_rows = 3, min_columns = 3;
+constexpr int warm = 20, counted = 4;  // iterations: warm-up of the MPI's buffers, and measured ones
+
+struct Case {
+  std::uint64_t columns, rows;
+  StencilOrder order;
+  std::uint64_t row_bytes() const { return columns * element; }
+};
+
+struct Arrays {
+  Address from, into;
+};
+
+// Computes row `i` of the new array from rows `i` and `i + 1` of the old one.
+Task<> update(Rank& rank, Arrays arrays, Case c, std::uint64_t i, bool backward) {
+  const std::uint64_t pieces = (c.columns + at_a_time - 1) / at_a_time;
+  const std::int64_t step = backward ? -static_cast<std::int64_t>(element) : static_cast<std::int64_t>(element);
+  for (std::uint64_t p = 0; p < pieces; ++p) {
+    const std::uint64_t begin = (backward ? pieces - 1 - p : p) * at_a_time;
+    const std::uint64_t count = std::min(at_a_time, c.columns - begin);
+    const std::uint64_t at = i * c.row_bytes() + (backward ? begin + count - 1 : begin) * element;
+    for (const Address operand : {arrays.from + at, arrays.from + at + c.row_bytes(), arrays.from + at})
+      co_await rank.sweep(Access::load, operand, count, step, element);
+    co_await rank.sweep(Access::store, arrays.into + at, count, step, element);
+  }
+}
+
+Task<> exchange(const Side& side, Arrays arrays, Case c) {
+  const Buffer first(arrays.from, c.row_bytes()), last(arrays.from + (c.rows - 1) * c.row_bytes(), c.row_bytes());
+  co_await side.rank.sendrecv(side.peer, first, tag, side.peer, last, tag);
+}
+
+Task<> update(Rank& rank, Arrays arrays, Case c, StencilRows rows) {
+  for (std::uint64_t i = 0; i < rows.count; ++i) co_await update(rank, arrays, c, rows.at(i), rows.backward);
+}
+
+Task<> iterate(const Side& side, Arrays arrays, Case c) {
+  co_await update(side.rank, arrays, c, c.order.before);
+  co_await exchange(side, arrays, c);
+  co_await update(side.rank, arrays, c, c.order.after);
+}
+
+// Makes one mark around the measured iterations.
+Task<> program(const Side& side, Case c) {
+  const std::uint64_t bytes = c.rows * c.row_bytes();
+  Arrays arrays{side.rank.allocate(bytes), side.rank.allocate(bytes)};
+  for (int i = 0; i < warm + counted; ++i) {
+    if (i == warm) co_await side.rank.barrier();
+    if (i == warm) side.rank.start();
+    co_await iterate(side, arrays, c);
+    std::swap(arrays.from, arrays.into);
+  }
+  side.rank.stop();
+}
+
+std::vector<Result> run(const Job& job) {
+  const std::int64_t columns = number(job.parameters, "size_bytes") / static_cast<std::int64_t>(element);
+  const std::string variant = word(job.parameters, "variant");
+  if (columns < min_columns) throw std::invalid_argument("stencil: rows of three doubles at least");
+  const std::int64_t rows =
+      given(job.parameters, "rows") ? number(job.parameters, "rows") : std::min(columns, max_rows);
+  if (rows < min_rows) throw std::invalid_argument("stencil: three rows at least");
+  if (variant != "listing-1" && variant != "opt1" && variant != "opt2")
+    throw std::invalid_argument("'" + variant + "' is no variant of the stencil");
+  const Case c{static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows),
+               stencil_order(variant, static_cast<std::size_t>(rows))};
+  const PairMarks marks = run_pair(job, 1, [&](const Side& side) { return program(side, c); });
+  Results results(job.axes.memory_slowdown.size());
+  results.add_time("iteration", "", later(elapsed(marks.sender.back()), elapsed(marks.receiver.back())), counted);
+  add_counters(results, job.machine, "sender", marks.sender.back().counters);
+  add_counters(results, job.machine, "receiver", marks.receiver.back().counters);
+  return results.all;
+}
+
+std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
+  std::vector<Parameters> list;
+  const std::int64_t largest = choice.sizes.tier == "quick" ? 128 << 10 : 1 << 20;
+  for (const auto size : size_ladder(choice.sizes, 64, std::min(llc_bytes(machine), largest)))
+    for (const char* variant : stencil_variants)
+      if (size >= min_columns * std::int64_t{element}) list.push_back({{"size_bytes", size}, {"variant", variant}});
+  return list;
+}
+
+}  // namespace
+
+extern const ScenarioSpec stencil_scenario;
+const ScenarioSpec stencil_scenario{stencil_info, missing_place, cases, run};
+
+}  // namespace nearfield::sim

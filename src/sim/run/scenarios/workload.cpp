@@ -1,0 +1,206 @@
+#include "sim/run/scenarios/workload.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "machine/machine.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+// A count, and its value in a repetition for a policy.
+struct Counted {
+  MetricInfo info;
+  Count (*of)(const Repetition& repetition, const VariantOutcome& variant);
+};
+
+const std::vector<Counted>& counted() {
+  using R = Repetition;
+  using V = VariantOutcome;
+  static const std::vector<Counted> all{
+      {{"nic_events", "count", Combine::root, "entries of event queues"},
+       [](const R&, const V& v) { return v.nic.events; }},
+      {{"network_messages", "count", Combine::root, "messages between nodes"},
+       [](const R& r, const V&) { return Count{r.messages}; }},
+      {{"network_bytes", "bytes", Combine::root, "what they carried"},
+       [](const R& r, const V&) { return Count{r.network_bytes}; }},
+      {{"engine_events", "count", Combine::root, "what the simulator did, one after the other"},
+       [](const R& r, const V&) { return Count{r.events}; }},
+  };
+  return all;
+}
+
+struct CountedInMemory {
+  const char* name;
+  const char* unit;
+  const char* summary;
+  Count DramCounts::* count;
+};
+
+constexpr CountedInMemory counted_in_memory[] = {
+    {"dram_reads", "count", "lines read for loads and stores; counts are of all nodes together", &DramCounts::reads},
+    {"dram_writes", "count", "lines that caches wrote back", &DramCounts::writes},
+    {"dram_prefetches", "count", "lines fetched ahead", &DramCounts::prefetches},
+    {"dram_dma_reads", "count", "lines read by NICs", &DramCounts::dma_reads},
+    {"dram_dma_writes", "count", "lines written by NICs", &DramCounts::dma_writes},
+    {"dram_bytes", "bytes", "all traffic of DRAM", &DramCounts::bytes},
+};
+
+// A count per cache level. NICs do not inject into the L1.
+struct CountedAtLevel {
+  const char* name;
+  const char* summary;
+  std::size_t first_level;  // counted from 1
+  Count LevelCounts::* count;
+};
+
+constexpr CountedAtLevel counted_at_levels[] = {
+    {"hits", "hits of cache level ", 1, &LevelCounts::hits},
+    {"misses", "misses of cache level ", 1, &LevelCounts::misses},
+    {"injected", "lines that NICs put into cache level ", 2, &LevelCounts::injections},
+    {"injected_unused", "lines put by NICs and lost before they were used, of cache level ", 2,
+     &LevelCounts::injected_unused},
+    {"victims_missed", "lines that made room for lines of NICs and were missed again, of cache level ", 2,
+     &LevelCounts::victims_missed},
+};
+
+// Returns a name such as "l2_misses".
+std::string metric_at(std::size_t level, const char* name) {
+  std::string metric = "l";
+  return metric.append(std::to_string(level)).append("_").append(name);
+}
+
+template <class Item, class Number>
+std::vector<double> of_each(const std::vector<Item>& items, Number&& number) {
+  std::vector<double> numbers;
+  for (const auto& one : items) numbers.push_back(static_cast<double>(number(one)));
+  return numbers;
+}
+
+void add_counts(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant) {
+  for (const auto& [info, of] : counted())
+    results.add_mean(info.name, info.unit, static_cast<int>(variant), -1,
+                     of_each(repetitions, [&](const auto& one) { return of(one, one.variants[variant]); }));
+}
+
+// `speed` is -1 if the counts do not depend on the memory speed.
+void add_counts_of_memory(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant,
+                          int speed) {
+  const auto add = [&](const std::string& name, const char* unit, auto&& count) {
+    const auto at = static_cast<std::size_t>(std::max(speed, 0));
+    const auto of = [&](const auto& one) { return count(one.variants[variant].memory_at[at]); };
+    results.add_mean(name, unit, static_cast<int>(variant), speed, of_each(repetitions, of));
+  };
+  for (const auto& one : counted_in_memory)
+    add(one.name, one.unit, [&](const Counts& counts) { return counts.dram.*one.count; });
+  const std::size_t levels = repetitions.front().variants[variant].memory.levels.size();
+  for (const auto& one : counted_at_levels)
+    for (std::size_t level = one.first_level; level <= levels; ++level)
+      add(metric_at(level, one.name), "count",
+          [&](const Counts& counts) { return counts.levels[level - 1].*one.count; });
+}
+
+void add_polls(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant, int speed) {
+  const auto polls = [&](const auto& one) {
+    const NicCounts& nic = one.variants[variant].nic;
+    return nic.events + nic.empty_polls[static_cast<std::size_t>(speed)];
+  };
+  results.add_mean("nic_polls", "count", static_cast<int>(variant), speed, of_each(repetitions, polls));
+}
+
+// A kind of call, and the metric of its time.
+struct TimedCalls {
+  const char* metric;
+  const char* summary;
+  ConfigClock TimeInCalls::* time;
+};
+
+constexpr TimedCalls timed_calls[] = {
+    {"sending_time", "of posting sends, the mean of all ranks and repetitions", &TimeInCalls::sending},
+    {"receiving_time", "of posting receives, the mean of all ranks and repetitions", &TimeInCalls::receiving},
+    {"waiting_time", "of waiting for messages, the mean of all ranks and repetitions", &TimeInCalls::waiting},
+};
+
+void add_calls(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant, int speed) {
+  const int v = static_cast<int>(variant);
+  std::vector<double> all(repetitions.size());
+  for (const auto& [metric, summary, time] : timed_calls) {
+    std::vector<double> means;
+    for (const auto& one : repetitions) {
+      const auto ns = of_each(one.in_calls, [&](const TimeInCalls& calls) { return (calls.*time)[v][speed] / 1e3; });
+      means.push_back(std::accumulate(ns.begin(), ns.end(), 0.0) / static_cast<double>(ns.size()));
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] += means[i];
+    results.add_mean(metric, "ns", v, speed, means);
+  }
+  results.add_mean("mpi_time", "ns", v, speed, all);
+}
+
+std::vector<MetricInfo> metrics() {
+  std::vector<MetricInfo> list{
+      {"mean_time", "ns", Combine::slowest, "the mean over the repetitions, the first one included"},
+      {"first_time", "ns", Combine::slowest, "of the first repetition, whose caches hold nothing that arrived"},
+      {"nic_polls", "count", Combine::root,
+       "polls of cores at their event queues, those that find nothing included; counts are of the mean repetition"},
+  };
+  for (const auto& [metric, summary, time] : timed_calls) list.push_back({metric, "ns", Combine::root, summary});
+  list.push_back({"mpi_time", "ns", Combine::root, "of all these calls together"});
+  for (const auto& one : counted()) list.push_back(one.info);
+  for (const auto& one : counted_in_memory) list.push_back({one.name, one.unit, Combine::root, one.summary});
+  for (const auto& [name, summary, first_level, count] : counted_at_levels)
+    for (std::size_t level = first_level; level <= max_cache_levels; ++level)
+      list.push_back({metric_at(level, name), "count", Combine::root, summary + std::to_string(level)});
+  return list;
+}
+
+}  // namespace
+
+ClusterOptions options_for_nodes(const Job& job) {
+  ClusterOptions options = job.options();
+  const auto is_nodes = [](const auto& parameter) { return parameter.first == "nodes"; };
+  const bool given = std::any_of(job.parameters.begin(), job.parameters.end(), is_nodes);
+  const std::int64_t ranks = number(job.parameters, "ranks"), nodes = given ? number(job.parameters, "nodes") : 1;
+  if (nodes < 1 || ranks < nodes || ranks % nodes != 0 || ranks > 1'000'000)
+    throw std::invalid_argument(std::to_string(ranks) + " ranks cannot be spread evenly over " + std::to_string(nodes) +
+                                " nodes; a multiple of the nodes can");
+  options.nodes = static_cast<int>(nodes);
+  options.ranks_per_node = static_cast<int>(ranks / nodes);
+  return options;
+}
+
+std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& repetitions) {
+  Results results(job.axes.memory_slowdown.size());
+  if (repetitions.empty()) return results.all;
+  std::vector<ConfigClock> times;
+  for (const auto& one : repetitions) times.push_back(one.time);
+  results.add_times(times);
+  const bool polls_are_commands = job.machine.nic && job.machine.nic->polling == Polling::command;
+  for (std::size_t variant = 0; variant < repetitions.front().variants.size(); ++variant) {
+    add_counts(results, repetitions, variant);
+    if (!polls_are_commands) add_counts_of_memory(results, repetitions, variant, -1);
+    for (int speed = 0; speed < static_cast<int>(job.axes.memory_slowdown.size()); ++speed) {
+      add_polls(results, repetitions, variant, speed);
+      add_calls(results, repetitions, variant, speed);
+      if (polls_are_commands) add_counts_of_memory(results, repetitions, variant, speed);
+    }
+  }
+  return results.all;
+}
+
+ScenarioSpec workload_scenario(ScenarioSpec spec) {
+  spec.policies = max_variants;
+  spec.of_nodes = true;
+  spec.more_metrics = metrics();
+  return spec;
+}
+
+std::vector<Spread> spreads(const Machine& machine, const Choice& choice, Spread usual) {
+  if (choice.nodes.empty()) return {usual};
+  std::vector<Spread> list;
+  for (const int nodes : choice.nodes)
+    if (nodes <= machine.max_nodes) list.push_back({nodes == 1 ? machine.cores : nodes, nodes});
+  return list;
+}
+
+}  // namespace nearfield::sim

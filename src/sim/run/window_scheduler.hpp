@@ -1,0 +1,63 @@
+// Conservative parallel simulation of all nodes of a cluster: within one network latency (the lookahead) after the
+// earliest event, nodes cannot affect each other, so they are simulated independently, on one or more threads. After
+// each window, the transfers that departed enter the network in the order of time, and at equal times in the order of
+// nodes. So results do not depend on the number of threads, nor on the number of shards, which run the same windows
+// (shards.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sim/engine/thread_pool.hpp"
+#include "sim/mpi/cluster_state.hpp"
+#include "sim/mpi/nic_transfers.hpp"
+
+namespace nearfield::sim {
+
+struct NodeState;
+
+class WindowScheduler {
+ public:
+  // A window that takes less than `min_parallel_window_us` on one thread is not shared among several.
+  WindowScheduler(ClusterState& cluster, int threads, double min_parallel_window_us);
+  // Runs until no event is left. Throws the failure with the earliest simulated time.
+  void run();
+
+ private:
+  struct Departure {
+    Ps since;
+    std::size_t number;  // in the order of nodes
+    const DepartedTransfer* departed;
+  };
+
+  // The ranks that have arrived at the barrier (Rank::barrier).
+  struct BarrierState {
+    std::size_t ranks = 0;
+    ConfigClock latest;  // clock, if all ranks of the shard have arrived
+  };
+
+  BarrierState local_barrier_state() const;
+  void collect_departures();
+  void receive_remote_departures();
+  void exchange();
+  void release_barrier();
+  bool open();
+  bool wake_idle_rank();
+  void run_window();
+  void check() const;
+  void run_progress_callback();
+
+  ClusterState& cluster_;
+  ThreadPool pool_;
+  double min_parallel_window_us_, last_us_ = 0;  // CPU time of the last window
+  std::uint64_t events_at_call_ = 0;
+  Ps end_ = 0;
+  Ps next_remote_event_ = never;          // time of the earliest event on the other shards' nodes
+  std::vector<NodeState*> active_nodes_;  // nodes with events in this window
+  std::vector<Departure> departures_;
+  std::vector<DepartedTransfer> remote_departures_;  // from other shards' nodes
+  BarrierState barrier_;                             // of all shards
+};
+
+}  // namespace nearfield::sim

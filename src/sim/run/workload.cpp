@@ -1,0 +1,35 @@
+#include "sim/run/workload.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+Task<> run_once(Rank& rank, Workload& workload) {
+  co_await rank.barrier();
+  rank.start();
+  co_await workload.run(rank);
+  rank.stop();
+}
+
+Repetition repetition(Outcome&& outcome) {
+  ConfigClock start = outcome.ranks.front().marks.front().start, stop = start;
+  for (const RankOutcome& rank : outcome.ranks) {
+    start = later(start, rank.marks.front().start);
+    stop = later(stop, rank.marks.front().stop);
+  }
+  std::vector<TimeInCalls> in_calls;
+  for (const RankOutcome& rank : outcome.ranks) in_calls.push_back(rank.in_calls);
+  return {stop - start,   std::move(in_calls), std::move(outcome.variants),
+          outcome.events, outcome.messages,    outcome.bytes};
+}
+
+}  // namespace
+
+std::vector<Repetition> measure(Cluster& cluster, Workload& workload, int repetitions) {
+  cluster.run([&](Rank& rank) { return workload.set_up(rank); });
+  std::vector<Repetition> result;
+  for (int i = 0; i < repetitions; ++i)
+    result.push_back(repetition(cluster.run([&](Rank& rank) { return run_once(rank, workload); })));
+  return result;
+}
+
+}  // namespace nearfield::sim

@@ -1,0 +1,158 @@
+#include "trace/stream/encoder.hpp"
+
+namespace nearfield::stream {
+
+void Encoder::begin(const EncoderClient& client) {
+  client_ = client;
+  raw_ = static_cast<unsigned char*>(client.memory(chunk_bytes));
+  at_ = raw_;
+  for (auto& of_kind : quick_)
+    for (Site*& site : of_kind) site = &nobody_;
+  resize(1024);
+  forget();
+}
+
+void Encoder::write_unpredicted(Key key, std::uint64_t address) {
+  Site* const expected = *link_;
+  Site& site = expected->key == key ? *expected : find(key);
+  quick(key) = &site;
+  // The access is as predicted; another site with the same hash occupied the slot.
+  if (&site == expected && !is_new(site) && site.predictor.expected() == address) return access(key, address);
+  if (is_new(site)) {
+    define(site, address);
+  } else {
+    const std::uint64_t difference = address - site.predictor.expected();
+    const bool same_site = &site == expected, eights = difference % 8 == 0;
+    if (difference == 0)
+      token(Token::site);
+    else if (same_site)
+      token(eights ? Token::step8 : Token::step);
+    else
+      token(eights ? Token::site_step8 : Token::site_step);
+    if (!same_site) number(site.number);
+    const auto step = static_cast<std::int64_t>(difference);
+    if (difference != 0) number(zigzag_encode(eights ? step / 8 : step));
+    if (difference == 0)
+      site.predictor.advance();
+    else
+      correct_prediction(site, address);
+  }
+  *link_ = &site;
+  link_ = &site.next;
+  ++in_chunk_;
+  if (at_ + room > raw_ + chunk_bytes) finish_chunk();
+}
+
+void Encoder::range(Key key, std::uint64_t address, std::uint64_t bytes) {
+  Site& site = find(key);
+  if (is_new(site)) define(site, address);
+  token(Token::range);
+  number(site.number);
+  number(zigzag_encode(static_cast<std::int64_t>(address - site.predictor.expected())));
+  number(bytes);
+  correct_prediction(site, address);
+  *link_ = &site;
+  link_ = &site.next;
+  ++in_chunk_;
+  if (at_ + room > raw_ + chunk_bytes) finish_chunk();
+}
+
+void Encoder::correct_prediction(Site& site, std::uint64_t address) {
+  site.predictor.mispredict(address, in_chunk_);
+  if (!site.predictor.needs_history()) return;
+  if (!site.history) {
+    site.history = static_cast<History*>(client_.memory(sizeof(History)));
+    site.history->steps = static_cast<Step*>(client_.memory((History::max_steps + 1) * sizeof(Step)));
+    site.history->after = static_cast<std::uint32_t*>(client_.memory(History::slots * sizeof(std::uint32_t)));
+  }
+  site.predictor.use_history(*site.history);
+}
+
+void Encoder::event(const unsigned char* bytes, std::uint64_t length) {
+  if (at_ + room + length > raw_ + chunk_bytes) finish_chunk();
+  if (room + length > chunk_bytes) __builtin_trap();  // an event of 8 MiB: a communicator of two million ranks
+  token(Token::event);
+  number(length);
+  __builtin_memcpy(at_, bytes, length);
+  at_ += length;
+}
+
+void Encoder::finish_chunk() {
+  if (predicted_ > 0) {
+    token(Token::event);
+    number(0);
+  }
+  if (at_ == raw_) return;
+  client_.store(raw_, static_cast<std::uint32_t>(at_ - raw_), in_chunk_);
+  forget();
+}
+
+void Encoder::forget() {
+  before_ += in_chunk_;
+  in_chunk_ = 0;
+  at_ = raw_;
+  last_new_ = 0;
+  defined_ = 0;
+  ++chunk_;
+  nobody_.next = &nobody_;
+  link_ = &nobody_.next;
+}
+
+void Encoder::token(Token kind) {
+  const auto predicted = predicted_ < max_predicted ? predicted_ : max_predicted;
+  *at_++ = static_cast<unsigned char>(predicted << token_bits | static_cast<unsigned>(kind));
+  if (predicted == max_predicted) number(predicted_ - max_predicted);
+  in_chunk_ += predicted_;
+  predicted_ = 0;
+}
+
+// The event of a new object must precede the site that refers to it, so place() may call event().
+void Encoder::define(Site& site, std::uint64_t address) {
+  std::uint64_t offset = 0;
+  const std::uint64_t object = client_.place(site.key.code, offset);
+  token(Token::new_site);
+  number(object);
+  number(offset);
+  number(site.key.kind);
+  number(zigzag_encode(static_cast<std::int64_t>(address - last_new_)));
+  last_new_ = address;
+  site.number = defined_++;
+  site.chunk = chunk_;
+  site.next = &nobody_;
+  site.predictor.start(address);
+}
+
+Encoder::Site& Encoder::find(Key key) {
+  std::uint64_t slot = slot_of(key);
+  while (slots_[slot] && slots_[slot]->key != key) slot = (slot + 1) & mask_;
+  if (slots_[slot]) return *slots_[slot];
+  if (2 * ++sites_ > mask_) {
+    resize(2 * (mask_ + 1));
+    --sites_;
+    return find(key);
+  }
+  if (free_ == free_end_) {
+    constexpr std::uint64_t many = 1024;
+    free_ = static_cast<Site*>(client_.memory(many * sizeof(Site)));
+    free_end_ = free_ + many;
+  }
+  Site* const site = free_++;
+  site->key = key;
+  slots_[slot] = site;
+  return *site;
+}
+
+void Encoder::resize(std::uint64_t slots) {
+  Site** const old = slots_;
+  const std::uint64_t old_slots = old ? mask_ + 1 : 0;
+  slots_ = static_cast<Site**>(client_.memory(slots * sizeof(Site*)));
+  mask_ = slots - 1;
+  for (std::uint64_t i = 0; i < old_slots; ++i) {
+    if (!old[i]) continue;
+    std::uint64_t slot = slot_of(old[i]->key);
+    while (slots_[slot]) slot = (slot + 1) & mask_;
+    slots_[slot] = old[i];
+  }
+}
+
+}  // namespace nearfield::stream

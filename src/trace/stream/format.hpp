@@ -1,0 +1,93 @@
+// The format of a stream, one file per rank, `rank-3.nfs`: a header and chunks.
+//
+//   file    header, chunks; the last chunk has the flag `last`
+//   header  "nfstream", version (4 bytes), 4 bytes of zeros
+//   chunk   a ChunkHeader, then `stored_bytes`, which are `raw_bytes` packed by Zstandard if the flag `packed` is set
+//   raw     tokens
+//   token   a byte with a kind (bits 0 to 2) and the number of predicted accesses before it (bits 3 to 7; 31: a number
+//           follows, 31 less); then the data of the kind. Numbers are encoded as in bytes.hpp, all little-endian.
+//
+// An access belongs to a site: the code location that makes it, which determines its kind and size. The predicted next
+// site is the one that followed the last time, and its predicted address is that of its predictor
+// (address_predictor.hpp). So a loop in steady state needs no bytes, however many arrays it traverses. Each chunk
+// begins without sites, so it can be read without the earlier ones.
+#pragma once
+
+#include <cstdint>
+
+#include "trace/stream/address_predictor.hpp"
+
+namespace nearfield::stream {
+
+constexpr char file_magic[8] = {'n', 'f', 's', 't', 'r', 'e', 'a', 'm'};
+constexpr char rank_magic[8] = {'n', 'f', 'r', 'a', 'n', 'k', 0, 0};  // of a connection for replies (live.hpp)
+constexpr std::uint32_t version = 4;
+constexpr unsigned header_bytes = 16;
+
+struct ChunkHeader {
+  static constexpr std::uint32_t right_magic = 0x4b48434e;  // "NCHK"
+  static constexpr std::uint32_t packed = 1, last = 2;
+  std::uint32_t magic = right_magic;
+  std::uint32_t flags = 0;
+  std::uint32_t raw_bytes = 0, stored_bytes = 0;
+  std::uint64_t accesses = 0;
+  std::uint64_t checksum = 0;  // of the stored bytes and this header without the checksum
+};
+static_assert(sizeof(ChunkHeader) == 32);
+constexpr std::uint32_t chunk_bytes = 8 << 20;  // raw, at most
+
+enum class Token : unsigned char {
+  step8,       // the predicted site at another address: the difference to the predicted one, in 8 bytes
+  step,        // the same, in bytes
+  site,        // another site, at its predicted address: its number in the chunk
+  site_step8,  // another site, at another address
+  site_step,
+  new_site,  // object, offset, SiteKind; the address as a difference to that of the last new site
+  range,     // a site whose kind is a range: its number, the difference, the bytes
+  event,     // length and bytes of an event (event_bytes.hpp); length 0: no event, only the accesses before it
+};
+constexpr unsigned token_bits = 3, max_predicted = 31;
+
+// The kind of a site: twice the index of its size, plus one for a store. Ranges have any size.
+constexpr std::uint32_t sizes[] = {1, 2, 4, 8, 16, 0};
+enum SiteKind : unsigned {
+  load1,
+  store1,
+  load2,
+  store2,
+  load4,
+  store4,
+  load8,
+  store8,
+  load16,
+  store16,
+  load_range,
+  store_range,
+  site_kinds
+};
+constexpr bool is_store(unsigned kind) { return kind & 1; }
+constexpr std::uint32_t size_of(unsigned kind) { return sizes[kind >> 1]; }
+constexpr bool is_range(unsigned kind) { return kind >= load_range; }
+
+// Hashes 8 bytes at a time. It detects corruption by disks and networks, not manipulation.
+inline std::uint64_t checksum(const unsigned char* data, std::uint64_t bytes, std::uint64_t seed) {
+  constexpr std::uint64_t factor = 0x9E3779B97F4A7C15ULL;
+  std::uint64_t sum = seed ^ bytes * factor;
+  for (; bytes >= 8; data += 8, bytes -= 8) {
+    std::uint64_t word;
+    __builtin_memcpy(&word, data, 8);
+    sum = (sum ^ word) * factor;
+    sum ^= sum >> 29;
+  }
+  for (; bytes > 0; ++data, --bytes) sum = (sum ^ *data) * factor;
+  return sum ^ sum >> 32;
+}
+// Returns the checksum for the header.
+inline std::uint64_t checksum(ChunkHeader header, const unsigned char* stored) {
+  header.checksum = 0;
+  unsigned char bytes[sizeof header];
+  __builtin_memcpy(bytes, &header, sizeof header);
+  return checksum(stored, header.stored_bytes, checksum(bytes, sizeof header, version));
+}
+
+}  // namespace nearfield::stream

@@ -1,0 +1,325 @@
+#include "trace/stream/live.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "trace/stream/format.hpp"
+
+namespace nearfield::stream {
+namespace {
+
+constexpr std::uint64_t max_unread = 64 << 20;  // of all ranks together, unless a reader waits
+
+[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
+
+std::string new_name() {
+  std::random_device random;
+  char name[64];
+  std::snprintf(name, sizeof name, "nearfield-%d-%08x%08x", getpid(), random(), random());
+  return name;
+}
+
+int listen_at(const std::string& name) {
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (listener < 0) fail("socket");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());  // after a zero: an abstract name
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (bind(listener, reinterpret_cast<const sockaddr*>(&address), length) != 0 || listen(listener, SOMAXCONN) != 0)
+    fail("listen");
+  return listener;
+}
+
+}  // namespace
+
+// Reads what a rank has sent.
+class LiveInput final : public Input {
+ public:
+  LiveInput(Live& live, std::shared_ptr<Live::Buffer> stream, std::uint64_t at)
+      : live_(live), stream_(std::move(stream)), at_(at) {}
+  ~LiveInput() override {
+    const Live::Lock lock(live_.mutex_);
+    stream_->needed.erase(this);
+    live_.free_consumed(*stream_);
+  }
+  void begin() { stream_->needed[this] = at_; }
+
+  std::size_t read(void* to, std::size_t bytes) override {
+    Live::Lock lock(live_.mutex_);
+    const auto there = [&] { return stream_->end() >= at_ + bytes || stream_->over || live_.closed_; };
+    if (!there()) {
+      ++live_.waiting_readers_;
+      live_.wake();
+      live_.changed_.wait(lock, there);
+      --live_.waiting_readers_;
+    }
+    if (live_.closed_) throw std::runtime_error("the simulation was ended");
+    const std::size_t count = std::min<std::uint64_t>(bytes, stream_->end() - at_);
+    std::memcpy(to, stream_->bytes.data() + (at_ - stream_->begin), count);
+    at_ += count;
+    stream_->read = std::max(stream_->read, at_);
+    live_.wake();
+    return count;
+  }
+  bool go_to(std::uint64_t) override { return false; }
+  void passed(std::uint64_t byte) override {
+    const Live::Lock lock(live_.mutex_);
+    stream_->needed[this] = byte;
+    live_.free_consumed(*stream_);
+  }
+  std::unique_ptr<Input> another(std::uint64_t byte) const override {
+    auto input = std::make_unique<LiveInput>(live_, stream_, byte);
+    const Live::Lock lock(live_.mutex_);
+    input->begin();
+    return input;
+  }
+  std::string why_cut() const override { return "its process ended before the program did"; }
+
+ private:
+  Live& live_;
+  std::shared_ptr<Live::Buffer> stream_;
+  std::uint64_t at_;
+};
+
+// ---- public functions
+
+Live::Live() : name_(new_name()) {
+  listener_ = listen_at(name_);
+  waker_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (waker_ < 0) fail("eventfd");
+  thread_ = std::thread([this] { run(); });
+}
+
+Live::~Live() {
+  {
+    const Lock lock(mutex_);
+    stopped_ = closed_ = true;
+  }
+  wake();
+  thread_.join();
+  for (const Connection& one : connections_) ::close(one.socket);
+  ::close(listener_);
+  ::close(waker_);
+}
+
+void Live::save_to(const std::string& folder) {
+  const Lock lock(mutex_);
+  folder_ = folder;
+}
+
+std::string Live::save_error() const {
+  const Lock lock(mutex_);
+  return save_error_;
+}
+
+int Live::ranks() const {
+  const Lock lock(mutex_);
+  return ranks_ > 0 && by_rank_.size() == static_cast<std::size_t>(ranks_) ? ranks_ : 0;
+}
+
+bool Live::idle() const {
+  const Lock lock(mutex_);
+  return std::ranges::none_of(connections_, [](const Connection& one) { return one.stream || !one.head.empty(); });
+}
+
+std::unique_ptr<Input> Live::input(int rank) {
+  const Lock lock(mutex_);
+  auto input = std::make_unique<LiveInput>(*this, by_rank_.at(rank), 0);
+  input->begin();
+  return input;
+}
+
+void Live::reply(int rank, const void* bytes, std::size_t count) {
+  const auto* const from = static_cast<const unsigned char*>(bytes);
+  const Lock lock(mutex_);
+  for (Connection& one : connections_)
+    if (one.rank == rank) one.out.insert(one.out.end(), from, from + count);
+  wake();
+}
+
+void Live::read_until_eof() {
+  const Lock lock(mutex_);
+  reads_until_eof_ = true;
+  wake();
+}
+
+void Live::discard_unread() {
+  const Lock lock(mutex_);
+  discards_ = true;
+  wake();
+}
+
+void Live::close() {
+  const Lock lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+  wake();
+}
+
+// ---- the receiving thread
+
+void Live::wake() const {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(waker_, &one, sizeof one);
+}
+
+void Live::run() {
+  std::vector<pollfd> polled;
+  std::vector<Connection*> polled_connections;
+  Lock lock(mutex_);
+  while (!stopped_) {
+    polled = {{listener_, POLLIN, 0}, {waker_, POLLIN, 0}};
+    polled_connections.clear();
+    for (Connection& one : connections_) {
+      const short events = static_cast<short>((wants_more(one) ? POLLIN : 0) | (one.out.empty() ? 0 : POLLOUT));
+      if (events == 0) continue;
+      polled.push_back({one.socket, events, 0});
+      polled_connections.push_back(&one);
+    }
+    lock.unlock();
+    poll(polled.data(), polled.size(), -1);
+    lock.lock();
+    std::uint64_t woken = 0;
+    if (polled[1].revents) [[maybe_unused]]
+      const auto taken = ::read(waker_, &woken, sizeof woken);
+    if (polled[0].revents) accept_one();
+    for (std::size_t i = 0; i < polled_connections.size(); ++i) {
+      if (polled[i + 2].revents & POLLOUT) send(*polled_connections[i]);
+      if (polled[i + 2].revents & (POLLIN | POLLHUP | POLLERR)) receive(*polled_connections[i]);
+    }
+    if (closed_)
+      for (Connection& one : connections_) one.gone = true;
+    for (const Connection& one : connections_)
+      if (one.gone) ::close(one.socket);
+    connections_.remove_if([](const Connection& one) { return one.gone; });
+  }
+}
+
+// Other users of this host can see the socket, so their connections are rejected.
+void Live::accept_one() {
+  const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (socket < 0) return;
+  ucred who{};
+  socklen_t length = sizeof who;
+  getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length);
+  if (closed_ || who.uid != geteuid()) {
+    ::close(socket);
+    return;
+  }
+  Connection& one = connections_.emplace_back();
+  one.socket = socket;
+  one.process = who.pid;
+}
+
+// Nobody can read before all ranks have connected, and no rank may be blocked while a reader waits.
+bool Live::wants_more(const Connection& one) const {
+  const bool all_there = ranks_ > 0 && by_rank_.size() == static_cast<std::size_t>(ranks_);
+  if (!one.stream || reads_until_eof_ || discards_ || waiting_readers_ > 0 || !all_there) return true;
+  const std::uint64_t unread = one.stream->end() - std::min(one.stream->read, one.stream->end());
+  return unread < max_unread / static_cast<std::uint64_t>(ranks_);
+}
+
+void Live::receive(Connection& from) {
+  unsigned char bytes[1 << 16];
+  const auto count = recv(from.socket, bytes, sizeof bytes, 0);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0) {
+    if (from.stream) from.stream->over = true;
+    from.gone = true;
+    changed_.notify_all();
+  } else if (from.stream) {
+    append(*from.stream, bytes, static_cast<std::size_t>(count));
+  } else {
+    from.head.insert(from.head.end(), bytes, bytes + count);
+    identify(from);
+  }
+}
+
+void Live::send(Connection& to) {
+  const auto count = ::send(to.socket, to.out.data(), to.out.size(), MSG_NOSIGNAL);
+  if (count > 0) to.out.erase(to.out.begin(), to.out.begin() + count);
+  if (count < 0 && errno != EAGAIN && errno != EINTR) to.out.clear();  // it has ended, which its stream will show
+}
+
+// A stream begins as its file would; a connection for replies begins with the rank and the number of ranks.
+void Live::identify(Connection& one) {
+  constexpr std::size_t magic = sizeof file_magic;
+  if (one.rank >= 0 || one.head.size() < magic) return;
+  if (std::memcmp(one.head.data(), file_magic, magic) == 0) {
+    one.stream = by_process_[one.process] = std::make_shared<Buffer>();
+    const auto head = std::exchange(one.head, {});
+    append(*one.stream, head.data(), head.size());
+  } else if (std::memcmp(one.head.data(), rank_magic, magic) != 0) {
+    one.gone = true;
+  } else if (one.head.size() >= magic + 8) {
+    std::int32_t numbers[2];
+    std::memcpy(numbers, one.head.data() + magic, sizeof numbers);
+    one.head.clear();
+    assign(one, numbers[0], numbers[1]);
+  }
+}
+
+// A second program under the same command must not replace the first.
+void Live::assign(Connection& listener, int rank, int ranks) {
+  const auto found = by_process_.find(listener.process);
+  if (found == by_process_.end() || by_rank_.contains(rank) || (ranks_ > 0 && ranks_ != ranks)) {
+    for (Connection& one : connections_) one.gone = one.gone || one.process == listener.process;
+    return;
+  }
+  listener.rank = rank;
+  ranks_ = ranks;
+  by_rank_[rank] = found->second;
+  if (!folder_.empty()) open_file(*found->second, rank);
+  changed_.notify_all();
+}
+
+void Live::append(Buffer& stream, const unsigned char* bytes, std::size_t count) {
+  write(stream, bytes, count);
+  stream.bytes.insert(stream.bytes.end(), bytes, bytes + count);
+  free_consumed(stream);
+  changed_.notify_all();
+}
+
+void Live::free_consumed(Buffer& stream) const {
+  std::uint64_t until = discards_ ? stream.end() : stream.begin;
+  if (!stream.needed.empty()) {
+    until = stream.end();
+    for (const auto& [input, from] : stream.needed) until = std::min(until, from);
+  }
+  const std::uint64_t count = until - std::min(until, stream.begin);
+  if (count == 0 || (count < stream.bytes.size() / 2 && count < 1 << 20)) return;
+  stream.bytes.erase(stream.bytes.begin(), stream.bytes.begin() + static_cast<std::ptrdiff_t>(count));
+  stream.begin += count;
+}
+
+// ---- files
+
+void Live::open_file(Buffer& stream, int rank) {
+  const std::string name = folder_ + "/rank-" + std::to_string(rank) + ".nfs";
+  stream.file.reset(std::fopen(name.c_str(), "wb"));
+  if (!stream.file) save_error_ = name + ": " + std::strerror(errno);
+  write(stream, stream.bytes.data(), stream.bytes.size());
+}
+
+void Live::write(Buffer& stream, const unsigned char* bytes, std::size_t count) {
+  if (!stream.file) return;
+  if (std::fwrite(bytes, 1, count, stream.file.get()) == count && std::fflush(stream.file.get()) == 0) return;
+  save_error_ = std::string("the streams are not whole: ") + std::strerror(errno);
+  stream.file.reset();
+}
+
+}  // namespace nearfield::stream
