@@ -9,6 +9,7 @@ from nearfield.rules.criterion import (
     MESSAGES,
     MIN_GAIN,
     SIZES,
+    Verdict,
     confirmation_cases,
     score,
     search_cases,
@@ -27,7 +28,7 @@ def sure(value: float) -> Gain:
 def at(never_below: float = 0.97, **values: float) -> list[Case]:
     """Returns the cases that break the promise, of these patterns at one size, beside a size that does not."""
     gains = {(pattern, 4096): sure(value) for pattern, value in values.items()}
-    return violations(gains | {("stream", 8): sure(1.0)}, never_below)
+    return [loss.case for loss in violations(gains | {("stream", 8): sure(1.0)}, never_below)]
 
 
 def test_a_pattern_may_lose_what_the_others_make_up_for() -> None:
@@ -55,6 +56,24 @@ def test_a_collective_must_not_be_slower() -> None:
 def test_what_may_be_chance_breaks_no_promise() -> None:
     """Is a case that looks slower, but of which one launch was not, none that is?"""
     assert violations({("pingpong", 8): Gain(0.9, 0.8, 1.01, 3), ("bcast", 8): Gain(0.8, 0.7, 0.95, 3)}) == []
+
+
+def test_a_verdict_says_which_limit_is_broken_and_how_surely() -> None:
+    """Is a pattern judged as surely as all patterns of its size together, and a single one by itself and its own
+    limit?"""
+    unsure, gain = Gain(0.9, 0.82, 0.99, 6), sure(1.2)
+    assert violations({("pingpong", 8): unsure}) == [Verdict(("pingpong", 8), unsure, 0.97, False)]
+    assert violations({("pingpong", 8): sure(0.9)}) == [Verdict(("pingpong", 8), sure(0.9), 0.97, True)]
+    both = {("pingpong", 8): gain, ("stream", 8): unsure}
+    assert violations(both, of_sizes={8: sure(0.9)}) == [Verdict(("stream", 8), unsure, 0.97, True)]
+    assert violations(both, of_sizes={8: unsure}) == [Verdict(("stream", 8), unsure, 0.97, False)]
+    alone = {("pingpong", 8): sure(2.0), ("stream", 8): Gain(0.85, 0.8, 0.92, 6)}
+    alone |= {("use", 8): sure(0.8), ("bcast", 8): sure(0.8)}
+    assert [(loss.case[0], loss.limit, loss.sure) for loss in violations(alone)] == [
+        ("stream", 0.9, False),
+        ("use", 0.9, True),
+        ("bcast", 0.9, True),
+    ]
 
 
 def test_a_loss_is_significant_if_its_interval_is_below_the_limit() -> None:

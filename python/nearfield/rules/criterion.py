@@ -10,9 +10,8 @@ A setting is compared with the baseline in cases (a pattern and a message size):
 - `bcast`, `allreduce`, `allgather`, `alltoall` between the two ranks: settings for messages also act on collectives,
   and must not make them slower.
 
-The score of a setting is the mean logarithm of its gains, less its losses (`score`). It is rejected if a size is slower
-(`violations`). It becomes a rule if it significantly gains (`Gain.faster`) and no size is significantly slower
-(`significantly_below`).
+The score of a setting is the mean logarithm of its gains, less its losses (`score`). It is rejected if a case is slower
+(`violations`). It becomes a rule if it significantly gains (`Gain.faster`) and no case is surely slower (`Verdict`).
 Both are confirmed in several launches (tune/confirm.py), because two launches of the same settings differ by up to a
 tenth, depending on where their memory is. Cases that are only probably slower are measured in more launches and
 reported.
@@ -21,7 +20,8 @@ reported.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, Case, Gain, geometric_mean
 
@@ -64,47 +64,64 @@ def confirmation_cases(sizes: Iterable[int]) -> list[Case]:
     return cases
 
 
-def violations(
-    gains: Mapping[Case, Gain],
-    never_below: float = MIN_GAIN,
-    is_below: Callable[[Gain, float], bool] = Gain.below,
-    of_sizes: Mapping[int, Gain] | None = None,
-) -> list[Case]:
-    """Returns the cases that break the promise. If a size is slower in ping-pong or in the mean of its message
-    patterns, these are its slower patterns. Otherwise they are the patterns and collectives that are slower than a
-    single one may be.
+class Verdict(NamedTuple):
+    """A case that probably breaks the promise: its gain, the limit that it is below, and whether it is surely below.
 
-    `is_below` decides whether a gain is below a limit. `of_sizes` has the joint gain of all message patterns of a size;
-    without it, the patterns are treated as measured independently."""
-    lost = []
-    alone_never_below = min(never_below, MIN_PATTERN_GAIN)
-    for size in sorted({size for _, size in gains}):
-        there = {case: g for case, g in gains.items() if case[1] == size}
-        messages = {case: g for case, g in there.items() if case[0] not in COLLECTIVES}
-        of_size = [g for (pattern, _), g in there.items() if pattern == MAIN]
-        if messages:
-            of_size.append(of_sizes[size] if of_sizes else geometric_mean(messages.values()))
-        if any(is_below(g, never_below) for g in of_size):
-            lost += [case for case, g in messages.items() if g.value < never_below]
-        else:
-            lost += [case for case, g in messages.items() if is_below(g, alone_never_below)]
-        lost += [case for case, g in there.items() if case[0] in COLLECTIVES and is_below(g, alone_never_below)]
-    return lost
+    | a gain is | if | then |
+    |---|---|---|
+    | probably below | its value is below and its interval ends at most 3 % above (`Gain.below`) | it is remeasured |
+    | surely below | its interval is below, of few launches by NOISE (`significantly_below`) | there is no rule |
+    | far below | it is probably below the limit less NOISE | more than MAX_CHANCE_LOSSES end a confirmation |
+    | below with its size | its value is below and the joint gain of its size is, too | it is as sure as that gain |
+    """
+
+    case: Case
+    gain: Gain
+    limit: float
+    sure: bool
 
 
 def significantly_below(gain: Gain, limit: float) -> bool:
-    """Returns whether a gain is significantly below a limit, that is, whether its whole interval is. The interval of
-    few launches is too narrow, so that it must end below the limit by NOISE."""
+    """Returns whether a gain is surely below a limit (`Verdict`). The interval of few launches is too narrow."""
     return gain.high < (limit if gain.n >= MIN_CONFIRMING_LAUNCHES else limit - NOISE)
+
+
+def violations(
+    gains: Mapping[Case, Gain], never_below: float = MIN_GAIN, of_sizes: Mapping[int, Gain] | None = None
+) -> list[Verdict]:
+    """Returns the verdicts on the cases that break the promise. If a size is slower in ping-pong or in the mean of its
+    message patterns, these are its slower patterns. Otherwise they are the patterns that are slower than a single one
+    may be. Collectives are judged alone, each by that lower limit.
+
+    `of_sizes` has the joint gain of all message patterns of a size; without it, the patterns are treated as measured
+    independently."""
+    found: list[Verdict] = []
+    alone = min(never_below, MIN_PATTERN_GAIN)
+    for size in sorted({size for _, size in gains}):
+        of_size = {case: gain for case, gain in gains.items() if case[1] == size}
+        messages = {case: gain for case, gain in of_size.items() if case[0] not in COLLECTIVES}
+        joint = [gain for (pattern, _), gain in of_size.items() if pattern == MAIN]
+        if messages:
+            joint.append(of_sizes[size] if of_sizes else geometric_mean(messages.values()))
+        slower = any(gain.below(never_below) for gain in joint)
+        sure = any(significantly_below(gain, never_below) for gain in joint)
+        for case, gain in messages.items():
+            if gain.value < never_below if slower else gain.below(alone):
+                limit = never_below if slower else alone
+                found.append(Verdict(case, gain, limit, sure or significantly_below(gain, alone)))
+        collectives = {case: gain for case, gain in of_size.items() if case[0] in COLLECTIVES and gain.below(alone)}
+        found += [Verdict(case, gain, alone, significantly_below(gain, alone)) for case, gain in collectives.items()]
+    return found
 
 
 def score(gains: Mapping[Case, Gain], never_below: float = MIN_GAIN) -> float:
     """Returns the objective of the search: the mean log gain over patterns and sizes, minus all losses beyond the
     allowed ones."""
     logs = [math.log(min(max(g.value, 1 / MAX_CREDIBLE), MAX_CREDIBLE)) for g in gains.values()]
-    losses = LOSS * _below(logs, never_below) + SURE_LOSS * _below(logs, never_below - NOISE)
+    losses = LOSS * _shortfall(logs, never_below) + SURE_LOSS * _shortfall(logs, never_below - NOISE)
     return (math.fsum(logs) - losses) / len(logs)
 
 
-def _below(logs: Iterable[float], limit: float) -> float:
+def _shortfall(logs: Iterable[float], limit: float) -> float:
+    """Returns by how much the log gains are below a limit, summed over those that are."""
     return math.fsum(max(0.0, math.log(limit) - value) for value in logs)

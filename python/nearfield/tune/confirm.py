@@ -244,7 +244,7 @@ class Confirmation:
         place of the cores."""
         launches = {case: {pair.launch for pair in confirmed.pairs.get(case, [])} for case in self._cases}
         few = [case for case in self._cases if len(launches[case]) < MIN_LAUNCHES]
-        return list(dict.fromkeys([*confirmed.inconclusive, *few]))
+        return list(dict.fromkeys([*(loss.case for loss in confirmed.losses), *few]))
 
     def _cannot_pass(self, confirmed: ConfirmedGains, launches: int) -> bool:
         """Returns whether more cases are slower, and by more, than chance can explain. On a busy machine chance

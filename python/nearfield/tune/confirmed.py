@@ -13,7 +13,7 @@ from nearfield.rules.criterion import (
     MESSAGES,
     MIN_GAIN,
     MIN_REPORTED_GAIN,
-    significantly_below,
+    Verdict,
     violations,
 )
 from nearfield.rules.gains import (
@@ -56,20 +56,16 @@ class ConfirmedGains:
         return {case: one for case, one in self.gains.items() if case[0] not in COLLECTIVES}
 
     @property
+    def losses(self) -> list[Verdict]:
+        """Returns the verdicts on the cases that break the promise, probably or surely."""
+        sizes = {size for _, size in self.messages}
+        of_sizes = {size: self._joint_gain([case for case in self.messages if case[1] == size]) for size in sizes}
+        return violations(self.gains, self.never_below, of_sizes)
+
+    @property
     def slower(self) -> list[Case]:
         """Returns the cases that surely break the promise."""
-        return violations(self.gains, self.never_below, significantly_below, self._gain_by_size)
-
-    @property
-    def inconclusive(self) -> list[Case]:
-        """Returns the cases that probably break the promise, including the surely slower ones."""
-        return violations(self.gains, self.never_below, Gain.below, self._gain_by_size)
-
-    @property
-    def _gain_by_size(self) -> dict[int, Gain]:
-        """Returns for each size the gain of all message patterns together."""
-        sizes = {size for _, size in self.messages}
-        return {size: self._joint_gain([case for case in self.messages if case[1] == size]) for size in sizes}
+        return [loss.case for loss in self.losses if loss.sure]
 
     @property
     def flag_ns(self) -> float:
@@ -176,21 +172,22 @@ def _gain_table(gain: Gain) -> GainTable:
 def describe_rejected(trials: Sequence[Trial], never_below: float) -> str:
     """Returns in words the settings that gain more than any allowed ones, and are slower somewhere by a little more
     than allowed; empty if there are none. They are picked for their gain, so that must be sure for the best of all."""
-    means = [(geometric_mean(trial.gains.values()), trial) for trial in trials if trial.state == "measured"]
-    allowed = [mean.value for mean, trial in means if not violations(trial.gains, never_below)]
+    measured = [trial.gains for trial in trials if trial.state == "measured"]
+    judged = [(geometric_mean(gains.values()), violations(gains, never_below)) for gains in measured]
+    enough = MUCH_MORE * max([1.0, *(mean.value for mean, losses in judged if not losses)])
     refused = [
-        (mean.value, min(violations(trial.gains, never_below), key=lambda case: trial.gains[case].value), trial)
-        for mean, trial in means
-        if mean.among(len(means)).low > MUCH_MORE * max([1.0, *allowed]) and violations(trial.gains, never_below)
+        (mean.value, min(losses, key=lambda loss: loss.gain.value))
+        for mean, losses in judged
+        if losses and mean.among(len(judged)).low > enough
     ]
-    little = [one for one in refused if one[2].gains[one[1]].value > BEARABLE]
-    if not little:
+    bearable = [(gain, worst) for gain, worst in refused if worst.gain.value > BEARABLE]
+    if not bearable:
         return ""
-    mean, (pattern, size), trial = max(little, key=lambda one: one[0])
-    worst = trial.gains[pattern, size].value
+    gain, worst = max(bearable, key=lambda one: one[0])
+    (pattern, size), value = worst.case, worst.gain.value
     return (
-        f"about {mean:.1f}x over all sizes with --max-regression {1 - math.floor(20 * worst - 0.5) / 20:.0%}: "
-        f"{pattern} of {format_bytes(size)} would be at {worst:.2f}"
+        f"about {gain:.1f}x over all sizes with --max-regression {1 - math.floor(20 * value - 0.5) / 20:.0%}: "
+        f"{pattern} of {format_bytes(size)} would be at {value:.2f}"
     )
 
 

@@ -308,7 +308,7 @@ class Search:
                 comparison.measure(1, [case for case in comparison.cases if case[1] not in looked])
                 whole = comparison
                 comparison.measure(1)
-                comparison.measure(AGAIN, violations(comparison.gains(), self._never_below))
+                comparison.measure(AGAIN, [loss.case for loss in violations(comparison.gains(), self._never_below)])
             trial.gains, trial.flag_ns = whole.gains(), dominant_latency(whole.found)
             self._remeasure(trial)
             trial.score = self._score(trial)
@@ -324,7 +324,7 @@ class Search:
     def _remeasure(self, trial: Trial) -> None:
         """Measures the few cases that are too slow in another launch of both jobs. Launches differ by chance (by a
         tenth at some sizes), and an unusually fast stock would count against every setting beside it."""
-        cases = violations(trial.gains, self._never_below)
+        cases = [loss.case for loss in violations(trial.gains, self._never_below)]
         if not 0 < len(cases) <= MAX_CHANCE_LOSSES:
             return
         self._benchmark.restart_baseline()
