@@ -58,8 +58,8 @@ def measure(inst: Installation, knobs: KnobFile, count: int) -> dict[str, Any]:
         for job in (stock, ours):
             job.check(CASE)
         found = interleaved_pairs(stock, ours, CASE, count)
-    difference = _native.median_estimate([pair.other - pair.stock for pair in found])
-    stock_ns = _native.quantile([pair.stock for pair in found], 0.5)
+    difference = _native.median_estimate([pair.other - pair.baseline for pair in found])
+    stock_ns = _native.quantile([pair.baseline for pair in found], 0.5)
     interval = (difference.value, difference.low, difference.high)
     console.print(
         f"{inst.name}: stock {stock_ns:.0f} ns, {knobs.per_pair} adds {interval[0]:.1f} ns "

@@ -19,7 +19,7 @@ def test_a_program_is_explained(installations: list[Installation], programs: Pat
     inst = installations[0]
     carrier, reason = mpi.transport_or_reason(inst)
     assert carrier, reason
-    rules = write(tmp_path, rules_for(inst, carrier, {"shared_heap": "on", "help": "never"}))
+    rules = write(tmp_path, rules_for(inst, carrier, {"shared_heap": "on", "cooperative_copy": "never"}))
     program = mpi_program.built(inst, "explained.cpp", programs)
     argv, env = launch_command(inst, [str(program), *["heap"] * 8, "static"], 2)
     (tmp_path / "scratch").mkdir()

@@ -170,7 +170,7 @@ def test_compare_says_what_tuning_is_worth(rules: Path) -> None:
     text = "echo value ${OMPI_MCA_btl_sm_eager_limit:-4096}"
     metric = ["-n", "6", "--rules", rules, "--metric", r"value (\d+)"]
     slower = nearfield("compare", *metric, *sh(text))
-    assert slower.code == 0 and "tuned is slower: 0.125x of stock (0.125 to 0.125, n = 6)" in slower.out
+    assert slower.code == 0 and "tuned is slower: 0.125x of the baseline (0.125 to 0.125, n = 6)" in slower.out
     faster = nearfield("compare", *metric, "--higher-is-better", *sh(text))
     assert "tuned is faster: 8.000x" in faster.out
     assert "a verdict needs at least 6 runs of each" in nearfield("compare", *metric[2:], "-n", "2", *sh(text)).out
@@ -181,7 +181,7 @@ def test_compare_reports_a_failure_once(installations: list[Installation], rules
     inst = next(i for i in installations if i.family == "openmpi" and i.version.startswith("5"))
     command, environment = launch_command(inst, ["sh", "-c", "exit 3"], 1)
     failed = nearfield("compare", "--rules", rules, "--force", "--", *command, env=environment)
-    assert failed.code == 5 and failed.words.count("the stock run ended with exit code 3") == 1, failed.words
+    assert failed.code == 5 and failed.words.count("the baseline run ended with exit code 3") == 1, failed.words
 
 
 def test_compare_tells_what_went_wrong(rules: Path) -> None:
@@ -190,7 +190,7 @@ def test_compare_tells_what_went_wrong(rules: Path) -> None:
     failed = nearfield("compare", "--rules", rules, *only_tuned)
     assert failed.code == 5 and "the tuned run ended with exit code 3: broken" in failed.words
     silent = nearfield("compare", "--rules", rules, *sh("exit 3"))
-    assert "the stock run ended with exit code 3 and printed nothing" in silent.words
+    assert "the baseline run ended with exit code 3 and printed nothing" in silent.words
     for metric, words in (
         ("(x+)", "nothing that fits"),
         ("(", "no regular"),
@@ -227,10 +227,10 @@ def test_export_is_what_run_sets(rules: Path, tmp_path: Path) -> None:
 def test_export_says_what_run_knows(rules: Path) -> None:
     """Are costs in shared memory and the distance in the comments, and are rules that set nothing an error?"""
     made = load_rules(rules)
-    made.rule[0] = made.rule[0].model_copy(update={"memory_per_rank_bytes": 1 << 22, "flag_ns": 60.0})
+    made.rule[0] = made.rule[0].model_copy(update={"memory_per_rank_bytes": 1 << 22, "c2c_latency_ns": 60.0})
     text = export_text(made, "", "env", rules)
     assert "# Shared memory: 4 MiB per rank at 2 ranks per node." in text
-    assert f"cores 0-1, {made.rule[0].distance}." in text and "a flag took 60 ns" in text
+    assert f"cores 0-1, {made.rule[0].distance}." in text and "the core-to-core latency was 60 ns" in text
     made.rule[0] = made.rule[0].model_copy(update={"parameters": {}, "reason": "all lose"})
     with pytest.raises(UsageError, match="nothing to export.*all lose"):
         export_text(made, "", "env", rules)

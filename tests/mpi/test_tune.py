@@ -58,7 +58,7 @@ def test_rules_are_found(installation: Installation, tmp_path: Path) -> None:
         assert bool(rule.parameters) != bool(rule.reason)
         assert rule.distance in done.out
         if rule.parameters:
-            assert rule.gain and rule.flag_ns > 0
+            assert rule.gain and rule.c2c_latency_ns > 0
             assert {p.size_bytes for p in rule.point} == {8, 16 << 10, 1 << 20}
 
 
@@ -141,4 +141,4 @@ def test_a_rule_is_measured_at_other_distances(installation: Installation) -> No
     tuning = Tuning(Request(sizes=(8, 16 << 10)), Listener())
     with PairedBenchmark(installation, mpi.program(installation), topology, pair, knobs) as benchmark:
         tuning._measure_other_distances(benchmark, distance, [rule])
-    assert 0.1 < rule.elsewhere[distance] < 10
+    assert 0.1 < rule.other_distances[distance] < 10

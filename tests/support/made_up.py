@@ -49,7 +49,7 @@ OF_HEAP = next(tuple(knob for knob in file.knob if knob.carrier == "heap") for f
 HEAP_KNOBS = KNOBS.model_copy(update={"shared_heap": True, "knob": KNOBS.knob + OF_HEAP})
 PATTERNS = (*MESSAGES, *COLLECTIVES)
 
-Speed = Callable[[Settings, Case], float]  # of all knobs, in a case: stock's time over the setting's
+Speed = Callable[[Settings, Case], float]  # of all knobs, in a case: the baseline's time over the setting's
 Faults = Callable[[Settings, str], str]  # what goes wrong at "start", "check" or "visit"; empty: nothing
 
 
@@ -71,8 +71,8 @@ class MadeUpArena(PairedBenchmark):
         self.started: list[Settings] = []
         self.flags: Iterator[float] = repeat(50.0)  # between the cores, before and after each visit
 
-    def flag_ns(self) -> float:
-        """Returns the first flag of the next pair."""
+    def c2c_latency_ns(self) -> float:
+        """Returns the first core-to-core latency of the next pair."""
         return [next(self.flags) for _ in range(4)][0]
 
     def _job(self, sizes: Sequence[int], environment: Mapping[str, str]) -> Any:
@@ -159,7 +159,7 @@ def only(gains: dict[str, float]) -> Speed:
 
 
 def exactly(*ranking: Settings) -> Speed:
-    """These settings are faster than stock, the first most; all others as fast as stock."""
+    """These settings are faster than the baseline, the first most; all others as fast as it."""
 
     def speed(whole: Settings, case: Case) -> float:
         places = [place for place, settings in enumerate(ranking) if KNOBS.complete(settings) == whole]

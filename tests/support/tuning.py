@@ -15,7 +15,7 @@ from probing import Ended
 from nearfield import cli
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
-from nearfield.rules.schema import MpiTable, Rules, RuleTable, TriedTable, machine_table, save_rules
+from nearfield.rules.schema import VERSION, MpiTable, Rules, RuleTable, TriedTable, machine_table, save_rules
 
 NEARFIELD = [sys.executable, "-c", "from nearfield.cli import main; main()"]
 
@@ -56,8 +56,9 @@ def rules_for(inst: Installation, transport: str, parameters: dict[str, Any], **
         at_ranks_per_node=2,
     )
     values: dict[str, Any] = {
-        "schema_version": 1, "nearfield": "0", "created": "2026-01-02T00:00:00+00:00", "command": "nearfield tune",
-        "seconds": 1.0, "host": os.uname().nodename, "tried": TriedTable(measured=1, left=0), "rule": [rule],
+        "schema_version": VERSION, "nearfield": "0", "created": "2026-01-02T00:00:00+00:00",
+        "command": "nearfield tune", "seconds": 1.0, "host": os.uname().nodename,
+        "tried": TriedTable(measured=1, left=0), "rule": [rule],
         "mpi": MpiTable(family=inst.family, version=inst.version, transport=transport),
         "machine": machine_table(topology, topology.cache_bytes(topology.pus[0])),
     }  # fmt: skip

@@ -18,7 +18,7 @@ INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """Yields where to set the time of a flag; without one, it must not be measured."""
+    """Yields where to set the core-to-core latency; without one, it must not be measured."""
     taken: dict[str, float] = {}
     monkeypatch.setattr(distance_check._native, "flag_ns", lambda a, b: taken["ns"])
     return taken
@@ -27,14 +27,14 @@ def now(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 @pytest.mark.parametrize("then", [12.0, 30.0, 37.0, 60.0, 130.0, 150.0, 400.0])
 def test_the_borders_are_those_of_tuning(then: float) -> None:
     """Is what counts as equally far apart the same where rules are applied as where they are found?"""
-    flag = RecordedLatency.of("0-1", then)
+    recorded = RecordedLatency.of("0-1", then)
     for step in range(-40, 41):
         other = then * 1.1**step
-        at_a_border = any(abs(other / border - 1) < 2e-3 for border in (flag.least, flag.most))
-        assert at_a_border or (flag.least <= other <= flag.most) == same_distance(other, then)
+        at_a_border = any(abs(other / border - 1) < 2e-3 for border in (recorded.min_ns, recorded.max_ns))
+        assert at_a_border or (recorded.min_ns <= other <= recorded.max_ns) == same_distance(other, then)
 
 
-@pytest.mark.parametrize(("ns", "words"), [(300.0, "farther apart now, 300"), (15.0, "nearer to each other now, 15")])
+@pytest.mark.parametrize(("ns", "words"), [(300.0, "300 ns now, and was 60"), (15.0, "15 ns now, and was 60")])
 def test_cores_that_moved_are_told(now: dict[str, float], ns: float, words: str) -> None:
     """In either direction, and in any of several pairs?"""
     now["ns"] = ns
@@ -67,14 +67,14 @@ def test_only_rules_without_the_heap_ask(
     force: bool,
     refused: bool,
 ) -> None:
-    """Is a run stock, with the reason, only where the distance matters and nothing in the run looks at it, both times
-    it is asked for?"""
+    """Is a run the baseline, with the reason, only where the distance matters and nothing in the run looks at it, at
+    both requests?"""
     monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path / "cache"))
     launcher = tmp_path / "mpirun"
     launcher.write_text('#!/bin/sh\necho "mpirun (Open MPI) 5.0.11"\n')
     launcher.chmod(0o755)
     made = rules_for(INST, "ob1 / sm", parameters)
-    rule = RuleTable(**{**made.rule[0].model_dump(), "flag_ns": 60.0})
+    rule = RuleTable(**{**made.rule[0].model_dump(), "c2c_latency_ns": 60.0})
     file = write(tmp_path, made.model_copy(update={"rule": [rule]}))
     if refused:
         now["ns"] = 500.0

@@ -150,7 +150,7 @@ def test_what_is_slower_in_one_launch_of_six_is_not_slower(case: Case) -> None:
 def test_what_is_slower_in_all_launches_is_refused(case: Case) -> None:
     """Is it measured in as many launches as there may be, and then refused with the case and its speed?"""
     chosen, reason, count = confirmed_in_launches(case, 0.85)
-    assert chosen is None and reason == f"{case[0]} of 4 KiB at 0.85 of stock's speed"
+    assert chosen is None and reason == f"{case[0]} of 4 KiB at 0.85 of the baseline's speed"
     assert count >= MOST_LAUNCHES
 
 
@@ -182,7 +182,7 @@ def test_what_is_hopeless_is_not_launched_again() -> None:
     benchmark.started.clear()
     benchmark.speed = only({"fragment": 0.7})
     chosen, reason = judged(benchmark, search)
-    assert chosen is None and "of stock's speed" in reason
+    assert chosen is None and "of the baseline's speed" in reason
     assert benchmark.started.count(BIG) == 1
 
 
@@ -204,7 +204,7 @@ def test_it_waits_until_the_cores_are_where_they_were_searched(elsewhere: float)
         search.rank_finalists(Turns(0))
         benchmark.flags = itertools.chain([elsewhere] * 40, itertools.repeat(50.0 if deadline.count > 3 else elsewhere))
         chosen, _ = judged(benchmark, search, deadline)
-        assert chosen and chosen.flag_ns == expected
+        assert chosen and chosen.c2c_latency_ns == expected
 
 
 # ---- the end of the time
@@ -259,7 +259,7 @@ def test_a_stop_ends_mending() -> None:
     benchmark.started.clear()
     benchmark.faults = faults
     chosen, reason = judged(benchmark, search, deadline)
-    assert chosen is None and reason == "the search was interrupted; stream of 4 KiB at 0.80 of stock's speed"
+    assert chosen is None and reason == "the search was interrupted; stream of 4 KiB at 0.80 of the baseline's speed"
     assert len([settings for settings in benchmark.started if settings not in ({}, BIG | MANY)]) == 1
 
 
@@ -314,7 +314,7 @@ def test_a_winner_that_cannot_be_mended_is_refused() -> None:
     benchmark = MadeUpArena(slow_unseen({"fragment": 1.2, "cells": 1.1}, "fragment", 0.8))
     chosen, _ = confirmed(benchmark, [BIG, MANY])
     assert chosen and chosen.settings == MANY
-    assert confirmed(benchmark, [BIG]) == (None, "stream of 4 KiB at 0.80 of stock's speed")
+    assert confirmed(benchmark, [BIG]) == (None, "stream of 4 KiB at 0.80 of the baseline's speed")
 
 
 # ---- what a rule says
@@ -338,9 +338,9 @@ def test_a_rule_tells_that_the_cores_moved() -> None:
     benchmark = MadeUpArena(only({"fragment": 1.2}))
     benchmark.flags = itertools.cycle([50.0] * 12 + [50.0, 50.0, 230.0, 230.0] + [230.0] * 8)
     chosen, _ = confirmed(benchmark, [BIG])
-    assert {pair.flag for pair in benchmark.all_pairs} == {50.0, 230.0}
-    near, far = rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", [], benchmark.all_pairs).apart
-    assert (near.flag_ns, far.flag_ns) == (50.0, 230.0)
+    assert {pair.c2c_latency_ns for pair in benchmark.all_pairs} == {50.0, 230.0}
+    near, far = rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", [], benchmark.all_pairs).latency
+    assert (near.c2c_latency_ns, far.c2c_latency_ns) == (50.0, 230.0)
     assert (near.share, far.share) == pytest.approx((0.6, 0.4), abs=0.02)  # three pairs near, one moved, two far
 
 
@@ -359,9 +359,9 @@ def test_a_rule_is_for_where_the_cores_mostly_were() -> None:
     benchmark.speed = lambda whole, case: (1.2 if now < 100 else 0.5) if whole["fragment"] == 131072 else 1.0
     chosen, _ = confirmed(benchmark, [BIG])
     assert chosen and chosen.settings == BIG
-    assert rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", []).flag_ns == 50.0
+    assert rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", []).c2c_latency_ns == 50.0
     for pairs in chosen.pairs.values():
-        assert launches(pairs) >= MIN_LAUNCHES and {pair.flag for pair in pairs} == {50.0}
+        assert launches(pairs) >= MIN_LAUNCHES and {pair.c2c_latency_ns for pair in pairs} == {50.0}
 
 
 @pytest.mark.parametrize(("elsewhere", "chosen"), [(1.1, True), (0.5, False)], ids=["gains", "loses"])
@@ -384,8 +384,8 @@ def test_a_case_that_was_only_measured_elsewhere_counts_as_it_was_there(elsewher
     found, reason = judged(benchmark, search, late)
     assert bool(found) == chosen, reason
     if found:
-        assert {pair.flag for pair in found.pairs[far]} == {230.0}
-        assert {pair.flag for case, pairs in found.pairs.items() if case != far for pair in pairs} == {50.0}
+        assert {pair.c2c_latency_ns for pair in found.pairs[far]} == {230.0}
+        assert {pair.c2c_latency_ns for case, pairs in found.pairs.items() if case != far for pair in pairs} == {50.0}
 
 
 def test_no_mending_by_what_must_not_be_tried() -> None:
@@ -398,7 +398,7 @@ def test_no_mending_by_what_must_not_be_tried() -> None:
     benchmark = MadeUpArena(speed)
     search = searched(benchmark, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
     search.rank_finalists(Turns(0))
-    assert judged(benchmark, search) == (None, "stream of 4 KiB at 0.80 of stock's speed")
+    assert judged(benchmark, search) == (None, "stream of 4 KiB at 0.80 of the baseline's speed")
 
 
 def test_no_mending_by_what_is_as_slow() -> None:

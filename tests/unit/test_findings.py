@@ -14,7 +14,7 @@ from nearfield.report.findings import FINDERS, LEVELS, NOTES, OF_MACHINES, Findi
 from nearfield.report.findings.single_copy import copying_bounds
 from nearfield.report.findings.tuned import tuned
 from nearfield.report.rules import evaluate_guidelines
-from nearfield.rules.schema import ApartTable, load_rules
+from nearfield.rules.schema import LatencyTable, load_rules
 
 DATA = Path(__file__).parents[1] / "data"
 TUNED = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
@@ -50,15 +50,15 @@ def test_tuned_is_headlined_by_the_gain_over_all_sizes() -> None:
         for one, size in zip(rule.point, (64, 128), strict=False)
     ]
     (finding,) = tuned(TUNED.model_copy(update={"rule": [rule.model_copy(update={"point": points})]}), "")
-    assert "but pingpong of 64 B ran at 0.96 and pingpong of 128 B ran at 0.96 of stock's speed." in finding.text
+    assert "but pingpong of 64 B ran at 0.96 and pingpong of 128 B ran at 0.96 of the baseline's speed." in finding.text
 
 
 def test_stock_is_best_says_how_sure_that_is() -> None:
     """Does it say how much was measured, whether the cores stayed in place, and what gains beyond the promise?"""
     (finding,) = tuned(TUNED.model_copy(update={"rule": [stock_is_best(TUNED.rule[0])]}), "")
     assert finding.level == "good" and f"measured {TUNED.tried.measured} settings" in finding.text
-    apart = [ApartTable(flag_ns=30, share=0.6), ApartTable(flag_ns=200, share=0.4)]
-    moved = stock_is_best(TUNED.rule[0], apart=apart, beyond="about 1.8x with --max-regression 20%")
+    latency = [LatencyTable(c2c_latency_ns=30, share=0.6), LatencyTable(c2c_latency_ns=200, share=0.4)]
+    moved = stock_is_best(TUNED.rule[0], latency=latency, beyond="about 1.8x with --max-regression 20%")
     (finding,) = tuned(TUNED.model_copy(update={"rule": [moved]}), "")
     assert finding.level == "fact" and "30 ns in 60%" in finding.text and "There is more: about 1.8x" in finding.text
     assert "quiet" in finding.action

@@ -291,12 +291,12 @@ def test_tuned_rules_answer(question: str, gain: str, word: str) -> None:
 def test_parameters_that_lose_elsewhere_are_seen() -> None:
     rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
     machine = rules.machine.model_copy(update={"distances": ["shared-l3", "same-node"]})
-    near = rules.rule[0].model_copy(update={"elsewhere": {"same-node": 0.6}})
+    near = rules.rule[0].model_copy(update={"other_distances": {"same-node": 0.6}})
     far = rules.rule[0].model_copy(update={"distance": "same-node", "parameters": {}})
     both = rules.model_copy(update={"machine": machine, "rule": [near, far]})
     assert TUNED["loses-elsewhere"](both) == (
         "holds",
-        "those of shared-l3 run at 0.60x of stock's speed at same-node",
+        "those of shared-l3 run at 0.60x of the baseline's speed at same-node",
     )
     assert TUNED["by-distance"](both)[0] == "holds"
 

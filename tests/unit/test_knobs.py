@@ -186,7 +186,7 @@ def test_what_the_user_preloads_stays() -> None:
 def test_the_heap_brings_its_knobs(file: KnobFile) -> None:
     """Has a file the heap's knobs if it says so, all of them?"""
     of_heap = [knob.name for knob in file.knob if knob.carrier == "heap"]
-    assert of_heap == (["shared_heap", "stream", "far_stream", "help"] if file.shared_heap else [])
+    assert of_heap == (["shared_heap", "stream", "stream_when_far", "cooperative_copy"] if file.shared_heap else [])
 
 
 def test_sizes_go_with_the_heap() -> None:

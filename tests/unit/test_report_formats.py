@@ -39,7 +39,7 @@ def test_the_gains_of_rules_are_columns_to_paste(tmp_path: Path) -> None:
     points = [point for rule in rules.rule for point in rule.point]
     assert len(lines) == len(points) > 0
     for line, point in zip(lines, points, strict=True):
-        assert line[0] == str(point.size_bytes) and float(line[1]) == pytest.approx(point.stock_ns / 1e3, abs=0.005)
+        assert line[0] == str(point.size_bytes) and float(line[1]) == pytest.approx(point.baseline_ns / 1e3, abs=0.005)
         assert float(line[3]) == pytest.approx(point.gain.value, abs=0.005)
     assert "baseline (us)" in own_part(render(QUIET, rules, "nearfield run"))
 

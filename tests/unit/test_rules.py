@@ -1,6 +1,7 @@
 """Are rules kept whole, checked as people may have edited them, and refused where they do not belong?"""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,8 +15,9 @@ from nearfield.apply.plan import application
 from nearfield.base.errors import NearfieldError
 from nearfield.cli.export import export_text
 from nearfield.cli.tune import print_rules
-from nearfield.rules.schema import GainTable, Rules, RuleTable, load_rules, mismatches
+from nearfield.rules.schema import GainTable, Rules, RuleTable, load_rules, mismatches, save_rules
 
+OLD = Path(__file__).parents[1] / "data/old_rules/openmpi-4.1.4.toml"  # of version 1
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
 SETTINGS = {"eager_limit": 65536, "max_send_size": 131072, "single_copy": "none"}
 
@@ -44,6 +46,47 @@ def test_what_is_saved_is_loaded(file: Path) -> None:
     assert load_rules(file) == rules_for(INST, "ob1 / sm", SETTINGS)
 
 
+def test_an_old_file_is_read_and_written_as_a_new_one(tmp_path: Path) -> None:
+    """Is a file of version 1, which a tune wrote, read with every value, and written by today's names only?"""
+    text = OLD.read_text()
+    rules, file = load_rules(OLD), tmp_path / "rules.toml"
+    (rule,) = rules.rule
+    assert (rule.c2c_latency_ns, [one.c2c_latency_ns for one in rule.latency]) == (250.4, [80.1, 250.4])
+    assert rule.parameters == {
+        "eager_limit": 8704, "shared_heap": "on", "stream": "never", "cooperative_copy": "never"
+    }  # fmt: skip
+    assert rules.knobs().environment(rule.parameters)["NEARFIELD_HEAP"] == "on=1,stream=never,help=never"
+    assert [point.baseline_ns for point in rule.point] == [float(ns) for ns in re.findall(r"stock_ns = (.*)", text)]
+    save_rules(rules, file)
+    new = file.read_text()
+    assert load_rules(file) == rules and "schema_version = 2" in new
+    for name in ("stock_ns", "flag_ns", "apart", "elsewhere", "help"):
+        assert not re.search(rf"^\W*(rule\.)?{name}\b", new, re.MULTILINE)
+    several = text.replace("[[rule.apart]]", "[rule.elsewhere]\nsame-core = 0.5\n\n[[rule.apart]]", 1)
+    file.write_text(several.replace('help = "never"', 'far_stream = "never"'))
+    (rule,) = load_rules(file).rule
+    assert rule.other_distances == {"same-core": 0.5} and rule.parameters["stream_when_far"] == "never"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("c2c_latency_ns = 250.4", "c2c_latency_ns = 250.4\nflag_ns = 250.4", "unknown key 'rule[0].flag_ns'"),
+        ("[[rule.latency]]", "[rule.elsewhere]\nsame-core = 0.0\n\n[[rule.latency]]", "rule[0].elsewhere"),
+        ('cooperative_copy = "never"', 'cooperative_copy = "never"\nhelp = "0-"', "unknown parameter 'help'"),
+    ],
+)
+def test_an_old_name_beside_its_new_one_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
+    """Is there never a choice between two values, and does an error name the key that the file has?"""
+    file = tmp_path / "rules.toml"
+    save_rules(load_rules(OLD), file)
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new, 1))
+    with pytest.raises(NearfieldError) as caught:
+        load_rules(file)
+    assert words in caught.value.message
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -56,7 +99,7 @@ def test_what_is_saved_is_loaded(file: Path) -> None:
         ),
         ('single_copy = "none"', 'single_copy = "knem"', "must be 'kernel' or 'none'"),
         ('distance = "', 'distanze = "', "did you mean 'distance'"),
-        ("schema_version = 1", "schema_version = 99", "newer"),
+        ("schema_version = 2", "schema_version = 99", "newer"),
         ("[mpi]", "[mpi", "rules.toml"),
         ('family = "openmpi"', 'family = "lam"', "knows no parameters of lam"),
         ("cores = ", 'cores = "many" # ', "cores"),
@@ -119,7 +162,7 @@ def two_rules(near_there: float | None, far_there: float | None) -> Rules:
         made.append(
             RuleTable(
                 distance=distance, pair="0-1", parameters=parameters, memory_per_rank_bytes=0, at_ranks_per_node=2,
-                gain=gain, elsewhere={} if there is None else {other: there},
+                gain=gain, other_distances={} if there is None else {other: there},
             )
         )  # fmt: skip
     return rules_for(INST, "ob1 / sm", {}, rule=made)

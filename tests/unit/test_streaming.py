@@ -88,7 +88,7 @@ def heap_speed(whole: Settings, case: Case) -> float:
     if whole["shared_heap"] == "off" or case[1] < 4 * K:
         return 1.0
     speed = 1.1
-    for way, least in (("stream", 256 * K), ("help", 1024 * K)):
+    for way, least in (("stream", 256 * K), ("cooperative_copy", 1024 * K)):
         if is_among(case, whole[way]):
             speed *= 1.2 if case[1] >= least else 1 / 1.2
     return speed
@@ -99,11 +99,11 @@ def heap_search(benchmark: MadeUpArena) -> tuple[Search, list[Trial]]:
     return Search(benchmark, told.append, cases=search_cases(SIZES)), told
 
 
-BEST = {"shared_heap": "on", "stream": f"{256 * K}-", "help": f"{1024 * K}-"}
+BEST = {"shared_heap": "on", "stream": f"{256 * K}-", "cooperative_copy": f"{1024 * K}-"}
 
 
 def ways(trials: Sequence[Trial]) -> list[tuple[object, object]]:
-    return [(trial.settings.get("stream"), trial.settings.get("help")) for trial in trials]
+    return [(trial.settings.get("stream"), trial.settings.get("cooperative_copy")) for trial in trials]
 
 
 def test_the_heap_is_used_in_the_best_way() -> None:
@@ -113,11 +113,11 @@ def test_the_heap_is_used_in_the_best_way() -> None:
     search, told = heap_search(benchmark)
     best = search.select_heap_settings(Turns(ENDLESS))
     assert best == BEST
-    assert ways(told) == [(NEVER, NEVER), (ALWAYS, NEVER), (NEVER, ALWAYS), (BEST["stream"], BEST["help"])]
+    assert ways(told) == [(NEVER, NEVER), (ALWAYS, NEVER), (NEVER, ALWAYS), (BEST["stream"], BEST["cooperative_copy"])]
     assert search.best_first()[0].settings == best
     search.run(candidates(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best), Turns(12))
     with_heap = [trial for trial in told[4:] if "shared_heap" in trial.settings]
-    assert set(ways(with_heap)) == {(BEST["stream"], BEST["help"])}
+    assert set(ways(with_heap)) == {(BEST["stream"], BEST["cooperative_copy"])}
     assert set(ways([trial for trial in told[4:] if trial not in with_heap])) == {(None, None)}
     search.rank_finalists(Turns(ENDLESS))
     assert search.winner == best
@@ -134,9 +134,13 @@ def test_without_a_heap_nothing_is_tried() -> None:
     ("failing", "best", "tried"),
     [
         ({"stream": ALWAYS}, BEST | {"stream": NEVER}, 4),
-        ({"help": ALWAYS}, BEST | {"help": NEVER}, 4),
-        ({"help": BEST["help"], "stream": BEST["stream"]}, {"shared_heap": "on", "stream": NEVER, "help": NEVER}, 4),
-        ({"stream": NEVER, "help": NEVER}, {}, 1),
+        ({"cooperative_copy": ALWAYS}, BEST | {"cooperative_copy": NEVER}, 4),
+        (
+            {"cooperative_copy": BEST["cooperative_copy"], "stream": BEST["stream"]},
+            {"shared_heap": "on", "stream": NEVER, "cooperative_copy": NEVER},
+            4,
+        ),
+        ({"stream": NEVER, "cooperative_copy": NEVER}, {}, 1),
     ],
 )
 def test_a_heap_that_fails_is_used_as_far_as_it_works(failing: Settings, best: Settings, tried: int) -> None:

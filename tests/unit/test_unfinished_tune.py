@@ -34,7 +34,7 @@ from nearfield.tune.request import Request
 from nearfield.tune.satisfy_constraints import settings_grid
 from nearfield.tune.search import Trial
 from nearfield.tune.starved import OutOfTime, Starved
-from nearfield.tune.trial_log import TrialLine
+from nearfield.tune.trial_log import TrialLine, read_line
 from nearfield.tune.trial_log_file import TrialLogFile
 
 TRANSPORTS = {"openmpi": "ob1 / sm", "mpich": "ch4 / posix"}
@@ -478,7 +478,7 @@ def test_a_trial_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Are trials read as written, unusable ones, too, and is one with impossible numbers left out?"""
     gains: dict[Case, Gain] = {("pingpong", 8): Gain(1.25, 1.2, 1.3, 6), ("stream", 1 << 20): Gain(0.9, 0.8, 1.0, 2)}
     good = [
-        Trial({"eager_limit": 65536, "single_copy": "none"}, "model", gains=gains, flag_ns=51.5),
+        Trial({"eager_limit": 65536, "single_copy": "none"}, "model", gains=gains, c2c_latency_ns=51.5),
         Trial({"eager_limit": 4096}, "search", "unfit", reason='dies "so"\n\x1b[2J'),
     ]
     bad = Trial({}, "grid", gains={("pingpong", 8): Gain(float("inf"), 1, 1, 1)})
@@ -489,6 +489,9 @@ def test_a_trial_is_read_as_it_was_written(tmp_path: Path) -> None:
     with TrialLogFile(tmp_path / "rules.toml").locked(resume=True) as again:
         assert again.resume_request() == Request(sizes=(8, 64), never_below=0.8, command="nearfield tune")
         assert (again.trials("same-core"), again.spent_s("same-core"), again.damaged) == (good, 1.0, 1)
+    text = TrialLine.of("same-core", 0.0, good[0]).model_dump_json().replace("c2c_latency_ns", "flag_ns")
+    old = read_line(text.encode())
+    assert "flag_ns" in text and isinstance(old, TrialLine) and old.trial() == good[0], "as it was called before"
 
 
 # ---- all MPIs

@@ -39,14 +39,14 @@ class Plan:
         notes: Iterable[str] = (),
         warnings: Iterable[str] = (),
         reason: str = "",
-        flags: Iterable[Mapping[str, Any]] = (),
+        latencies: Iterable[Mapping[str, Any]] = (),
         host: str = "",
     ) -> None:
         self.values = dict(values)
         self.notes = list(notes)
         self.warnings = list(warnings)
         self.reason = reason  # why the MPI's defaults are best, if they are
-        self.flags = list(flags)  # the fields of each RecordedLatency that must hold now (distance_check.py)
+        self.latencies = list(latencies)  # the fields of each RecordedLatency that must hold now (distance_check.py)
         self.host = host  # where the rules were made
 
     def files(self) -> list[str]:
@@ -78,10 +78,10 @@ def cached_launch_plan(argv: Sequence[str], rules: Path | None, force: bool, mpi
         if key and depends_on is not None:
             disk_cache.put("run", key, vars(plan), [*depends_on, *plan.files()])
     warnings: list[str] = []
-    if not force and plan.flags:
+    if not force and plan.latencies:
         from nearfield.apply.distance_check import RecordedLatency, changed_distance
 
-        why, warnings = changed_distance(RecordedLatency(**flag) for flag in plan.flags)
+        why, warnings = changed_distance(RecordedLatency(**latency) for latency in plan.latencies)
         if why:
             return Application(warnings=[why])
     made = merge_environment(plan, os.environ)

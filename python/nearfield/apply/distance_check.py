@@ -17,15 +17,16 @@ _ACCURACY = 1.001
 
 class RecordedLatency:
     """The latency in ns between two cores ("0-1") when rules were found, or 0 if it is not known. A latency from
-    `least` to `most` counts as the same distance (gains.same_distance)."""
+    `min_ns` to `max_ns` counts as the same distance (gains.same_distance)."""
 
-    def __init__(self, pair: str, then: float, least: float = 0.0, most: float = 0.0) -> None:
-        self.pair, self.then, self.least, self.most = pair, then, least, most
+    def __init__(self, pair: str, then_ns: float, min_ns: float = 0.0, max_ns: float = 0.0) -> None:
+        self.pair, self.then_ns, self.min_ns, self.max_ns = pair, then_ns, min_ns, max_ns
 
     @classmethod
-    def of(cls, pair: str, then: float) -> RecordedLatency:
-        borders = [_border(then, beyond) for beyond in (then / _MAX_FACTOR, then * _MAX_FACTOR)] if then else []
-        return cls(pair, then, *borders)
+    def of(cls, pair: str, then_ns: float) -> RecordedLatency:
+        """Returns the latency with its limits."""
+        beyond = (then_ns / _MAX_FACTOR, then_ns * _MAX_FACTOR) if then_ns else ()
+        return cls(pair, then_ns, *(_border(then_ns, one) for one in beyond))
 
 
 def _border(then: float, beyond: float) -> float:
@@ -39,31 +40,30 @@ def _border(then: float, beyond: float) -> float:
     return like
 
 
-def changed_distance(flags: Iterable[RecordedLatency]) -> tuple[str, list[str]]:
+def changed_distance(latencies: Iterable[RecordedLatency]) -> tuple[str, list[str]]:
     """Measures the latencies, which takes some milliseconds. Returns why the rules do not hold now, or an empty text,
     and a warning for each pair of cores whose distance is not known."""
     warnings = []
-    for flag in flags:
-        now = _native.flag_ns(*map(int, flag.pair.split("-"))) if flag.then else 0.0
-        if now and not flag.least <= now <= flag.most:
-            return _describe_change(flag, now), []
-        if not now:
-            warnings.append(_describe_unknown(flag))
+    for recorded in latencies:
+        now_ns = _native.flag_ns(*map(int, recorded.pair.split("-"))) if recorded.then_ns else 0.0
+        if now_ns and not recorded.min_ns <= now_ns <= recorded.max_ns:
+            return _describe_change(recorded, now_ns), []
+        if not now_ns:
+            warnings.append(_describe_unknown(recorded))
     return "", warnings
 
 
-def _describe_change(flag: RecordedLatency, now: float) -> str:
-    words = "farther apart" if now > flag.then else "nearer to each other"
+def _describe_change(recorded: RecordedLatency, now_ns: float) -> str:
     return (
-        f"cores {flag.pair} are {words} now, {now:.0f} ns for a flag, than when this was tuned, {flag.then:.0f} ns: "
-        "this run is stock (tune again, or use the rules all the same with --force)"
+        f"the core-to-core latency of cores {recorded.pair} is {now_ns:.0f} ns now, and was {recorded.then_ns:.0f} ns "
+        "when this was tuned: this run is the baseline (tune again, or use the rules all the same with --force)"
     )
 
 
-def _describe_unknown(flag: RecordedLatency) -> str:
+def _describe_unknown(recorded: RecordedLatency) -> str:
     why = (
-        f"how far apart cores {flag.pair} are now could not be measured"
-        if flag.then
-        else f"the rules do not say how far apart cores {flag.pair} were when they were found"
+        f"the core-to-core latency of cores {recorded.pair} cannot be measured now"
+        if recorded.then_ns
+        else f"the rules do not say which core-to-core latency cores {recorded.pair} had when they were found"
     )
-    return f"{why}, so it is not known whether they hold now (--force uses them without this word)"
+    return f"{why}, so it is not known whether they hold now (--force uses them without this warning)"

@@ -44,7 +44,7 @@ _BASELINE = (
     "with the MPI's defaults the kernel copies them, and what is below the MPI's own limit goes twice, through shared "
     "memory"
 )
-_OFF = "The rules do not switch the shared heap on: the MPI copies all messages itself, as in stock."
+_OFF = "The rules do not switch the shared heap on: the MPI copies all messages itself, as in the baseline."
 
 
 @dataclass(frozen=True)
@@ -231,13 +231,13 @@ def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
     if outside:
         said.append(
             f"{outside} of {messages} came from memory outside the heap (stack, static data, another allocator, blocks "
-            f"shorter than {_size(shortest)}): the kernel copied them, as in stock."
+            f"shorter than {_size(shortest)}): the kernel copied them, as in the baseline."
         )
     if unshared:
         said.append(
-            f"{unshared} of {messages} came from pages that were not shared: the kernel copied them, as in stock. "
-            "Pages become shared when a second message passes through them, unless threads use them or the kernel "
-            f"forbids it ({own_command.line('doctor')} says whether it does)."
+            f"{unshared} of {messages} came from pages that were not shared: the kernel copied them, as in the "
+            "baseline. Pages become shared when a second message passes through them, unless threads use them or the "
+            f"kernel forbids it ({own_command.line('doctor')} says whether it does)."
         )
     return said
 

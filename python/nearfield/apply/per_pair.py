@@ -25,7 +25,7 @@ def differ(rules: Rules) -> bool:
 
 
 def environment(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that make each pair follow the rule of its distance; other distances stay as in stock.
+    """Returns the variables that make each pair follow the rule of its distance; other pairs have the MPI's defaults.
     Builds the library on first use. Raises MpiError with the reason if this MPI cannot load it."""
     way = {"component": _component, "shim": _shim}.get(rules.knobs().per_pair or "")
     if way is None:

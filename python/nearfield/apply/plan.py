@@ -60,8 +60,10 @@ def _plan(rules: Rules, found: Recognised | None, here: Mapping[str, str]) -> tu
     """Returns the plan, and whether it lasts: a failure may be mended, and a missing MPI may be installed."""
     plan, lasts = Plan({}, host=rules.host), True
     plan.reason = next((rule.reason for rule in rules.rule if rule.reason), "")
-    plan.flags = [
-        vars(RecordedLatency.of(rule.pair, rule.flag_ns)) for rule in rules.rule if _depends_on_distance(rules, rule)
+    plan.latencies = [
+        vars(RecordedLatency.of(rule.pair, rule.c2c_latency_ns))
+        for rule in rules.rule
+        if _depends_on_distance(rules, rule)
     ]
     settings, knobs = rules.best_for_all().parameters, rules.knobs()
     if per_pair.differ(rules):

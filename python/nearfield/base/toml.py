@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -22,6 +22,7 @@ class Table(BaseModel):
     nan."""
 
     model_config = ConfigDict(extra="forbid", strict=True, validate_assignment=True, allow_inf_nan=False)
+    newest_version: ClassVar[int] = SCHEMA_VERSION  # of the format that is read, for tables that are a whole file
 
 
 Model = TypeVar("Model", bound=Table)
@@ -58,7 +59,7 @@ def parse_toml(
         raise ProfileError(f"{path}: {error}", remedy) from error
     if not values:
         raise ProfileError(f"{path} is empty" if not content.strip() else f"{path} holds nothing but comments", remedy)
-    _check_version(values.get("schema_version"), path, by_hand=remedy != _REMEDY)
+    _check_version(values.get("schema_version"), model.newest_version, path, by_hand=remedy != _REMEDY)
     for key, value in _leaves(values):
         if problem := _problem(value):
             raise ProfileError(f"{path}: {truncate(repr(key))} {problem}", remedy)
@@ -105,7 +106,7 @@ def _problem(value: Any) -> str | None:
     return None
 
 
-def _check_version(version: Any, path: Path, *, by_hand: bool) -> None:
+def _check_version(version: Any, newest: int, path: Path, *, by_hand: bool) -> None:
     """Raises ProfileError if nearfield cannot read this version. A version that is missing in a file that people write
     (`by_hand`) is left to the schema, which reports it with the other mistakes."""
     if not isinstance(version, int):
@@ -115,9 +116,9 @@ def _check_version(version: Any, path: Path, *, by_hand: bool) -> None:
             f"{path} has no schema_version: nearfield did not write it",
             f"Give a folder that this wrote: {own_command.line('probe')}",
         )
-    if version > SCHEMA_VERSION:
+    if version > newest:
         raise ProfileError(
-            f"{path} was written by a newer nearfield: format {version}, and this one reads {SCHEMA_VERSION}",
+            f"{path} was written by a newer nearfield: format {version}, and this one reads {newest}",
             "Upgrade: pip install --upgrade nearfield.",
         )
 

@@ -41,7 +41,7 @@ class Gain:
     @property
     def verdict(self) -> str:
         """Returns the verdict in one line."""
-        interval = f"{self.value:.3f}x of stock ({self.low:.3f} to {self.high:.3f}, n = {self.n})"
+        interval = f"{self.value:.3f}x of the baseline ({self.low:.3f} to {self.high:.3f}, n = {self.n})"
         if self.n < MIN_RUNS:
             return f"tuned: {interval}; a verdict needs at least {MIN_RUNS} runs of each (-n {MIN_RUNS})"
         if self.low > 1 + SAME:
@@ -79,11 +79,11 @@ def command(
     mpi_name: MpiOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Run a program alternately with stock and with tuned MPI, and report what tuning gains.
+    """Run a program alternately with the baseline and with the tuned MPI, and report what tuning gains.
 
-    The first run of each is a warm-up; that of stock also measures the share of MPI, which is the most that tuning can
-    gain. Then the runs alternate; each pair gives a ratio, and the verdict is the median of the ratios with its 95 %
-    interval.
+    The first run of each is a warm-up; that of the baseline also measures the share of MPI, which is the most that
+    tuning can gain. Then the runs alternate; each pair gives a ratio, and the verdict is the median of the ratios with
+    its 95 % interval.
 
     Examples:
 
@@ -104,23 +104,25 @@ def command(
     for warning in made.warnings:
         err.print(f"nearfield: {escape(warning)}")
     if not made.environment:
-        raise UsageError("the rules set nothing: stock and tuned are the same", "; ".join(made.notes + made.warnings))
+        remedy = "; ".join(made.notes + made.warnings)
+        raise UsageError("the rules set nothing: baseline and tuned are the same", remedy)
     busy = _busy()
-    stock = dict(os.environ)
-    program = Program(argv, pattern, {"stock": stock, "tuned": {**stock, **made.environment}})
+    baseline = dict(os.environ)
+    program = Program(argv, pattern, {"baseline": baseline, "tuned": {**baseline, **made.environment}})
     forecast, unknown = (None, "") if no_forecast else _forecast(program, mpi_name, prices_of=rules)
     if not forecast:
-        program.measure("stock")
+        program.measure("baseline")
     if unknown:
         print_line(f"how much of this run is MPI is not known: {unknown}")
     program.measure("tuned")
     values = program.pairs(runs, verbose=not as_json)
-    slow, fast = ("tuned", "stock") if higher else ("stock", "tuned")
+    slow, fast = ("tuned", "baseline") if higher else ("baseline", "tuned")
     ratio = _native.paired_ratio(values[fast], values[slow])
     gain = Gain(ratio.value, ratio.low, ratio.high, ratio.n)
     if as_json:
         outcome = {"gain": vars(gain), "metric": metric or "wall time", "busy_share": busy}
-        print(json.dumps({**outcome, "forecast": summary(forecast) if forecast else None, **values}, indent=1))
+        outcome |= {"forecast": summary(forecast) if forecast else None}
+        print(json.dumps({**outcome, "stock": values["baseline"], "tuned": values["tuned"]}, indent=1))
     else:
         print(gain.verdict)
         print(_next(argv, gain, forecast, busy))
@@ -155,12 +157,12 @@ class Program:
 
     def pairs(self, runs: int, verbose: bool) -> dict[str, list[float]]:
         """Runs both alternately, and returns the values of each. If `verbose`, prints each pair to standard error."""
-        values: dict[str, list[float]] = {"stock": [], "tuned": []}
+        values: dict[str, list[float]] = {"baseline": [], "tuned": []}
         for number in range(runs):
-            for name in ("stock", "tuned") if number % 2 == 0 else ("tuned", "stock"):
+            for name in ("baseline", "tuned") if number % 2 == 0 else ("tuned", "baseline"):
                 values[name].append(self.measure(name))
             if verbose:
-                pair = f"stock {values['stock'][-1]:.4g}, tuned {values['tuned'][-1]:.4g}"
+                pair = f"baseline {values['baseline'][-1]:.4g}, tuned {values['tuned'][-1]:.4g}"
                 err.print(f"[dim]{number + 1} of {runs}: {pair}[/dim]")
         return values
 
@@ -168,7 +170,7 @@ class Program:
 def _run_error(argv: Sequence[str], name: str, code: int, said: list[str]) -> MeasurementError:
     words = [line for line in said if line.strip(" -=")]
     outcome = f": {words[0]}" if words else " and printed nothing"
-    by_hand = shlex.join(argv) if name == "stock" else own_command.line("run", "--", *argv)
+    by_hand = shlex.join(argv) if name == "baseline" else own_command.line("run", "--", *argv)
     return MeasurementError(f"the {name} run ended with exit code {code}{outcome}", f"see it by hand: {by_hand}")
 
 
@@ -199,11 +201,11 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
     from nearfield.forecast.saying import ceiling_sentence
     from nearfield.forecast.watching import if_possible, prices_if_any
 
-    with if_possible(program.argv, program.environments["stock"], mpi_name) as record:
+    with if_possible(program.argv, program.environments["baseline"], mpi_name) as record:
         if not record:
             return None, ""
         try:
-            program.measure("stock", record)
+            program.measure("baseline", record)
         except MeasurementError as error:
             return None, error.message
         run = record.run(prices_if_any(prices_of))

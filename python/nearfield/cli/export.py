@@ -154,9 +154,10 @@ def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
     """Returns comments for the administrator on limits of the file that `nearfield run` would handle by itself."""
     cost = f"{format_bytes(rule.memory_per_rank_bytes or 0)} per rank at {rule.at_ranks_per_node} ranks per node"
     notes = [f"Shared memory: {cost}.", f"Found on cores {rule.pair}, {rule.distance}."]
-    if rule.flag_ns and not rules.knobs().uses_heap(rule.parameters):
+    if rule.c2c_latency_ns and not rules.knobs().uses_heap(rule.parameters):
         notes.append(
-            f"There a flag took {rule.flag_ns:.0f} ns; where it takes much longer or shorter, stock may be faster."
+            f"There the core-to-core latency was {rule.c2c_latency_ns:.0f} ns; where it is much longer or shorter, the "
+            "MPI's defaults may be faster."
         )
     if len(rules.rule) > 1:
         notes.append("All pairs get the same rule; `nearfield run` gives each distance its own if the MPI can.")

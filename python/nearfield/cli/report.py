@@ -50,7 +50,7 @@ def command(
         typer.Option(
             "--rules",
             metavar="FILE",
-            help="Add stock against tuned: a file, or a folder of `tune --all-mpis`. Default: rules.toml in that "
+            help="Add baseline against tuned: a file, or a folder of `tune --all-mpis`. Default: rules.toml in that "
             "folder or here, else nearfield-rules here.",
         ),
     ] = None,

@@ -215,13 +215,14 @@ def print_rules(rules: Rules) -> None:
     for undecided in rules.undecided:
         console.print(f"[yellow]{escape(str(undecided))}[/yellow]")
     for rule in rules.rule:
-        if moved := rule.moved():
+        if moved := rule.changed_latency():
             console.print(f"[yellow]{rule.distance}: {moved}[/yellow]")
         if not rule.parameters:
             console.print(f"[bold]{rule.distance}[/bold]: the defaults of this MPI are best ({escape(rule.reason)})")
             _print_rejected(console, rule)
             continue
-        gained = f"{gain_text(rule.gain)} of stock's speed, all sizes and patterns" if rule.gain else "gain not known"
+        speed = "of the baseline's speed, all sizes and patterns"
+        gained = f"{gain_text(rule.gain)} {speed}" if rule.gain else "gain not known"
         console.print(f"[bold]{rule.distance}[/bold]: {gained}")
         if brief := rule.briefly_confirmed():
             console.print(f"  [yellow]{brief}[/yellow]")

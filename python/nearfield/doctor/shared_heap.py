@@ -35,7 +35,7 @@ except OSError:
     pass
 """
 
-_UNHARMED = "the heap then does nothing: programs run as in stock"
+_UNHARMED = "the heap then does nothing: programs run as in the baseline"
 _YAMA = "As root: sysctl kernel.yama.ptrace_scope=0. In a container: --cap-add SYS_PTRACE."
 
 
@@ -57,7 +57,7 @@ def shared_heap() -> Check:
     yama = f"yama/ptrace_scope {read_small_file('/proc/sys/kernel/yama/ptrace_scope') or 'absent'}"
     if not ways:
         found = f"one process may not map another's memory; {yama}"
-        return Check(name, "missing", found, "the kernel copies long messages, as in stock", _YAMA)
+        return Check(name, "missing", found, "the kernel copies long messages, as in the baseline", _YAMA)
     pages, huge = _pages()
     found = f"memfd, {', '.join(ways)}; {yama}; {pages}"
     if not permitted:

@@ -99,10 +99,10 @@ def prices_of_rules(rules: Rules, source: str) -> Prices | None:
     for rule in rules.rule:
         for point in rule.point:
             known = baseline.setdefault(point.pattern, {})
-            if point.stock_ns <= known.get(point.size_bytes, 0.0):
+            if point.baseline_ns <= known.get(point.size_bytes, 0.0):
                 continue
-            known[point.size_bytes] = point.stock_ns
-            after = point.tuned_ns if rule.parameters else point.stock_ns
+            known[point.size_bytes] = point.baseline_ns
+            after = point.tuned_ns if rule.parameters else point.baseline_ns
             tuned.setdefault(point.pattern, {})[point.size_bytes] = after
     if "pingpong" not in baseline:
         return None

@@ -29,5 +29,5 @@ def columns_html(rules: Rules) -> str:
 
 def _row(point: PointTable) -> str:
     gain = point.gain
-    times = f"{point.stock_ns / 1e3:>16.2f}{point.tuned_ns / 1e3:>16.2f}"
+    times = f"{point.baseline_ns / 1e3:>16.2f}{point.tuned_ns / 1e3:>16.2f}"
     return f"{point.size_bytes:<12}{times}{gain.value:>8.2f}  {gain.low:.2f} to {gain.high:.2f}"

@@ -21,12 +21,12 @@ Case = tuple[str, int]  # pattern, size in bytes
 
 
 class Pair(NamedTuple):
-    """Times in ns of the baseline and of the setting, measured milliseconds apart; the core-to-core latency in ns
-    during them; and the number of the launch of the two jobs."""
+    """Times in ns of the baseline and of the setting, measured within milliseconds of each other; the core-to-core
+    latency in ns during them; and the number of the launch of the two jobs."""
 
-    stock: float
+    baseline: float
     other: float
-    flag: float = 0.0
+    c2c_latency_ns: float = 0.0
     launch: int = 0
 
 
@@ -64,16 +64,16 @@ def median_gain(pairs: Sequence[Pair]) -> Gain:
     """Returns the gain of a case: the median of its launches' medians, or of all pairs if there are few launches."""
     launches = [[pair for pair in pairs if pair.launch == launch] for launch in {pair.launch for pair in pairs}]
     if len(launches) >= MIN_LAUNCHES:
-        ratios = [median(pair.stock / pair.other for pair in launch) for launch in launches]
+        ratios = [median(pair.baseline / pair.other for pair in launch) for launch in launches]
         ratio = _native.paired_ratio([1.0] * len(ratios), ratios)
     else:
-        ratio = _native.paired_ratio([pair.other for pair in pairs], [pair.stock for pair in pairs])
+        ratio = _native.paired_ratio([pair.other for pair in pairs], [pair.baseline for pair in pairs])
     return Gain(ratio.value, ratio.low, ratio.high, ratio.n)
 
 
-def distance_class_of(flag_ns: float) -> int:
+def distance_class_of(c2c_latency_ns: float) -> int:
     """Returns the class of a core-to-core latency, counted from the nearest (DISTANCE_BORDERS_NS)."""
-    return sum(flag_ns >= border for border in DISTANCE_BORDERS_NS)
+    return sum(c2c_latency_ns >= border for border in DISTANCE_BORDERS_NS)
 
 
 def same_distance(one_ns: float, other_ns: float) -> bool:
@@ -87,7 +87,7 @@ def group_by_distance(pairs: Iterable[Pair]) -> list[list[Pair]]:
     """Returns the pairs grouped by class of core-to-core latency, the nearest first, without empty groups."""
     groups: list[list[Pair]] = [[] for _ in range(len(DISTANCE_BORDERS_NS) + 1)]
     for pair in pairs:
-        groups[distance_class_of(pair.flag)].append(pair)
+        groups[distance_class_of(pair.c2c_latency_ns)].append(pair)
     return [group for group in groups if group]
 
 
@@ -95,14 +95,18 @@ def in_dominant_placement(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, li
     """Returns the pairs of the most frequent latency class, because the cores of a virtual machine move. Leaves out
     cases without such pairs."""
     groups = group_by_distance(pair for taken in pairs.values() for pair in taken)
-    place = distance_class_of(max(groups, key=len)[0].flag) if groups else 0
-    there = {case: [pair for pair in taken if distance_class_of(pair.flag) == place] for case, taken in pairs.items()}
-    return {case: kept for case, kept in there.items() if kept}
+    dominant = max(groups, key=len, default=[])
+    latency_class = distance_class_of(dominant[0].c2c_latency_ns) if dominant else 0
+    in_class = {
+        case: [pair for pair in taken if distance_class_of(pair.c2c_latency_ns) == latency_class]
+        for case, taken in pairs.items()
+    }
+    return {case: taken for case, taken in in_class.items() if taken}
 
 
 def dominant_latency(pairs: Mapping[Case, Sequence[Pair]]) -> float:
     """Returns the median core-to-core latency in the dominant placement, in ns."""
-    return median(pair.flag for taken in in_dominant_placement(pairs).values() for pair in taken)
+    return median(pair.c2c_latency_ns for taken in in_dominant_placement(pairs).values() for pair in taken)
 
 
 def geometric_mean(gains: Iterable[Gain]) -> Gain:
@@ -127,7 +131,7 @@ def joint_gain(cases: Sequence[Sequence[Pair]]) -> Gain:
     deviations: dict[int, list[float]] = defaultdict(list)  # by launch: log ratios of its cases to their medians
     for pairs, typical in zip(cases, gains, strict=True):
         for launch in {pair.launch for pair in pairs}:
-            ratio = median(pair.stock / pair.other for pair in pairs if pair.launch == launch)
+            ratio = median(pair.baseline / pair.other for pair in pairs if pair.launch == launch)
             deviations[launch].append(math.log(ratio / typical.value))
     if len(deviations) < MIN_LAUNCHES:
         return mean

@@ -33,8 +33,8 @@ Role = Literal[
     "segment",
     "shared_heap",
     "stream",
-    "far_stream",
-    "help",
+    "stream_when_far",
+    "cooperative_copy",
 ]
 
 # A knob is obeyed by the MPI itself or by the shared heap, which must then be loaded.
@@ -123,7 +123,7 @@ class KnobFile(BaseModel):
     memory_bytes: str  # shared memory per rank: an expression of knobs and `ranks` (per node)
     per_pair: Literal["component", "shim"] | None = None
     shared_heap: bool = False  # whether the shared heap can copy for it; adds the knobs of shared_heap.toml
-    while_tuning: dict[str, str] = Field(default_factory=dict)  # environment of stock and candidates alike
+    while_tuning: dict[str, str] = Field(default_factory=dict)  # environment of the baseline and of all candidates
     knob: tuple[Knob, ...]
     constraints: dict[str, str] = Field(default_factory=dict)  # "a >= 2 * b" -> why
 

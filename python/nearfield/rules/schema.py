@@ -1,13 +1,15 @@
-"""`rules.toml`: what `tune` found for one MPI on one kind of machine, typed and checked; people may edit it."""
+"""`rules.toml`: what `tune` found for one MPI on one kind of machine, typed and checked; people may edit it.
+
+Files of version 1 are read, too: keys that have another name since have the old one as an alias."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, AliasChoices, Field, field_validator, model_validator
 
 from nearfield.base import own_command
 from nearfield.base.cpu_load import BUSY_SHARE
@@ -28,6 +30,10 @@ from nearfield.rules.gains import (
 from nearfield.rules.knobs import KnobFile, Value, find_knobs, numbers
 from nearfield.rules.paths import default_rules, rules_files
 
+VERSION = 2  # of the format that is written
+# Parameters of the shared heap by their names in version 1.
+RENAMED_PARAMETERS = {"far_stream": "stream_when_far", "help": "cooperative_copy"}
+
 # Bounds of possible values: sizes of messages, times per message, and ratios of speeds.
 Bytes = Annotated[int, Field(ge=1, le=1 << 40)]
 Ns = Annotated[float, Field(gt=0, le=1e12)]
@@ -35,7 +41,7 @@ Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
 class GainTable(Table):
-    """A gain: stock's time over the tuned time, with its 95 % interval over n pairs."""
+    """A gain: the baseline's time divided by the tuned time, with its 95 % interval over n launches or pairs."""
 
     value: Ratio
     low: Ratio
@@ -59,15 +65,15 @@ class PointTable(Table):
 
     pattern: str
     size_bytes: Bytes
-    stock_ns: Ns  # per message, median
+    baseline_ns: Ns = Field(validation_alias=AliasChoices("baseline_ns", "stock_ns"))  # per message, median
     tuned_ns: Ns
     gain: GainTable
 
 
-class ApartTable(Table):
-    """The distance of the two cores during a share of the pairs: a virtual machine's cores move."""
+class LatencyTable(Table):
+    """The core-to-core latency during a share of the pairs: it changes where a virtual machine's cores move."""
 
-    flag_ns: Ns
+    c2c_latency_ns: Ns = Field(validation_alias=AliasChoices("c2c_latency_ns", "flag_ns"))
     share: float = Field(gt=0, le=1)
 
 
@@ -76,17 +82,23 @@ class RuleTable(Table):
 
     distance: Literal[DISTANCES]  # type: ignore[valid-type]
     pair: str = Field(pattern=r"^[0-9]{1,9}-[0-9]{1,9}$")  # the cores that it was measured on
-    flag_ns: float = Field(default=0, ge=0, le=1e12)  # time of a flag between them meanwhile; 0: not known
+    c2c_latency_ns: float = Field(  # core-to-core latency between them during the measurement; 0: not known
+        default=0, ge=0, le=1e12, validation_alias=AliasChoices("c2c_latency_ns", "flag_ns")
+    )
     parameters: dict[str, Value] = Field(default_factory=dict)  # none: the MPI's defaults are best
     reason: str = ""  # why there are none
     beyond: str = ""  # settings that would gain more if more loss were allowed
     memory_per_rank_bytes: int | None = Field(default=None, ge=0, le=1 << 50)  # none without parameters
     at_ranks_per_node: int = Field(ge=1, le=1 << 20)
-    never_below: float = Field(default=MIN_GAIN, gt=0, le=1)  # of stock's speed: the promise for every size
+    never_below: float = Field(default=MIN_GAIN, gt=0, le=1)  # of the baseline's speed: the promise for every size
     gain: GainTable | None = None
     launches: int = Field(default=0, ge=0, le=1 << 20)  # in which each size was confirmed; 0: not known
-    apart: list[ApartTable] = Field(default_factory=list)  # none: the cores stayed where they were
-    elsewhere: dict[str, Ratio] = Field(default_factory=dict)  # distance -> gain of these parameters there
+    latency: list[LatencyTable] = Field(  # none: the latency did not change
+        default_factory=list, validation_alias=AliasChoices("latency", "apart")
+    )
+    other_distances: dict[str, Ratio] = Field(  # distance -> gain of these parameters there
+        default_factory=dict, validation_alias=AliasChoices("other_distances", "elsewhere")
+    )
     range: list[RangeTable] = Field(default_factory=list)
     point: list[PointTable] = Field(default_factory=list)
 
@@ -96,15 +108,15 @@ class RuleTable(Table):
             return 1.0
         if distance == self.distance:
             return self.gain.value if self.gain else None
-        return self.elsewhere.get(distance)
+        return self.other_distances.get(distance)
 
-    def moved(self) -> str:
-        """Returns in words that the cores moved; empty if they did not."""
-        if not self.apart:
+    def changed_latency(self) -> str:
+        """Returns in words that the core-to-core latency changed during the tune; empty if it did not."""
+        if not self.latency:
             return ""
-        places = ", ".join(f"{one.flag_ns:.0f} ns in {one.share:.0%} of the time" for one in self.apart)
-        moved = f"the cores moved (a virtual machine?): a flag took {places}"
-        return f"{moved}; the rule is for {self.flag_ns:.0f} ns" if self.flag_ns else moved
+        parts = ", ".join(f"{one.c2c_latency_ns:.0f} ns in {one.share:.0%} of the time" for one in self.latency)
+        changed = f"the cores moved (a virtual machine?): the core-to-core latency was {parts}"
+        return f"{changed}; the rule is for {self.c2c_latency_ns:.0f} ns" if self.c2c_latency_ns else changed
 
     def briefly_confirmed(self) -> str:
         """Returns in words that the intervals of the gains come from too few launches; empty if they do not."""
@@ -124,11 +136,11 @@ class RuleTable(Table):
 
     def promise(self) -> str:
         """Returns in words the promise about all sizes, and the patterns that are slower all the same."""
-        least = self.never_below
-        promise = "no size was found " + ("slower" if least >= MIN_GAIN else f"below {least:.2f} of stock's speed")
+        below = "slower" if self.never_below >= MIN_GAIN else f"below {self.never_below:.2f} of the baseline's speed"
+        promise = f"no size was found {below}"
         points = (f"{p.pattern} of {format_bytes(p.size_bytes)} ran at {p.gain.value:.2f}" for p in self.slower())
         slower = " and ".join(points)
-        return f"{promise} over all patterns together, but {slower} of stock's speed" if slower else promise
+        return f"{promise} over all patterns together, but {slower} of the baseline's speed" if slower else promise
 
     def slower(self) -> list[PointTable]:
         """Returns the points that are slower: a pattern at a size where other patterns gain, or what was allowed."""
@@ -142,6 +154,15 @@ class RuleTable(Table):
         """Returns the gain of one pattern over the sizes of a range; "-" if a user has removed its points."""
         inside = [p for p in self.point if p.pattern == pattern and one.from_bytes <= p.size_bytes <= one.to_bytes]
         return f"{geometric_mean(point.gain.as_gain() for point in inside).value:.2f}x" if inside else "-"
+
+    @field_validator("parameters", mode="before")
+    @classmethod
+    def _rename_parameters(cls, values: Any) -> Any:
+        """Returns the parameters by their names of today. An old name beside its new one stays, and is refused."""
+        if not isinstance(values, dict):
+            return values
+        names = {old: new for old, new in RENAMED_PARAMETERS.items() if new not in values}
+        return {names.get(name, name): value for name, value in values.items()}
 
     @model_validator(mode="after")
     def _ordered(self) -> RuleTable:
@@ -196,13 +217,15 @@ class TriedTable(Table):
 class Rules(Table):
     """The whole `rules.toml`."""
 
-    schema_version: int
+    newest_version: ClassVar[int] = VERSION
+
+    schema_version: Annotated[int, AfterValidator(lambda _: VERSION)]  # a file of an older version is read as this one
     nearfield: str
     created: str
     command: str
     seconds: float = Field(ge=0, le=1e9)
     host: str
-    busy_share: float = Field(default=0, ge=0, le=1)  # the share of the cores' time that others took meanwhile
+    busy_share: float = Field(default=0, ge=0, le=1)  # the share of the cores' time that others took during it
     mpi: MpiTable
     machine: MachineTable
     tried: TriedTable

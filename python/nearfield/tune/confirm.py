@@ -30,7 +30,7 @@ from nearfield.tune.starved import OutOfTime, Starved
 
 FINALISTS, MENDED = 6, 2  # how many; steps of mending
 PATIENCE = 0.25  # of the time: how long to wait for cores that have moved
-MENDS = 0.05  # of stock's speed: by how much a parameter less must help where a setting was slower
+MENDS = 0.05  # of the baseline's speed: by how much a parameter less must help where a setting was slower
 PAIRS = 1  # of times of a case in a launch, since launches differ more than the pairs in one
 MOST_LAUNCHES = 9  # in one sitting, where it is in doubt whether a case is slower or whether all gain
 LOOKS = 3  # launches in which mending looks at the slower cases
@@ -88,9 +88,9 @@ class Confirmation:
             self._launches[settings_key(settings)].append(launch)
 
     def run(self) -> Outcome:
-        """Returns the search's winner if it is slower than stock nowhere and surely faster somewhere, otherwise the
-        first such finalist, otherwise that the defaults are best if every finalist was judged. After a finalist that is
-        slower somewhere it tries a mended one, with the parameter that makes it slower changed or left out."""
+        """Confirms the finalists, the search's winner first. Returns the first that is faster somewhere and slower
+        nowhere, surely; otherwise that the defaults are best if every finalist was judged. A finalist that is slower in
+        a case is followed by a repaired one: the parameter that makes it slower is changed or left out."""
         waiting, refused, doubts = _finalists(self._search), [], []
         seen, looked = list(waiting), 0
         while waiting and not (looked and self._is_late()):  # one is enough then
@@ -151,12 +151,12 @@ class Confirmation:
     def _wait_for_usual_placement(self) -> None:
         """Waits until the cores are in the place of most trials, since gains must be confirmed where they were found;
         at most for a part of the time."""
-        usual_ns = median([trial.flag_ns for trial in self._search.trials if trial.flag_ns] or [0.0])
+        usual_ns = median([trial.c2c_latency_ns for trial in self._search.trials if trial.c2c_latency_ns] or [0.0])
         patience = Deadline(PATIENCE * self._deadline.seconds)
         while (
             usual_ns
             and not (patience.over() or self._deadline.over())
-            and not same_distance(self._benchmark.flag_ns(), usual_ns)
+            and not same_distance(self._benchmark.c2c_latency_ns(), usual_ns)
         ):
             time.sleep(0.2)
 

@@ -29,10 +29,10 @@ from nearfield.rules.gains import (
     median_gain,
 )
 from nearfield.rules.knobs import KnobFile, Settings
-from nearfield.rules.schema import ApartTable, GainTable, PointTable, RangeTable, RuleTable, TriedTable
+from nearfield.rules.schema import GainTable, LatencyTable, PointTable, RangeTable, RuleTable, TriedTable
 from nearfield.tune.search import Trial
 
-MUCH_MORE, BEARABLE = 1.1, 0.75  # times as fast; of stock's speed
+MUCH_MORE, BEARABLE = 1.1, 0.75  # times as fast; share of the baseline's speed
 SELDOM = 0.02  # share of all pairs; rarer groups are not reported
 
 
@@ -43,7 +43,7 @@ class ConfirmedGains:
     settings: Settings
     gains: dict[Case, Gain]
     pairs: dict[Case, list[Pair]]
-    never_below: float = MIN_GAIN  # of stock's speed
+    never_below: float = MIN_GAIN  # of the baseline's speed
 
     @classmethod
     def of(cls, settings: Settings, pairs: dict[Case, list[Pair]], never_below: float) -> ConfirmedGains:
@@ -68,8 +68,8 @@ class ConfirmedGains:
         return [loss.case for loss in self.losses if loss.sure]
 
     @property
-    def flag_ns(self) -> float:
-        """Returns the ns that a flag mostly took between the cores."""
+    def c2c_latency_ns(self) -> float:
+        """Returns the core-to-core latency in ns in the dominant placement."""
         return dominant_latency(self.pairs)
 
     @property
@@ -105,7 +105,7 @@ class ConfirmedGains:
     def loss(self) -> str:
         """Returns the worst case in words."""
         pattern, size = min(self.slower, key=lambda case: self.gains[case].value)
-        return f"{pattern} of {format_bytes(size)} at {self.gains[pattern, size].value:.2f} of stock's speed"
+        return f"{pattern} of {format_bytes(size)} at {self.gains[pattern, size].value:.2f} of the baseline's speed"
 
 
 def rule_table(
@@ -116,19 +116,19 @@ def rule_table(
     chosen: ConfirmedGains | None,
     reason: str,
     limits: Sequence[int],
-    flags: Sequence[Pair] = (),
+    all_pairs: Sequence[Pair] = (),
 ) -> RuleTable:
-    """Returns the rule of a distance. `flags` are all pairs of this distance, which tell where the cores were."""
+    """Returns the rule of a distance. `all_pairs` are all of this distance: they show whether the cores moved."""
     settings = chosen.settings if chosen else {}
     table = RuleTable(
         distance=distance,
         pair=f"{pair[0]}-{pair[1]}",
         parameters=settings,
-        flag_ns=round(chosen.flag_ns if chosen else 0.0, 1),
+        c2c_latency_ns=round(chosen.c2c_latency_ns if chosen else 0.0, 1),
         reason=reason,
         memory_per_rank_bytes=knobs.memory(settings, ranks) if settings else None,
         at_ranks_per_node=ranks,
-        apart=other_distance_tables(flags),
+        latency=latency_tables(all_pairs),
         never_below=chosen.never_below if chosen else MIN_GAIN,
     )
     if chosen:
@@ -145,23 +145,26 @@ def rule_table(
     return table
 
 
-def other_distance_tables(pairs: Sequence[Pair]) -> list[ApartTable]:
-    """Returns how far apart the cores were, and how often; nothing if they stayed in their place."""
+def latency_tables(pairs: Sequence[Pair]) -> list[LatencyTable]:
+    """Returns each core-to-core latency that the pairs had, with its share; nothing if the cores did not move."""
     groups = [group for group in group_by_distance(pairs) if len(group) >= SELDOM * len(pairs)]
     if len(groups) < 2:
         return []
     return [
-        ApartTable(flag_ns=round(median(pair.flag for pair in group), 1), share=round(len(group) / len(pairs), 3))
+        LatencyTable(
+            c2c_latency_ns=round(median(pair.c2c_latency_ns for pair in group), 1),
+            share=round(len(group) / len(pairs), 3),
+        )
         for group in groups
     ]
 
 
 def _point(case: Case, chosen: ConfirmedGains) -> PointTable:
     pairs = chosen.pairs[case]
-    stock, tuned = (round(median(times), 1) for times in ([p.stock for p in pairs], [p.other for p in pairs]))
+    baseline, tuned = (round(median(times), 1) for times in ([p.baseline for p in pairs], [p.other for p in pairs]))
     pattern, size = case
     return PointTable(
-        pattern=pattern, size_bytes=size, stock_ns=stock, tuned_ns=tuned, gain=_gain_table(chosen.gains[case])
+        pattern=pattern, size_bytes=size, baseline_ns=baseline, tuned_ns=tuned, gain=_gain_table(chosen.gains[case])
     )
 
 
@@ -197,6 +200,6 @@ def tried_table(trials: Sequence[Trial]) -> TriedTable:
     for trial in trials:
         if trial.state == "unfit":
             settings = ", ".join(f"{name} = {value}" for name, value in trial.settings.items())
-            unfit.append(f"{settings or 'stock'}: {trial.reason}")
+            unfit.append(f"{settings or 'baseline'}: {trial.reason}")
     count = {state: sum(t.state == state for t in trials) for state in ("measured", "left", "refused")}
     return TriedTable(**count, unfit=unfit)

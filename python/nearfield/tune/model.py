@@ -45,8 +45,8 @@ def candidates(
 
 
 def heap_alone(knobs: KnobFile, sizes: Mapping[str, str]) -> Settings:
-    """Returns settings that use only the shared heap. `sizes` maps the roles of its knobs ("stream", "far_stream",
-    "help") to the sizes of messages that they apply to. Returns {} if there is no heap."""
+    """Returns settings that use only the shared heap; {} if there is no heap. `sizes` maps the roles of its knobs
+    ("stream", "stream_when_far", "cooperative_copy") to the sizes of messages that they apply to."""
     roles = {knob.role: knob for knob in knobs.knob if knob.role}
     if "shared_heap" not in roles:
         return {}

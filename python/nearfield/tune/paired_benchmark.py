@@ -116,7 +116,7 @@ class PairedBenchmark:
         self._baseline = self._job(sizes, {}).__enter__()
         return self._baseline
 
-    def flag_ns(self) -> float:
+    def c2c_latency_ns(self) -> float:
         """Returns the core-to-core latency of the two cores now, in ns."""
         return _native.flag_ns(*self._pair)
 

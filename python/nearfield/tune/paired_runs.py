@@ -47,7 +47,7 @@ class Batch(NamedTuple):
     """Times per message of repetitions, and the core-to-core latencies before and after them, in ns."""
 
     samples: list[float]
-    flags: list[float]
+    latencies_ns: list[float]
 
 
 class ResidentJob:
@@ -214,11 +214,11 @@ def _measure_pair(baseline: ResidentJob, other: ResidentJob, case: Case, *, othe
             except UnusableSetting as error:
                 error.job = job
                 raise
-        flags = [flag for run_batch in batches.values() for flag in run_batch.flags]
-        if same_distance(max(flags), min(flags)):
+        latencies = [latency for batch in batches.values() for latency in batch.latencies_ns]
+        if same_distance(max(latencies), min(latencies)):
             break
     baseline_ns, other_ns = (_native.quantile(batches[one].samples, 0.5) for one in (baseline, other))
-    return Pair(baseline_ns, other_ns, max(flags))
+    return Pair(baseline_ns, other_ns, max(latencies))
 
 
 def count_repetitions(case: Case) -> int:

@@ -18,7 +18,7 @@ class Request:
     budget_s: Annotated[float, Field(gt=0, le=1e9)] = 180.0
     exhaustive: bool = False
     memory_limit_bytes: Annotated[int, Field(ge=0, le=1 << 50)] = 64 << 20  # of shared memory per rank
-    never_below: Annotated[float, Field(gt=0, le=1)] = MIN_GAIN  # of stock's speed, at any size
+    never_below: Annotated[float, Field(gt=0, le=1)] = MIN_GAIN  # of the baseline's speed, at any size
     ranks_per_node: Annotated[int, Field(ge=2, le=1 << 20)] | None = None  # for that cost; default: one per core
     distances: tuple[str, ...] = ()  # default: all inside the machine
     # default: eleven to search, 1 B to four times the last-level cache to confirm

@@ -1,4 +1,4 @@
-"""Finds the settings that gain most: those of the model first, then Optuna's, each measured against stock.
+"""Finds the settings that gain most: those of the model first, then Optuna's, each measured against the baseline.
 
 Settings with which the MPI does not start, hangs or damages data are noted and avoided. A setting that other programs
 kept from running is not known afterwards, and may be tried again. A half-measured setting that is
@@ -42,7 +42,7 @@ FIRST_LOOK = 2  # one of so many sizes is measured before a setting may be left
 AGAIN = 6  # pairs of a case that looks too slow, since a few of many do by chance
 PLAY_OFF = 3  # how many of the best by score
 PASSES = 3  # passes of a duel in the play-off
-IGNORED = 0.1  # of stock's speed: a limit that no credible gain is below
+IGNORED = 0.1  # of the baseline's speed: a limit that no credible gain is below
 Origin = Literal["model", "search", "grid"]
 State = Literal["measured", "left", "unfit", "refused", "starved"]
 
@@ -56,7 +56,7 @@ class Trial:
     state: State = "measured"
     score: float = float("-inf")
     gains: dict[Case, Gain] = field(default_factory=dict)
-    flag_ns: float = 0.0  # time of a flag between the cores
+    c2c_latency_ns: float = 0.0  # core-to-core latency during it
     reason: str = ""
 
 
@@ -94,8 +94,8 @@ class Search:
         known: Iterable[Trial] = (),
         busy: bool = False,
     ) -> None:
-        """`refused` returns why settings must not be tried, or None. `never_below` is a share of stock's speed. `known`
-        are trials of an earlier sitting: the search takes their results instead of measuring the same settings
+        """`refused` returns why settings must not be tried, or None. `never_below` is a share of the baseline's speed.
+        `known` are trials of an earlier sitting: the search takes their results instead of measuring the same settings
         again. `busy` says that other programs use the cores: then single losses are chance, and do not count."""
         self._benchmark, self._on_trial, self._cases, self._refused = benchmark, on_trial, cases, refused
         self._never_below = IGNORED if busy else never_below
@@ -117,8 +117,9 @@ class Search:
         measured = [trial for trial in self.trials if trial.state == "measured"]
         if not measured:
             return []
-        now = self._benchmark.all_pairs[-1].flag if self._benchmark.all_pairs else self._benchmark.flag_ns()
-        here = [trial for trial in measured if same_distance(trial.flag_ns, now)]
+        pairs = self._benchmark.all_pairs
+        now_ns = pairs[-1].c2c_latency_ns if pairs else self._benchmark.c2c_latency_ns()
+        here = [trial for trial in measured if same_distance(trial.c2c_latency_ns, now_ns)]
         return sorted(here or measured, key=lambda trial: trial.score, reverse=True)
 
     def gaining(self) -> list[Trial]:
@@ -139,13 +140,13 @@ class Search:
         caches, and those that both ends copy, each found by measuring it with no size and with all. Returns {} if the
         heap cannot be used, or the time is over."""
         knobs = self._benchmark.knobs
-        sizes = {self._streaming(): NEVER, "help": NEVER}
+        sizes = {self._streaming(): NEVER, "cooperative_copy": NEVER}
         plain = self._try_heap(sizes, deadline)
         if plain is None or plain.state != "measured":
             return {}
         for way in list(sizes):
             always = self._try_heap(dict.fromkeys(sizes, NEVER) | {way: ALWAYS}, deadline)
-            if always and always.state == "measured" and same_distance(plain.flag_ns, always.flag_ns):
+            if always and always.state == "measured" and same_distance(plain.c2c_latency_ns, always.c2c_latency_ns):
                 sizes[way] = faster_size_ranges(plain.gains, always.gains)
         composed = self._try_heap(sizes, deadline)
         best = composed if composed and composed.state == "measured" else plain
@@ -153,8 +154,9 @@ class Search:
         return best.settings
 
     def _streaming(self) -> str:
-        """Returns the role of the knob for streaming that holds while the cores are as far apart as they are now."""
-        return "far_stream" if distance_class_of(self._benchmark.flag_ns()) == len(DISTANCE_BORDERS_NS) else "stream"
+        """Returns the role of the knob for streaming that holds at the present core-to-core latency."""
+        is_far = distance_class_of(self._benchmark.c2c_latency_ns()) == len(DISTANCE_BORDERS_NS)
+        return "stream_when_far" if is_far else "stream"
 
     def _try_heap(self, sizes: Mapping[str, str], deadline: Deadline) -> Trial | None:
         settings = heap_alone(self._benchmark.knobs, sizes)
@@ -309,13 +311,13 @@ class Search:
                 whole = comparison
                 comparison.measure(1)
                 comparison.measure(AGAIN, [loss.case for loss in violations(comparison.gains(), self._never_below)])
-            trial.gains, trial.flag_ns = whole.gains(), dominant_latency(whole.found)
+            trial.gains, trial.c2c_latency_ns = whole.gains(), dominant_latency(whole.found)
             self._remeasure(trial)
             trial.score = self._score(trial)
         except Starved as error:
             if whole is None:
                 return Trial(trial.settings, trial.origin, "starved", reason=error.message)
-            trial.gains, trial.flag_ns = whole.gains(), dominant_latency(whole.found)
+            trial.gains, trial.c2c_latency_ns = whole.gains(), dominant_latency(whole.found)
             trial.score = self._score(trial)
         except UnusableSetting as error:
             trial.state, trial.reason = "unfit", error.message
@@ -323,14 +325,14 @@ class Search:
 
     def _remeasure(self, trial: Trial) -> None:
         """Measures the few cases that are too slow in another launch of both jobs. Launches differ by chance (by a
-        tenth at some sizes), and an unusually fast stock would count against every setting beside it."""
+        tenth at some sizes), and an unusually fast baseline would count against every setting beside it."""
         cases = [loss.case for loss in violations(trial.gains, self._never_below)]
         if not 0 < len(cases) <= MAX_CHANCE_LOSSES:
             return
         self._benchmark.restart_baseline()
         with self._benchmark.compare_with_baseline(trial.settings, cases) as comparison:
             comparison.measure(AGAIN)
-            if same_distance(dominant_latency(comparison.found), trial.flag_ns):
+            if same_distance(dominant_latency(comparison.found), trial.c2c_latency_ns):
                 trial.gains |= {
                     case: _less_extreme(trial.gains[case], gain) for case, gain in comparison.gains().items()
                 }

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AliasChoices, Field, TypeAdapter, ValidationError, model_validator
 
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.toml import Table
@@ -23,7 +23,7 @@ ANEW = "start anew with --overwrite"
 
 Distance = Literal[DISTANCES]  # type: ignore[valid-type]
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
-FlagNs = Annotated[float, Field(ge=0, le=1e12)]
+LatencyNs = Annotated[float, Field(ge=0, le=1e12)]
 _PATTERNS = (*MESSAGES, *COLLECTIVES)
 Measured = tuple[Literal[_PATTERNS], Bytes, Ratio, Ratio, Ratio, int]  # type: ignore[valid-type]
 
@@ -73,7 +73,7 @@ class TrialLine(Table):
     origin: Origin
     state: State
     gains: list[Measured]
-    flag_ns: FlagNs
+    c2c_latency_ns: LatencyNs = Field(validation_alias=AliasChoices("c2c_latency_ns", "flag_ns"))  # of old files
     reason: str
 
     @classmethod
@@ -81,12 +81,12 @@ class TrialLine(Table):
         """Returns the line of a trial. Its values are checked only when the line is read again; a line that fails is
         left out then, and its trial is measured again."""
         gains = [(*case, one.value, one.low, one.high, one.n) for case, one in trial.gains.items()]
-        own = {name: getattr(trial, name) for name in ("settings", "origin", "state", "flag_ns", "reason")}
+        own = {name: getattr(trial, name) for name in ("settings", "origin", "state", "c2c_latency_ns", "reason")}
         return cls.model_construct(distance=distance, spent_s=spent_s, gains=gains, **own)
 
     def trial(self) -> Trial:
         gains = {(pattern, size): Gain(value, low, high, n) for pattern, size, value, low, high, n in self.gains}
-        own = {name: getattr(self, name) for name in ("settings", "origin", "state", "flag_ns", "reason")}
+        own = {name: getattr(self, name) for name in ("settings", "origin", "state", "c2c_latency_ns", "reason")}
         return Trial(gains=gains, **own)
 
     def is_inconsistent(self, knobs: KnobFile, cases: Sequence[Case]) -> bool:
@@ -111,26 +111,26 @@ class WinnerLine(Table):
 
 
 class LaunchLine(Table):
-    """A finished launch in which settings were confirmed: pattern, size, and ns of stock, of the settings and of a
-    flag."""
+    """A finished launch in which settings were confirmed. A pair is a pattern, a size, and in ns the baseline's time,
+    the settings' time and the core-to-core latency."""
 
     type: Literal["launch"] = "launch"
     distance: Distance
     spent_s: Seconds
     settings: dict[str, Value]
-    pairs: list[tuple[Literal[_PATTERNS], Bytes, Ns, Ns, FlagNs]]  # type: ignore[valid-type]
+    pairs: list[tuple[Literal[_PATTERNS], Bytes, Ns, Ns, LatencyNs]]  # type: ignore[valid-type]
 
     @classmethod
     def of(cls, distance: str, spent_s: float, settings: Settings, launch: Mapping[Case, Sequence[Pair]]) -> LaunchLine:
         """Returns the line of a launch."""
-        pairs = [(*case, one.stock, one.other, one.flag) for case, taken in launch.items() for one in taken]
+        pairs = [(*case, *pair[:3]) for case, taken in launch.items() for pair in taken]
         return cls.model_construct(distance=distance, spent_s=spent_s, settings=settings, pairs=pairs)
 
     def launch(self) -> dict[Case, list[Pair]]:
         """Returns the pairs of each case."""
         found: dict[Case, list[Pair]] = {}
-        for pattern, size, stock, other, flag in self.pairs:
-            found.setdefault((pattern, size), []).append(Pair(stock, other, flag))
+        for pattern, size, baseline_ns, other_ns, latency_ns in self.pairs:
+            found.setdefault((pattern, size), []).append(Pair(baseline_ns, other_ns, latency_ns))
         return found
 
 

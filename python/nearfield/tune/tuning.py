@@ -30,7 +30,7 @@ from nearfield.base.words import suggest
 from nearfield.rules.criterion import SIZES, confirmation_cases, search_cases
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.knobs import KnobFile, Settings, find_knobs
-from nearfield.rules.schema import MpiTable, Rules, RuleTable, UndecidedTable, machine_table
+from nearfield.rules.schema import VERSION, MpiTable, Rules, RuleTable, UndecidedTable, machine_table
 from nearfield.tune.confirm import Confirmation, Outcome
 from nearfield.tune.confirmed import describe_rejected, rule_table, tried_table
 from nearfield.tune.model import candidates
@@ -45,7 +45,7 @@ from nearfield.tune.trial_log import BeginLine, LaunchLine, RuleLine, TrialLine,
 SEARCHED_BY, PLAYED_OFF_BY = 0.45, 0.6  # the share of a distance's time for the search; the rest confirms
 LATEST = 1.2  # times the planned time: no new launch of a confirmation begins later, if the machine is quiet
 AT_MOST, BUSY_AT_MOST = 2.0, 3.0  # times the planned time: everything is ended then, also on a busy machine
-TRIAL_S, OTHER_DISTANCE_S = 2.0, 3.0  # about, for a combination and for a rule elsewhere, with the Open MPI wheel
+TRIAL_S, OTHER_DISTANCE_S = 2.0, 3.0  # about, for a combination and a rule of another distance, with the Open MPI wheel
 ENDING_S = 40.0  # for the jobs of a distance to end: 32 s were seen beside six processes that spin on two cores
 BUILD_S = 60.0  # about, to build the engine for an MPI
 PHASES = ("searching", "playing off", "confirming")
@@ -107,7 +107,7 @@ class Tuning:
             with PairedBenchmark(inst, engine, topology, pair, knobs) as benchmark:
                 self._measure_other_distances(benchmark, distance, rules)
         return Rules(
-            schema_version=1,
+            schema_version=VERSION,
             nearfield=nearfield.__version__,
             created=begin.created,
             command=self.request.command,
@@ -209,7 +209,7 @@ class Tuning:
                     rule.parameters, search_cases(self.request.sizes or SIZES)
                 ) as comparison:
                     comparison.measure(3)
-                    rule.elsewhere[distance] = round(geometric_mean(comparison.gains().values()).value, 4)
+                    rule.other_distances[distance] = round(geometric_mean(comparison.gains().values()).value, 4)
             except (UnusableSetting, Starved) as error:
                 self.listener.say(f"the rule for {rule.distance} cannot be used at {distance}: {error.message}")
 
@@ -254,8 +254,8 @@ class Tuning:
         ).run()
         if outcome.goes_on:
             return self._undecided(distance, outcome, spent_s()), search.trials
-        flags = [*earlier, *benchmark.all_pairs]
-        rule = rule_table(benchmark.knobs, distance, pair, ranks, outcome.chosen, outcome.reason, limits, flags)
+        all_pairs = [*earlier, *benchmark.all_pairs]
+        rule = rule_table(benchmark.knobs, distance, pair, ranks, outcome.chosen, outcome.reason, limits, all_pairs)
         rule.beyond = describe_rejected(search.best_first(), self.request.never_below)
         if not self.only_confirms:  # otherwise it was confirmed only briefly
             self.log.add(RuleLine(distance=distance, spent_s=spent_s(), rule=rule))
@@ -301,7 +301,7 @@ class Tuning:
         return UndecidedTable(distance=distance, reason=reason, seen=outcome.seen)
 
     def _memory_check(self, knobs: KnobFile, ranks: int) -> Callable[[Settings], str | None]:
-        limit = max(self.request.memory_limit_bytes, knobs.memory({}, ranks))  # stock is always allowed
+        limit = max(self.request.memory_limit_bytes, knobs.memory({}, ranks))  # the baseline is always allowed
 
         def problem(settings: Settings) -> str | None:
             needed = knobs.memory(settings, ranks)

@@ -2,7 +2,7 @@
 
 Such a file sets parameters, not environment variables, of which the shared heap needs two. Open MPI 5 can hand them to
 the ranks (mca_base_env_list). Open MPI 4 has the same parameter, but `mpirun -x` fails where it is set; UCX has none.
-Parameters that were found together with the heap may be worse than stock without it, so then there is no file."""
+Parameters that were found together with the heap may be worse than the defaults without it; then there is no file."""
 
 from collections.abc import Mapping
 

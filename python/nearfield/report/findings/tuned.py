@@ -15,7 +15,7 @@ FIRST = 100  # a gain for unmodified programs comes before all other losses
 
 def tuned(rules: Rules, apply: str) -> list[Finding]:
     """Returns a finding for each rule. `apply` is the command that runs programs with these rules."""
-    found = [_gain(rules, rule, rule.gain, apply) if rule.gain else _stock(rules, rule) for rule in rules.rule]
+    found = [_gain(rules, rule, rule.gain, apply) if rule.gain else _baseline(rules, rule) for rule in rules.rule]
     return found + [_undecided(one) for one in rules.undecided]
 
 
@@ -44,11 +44,11 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
     )
 
 
-def _stock(rules: Rules, rule: RuleTable) -> Finding:
+def _baseline(rules: Rules, rule: RuleTable) -> Finding:
     """Returns a finding that the defaults are best. Its level is `good` only if the cores stayed in one latency class
     and the machine was quiet; otherwise another run may find more."""
     tried = rules.tried
-    action = "Tune again when the machine is quiet." if rule.apart or rules.busy() or not tried.measured else ""
+    action = "Tune again when the machine is quiet." if rule.latency or rules.busy() or not tried.measured else ""
     return Finding(
         topic="tuned",
         title="The defaults of this MPI are best",
@@ -57,7 +57,7 @@ def _stock(rules: Rules, rule: RuleTable) -> Finding:
             f"{rules.seconds:.0f} s and measured {counted(tried.measured, 'setting')} to the end; it left {tried.left} "
             f"half-way, and {len(tried.unfit)} did not work."
         )
-        + "".join(f" {capitalize(sentence)}." for sentence in (rule.moved(), rules.busy()) if sentence)
+        + "".join(f" {capitalize(sentence)}." for sentence in (rule.changed_latency(), rules.busy()) if sentence)
         + _beyond(rule),
         level="fact" if action or rule.beyond else "good",
         action=action,

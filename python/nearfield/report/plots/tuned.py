@@ -11,7 +11,7 @@ from nearfield.rules.schema import PointTable, Rules, RuleTable
 TITLE = "Stock against tuned"
 SHORT = "Tuned"
 _PATTERNS = {"pingpong": "ping-pong", "stream": "stream, one way", "exchange": "exchange, both ways"}
-_STOCK, _TUNED = Style("@s4", "dash", "square"), Style("@s1")
+_BASELINE, _TUNED = Style("@s4", "dash", "square"), Style("@s1")
 
 
 def charts(rules: Rules) -> list[Chart]:
@@ -40,9 +40,9 @@ def _bandwidths(rule: RuleTable) -> list[Variant]:
     variants = []
     for pattern, name in _PATTERNS.items():
         points = [p for p in rule.point if p.pattern == pattern]
-        stock: Curve = {p.size_bytes: _rate(p, p.stock_ns) for p in points}
+        baseline: Curve = {p.size_bytes: _rate(p, p.baseline_ns) for p in points}
         tuned: Curve = {p.size_bytes: _rate(p, p.tuned_ns) for p in points}
-        traces = line("stock", stock, _STOCK) + line("tuned", tuned, _TUNED)
+        traces = line("baseline", baseline, _BASELINE) + line("tuned", tuned, _TUNED)
         figure = by_size(traces, time_or_rate("bandwidth", traces), "message size")
         variants.append(Variant({**_choice(rule), "pattern": name}, figure))
     return variants
@@ -57,7 +57,7 @@ def _gains(rule: RuleTable) -> Figure:
             if p.pattern == pattern
         }
         traces += line(name, points, style(i))
-    return by_size(traces, linear_axis(traces, "times as fast as stock"), "message size")
+    return by_size(traces, linear_axis(traces, "times as fast as the baseline"), "message size")
 
 
 def _rate(point: PointTable, time_ns: float) -> Point:

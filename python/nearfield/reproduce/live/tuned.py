@@ -47,7 +47,7 @@ def _text(distance: str, point: PointTable) -> str:
 def _some_faster(found: Sequence[tuple[str, PointTable]]) -> tuple[Word, str]:
     """Returns whether some point is significantly faster than the baseline; "does not" if none can be."""
     if not found:
-        return "cannot tell", "stock's parameters are in use, or these were not measured"
+        return "cannot tell", "the MPI's defaults are in use, or these were not measured"
     best = max(found, key=lambda one: one[1].gain.value)
     if any(point.gain.as_gain().faster for _, point in found):
         return "holds", f"up to {_text(*best)}"
@@ -63,7 +63,7 @@ def _never_slower(rules: Rules) -> tuple[Word, str]:
     """Returns whether no message is slower by more than the tolerance for equality."""
     found = _points(rules, lambda pattern: pattern not in COLLECTIVES)
     if not found:
-        return "cannot tell", "stock's parameters are in use: nothing can be slower"
+        return "cannot tell", "the MPI's defaults are in use: nothing can be slower"
     distance, worst = min(found, key=lambda one: one[1].gain.value)
     least = 1 - SAME
     word: Word = "cannot tell"
@@ -82,13 +82,13 @@ def _loses_elsewhere(rules: Rules) -> tuple[Word, str]:
     """Returns whether parameters that gain at one distance lose at another. Such gains have no interval."""
     if len(rules.machine.distances) < 2:
         return "cannot tell", "this machine has one distance"
-    elsewhere = [(rule.distance, *one) for rule in rules.rule for one in rule.elsewhere.items()]
+    elsewhere = [(rule.distance, *one) for rule in rules.rule for one in rule.other_distances.items()]
     if not elsewhere:
         return "cannot tell", "no parameters were tried at another distance than theirs"
     own, other, least = min(elsewhere, key=lambda one: one[2])
     return (
         "holds" if least < 1 - SAME else "cannot tell",
-        f"those of {own} run at {least:.2f}x of stock's speed at {other}",
+        f"those of {own} run at {least:.2f}x of the baseline's speed at {other}",
     )
 
 
