@@ -32,7 +32,7 @@ from nearfield.rules.criterion import MESSAGES, MIN_GAIN, confirmation_cases
 from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, Case, Pair
 from nearfield.rules.knobs import Settings
 from nearfield.rules.schema import UndecidedTable
-from nearfield.tune.confirm import FINALISTS, MOST_LAUNCHES, PAIRS, Confirmation
+from nearfield.tune.confirm import MAX_FINALISTS, MAX_LAUNCHES, PAIRS, Confirmation
 from nearfield.tune.confirmed import ConfirmedGains, rule_table, tried_table
 from nearfield.tune.satisfy_constraints import move_limits_towards
 from nearfield.tune.search import Deadline, Search, Trial
@@ -151,7 +151,7 @@ def test_what_is_slower_in_all_launches_is_refused(case: Case) -> None:
     """Is it measured in as many launches as there may be, and then refused with the case and its speed?"""
     chosen, reason, count = confirmed_in_launches(case, 0.85)
     assert chosen is None and reason == f"{case[0]} of 4 KiB at 0.85 of the baseline's speed"
-    assert count >= MOST_LAUNCHES
+    assert count >= MAX_LAUNCHES
 
 
 @pytest.mark.parametrize("count", [1, MIN_LAUNCHES, MIN_CONFIRMING_LAUNCHES - 1])
@@ -218,7 +218,7 @@ def test_the_deadline_is_heeded() -> None:
 
 @pytest.mark.parametrize("there", [1.0, 0.8], ids=["gain-nothing", "are-slower"])
 @pytest.mark.parametrize(
-    ("deadline", "looked"), [(Deadline(-1), 1), (stopped(), 1), (Turns(ENDLESS), FINALISTS)],
+    ("deadline", "looked"), [(Deadline(-1), 1), (stopped(), 1), (Turns(ENDLESS), MAX_FINALISTS)],
     ids=["late", "stopped", "in-time"],
 )  # fmt: skip
 def test_not_all_finalists_are_tried_when_it_is_late(deadline: Deadline, looked: int, there: float) -> None:
@@ -408,7 +408,7 @@ def test_no_mending_by_what_is_as_slow() -> None:
         comparison.measure(6)
     slower = ConfirmedGains(BIG | MANY, comparison.gains(), dict(comparison.found))
     assert len(slower.slower) == len(PATTERNS)
-    assert confirming(benchmark, searched(benchmark, []))._with_worst_case_fixed(slower) is None
+    assert confirming(benchmark, searched(benchmark, []))._repair(slower) is None
 
 
 def test_what_fails_while_it_is_confirmed_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Results of a setting that was measured at every size, and the tables of the rules file that are made of them."""
+"""Results of a setting that was measured at every size, and the tables of the rules file with these results."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ from nearfield.rules.knobs import KnobFile, Settings
 from nearfield.rules.schema import GainTable, LatencyTable, PointTable, RangeTable, RuleTable, TriedTable
 from nearfield.tune.search import Trial
 
-MUCH_MORE, BEARABLE = 1.1, 0.75  # times as fast; share of the baseline's speed
-SELDOM = 0.02  # share of all pairs; rarer groups are not reported
+MIN_EXTRA_GAIN = 1.1  # over what is allowed, for a rejected setting to be reported
+MIN_BEARABLE_GAIN = 0.75  # share of the baseline's speed: settings that lose more are not reported
+MIN_SHARE = 0.02  # of all pairs; rarer groups are not reported
 
 
 @dataclass
@@ -91,14 +92,14 @@ class ConfirmedGains:
 
     def gains_between(self, limits: Sequence[int], judged: int = 1) -> bool:
         """Returns whether the setting is surely faster over all sizes, or in a range of them without being slower over
-        all sizes. The more settings are `judged`, and the more ranges there are, the surer each must be."""
+        all sizes. Intervals are simultaneous ones for the number of settings that were `judged` and of ranges."""
         mean, ranges = self.mean, self.ranges(limits)
         in_a_range = any(part.gain.among(judged * len(ranges)).faster for part in ranges)
         return mean.among(judged).faster or (mean.high > 1 and in_a_range)
 
     @property
     def may_gain(self) -> bool:
-        """Returns whether these measurements leave open a gain over all sizes that is worth telling."""
+        """Returns whether a gain over all sizes that is worth reporting is possible by these measurements."""
         return self.mean.high >= MIN_REPORTED_GAIN
 
     @property
@@ -147,7 +148,7 @@ def rule_table(
 
 def latency_tables(pairs: Sequence[Pair]) -> list[LatencyTable]:
     """Returns each core-to-core latency that the pairs had, with its share; nothing if the cores did not move."""
-    groups = [group for group in group_by_distance(pairs) if len(group) >= SELDOM * len(pairs)]
+    groups = [group for group in group_by_distance(pairs) if len(group) >= MIN_SHARE * len(pairs)]
     if len(groups) < 2:
         return []
     return [
@@ -173,17 +174,17 @@ def _gain_table(gain: Gain) -> GainTable:
 
 
 def describe_rejected(trials: Sequence[Trial], never_below: float) -> str:
-    """Returns in words the settings that gain more than any allowed ones, and are slower somewhere by a little more
-    than allowed; empty if there are none. They are picked for their gain, so that must be sure for the best of all."""
+    """Returns in words the setting that gains much more than any allowed one and is slower in a case by a little more
+    than allowed; empty if there is none. It is selected by its gain, so the interval is a simultaneous one."""
     measured = [trial.gains for trial in trials if trial.state == "measured"]
     judged = [(geometric_mean(gains.values()), violations(gains, never_below)) for gains in measured]
-    enough = MUCH_MORE * max([1.0, *(mean.value for mean, losses in judged if not losses)])
+    enough = MIN_EXTRA_GAIN * max([1.0, *(mean.value for mean, losses in judged if not losses)])
     refused = [
         (mean.value, min(losses, key=lambda loss: loss.gain.value))
         for mean, losses in judged
         if losses and mean.among(len(judged)).low > enough
     ]
-    bearable = [(gain, worst) for gain, worst in refused if worst.gain.value > BEARABLE]
+    bearable = [(gain, worst) for gain, worst in refused if worst.gain.value > MIN_BEARABLE_GAIN]
     if not bearable:
         return ""
     gain, worst = max(bearable, key=lambda one: one[0])

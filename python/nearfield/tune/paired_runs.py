@@ -100,7 +100,7 @@ class ResidentJob:
             stack.callback(self._end_job)  # registered before the start, during which Ctrl-C may arrive
             self._thread.start()
             cases = self._read_reply("cases", START_LIMIT_S)["cases"]
-            self._job.started()
+            self._job.fix_processes()
             self.cases = {(case["pattern"], case["size_bytes"]): index for index, case in enumerate(cases)}
             self._stack = stack.pop_all()
         return self

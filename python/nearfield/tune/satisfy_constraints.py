@@ -43,7 +43,7 @@ def settings_grid(knobs: KnobFile) -> Iterator[Settings]:
             yield settings
 
 
-MOST_STEPS = 8  # towards defaults
+MAX_STEPS = 8  # towards defaults
 
 
 def without_parameter(knobs: KnobFile, settings: Settings, name: str) -> Settings | None:
@@ -54,8 +54,9 @@ def without_parameter(knobs: KnobFile, settings: Settings, name: str) -> Setting
 
 
 def move_limits_towards(knobs: KnobFile, settings: Settings, slow: int) -> list[Settings]:
-    """Returns settings with one number nearer to its default that need no other change. Limits lowered to `slow`, the
-    least of the slower sizes, come first, because these sizes then go as by default; then the smallest changes."""
+    """Returns settings with one number nearer to its default that need no other change. A limit that is lowered to
+    `slow`, the smallest of the slower sizes, comes first, because these sizes then go as by default; then the smallest
+    changes."""
     found: list[tuple[int, Settings]] = []
     for name, value in settings.items():
         default = knobs[name].default
@@ -67,4 +68,4 @@ def move_limits_towards(knobs: KnobFile, settings: Settings, slow: int) -> list[
             changed = {**settings, name: step}
             if satisfy(knobs, changed) == changed:
                 found.append((-1 if step == to_slow else distance, changed))
-    return [changed for _, changed in sorted(found, key=lambda one: one[0])][:MOST_STEPS]
+    return [changed for _, changed in sorted(found, key=lambda one: one[0])][:MAX_STEPS]

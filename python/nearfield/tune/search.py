@@ -38,10 +38,10 @@ from nearfield.tune.starved import Starved
 if TYPE_CHECKING:
     import optuna
 
-FIRST_LOOK = 2  # one of so many sizes is measured before a setting may be left
+FIRST_LOOK = 2  # every second size is measured before a setting may be left
 AGAIN = 6  # pairs of a case that looks too slow, since a few of many do by chance
-PLAY_OFF = 3  # how many of the best by score
-PASSES = 3  # passes of a duel in the play-off
+PLAY_OFF = 3  # settings that are compared with each other after the search
+PASSES = 3  # pairs of each case in such a comparison
 IGNORED = 0.1  # of the baseline's speed: a limit that no credible gain is below
 Origin = Literal["model", "search", "grid"]
 State = Literal["measured", "left", "unfit", "refused", "starved"]
@@ -64,7 +64,7 @@ OnTrial = Callable[[Trial], None]
 
 
 class Deadline:
-    """A time by which work should end, a latest one by which it must, and whether somebody has asked to stop."""
+    """A time at which work should end, a latest one at which it must end, and whether the user has stopped it."""
 
     def __init__(self, seconds: float, latest: float | None = None) -> None:
         """`seconds` are from now; `latest` is a time of the monotonic clock, by default the same."""
@@ -81,7 +81,8 @@ class Deadline:
 
 
 class Search:
-    """All trials on one arena. Call `run` or `run_grid`, then `rank_finalists`, each with a deadline of its own."""
+    """Searches settings on one pair of cores. Call `run` or `run_grid`, then `rank_finalists`, each with its
+    deadline."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class Search:
         return list(self._known.values())
 
     def best_first(self) -> list[Trial]:
-        """Returns the measured trials, best first; if possible only those with the cores as far apart as now."""
+        """Returns the measured trials, best first; if possible only those with the present core-to-core latency."""
         measured = [trial for trial in self.trials if trial.state == "measured"]
         if not measured:
             return []
@@ -123,8 +124,8 @@ class Search:
         return sorted(here or measured, key=lambda trial: trial.score, reverse=True)
 
     def gaining(self) -> list[Trial]:
-        """Returns the trials that gained: best first those with the cores in their present place, then the others; but
-        the best of all comes second, since it may gain here, too."""
+        """Returns the trials that gained, best first: those in the cores' present placement, then the others. The best
+        of all placements comes second, because it may gain in the present one, too."""
         gained = [trial for trial in self.trials if trial.settings and trial.score > 0 and trial.state == "measured"]
         anywhere = sorted(gained, key=lambda trial: trial.score, reverse=True)
         here = [trial for trial in self.best_first() if trial in gained]
@@ -132,22 +133,23 @@ class Search:
         return [trial for at, trial in enumerate(order) if trial not in order[:at]]
 
     def rejection_reason(self, settings: Settings) -> str | None:
-        """Returns why these must not be tried, as `nearfield run` would refuse broken constraints; None if they may."""
+        """Returns why these settings must not be tried, such as a broken constraint, which `nearfield run` would
+        refuse; None if they may be tried."""
         return next(iter(self._benchmark.knobs.problems(settings)), None) or self._refused(settings)
 
     def select_heap_settings(self, deadline: Deadline) -> Settings:
-        """Returns the best use of the shared heap in the cores' present place: the sizes that it copies past the
-        caches, and those that both ends copy, each found by measuring it with no size and with all. Returns {} if the
-        heap cannot be used, or the time is over."""
+        """Returns the best settings of the shared heap in the cores' present placement: the sizes that it copies by
+        streaming stores, and those that both ends copy. Either is found by measurements with no size and with all
+        sizes. Returns {} if the heap cannot be used, or if the time is over."""
         knobs = self._benchmark.knobs
         sizes = {self._streaming(): NEVER, "cooperative_copy": NEVER}
         plain = self._try_heap(sizes, deadline)
         if plain is None or plain.state != "measured":
             return {}
-        for way in list(sizes):
-            always = self._try_heap(dict.fromkeys(sizes, NEVER) | {way: ALWAYS}, deadline)
+        for role in list(sizes):
+            always = self._try_heap(dict.fromkeys(sizes, NEVER) | {role: ALWAYS}, deadline)
             if always and always.state == "measured" and same_distance(plain.c2c_latency_ns, always.c2c_latency_ns):
-                sizes[way] = faster_size_ranges(plain.gains, always.gains)
+                sizes[role] = faster_size_ranges(plain.gains, always.gains)
         composed = self._try_heap(sizes, deadline)
         best = composed if composed and composed.state == "measured" else plain
         self._sizes_of_heap = {name: value for name, value in best.settings.items() if knobs[name].type == "sizes"}
@@ -202,9 +204,9 @@ class Search:
         return self.untried == 0
 
     def rank_finalists(self, deadline: Deadline) -> None:
-        """Lets the best by score duel with each other, since the best of many scores is part luck; then the winner
-        duels with itself less one parameter after the other. Sets `winner`. A champion that fails becomes unfit, and
-        the others begin anew."""
+        """Compares the best trials by score with each other, because the best of many scores is partly chance. Then
+        compares the winner with itself without each of its parameters. Sets `winner`. If the winner fails, it becomes
+        unfit, and the comparison of the others begins anew."""
         self.winner = None
         while finalists := self.gaining()[:PLAY_OFF]:
             try:
@@ -220,15 +222,16 @@ class Search:
         best = finalists[0]
         self.winner = best.settings
         for trial in finalists[1:]:
-            # Of equally good settings, those with fewer parameters win.
-            least = WORTH if len(trial.settings) > len(best.settings) else -WORTH
-            if not deadline.over() and self._is_faster(trial.settings, least):
+            # If settings are equally good, those with fewer parameters win.
+            margin = WORTH if len(trial.settings) > len(best.settings) else -WORTH
+            if not deadline.over() and self._is_faster(trial.settings, margin):
                 best, self.winner = trial, trial.settings
         return best
 
     def _ablate(self, gained: float, deadline: Deadline) -> None:
-        """Puts parameters that gain nothing back to their default, or to the least that the others need. Those on the
-        left side of a constraint come last, since parameters that need them may be gone by then."""
+        """Removes parameters that gain nothing from the winner, or sets them to the smallest value that the others
+        need. Parameters on the left side of a constraint come last, because those that need them may be gone by
+        then."""
         assert self.winner
         lost = min(WORTH, WORTH_SHARE * gained)
         needed = {rule.split()[0] for rule in self._benchmark.knobs.constraints}
@@ -239,15 +242,15 @@ class Search:
             if not deadline.over() and self._is_faster(without, -lost):
                 self.winner = without
 
-    def _is_faster(self, settings: Settings, least: float) -> bool:
-        """Returns whether these gain more than `least` over the winner so far, which a duel that cannot be measured
-        does not show. Raises ChampionUnfit if the winner fails."""
+    def _is_faster(self, settings: Settings, margin: float) -> bool:
+        """Returns whether the settings' score exceeds that of the winner so far by more than `margin`; False if that
+        cannot be measured. Raises ReferenceFailed if the winner fails."""
         assert self.winner
         if self.rejection_reason(settings) or self._is_unusable(settings):
             return False
         try:
             with self._benchmark.reference(self.winner, self._cases) as reference:
-                return self._benchmark.compare_with_reference(reference, settings, PASSES) > least
+                return self._benchmark.compare_with_reference(reference, settings, PASSES) > margin
         except Starved:
             return False
         except ReferenceFailed:
@@ -261,14 +264,14 @@ class Search:
         return trial is not None and trial.state == "unfit"
 
     def record_unusable(self, settings: Settings, reason: str) -> None:
-        """Marks settings as unfit, even if they were measured before and only fail now, or are part of others."""
+        """Marks settings as unfit, even if they were measured before and only fail now."""
         trial = self._known.setdefault(settings_key(settings), Trial(settings, "search"))
         trial.state, trial.reason, trial.score = "unfit", reason, float("-inf")
         self._on_trial(trial)
 
     def _try(self, settings: Settings, origin: Origin, optuna_trial: optuna.Trial | None = None) -> Trial:
-        """Returns the outcome of these settings, which are measured unless it is known. If other programs kept them
-        from running, it stays unknown."""
+        """Returns the trial of these settings, which are measured if there is none yet. A trial that other programs
+        kept from running is returned, but not recorded."""
         key = settings_key(settings)
         if key not in self._known:
             trial = self._measure(Trial(settings, origin), optuna_trial)
@@ -277,16 +280,16 @@ class Search:
             self._known[key] = trial
             self._on_trial(trial)
         elif optuna_trial and (gains := self._known[key].gains):
-            looked = {case: gain for case, gain in gains.items() if case[1] in self._initial_cases()}
-            optuna_trial.report(score(looked or gains, self._never_below), 0)  # the score by which others are left
+            initial = {case: gain for case, gain in gains.items() if case[1] in self._initial_sizes()}
+            optuna_trial.report(score(initial or gains, self._never_below), 0)  # the score by which others are left
         return self._known[key]
 
-    def _initial_cases(self) -> set[int]:
+    def _initial_sizes(self) -> set[int]:
         """Returns the sizes that are measured before a setting may be left."""
         return set(sorted({size for _, size in self._cases})[::FIRST_LOOK])
 
     def _score(self, trial: Trial) -> float:
-        """Returns the score of a trial. A trial that was left early is judged by the sizes of its first look."""
+        """Returns the score of a trial. A trial that was left early is judged by its initial sizes."""
         if trial.state not in ("measured", "left"):
             return float("-inf")
         refused = trial.state == "measured" and violations(trial.gains, self._never_below - BORDERLINE)
@@ -299,15 +302,15 @@ class Search:
         whole: Comparison | None = None  # with every case measured once
         try:
             with self._benchmark.compare_with_baseline(trial.settings, self._cases) as comparison:
-                looked = self._initial_cases()
-                comparison.measure(1, [case for case in comparison.cases if case[1] in looked])
+                initial = self._initial_sizes()
+                comparison.measure(1, [case for case in comparison.cases if case[1] in initial])
                 trial.score = score(comparison.gains(), self._never_below)
                 if optuna_trial:
                     optuna_trial.report(trial.score, 0)
                     if optuna_trial.should_prune():
                         trial.state, trial.gains = "left", comparison.gains()
                         return trial
-                comparison.measure(1, [case for case in comparison.cases if case[1] not in looked])
+                comparison.measure(1, [case for case in comparison.cases if case[1] not in initial])
                 whole = comparison
                 comparison.measure(1)
                 comparison.measure(AGAIN, [loss.case for loss in violations(comparison.gains(), self._never_below)])
@@ -324,8 +327,8 @@ class Search:
         return trial
 
     def _remeasure(self, trial: Trial) -> None:
-        """Measures the few cases that are too slow in another launch of both jobs. Launches differ by chance (by a
-        tenth at some sizes), and an unusually fast baseline would count against every setting beside it."""
+        """Measures the cases that are too slow in another launch of both jobs, if they are few. Launches differ by
+        chance (by a tenth at some sizes), and an unusually fast baseline job would make every setting look slow."""
         cases = [loss.case for loss in violations(trial.gains, self._never_below)]
         if not 0 < len(cases) <= MAX_CHANCE_LOSSES:
             return
@@ -339,7 +342,7 @@ class Search:
 
 
 def _less_extreme(one: Gain, other: Gain) -> Gain:
-    """Returns the gain that differs less from 1: a case that is slower or faster in only one launch is neither."""
+    """Returns the gain that is nearer to 1, because a case that is slower or faster in only one launch is neither."""
     return min(one, other, key=lambda gain: abs(math.log(gain.value)))
 
 
@@ -357,7 +360,7 @@ def _suggest(knobs: KnobFile, optuna_trial: optuna.Trial, sizes: Settings) -> Se
             settings[knob.name] = sizes.get(knob.name, knob.default)
         elif knob.type == "choice":
             settings[knob.name] = str(optuna_trial.suggest_categorical(knob.name, choices))
-        else:  # a place among the powers of two, so that near ones are known to be alike
+        else:  # an index among the powers of two, so that the sampler knows which values are near each other
             settings[knob.name] = choices[optuna_trial.suggest_int(knob.name, 0, len(choices) - 1)]
     return settings
 

@@ -1,9 +1,9 @@
-"""Finds the messages that the shared heap should not copy plainly, by measuring with none and with all.
+"""Finds the sizes of messages that the shared heap should copy by streaming stores, or by both ends.
 
-Streaming stores need no line from the other core's cache, but leave none in the receiver's; help by the sender costs
-both ends a few lines of coordination. What is better depends on the size, the caches and how far apart the cores are,
-and no model foretells it well (S0's subject: who has the lines); but as every size is decided for itself, two
-measurements tell it for all.
+Streaming stores fetch no line from the other core's cache, but leave none in the receiver's. A copy by both ends costs
+them a few lines of coordination. Which is faster depends on the size, the caches and the core-to-core latency, and no
+model predicts it well (S0 shows that it depends on which cache has the lines). Since every size is decided separately,
+one measurement with no size and one with all sizes suffice.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from nearfield.rules.criterion import MESSAGES
 from nearfield.rules.gains import Case, Gain, geometric_mean
 from nearfield.rules.knobs import NEVER
 
-SHORTEST = 4 << 10  # bytes: shorter messages are not copied by the heap
-WORTH = 1.03  # the other way must be so many times as fast
+MIN_BYTES = 4 << 10  # shorter messages are not copied by the heap
+MIN_RATIO = 1.03  # the other copy must be at least this many times as fast
 
 
 def faster_size_ranges(never: Mapping[Case, Gain], always: Mapping[Case, Gain]) -> str:
     """Returns the sizes in bytes at which `always` is faster than `never` over all message patterns, as text for a
-    knob. A size stands for all up to the next measured one, and the longest for all beyond. Cases that either lacks, as
-    after the cores moved, do not count."""
-    both = [case for case in never if case in always and case[0] in MESSAGES and case[1] >= SHORTEST]
+    knob. A measured size stands for all sizes up to the next one, and the longest for all longer ones. Cases that only
+    one of the two has, as after the cores moved, do not count."""
+    both = [case for case in never if case in always and case[0] in MESSAGES and case[1] >= MIN_BYTES]
     sizes = sorted({size for _, size in both})
-    faster = [size for size in sizes if _mean(always, both, size) > WORTH * _mean(never, both, size)]
+    faster = [size for size in sizes if _mean(always, both, size) > MIN_RATIO * _mean(never, both, size)]
     ranges: list[tuple[int, int | None]] = []
     for size in faster:
         following = next((other for other in sizes if other > size), None)

@@ -1,5 +1,5 @@
-"""Keeps what a tune has found so far as a list of lines: the request, where the tune began, every finished trial, the
-winner of a play-off, every finished launch of a confirmation, and every verdict."""
+"""Stores the results of a tune so far as a list of lines: the request, the circumstances in which the tune began, every
+finished trial, the winner of a play-off, every finished launch of a confirmation, and every verdict."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Measured = tuple[Literal[_PATTERNS], Bytes, Ratio, Ratio, Ratio, int]  # type: i
 
 
 class RequestLine(Table):
-    """The first line: what the user asked for."""
+    """The first line: the user's options."""
 
     type: Literal["request"] = "request"
     request: Request
@@ -90,7 +90,7 @@ class TrialLine(Table):
         return Trial(gains=gains, **own)
 
     def is_inconsistent(self, knobs: KnobFile, cases: Sequence[Case]) -> bool:
-        """Whether the trial has a setting or a case that the search of today does not have."""
+        """Returns whether the trial has a setting or a case that the present search does not have."""
         return bool(knobs.problems(self.settings) if self.gains else ()) or not set(self.trial().gains) <= set(cases)
 
     @model_validator(mode="after")
@@ -101,7 +101,7 @@ class TrialLine(Table):
 
 
 class WinnerLine(Table):
-    """The settings that won the play-off of a distance, and how many had not been tried for want of time."""
+    """The settings that won the play-off of a distance, and how many there was no time to try."""
 
     type: Literal["winner"] = "winner"
     distance: Distance
@@ -135,7 +135,7 @@ class LaunchLine(Table):
 
 
 class UndecidedLine(Table):
-    """A sitting ended without a verdict on a distance: a later one gets the whole budget again, and goes on as
+    """The end of a sitting without a verdict on a distance. The next sitting gets the whole budget again, and does what
     `goes_on` says (`confirm.GoesOn`)."""
 
     type: Literal["undecided"] = "undecided"
@@ -168,7 +168,7 @@ def read_line(text: bytes) -> Line | None:
 
 
 class TrialLog:
-    """The lines of one tune, in memory. `Unfinished` also writes them to a file."""
+    """The lines of one tune, in memory. `TrialLogFile` also writes them to a file."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
