@@ -12,7 +12,7 @@ import pytest
 
 from nearfield.forecast import saying
 from nearfield.forecast.ceiling import ceilings, refault_seconds
-from nearfield.forecast.prices import Prices, interpolated, pattern_of, prices_of_rules
+from nearfield.forecast.prices import Prices, interpolate, pattern_of, prices_of_rules
 from nearfield.forecast.ranks import Calls, Category, Place, Rank, State, Usage
 from nearfield.forecast.run import Run
 from nearfield.rules.schema import load_rules
@@ -62,8 +62,8 @@ def test_only_what_a_means_touches_counts() -> None:
         0.4
     )  # what opens and reads files moves data, too, inside collectives' libraries
     assert collectives.share == pytest.approx(0.2) and halo.share == pytest.approx(0.1)
-    assert collectives.at_most == pytest.approx(10 / 6) and halo.at_most == pytest.approx(10 / 8)  # two ranks' time
-    assert rules.at_most and rules.at_most >= collectives.at_most and rules.likely is None
+    assert collectives.max_gain == pytest.approx(10 / 6) and halo.max_gain == pytest.approx(10 / 8)  # two ranks' time
+    assert rules.max_gain and rules.max_gain >= collectives.max_gain and rules.likely is None
 
 
 def test_page_faults_are_the_heaps_gain() -> None:
@@ -72,8 +72,8 @@ def test_page_faults_are_the_heaps_gain() -> None:
     faulting = NONE._replace(user_ns=6 * 10**9, system_ns=4 * 10**9, minor_faults=4 * 10**6, has_delay=1)
     ranks = [replace(rank, end=faulting) for rank in pair(made_calls(0.1))]
     rules, collectives, halo = ceilings(ranks, None)
-    assert rules.at_most and rules.at_most > 10 / 6
-    assert collectives.at_most == 1.0 and halo.at_most and halo.at_most < 1.03
+    assert rules.max_gain and rules.max_gain > 10 / 6
+    assert collectives.max_gain == 1.0 and halo.max_gain and halo.max_gain < 1.03
     assert refault_seconds(ranks[0]) == pytest.approx(2.0)
     kept = faulting._replace(resident_kib=4 * 4 * 10**6)
     assert refault_seconds(replace(ranks[0], end=kept)) == 0.0, "memory that stays is faulted in once"
@@ -81,14 +81,14 @@ def test_page_faults_are_the_heaps_gain() -> None:
 
 def test_a_run_in_mpi_alone_has_no_bound() -> None:
     (rules, *_) = ceilings(pair(made_calls(9.9999)), None)
-    assert rules.at_most is None and rules.at_most_text == "no bound"
+    assert rules.max_gain is None and rules.max_gain_text == "no bound"
 
 
 def test_of_a_rank_that_was_killed_little_is_known() -> None:
     """Where nobody can tell page faults and processor time, is there no bound that rests on them, and no number?"""
     run = Run([replace(rank, end=None, state=State.RUNNING) for rank in pair(made_calls(1.0))])
     rules, collectives, halo = run.ceilings
-    assert rules.at_most is None and collectives.at_most == 1.0 and halo.at_most == pytest.approx(10 / 8)
+    assert rules.max_gain is None and collectives.max_gain == 1.0 and halo.max_gain == pytest.approx(10 / 8)
     assert "how busy the host was is not known" in " ".join(saying.run_sentences(run))
     told = saying.plain(run)
     assert told["no_core_share"] is None and told["per_rank"][0]["processor_seconds"] is None
@@ -128,10 +128,10 @@ def test_no_gain_is_above_the_ceiling(seed: int) -> None:
         made_rank(number, whole, made_calls(its), ranks=program.ranks)
         for number, (whole, its) in enumerate(zip(seconds, in_mpi, strict=True))
     ]
-    at_most = ceilings(ranks, None)[0].at_most
+    max_gain = ceilings(ranks, None)[0].max_gain
     for faster in (0.0, 0.3, 0.9):
         gain = seconds[0] / max(1e-12, program.times(faster)[0][0])
-        assert at_most is None or gain <= at_most * (1 + 1e-9)
+        assert max_gain is None or gain <= max_gain * (1 + 1e-9)
 
 
 # ---- prices
@@ -142,7 +142,7 @@ def test_transfer_is_priced_and_the_rest_is_waiting() -> None:
     the rules?"""
     prices = Prices("x", {"pingpong": {1024: 1e6, 65536: 64e6}}, {"pingpong": {1024: 1e6, 65536: 32e6}}, has_rules=True)
     long = made_calls(2.0, "MPI_Send")
-    assert prices.transfer(long, 2) == pytest.approx(0.64) and prices.saved(long, 2) == pytest.approx(0.32)
+    assert prices.transfer(long, 2) == pytest.approx(0.64) and prices.saved_s(long, 2) == pytest.approx(0.32)
     assert prices.transfer(replace(long, seconds=0.1), 2) == 0.1
     run = Run(pair(long), prices)
     assert run.transfer_share == pytest.approx(0.064)
@@ -170,8 +170,8 @@ def test_each_call_is_priced_by_the_pattern_most_like_it(name: str, category: Ca
 
 def test_times_between_two_sizes_lie_between() -> None:
     curve = {1024: 1000.0, 4096: 4000.0}
-    assert interpolated(curve, 1) == 1000.0 and interpolated(curve, 1 << 20) == pytest.approx(1024000.0)
-    assert interpolated(curve, 2048) == pytest.approx(2000.0)
+    assert interpolate(curve, 1) == 1000.0 and interpolate(curve, 1 << 20) == pytest.approx(1024000.0)
+    assert interpolate(curve, 2048) == pytest.approx(2000.0)
 
 
 def test_rules_have_prices() -> None:

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from nearfield.base.errors import MpiError
-from nearfield.rules.knobs import ALWAYS, NEVER, Knob, KnobFile, Settings, find_knobs, knob_files, numbers, streams
+from nearfield.rules.knobs import ALWAYS, NEVER, Knob, KnobFile, Settings, find_knobs, is_size_list, knob_files, numbers
 from nearfield.rules.shared_heap import library
 from nearfield.tune.model import candidates, heap_alone
 from nearfield.tune.satisfy_constraints import satisfy, settings_grid, without_parameter
@@ -139,7 +139,7 @@ def test_settings_become_variables() -> None:
 def test_sizes_are_ranges_or_never(value: str | int, can_be: bool) -> None:
     """Is what src/preload/heap/settings.hpp reads a value, up to eight ranges of which the last may have no end, and
     all else a problem that shows how to write it?"""
-    assert streams(value) is can_be
+    assert is_size_list(value) is can_be
     problems = OPENMPI.problems({"stream": value})
     assert problems == ([] if can_be else [f"stream = '{value}': must be 'never' or like '65536-2097152+8388608-'"])
 

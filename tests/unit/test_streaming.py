@@ -12,7 +12,7 @@ from made_up import BIG, ENDLESS, HEAP_KNOBS, KNOBS, MadeUpArena, Turns
 
 from nearfield.rules.criterion import MESSAGES, search_cases
 from nearfield.rules.gains import Case, Gain
-from nearfield.rules.knobs import ALWAYS, NEVER, Settings, streams
+from nearfield.rules.knobs import ALWAYS, NEVER, Settings, is_size_list
 from nearfield.tune.model import candidates, heap_alone
 from nearfield.tune.search import Deadline, Search, Trial
 from nearfield.tune.size_ranges import faster_size_ranges
@@ -44,7 +44,7 @@ def test_sizes_become_ranges(faster: tuple[int, ...], expected: str) -> None:
     """Does each size stand for all up to the next, neighbours for one range, the longest for all beyond; and are sizes
     that the heap does not copy left out?"""
     found = faster_size_ranges(gains({}), gains(dict.fromkeys(faster, 1.2)))
-    assert found == expected and streams(found)
+    assert found == expected and is_size_list(found)
 
 
 def test_streaming_must_be_worth_it() -> None:

@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 from nearfield import mpi
 from nearfield.apply import cached_plan
-from nearfield.apply.plan import planned
+from nearfield.apply.plan import plan_launch
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError, ProfileError, UsageError
 from nearfield.base.topology import Topology
 from nearfield.cli import app, signals
@@ -510,7 +510,7 @@ def test_every_mpi_gets_its_rules(machine: Machine, monkeypatch: pytest.MonkeyPa
         chosen, rules = rules_of_mpi(find_rules(None), inst.family, inst.version)
         assert (chosen.stem, rules.mpi.family) == (inst.name, inst.family)
         assert rules_of_mpi(folder, inst.family, re.sub(r"\d+$", "77", inst.version))[0] == chosen, "a patch level"
-        plan, _ = planned(["true"], folder, False, inst.name)
+        plan, _ = plan_launch(["true"], folder, False, inst.name)
         assert plan.values and set(plan.values) == set(rules.knobs().for_launch(rules.rule[0].parameters, {}))
         path, rules = only_rules(folder, inst.family)
         assert next(iter(plan.values)) in export_text(rules, inst.family, "env", path)

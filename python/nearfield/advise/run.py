@@ -13,7 +13,7 @@ from nearfield.advise.costs import Costs
 from nearfield.base.errors import UsageError
 from nearfield.notes import Place
 from nearfield.observe.observing import events
-from nearfield.observe.source_lines import UNKNOWN, Line, in_utf8, line_of, line_of_call
+from nearfield.observe.source_lines import UNKNOWN, Line, line_of, line_of_call, to_utf8
 from nearfield.observe.summary import read_lines
 from nearfield.observe.trace import Trace, broken_streams
 from nearfield.profile import Profile
@@ -185,7 +185,7 @@ def _site(call: native.Call, lines: dict[tuple[str, int], Line]) -> Site:
 def _place(line: Line) -> Place:
     """Returns the source line, or the offset in the program if it was compiled without -g."""
     function = "" if line.function == UNKNOWN else line.function
-    return Place(line.file if line.number else in_utf8(line.object), line.number, function=function, offset=line.offset)
+    return Place(line.file if line.number else to_utf8(line.object), line.number, function=function, offset=line.offset)
 
 
 def _places(rank: native.Rank, found: native.Messages, lines: dict[tuple[str, int], Line]) -> Counter[Place]:

@@ -72,9 +72,9 @@ def cached_launch_plan(argv: Sequence[str], rules: Path | None, force: bool, mpi
     if stored:
         plan = Plan(**stored)
     else:
-        from nearfield.apply.plan import planned
+        from nearfield.apply.plan import plan_launch
 
-        plan, depends_on = planned(argv, rules, force, mpi_name)
+        plan, depends_on = plan_launch(argv, rules, force, mpi_name)
         if key and depends_on is not None:
             disk_cache.put("run", key, vars(plan), [*depends_on, *plan.files()])
     warnings: list[str] = []

@@ -27,7 +27,7 @@ from nearfield.rules.schema import (
 )
 
 
-def planned(
+def plan_launch(
     argv: Sequence[str], file: Path | None, force: bool, mpi_name: str | None
 ) -> tuple[Plan, list[Path] | None]:
     """Returns the plan for a command, and the files that identified its MPI, or None if the plan may soon change.

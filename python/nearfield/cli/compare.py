@@ -223,8 +223,8 @@ def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) ->
 
     undecided = gain.n < MIN_RUNS or gain.low <= 1 + SAME and gain.high >= 1 - SAME
     rules = forecast.rules if forecast and not forecast.undecided() else None
-    if rules and rules.at_most and rules.at_most < MIN_GAIN:
-        return f"next: nothing by tuning, which can make this program {rules.at_most_text} as fast at most"
+    if rules and rules.max_gain and rules.max_gain < MIN_GAIN:
+        return f"next: nothing by tuning, which can make this program {rules.max_gain_text} as fast at most"
     if undecided and busy > BUSY_SHARE:
         return "next: again while no other programs run, since they decide how long a run takes"
     if undecided and gain.n < 2 * MIN_RUNS:

@@ -109,12 +109,12 @@ def _lines(summaries: list[RankSummary], every: bool) -> Table:
 
 
 def _calls(summaries: list[RankSummary], every: bool) -> Table:
-    from nearfield.observe.summary import of_all_ranks
+    from nearfield.observe.summary import combine_ranks
 
     right = ("calls", "time", "sent", "received")
     table = Table(Column("call", key=True), Column("at", key=True), *(Column(name, right=True) for name in right),
                   Column("peers"))  # fmt: skip
-    for calls in of_all_ranks(summaries)[: None if every else MAX_LINES]:
+    for calls in combine_ranks(summaries)[: None if every else MAX_LINES]:
         table.add_row(
             calls.name, str(calls.line), str(calls.calls), f"{calls.seconds:.4f} s", _amount(calls.sent_bytes),
             _amount(calls.received_bytes), _peers(calls),

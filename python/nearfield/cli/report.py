@@ -87,7 +87,7 @@ def command(
     from nearfield.profile import find_profile, load
     from nearfield.report.data import as_data
     from nearfield.report.findings import findings
-    from nearfield.rules.schema import applied_by, load_rules
+    from nearfield.rules.schema import load_rules, run_command_line
     from nearfield.ui.html import write_page
 
     if trace and (as_json or summary):
@@ -116,14 +116,14 @@ def command(
     if format_ != FORMATS[0]:
         _print_written(write_plots(format_, [loaded], tuned, out), open_it)
         return
-    found = findings(loaded, tuned, applied_by(used) if used else "")
+    found = findings(loaded, tuned, run_command_line(used) if used else "")
     if as_json:
         print(json.dumps(as_data(loaded, found).model_dump(), indent=1))
         return
     from nearfield.report import page  # plotly takes a while to import
 
     target = _target(loaded.path, out, "summary.html" if summary else "report.html")
-    apply = applied_by(used, anywhere=True) if used else ""
+    apply = run_command_line(used, anywhere=True) if used else ""
     if summary:
         path = write_page(target, page.render_summary(loaded, tuned, apply))
     else:

@@ -137,11 +137,11 @@ def _while_it_runs(running: Running, chosen: Chosen) -> Replay:
     code = Code()
     cluster = chosen.cluster_of(running.wait_for_ranks())
     bar = AccessBar(0)
-    progress = running.cancellable(bar.pass_on)
+    progress = running.make_cancellable(bar.pass_on)
     with bar:
         bar.start()
         try:
-            found = running.during(
+            found = running.run_in_thread(
                 lambda: run(
                     cluster, running.streams, code.flops_of, code.line_of, chosen.regions, progress, chosen.threads
                 )

@@ -186,14 +186,14 @@ def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
 def _print_next_steps(rules: Rules, out: Path) -> None:
     """Prints where the rules are and what to do next. Ends with NOT_DECIDED if a distance is not decided."""
     from nearfield.cli.tune_session import is_saved
-    from nearfield.rules.schema import applied_by
+    from nearfield.rules.schema import run_command_line
 
     if is_saved(rules):
         err.print(f"rules: [bold]{escape(str(out))}[/bold]")
     elif out.exists():
         err.print(escape(f"{out} is of an earlier tune, and stays as it was"))
     if rules.sets_something:
-        err.print(f"next: {escape(applied_by(out))}")
+        err.print(f"next: {escape(run_command_line(out))}")
     if rules.undecided:
         err.print(f"next: {escape(_resuming(out))}")
         if any(one.seen for one in rules.undecided):
@@ -224,7 +224,7 @@ def print_rules(rules: Rules) -> None:
         speed = "of the baseline's speed, all sizes and patterns"
         gained = f"{gain_text(rule.gain)} {speed}" if rule.gain else "gain not known"
         console.print(f"[bold]{rule.distance}[/bold]: {gained}")
-        if brief := rule.briefly_confirmed():
+        if brief := rule.few_launches_note():
             console.print(f"  [yellow]{brief}[/yellow]")
         console.print(_ranges(rule))
         if best := rule.gaining():

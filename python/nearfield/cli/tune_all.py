@@ -15,7 +15,7 @@ from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError,
 from nearfield.base.units import format_seconds, format_span
 from nearfield.cli import print_error
 from nearfield.cli.tune_session import INTERRUPTED, TuneOptions, TuneSession
-from nearfield.rules.schema import Rules, applied_by, require_writable
+from nearfield.rules.schema import Rules, require_writable, run_command_line
 from nearfield.tune.request import Request
 from nearfield.tune.trial_log_file import SUFFIX, TrialLogFile
 from nearfield.tune.tuning import BUILD_S, ENDING_S, max_duration_factor, measure_other_load
@@ -136,7 +136,7 @@ def _print_next_steps(folder: Path, results: Results) -> None:
             err.print(f"[yellow]{escape(name)}: {escape(busy)}: tune again when it is quiet[/yellow]")
     if any(isinstance(one, Rules) and one.sets_something for one in results.values()):
         err.print(f"rules: [bold]{escape(str(folder))}[/bold], of which each program gets those of its MPI")
-        err.print(f"next: {escape(applied_by(folder))}")
+        err.print(f"next: {escape(run_command_line(folder))}")
 
 
 def _end(folder: Path, results: Results, left: list[TrialLogFile], *, stopped: bool) -> None:

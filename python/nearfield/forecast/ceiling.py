@@ -28,16 +28,16 @@ class Ceiling:
 
     means: str
     likely: float | None  # None: there are no measured message times
-    at_most: float | None  # None: no bound, since all of the run may depend on it
+    max_gain: float | None  # None: no bound, since all of the run may depend on it
     share: float  # share of the ranks' time in the affected calls
 
     @property
-    def at_most_text(self) -> str:
+    def max_gain_text(self) -> str:
         """Returns '1.06x', rounded up, or 'no bound'."""
-        return f"{_rounded_up(self.at_most):.2f}x" if self.at_most else "no bound"
+        return f"{_round_up(self.max_gain):.2f}x" if self.max_gain else "no bound"
 
 
-def _rounded_up(ratio: float) -> float:
+def _round_up(ratio: float) -> float:
     return -int(-ratio * 100 // 1) / 100
 
 
@@ -74,12 +74,12 @@ def _ceiling(
     faults = [fault_seconds(rank) if heap else 0.0 for rank in ranks]
     remains = max(_remains(rank, fault) for rank, fault in zip(ranks, faults, strict=True))
     shorter = min(run - remains, sum(touched) + sum(faults)) if any(touched) or heap else 0.0
-    at_most = run / (run - shorter) if shorter < _ALL_OF_IT * run else None
+    max_gain = run / (run - shorter) if shorter < _ALL_OF_IT * run else None
     likely = _likely(ranks, prices, touches, heap) if prices else None
-    if likely and at_most:
-        likely = min(likely, at_most)
+    if likely and max_gain:
+        likely = min(likely, max_gain)
     share = sum(touched) / sum(rank.seconds for rank in ranks)
-    return Ceiling(means, likely, at_most, min(1.0, share))
+    return Ceiling(means, likely, max_gain, min(1.0, share))
 
 
 def _remains(rank: Rank, faults: float) -> float:
@@ -134,7 +134,7 @@ def _likely(ranks: list[Rank], prices: Prices, touches: Callable[[Calls], bool],
 def _saved(rank: Rank, prices: Prices, touches: Callable[[Calls], bool], heap: bool) -> float:
     touched = [one for one in rank.calls if touches(one)]
     if heap and prices.has_rules:
-        saved = sum(prices.saved(one, rank.ranks) for one in touched)
+        saved = sum(prices.saved_s(one, rank.ranks) for one in touched)
         return saved + (refault_seconds(rank) if prices.shares_heap else 0.0)
     return transfer_seconds(touched, prices, rank.ranks) + (refault_seconds(rank) if heap else 0.0)
 

@@ -50,7 +50,7 @@ class Prices:
             return 0.0 if calls.category in (Category.OTHER, Category.FILE) else None
         return min(calls.seconds, calls.messages * each / 1e9)
 
-    def saved(self, calls: Calls, ranks: int) -> float:
+    def saved_s(self, calls: Calls, ranks: int) -> float:
         """Returns the transfer time in seconds that the rules save."""
         transfer = self.transfer(calls, ranks)
         before, after = (self._each(curves, calls, ranks) for curves in (self.baseline, self.tuned))
@@ -64,7 +64,7 @@ class Prices:
         curve = curves.get(pattern) or curves.get("pingpong")
         if not pattern or not curve:
             return None
-        time = interpolated(curve, calls.mean_bytes)
+        time = interpolate(curve, calls.mean_bytes)
         if calls.category is not Category.COLLECTIVE or pattern not in curves:
             return time
         return time * (max(1, ranks - 1) if pattern in _TO_EACH else max(1.0, math.log2(max(2, ranks))))
@@ -78,7 +78,7 @@ def pattern_of(calls: Calls) -> str:
     return _PATTERNS.get(name) or _OF_CATEGORY.get(calls.category, "")
 
 
-def interpolated(curve: Curve, size_bytes: float) -> float:
+def interpolate(curve: Curve, size_bytes: float) -> float:
     """Returns the time at a size: interpolated on a log-log scale, and proportional to the bytes beyond the largest
     one."""
     sizes = sorted(curve)

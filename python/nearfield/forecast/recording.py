@@ -16,7 +16,7 @@ from nearfield.forecast.ranks import read_ranks
 from nearfield.forecast.run import Run
 from nearfield.mpi.detect_command import recognise
 from nearfield.mpi.launch import in_allocation
-from nearfield.observe.observing import buildable, preloading
+from nearfield.observe.observing import preloading, require_buildable
 
 FOLDER = "NEARFIELD_FORECAST"  # read by src/preload/forecast
 Progress = Callable[[str], None]
@@ -44,7 +44,7 @@ def recording(
 ) -> Iterator[Recording]:  # fmt: skip
     """A context in which the command can run with the layer. Its record is kept only in `out`, if given. Raises
     UsageError or MpiError before anything runs."""
-    inst = buildable(recognise(argv, mpi_name))
+    inst = require_buildable(recognise(argv, mpi_name))
     library = mpi.program(inst, mpi.FORECAST, progress)
     if out:
         _new_folder(out)

@@ -111,9 +111,9 @@ class Run:
         """Returns the reasons why this run is not conclusive; none if it is."""
         if not self.ranks:
             return ["no process called MPI_Init under the layer (it may be linked statically, or use MPI sessions)"]
-        return [*self._incomplete(), *self._disturbed()]
+        return [*self._missing_data(), *self._disturbances()]
 
-    def _incomplete(self) -> list[str]:
+    def _missing_data(self) -> list[str]:
         found = []
         world = [rank for rank in self.ranks if not rank.is_spawned]
         expected = max((rank.ranks for rank in world), default=0)
@@ -131,7 +131,7 @@ class Run:
             found.append(f"the run took {self.seconds:.2f} s, which is too short")
         return found
 
-    def _disturbed(self) -> list[str]:
+    def _disturbances(self) -> list[str]:
         if self.delayed <= BUSY_SHARE:
             return []
         share = f"{self.delayed:.0%} of the time in which the ranks could run they had no core"

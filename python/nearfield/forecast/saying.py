@@ -66,11 +66,11 @@ def ceiling_sentence(run: Run, under_rules: bool = False) -> str:
         return ""
     means = "better rules could" if under_rules else "rules can"
     text = f"MPI took {run.share:.1%} of this run"
-    if rules.at_most:
-        affected = 1 - 1 / rules.at_most
+    if rules.max_gain:
+        affected = 1 - 1 / rules.max_gain
         if affected > run.share + _MUCH_MORE:
             text += f"; with the time between polls, page faults and waiting for cores it is {affected:.1%}"
-        text += f", so {means} make it at most {rules.at_most_text} as fast"
+        text += f", so {means} make it at most {rules.max_gain_text} as fast"
     else:
         text = f"MPI took {run.share:.1%} of this run, and how much {means} gain has no bound that it shows"
     lines = run.by_call()
@@ -111,7 +111,7 @@ def ceilings_table(run: Run) -> Table:
                   Column("since", prose=True))  # fmt: skip
     for one in run.ceilings:
         likely = f"{one.likely:.2f}x" if one.likely else "not known"
-        table.add_row(one.means, likely, one.at_most_text, f"{one.share:.1%} of the ranks' time is in its calls")
+        table.add_row(one.means, likely, one.max_gain_text, f"{one.share:.1%} of the ranks' time is in its calls")
     return table
 
 
@@ -120,7 +120,7 @@ def next_commands(run: Run, argv: Sequence[str], rules: Path | None = None, mpi:
     forecast, and `mpi` is the program's."""
     if not run.ranks:
         return []
-    if not run.undecided() and max(map(_most, run.ceilings)) < MIN_GAIN:
+    if not run.undecided() and max(map(_max_gain, run.ceilings)) < MIN_GAIN:
         return ["nothing to gain by nearfield: this program's time is not in MPI inside a node"]
     if run.prices and run.prices.has_rules:
         commands = [own_command.line("compare", *(("--rules", rules) if rules else ()), "--", *argv)]
@@ -129,13 +129,13 @@ def next_commands(run: Run, argv: Sequence[str], rules: Path | None = None, mpi:
     waits = run.transfer_share is not None and run.transfer_share < run.share / 2
     if waits:
         commands.append(own_command.line("observe", "--", *argv) + "   (who comes late; then: advise on the trace)")
-    if _most(run.ceilings[2]) >= MIN_GAIN:
+    if _max_gain(run.ceilings[2]) >= MIN_GAIN:
         commands.append(own_command.line("rewrite", "--help") + "   (or docs/tutorials/halo.md)")
     return [f"next: {command}" for command in commands[:3]]
 
 
-def _most(one: Ceiling) -> float:
-    return one.at_most or float("inf")
+def _max_gain(one: Ceiling) -> float:
+    return one.max_gain or float("inf")
 
 
 def plain(run: Run) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def summary(run: Run) -> dict[str, Any]:
         "seconds": run.seconds,
         "mpi_share": run.share,
         "no_core_share": run.delayed if run.is_whole else None,
-        "ceilings": [{"means": c.means, "likely": c.likely, "at_most": c.at_most} for c in run.ceilings],
+        "ceilings": [{"means": c.means, "likely": c.likely, "at_most": c.max_gain} for c in run.ceilings],
     }
 
 

@@ -57,7 +57,7 @@ def command(language: Language, words: Sequence[str]) -> list[str]:
     if not found:
         remedy = f"install one, or name it: {language.variable}=/path/of/compiler"
         raise UsageError(f"there is no {language.name} compiler '{compiler[0]}'", remedy)
-    kind = disk_cache.get_or_compute("compiler", [found, _behind()], lambda: _kind(found), [found])
+    kind = disk_cache.get_or_compute("compiler", [found, _wrapper_variables()], lambda: _kind(found), [found])
     if kind == "gcc":
         return [found, *compiler[1:], f"-specs={_specs(language)}", *words]
     if kind == "clang":
@@ -68,7 +68,7 @@ def command(language: Language, words: Sequence[str]) -> list[str]:
     )
 
 
-def _behind() -> list[str | None]:
+def _wrapper_variables() -> list[str | None]:
     """Returns the variables that change the compiler behind an MPI wrapper."""
     return [os.environ.get(f"{mpi}_{what}") for mpi in ("OMPI", "MPICH", "I_MPI") for what in ("CC", "CXX", "FC")]
 
@@ -81,14 +81,14 @@ def _kind(compiler: str) -> str | None:
     return "clang" if "clang version" in said else "gcc" if "gcc version" in said else None
 
 
-def _instrumented(language: Language) -> list[str]:
+def _hook_options(language: Language) -> list[str]:
     copies = (
         [f"-fno-builtin-{name}" for name in _COPIES] if language.verb != "fc" else []
     )  # Fortran has no such options
     return [*copies, "-fno-optimize-sibling-calls", "-fno-plt"]
 
 
-def _linked(prefix: str = "") -> list[str]:
+def _link_options(prefix: str = "") -> list[str]:
     folder = library().parent
     words = ["-rpath", str(folder), *(f"--wrap={name}" for name in _WRAPPED)]
     passed = [f"{prefix}{word}" for word in words]
@@ -99,7 +99,7 @@ def _specs(language: Language) -> Path:
     """Returns a gcc spec file. The driver has the same option for compiling and linking, and would link the sanitizer's
     own library, so only the compiler proper gets the option."""
     hooks = "-fsanitize=thread -U__SANITIZE_THREAD__"
-    text = f"*cc1_options:\n+ {hooks} {' '.join(_instrumented(language))}\n\n*lib:\n+ {' '.join(_linked())}\n"
+    text = f"*cc1_options:\n+ {hooks} {' '.join(_hook_options(language))}\n\n*lib:\n+ {' '.join(_link_options())}\n"
     folder = disk_cache.cache_root() / "observe"
     file = folder / f"{zlib.crc32(text.encode()):08x}.specs"
     if not file.is_file():
@@ -112,4 +112,10 @@ def _clang_options(language: Language) -> list[str]:
     """Returns options for clang, whose driver would also link the sanitizer's library; -Xclang bypasses it."""
     hooks = ["-Xclang", "-fsanitize=thread"]
     reads = ["-mllvm", "-tsan-instrument-read-before-write=1"]  # otherwise clang omits these loads
-    return ["-Wno-unused-command-line-argument", *hooks, *reads, *_instrumented(language), *_linked("-Wl,")]
+    return [
+        "-Wno-unused-command-line-argument",
+        *hooks,
+        *reads,
+        *_hook_options(language),
+        *_link_options("-Wl,"),
+    ]

@@ -57,7 +57,7 @@ class Running:
             self._prepared.environment(self.streams.address, live_queries=self._live_queries, clock=self._clock),
         )
         try:
-            self._child = subprocess.Popen(words, env=environment, close_fds=False, preexec_fn=_at_fixed_addresses())
+            self._child = subprocess.Popen(words, env=environment, close_fds=False, preexec_fn=_fixer_of_addresses())
         except OSError as error:
             raise MpiError(f"cannot start {words[0]}: {error.strerror}") from error
         return self
@@ -85,7 +85,7 @@ class Running:
             time.sleep(_POLL_INTERVAL_S)
         return ranks
 
-    def during(self, work: Callable[[], Result]) -> Result:
+    def run_in_thread(self, work: Callable[[], Result]) -> Result:
         """Returns the result of the work, which reads the streams in a thread of its own, so that signals to this
         thread are handled. Raises what the work raises."""
         results: list[Result] = []
@@ -113,7 +113,7 @@ class Running:
             raise problems[0]
         return results[0]
 
-    def cancellable(self, progress: Callable[[int], None]) -> Callable[[int], None]:
+    def make_cancellable(self, progress: Callable[[int], None]) -> Callable[[int], None]:
         """Returns a progress callback for the work, which raises Cancelled once the simulation is to end."""
 
         def report(accesses: int) -> None:
@@ -169,7 +169,7 @@ class Running:
                 self._child.wait(_GRACE_PERIOD_S)
 
 
-def _at_fixed_addresses() -> Callable[[], None]:
+def _fixer_of_addresses() -> Callable[[], None]:
     """Returns a function for the child process that disables address randomisation, where that is permitted, so that
     results are reproducible to the last digit."""
     act, personality = as_started_instead(()), ctypes.CDLL(None).personality

@@ -26,12 +26,12 @@ from nearfield.observe import hooks, trace
 from nearfield.observe.ending import EndedBySignal, Ending, signal_name, signals_as_errors
 from nearfield.observe.flops import flops_of, flops_of_hooks
 from nearfield.observe.region import region_of
-from nearfield.observe.source_lines import in_utf8, lines_of
+from nearfield.observe.source_lines import lines_of, to_utf8
 from nearfield.observe.trace import Trace, TraceFile
 from nearfield.observe.valgrind import under_valgrind
 
 FOLDER, REGION = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/preload/observe
-ASK, CLOCK = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
+LIVE_QUERIES, CLOCK = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
 _FORWARD = "OMPI_MCA_mca_base_env_list"  # variables that Open MPI's mpirun forwards to other nodes
 Progress = Callable[[str], None]
 
@@ -61,7 +61,7 @@ class Prepared:
         added = {
             FOLDER: where,
             **({REGION: self.region} if self.region else {}),
-            **({ASK: "1"} if live_queries else {}),
+            **({LIVE_QUERIES: "1"} if live_queries else {}),
             **({CLOCK: "1"} if clock else {}),
         }
         return preloading(os.environ, self.libraries, added, self.words)
@@ -90,7 +90,7 @@ def prepare(
     cut = region_of(argv, region) if region else ""
     preloaded = [hooks.library(), *([mpi.program(inst, mpi.LAYER, progress)] if inst else [])]
     about = TraceFile(
-        nearfield=nearfield.__version__, created=datetime.now(timezone.utc), command=in_utf8(shlex.join(argv)),
+        nearfield=nearfield.__version__, created=datetime.now(timezone.utc), command=to_utf8(shlex.join(argv)),
         mpi=inst.name if inst else "", region=region, recorder="valgrind" if valgrind else "hooks",
     )  # fmt: skip
     return Prepared(about, under_valgrind(argv, progress) if valgrind else list(argv), preloaded, cut)
@@ -151,10 +151,10 @@ def _mpi_of(argv: Sequence[str], mpi_name: str | None) -> mpi.Installation | Non
         if mpi_name or of_launcher(argv) or len(argv) > 1 and any(shutil.which(word) for word in argv[1:]):
             raise
         return None
-    return buildable(found)
+    return require_buildable(found)
 
 
-def buildable(found: Recognised) -> mpi.Installation:
+def require_buildable(found: Recognised) -> mpi.Installation:
     """Returns the installation of the detected MPI. Raises MpiError if it has no compiler here."""
     inst = installation_of(found)
     if not inst:

@@ -77,7 +77,7 @@ def lines_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Line]:
     }
 
 
-def in_utf8(text: str) -> str:
+def to_utf8(text: str) -> str:
     """Returns the text with bytes that are not UTF-8 as \\xff."""
     return os.fsencode(text).decode(errors="backslashreplace")
 

@@ -220,7 +220,7 @@ class _Summing:
         return data["count"] * self.sizes.get(data["layout"], 0)
 
 
-def of_all_ranks(summaries: list[RankSummary]) -> list[Calls]:
+def combine_ranks(summaries: list[RankSummary]) -> list[Calls]:
     """Returns the calls of all ranks combined, by descending time."""
     together: dict[tuple[str, Line], Calls] = defaultdict(lambda: Calls("", NOWHERE))
     for calls in (calls for summary in summaries for calls in summary.calls):

@@ -104,7 +104,7 @@ def unnamed_streams(folder: Path) -> Iterator[Path]:
     yield from folder.glob("process-*.nfs")
 
 
-def newest(folder: Path) -> tuple[Trace, list[Path]]:
+def find_newest(folder: Path) -> tuple[Trace, list[Path]]:
     """Returns the newest trace in subfolders of this folder, and all traces. Raises UsageError if there is none."""
     found = []
     for file in sorted(folder.glob(f"*/{FILE}")):

@@ -78,11 +78,11 @@ class Knob(BaseModel):
         if value == self.default:
             return None
         if self.type == "choice":
-            return None if value in self.values else f"{self.name} = '{value}': must be {_either(self.values)}"
+            return None if value in self.values else f"{self.name} = '{value}': must be {_join_or(self.values)}"
         if self.type == "sizes":
             return (
                 None
-                if streams(value)
+                if is_size_list(value)
                 else f"{self.name} = '{value}': must be '{NEVER}' or like '65536-2097152+8388608-'"
             )
         if isinstance(value, bool) or not isinstance(value, int):
@@ -179,7 +179,7 @@ class KnobFile(BaseModel):
         return int(_evaluate(self.memory_bytes, {**self.complete(settings), "ranks": ranks}))
 
 
-def streams(value: Value) -> bool:
+def is_size_list(value: Value) -> bool:
     """Returns whether this is a list of sizes as src/preload/heap/settings.hpp reads it."""
     return value == NEVER or bool(re.fullmatch(r"([0-9]+-[0-9]+\+){0,7}[0-9]+-[0-9]*", str(value)))
 
@@ -231,7 +231,7 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
-def _either(words: Mapping[str, Any]) -> str:
+def _join_or(words: Mapping[str, Any]) -> str:
     return " or ".join(f"'{word}'" for word in words)
 
 

@@ -118,7 +118,7 @@ class RuleTable(Table):
         changed = f"the cores moved (a virtual machine?): the core-to-core latency was {parts}"
         return f"{changed}; the rule is for {self.c2c_latency_ns:.0f} ns" if self.c2c_latency_ns else changed
 
-    def briefly_confirmed(self) -> str:
+    def few_launches_note(self) -> str:
         """Returns in words that the intervals of the gains come from too few launches; empty if they do not."""
         if not 0 < self.launches < MIN_LAUNCHES:
             return ""
@@ -278,7 +278,7 @@ def machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:
     )
 
 
-def applied_by(path: Path, anywhere: bool = False) -> str:
+def run_command_line(path: Path, anywhere: bool = False) -> str:
     """Returns the command that runs programs under the rules in that file or folder, from this folder or from any."""
     if anywhere:
         path = path.absolute()
@@ -290,7 +290,7 @@ def applied_by(path: Path, anywhere: bool = False) -> str:
 MAKE_THEM = "make them with: "
 
 
-def _making(path: Path) -> str:
+def _command_to_make(path: Path) -> str:
     """Returns how to get rules to this place."""
     trials = path.with_name(f"{path.name}.trials")  # of unfinished.py, which imports this module
     if trials.is_file():
@@ -302,7 +302,7 @@ def find_rules(given: Path | None) -> Path:
     """Returns the given file or folder, else the default one. Raises UsageError if it has no rules."""
     path = given or default_rules()
     if not any(file.is_file() for file in rules_files(path)):
-        raise UsageError(f"there are no rules at {path}", _making(path))
+        raise UsageError(f"there are no rules at {path}", _command_to_make(path))
     return path
 
 
@@ -312,11 +312,11 @@ def rules_of_mpi(path: Path, family: str, version: str) -> tuple[Path, Rules]:
     if not path.is_dir():
         return path, load_rules(path)
     fits = lambda rules: (rules.mpi.family, numbers(rules.mpi.version)[:2]) == (family, numbers(version)[:2])  # noqa: E731
-    if found := _those(path, fits):
+    if found := _matching_rules(path, fits):
         return next((one for one in found if one[1].mpi.version == version), found[0])
     name = f"{family}-{version}"
     raise UsageError(
-        f"no rules in {path} are for {family} {version}; there are {_listed(path)}",
+        f"no rules in {path} are for {family} {version}; there are {_list_mpis(path)}",
         f"make them with: {own_command.line('tune', '--mpi', name, '-o', path / f'{name}.toml')}",
     )
 
@@ -325,15 +325,15 @@ def only_rules(path: Path, family: str = "") -> tuple[Path, Rules]:
     """Returns the file, or the only one of a folder for this family, and its rules. Raises UsageError otherwise."""
     if not path.is_dir():
         return path, load_rules(path)
-    found = _those(path, lambda rules: family in ("", rules.mpi.family, rules.knobs().family))
+    found = _matching_rules(path, lambda rules: family in ("", rules.mpi.family, rules.knobs().family))
     if len(found) == 1:
         return found[0]
     raise UsageError(
-        f"{path} has rules for {_listed(path)}", f"name one of them, such as --rules {rules_files(path)[0]}"
+        f"{path} has rules for {_list_mpis(path)}", f"name one of them, such as --rules {rules_files(path)[0]}"
     )
 
 
-def _those(folder: Path, wanted: Callable[[Rules], bool]) -> list[tuple[Path, Rules]]:
+def _matching_rules(folder: Path, wanted: Callable[[Rules], bool]) -> list[tuple[Path, Rules]]:
     """Returns the wanted files with their rules. If there is none, raises the error of the first unreadable file."""
     found: list[tuple[Path, Rules]] = []
     bad: list[NearfieldError] = []
@@ -348,8 +348,8 @@ def _those(folder: Path, wanted: Callable[[Rules], bool]) -> list[tuple[Path, Ru
     return found
 
 
-def _listed(folder: Path) -> str:
-    found = [f"{rules.mpi.family} {rules.mpi.version} ({file.name})" for file, rules in _those(folder, bool)]
+def _list_mpis(folder: Path) -> str:
+    found = [f"{rules.mpi.family} {rules.mpi.version} ({file.name})" for file, rules in _matching_rules(folder, bool)]
     return ", ".join(found) or "none"
 
 

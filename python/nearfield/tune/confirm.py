@@ -225,7 +225,7 @@ class Confirmation:
     def _launch(self, settings: Settings, cases: Sequence[Case], count: int) -> Iterator[Launch]:
         """Launches both jobs again and yields `count` pairs for each case. If a job is starved, yields the cases that
         were measured before and then raises Starved."""
-        self._benchmark.restart_baseline()
+        self._benchmark.end_baseline()
         measured: Launch = {}
         try:
             with self._benchmark.compare_with_baseline(settings, cases) as comparison:

@@ -7,10 +7,10 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from nearfield import _native
+from nearfield.base.errors import MeasurementError
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
 from nearfield.rules.criterion import score
@@ -20,8 +20,8 @@ from nearfield.tune.paired_runs import ResidentJob, UnusableSetting, interleaved
 from nearfield.tune.starved import Starved
 
 
-class ReferenceFailed(UnusableSetting):
-    """The reference job has failed, not the setting that was compared with it."""
+class ReferenceFailed(MeasurementError):
+    """The reference cannot be used, whatever the setting is that was compared with it."""
 
 
 class PairedBenchmark:
@@ -46,7 +46,7 @@ class PairedBenchmark:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end_baseline()
+        self.end_baseline()
 
     @contextmanager
     def compare_with_baseline(self, settings: Settings, cases: Sequence[Case]) -> Iterator[Comparison]:
@@ -63,39 +63,34 @@ class PairedBenchmark:
             try:
                 yield comparison
             except Starved:
-                self._end_baseline()  # its reply may be the missing one
+                self.end_baseline()  # its reply may be the missing one
                 raise
             except UnusableSetting as error:
                 if error.job is not baseline:
                     raise
-                self._end_baseline()  # the next comparison launches another one
+                self.end_baseline()
                 raise UnusableSetting(f"the baseline beside it {error.message}") from error
 
-    @contextmanager
-    def reference(self, settings: Settings, cases: Sequence[Case]) -> Iterator[ReferenceJob]:
-        """Yields a resident job of the settings, with which others are compared. Raises ReferenceFailed if they cannot
-        be used."""
+    def compare_with_reference(
+        self, reference: Settings, settings: Settings, cases: Sequence[Case], passes: int
+    ) -> float:
+        """Returns by how much the settings are better than the reference, as a score. Raises UnusableSetting if they
+        cannot be used, and ReferenceFailed if the reference cannot."""
+        sizes = sorted({size for _, size in cases})
         with ExitStack() as stack:
             try:
-                sizes = sorted({size for _, size in cases})
-                job = stack.enter_context(self._job(sizes, self._environment(settings)))
+                baseline = stack.enter_context(self._job(sizes, self._environment(reference)))
             except UnusableSetting as error:
                 raise ReferenceFailed(error.message) from error
-            yield ReferenceJob(job, settings, cases)
-
-    def compare_with_reference(self, reference: ReferenceJob, settings: Settings, passes: int) -> float:
-        """Returns by how much the settings are better than the reference, as a score. Raises UnusableSetting if they
-        cannot be used, and ReferenceFailed if the reference job fails."""
-        cases = reference.cases
-        with self._job(sorted({size for _, size in cases}), self._environment(settings)) as candidate:
+            candidate = stack.enter_context(self._job(sizes, self._environment(settings)))
             for case in cases:
                 candidate.check(case)
             self._launches += 1
-            comparison = Comparison(reference.job, candidate, cases, self.all_pairs, self._launches)
+            comparison = Comparison(baseline, candidate, cases, self.all_pairs, self._launches)
             try:
                 comparison.measure(passes)
             except UnusableSetting as error:
-                if error.job is reference.job:
+                if error.job is baseline:
                     raise ReferenceFailed(error.message) from error
                 raise
             return score(comparison.gains())
@@ -112,7 +107,7 @@ class PairedBenchmark:
         """Returns the baseline job. Launches it again if it lacks some of the sizes."""
         if self._baseline and {size for _, size in self._baseline.cases} >= set(sizes):
             return self._baseline
-        self._end_baseline()
+        self.end_baseline()
         self._baseline = self._job(sizes, {}).__enter__()
         return self._baseline
 
@@ -120,23 +115,11 @@ class PairedBenchmark:
         """Returns the core-to-core latency of the two cores now, in ns."""
         return _native.flag_ns(*self._pair)
 
-    def restart_baseline(self) -> None:
-        """Ends the baseline job, which the next comparison then launches again."""
-        self._end_baseline()
-
-    def _end_baseline(self) -> None:
+    def end_baseline(self) -> None:
+        """Ends the baseline job; the next comparison launches another one."""
         if self._baseline:
             self._baseline.__exit__(None, None, None)
             self._baseline = None
-
-
-@dataclass
-class ReferenceJob:
-    """A resident job with which other settings are compared."""
-
-    job: ResidentJob
-    settings: Settings
-    cases: Sequence[Case]
 
 
 class Comparison:

@@ -60,9 +60,6 @@ class Trial:
     reason: str = ""
 
 
-OnTrial = Callable[[Trial], None]
-
-
 class Deadline:
     """A time at which work should end, a latest one at which it must end, and whether the user has stopped it."""
 
@@ -87,7 +84,7 @@ class Search:
     def __init__(
         self,
         benchmark: PairedBenchmark,
-        on_trial: OnTrial,
+        on_trial: Callable[[Trial], None],
         *,
         cases: Sequence[Case] = tuple(search_cases(SIZES)),
         refused: Callable[[Settings], str | None] = lambda settings: None,
@@ -103,9 +100,7 @@ class Search:
         self.winner: Settings | None = None
         self.untried = 0  # settings of the model, or of the grid, for which there was no time
         self._sizes_of_heap: Settings = {}
-        self._known: dict[tuple[tuple[str, Value], ...], Trial] = {
-            settings_key(trial.settings): trial for trial in known
-        }
+        self._known = {settings_key(trial.settings): trial for trial in known}
         for trial in self.trials:
             trial.score = self._score(trial)
 
@@ -246,22 +241,16 @@ class Search:
         """Returns whether the settings' score exceeds that of the winner so far by more than `margin`; False if that
         cannot be measured. Raises ReferenceFailed if the winner fails."""
         assert self.winner
-        if self.rejection_reason(settings) or self._is_unusable(settings):
+        trial = self._known.get(settings_key(settings))
+        if self.rejection_reason(settings) or (trial and trial.state == "unfit"):
             return False
         try:
-            with self._benchmark.reference(self.winner, self._cases) as reference:
-                return self._benchmark.compare_with_reference(reference, settings, PASSES) > margin
-        except Starved:
-            return False
-        except ReferenceFailed:
-            raise
+            return self._benchmark.compare_with_reference(self.winner, settings, self._cases, PASSES) > margin
         except UnusableSetting as error:
             self.record_unusable(settings, error.message)
-            return False
-
-    def _is_unusable(self, settings: Settings) -> bool:
-        trial = self._known.get(settings_key(settings))
-        return trial is not None and trial.state == "unfit"
+        except Starved:
+            pass
+        return False
 
     def record_unusable(self, settings: Settings, reason: str) -> None:
         """Marks settings as unfit, even if they were measured before and only fail now."""
@@ -332,7 +321,7 @@ class Search:
         cases = [loss.case for loss in violations(trial.gains, self._never_below)]
         if not 0 < len(cases) <= MAX_CHANCE_LOSSES:
             return
-        self._benchmark.restart_baseline()
+        self._benchmark.end_baseline()
         with self._benchmark.compare_with_baseline(trial.settings, cases) as comparison:
             comparison.measure(AGAIN)
             if same_distance(dominant_latency(comparison.found), trial.c2c_latency_ns):

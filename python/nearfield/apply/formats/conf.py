@@ -6,7 +6,7 @@ Parameters that were found together with the heap may be worse than the defaults
 
 from collections.abc import Mapping
 
-from nearfield.apply.formats.format import PRELOAD, Format, commented, preloaded
+from nearfield.apply.formats.format import PRELOAD, Format, comment_lines, preloaded
 from nearfield.base.errors import UsageError
 
 _PLACES = {
@@ -23,7 +23,7 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
     if family not in _PLACES:
         return None
     prefix, place = _PLACES[family]
-    lines = commented([*comments, f"For {place}."])
+    lines = comment_lines([*comments, f"For {place}."])
     equals = " = " if family == "openmpi" else "="
     variables = {
         name: value for name, value in environment.items() if family == "openmpi" and not name.startswith(prefix)
@@ -31,7 +31,7 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
     if PRELOAD in environment:
         _require_env_list(family, version)
         variables[PRELOAD] = preloaded(environment)
-        lines += commented(_HEAP)
+        lines += comment_lines(_HEAP)
     if variables:
         lines.append("mca_base_env_list = " + ";".join(f"{name}={value}" for name, value in variables.items()))
     own = {name: value for name, value in environment.items() if name not in variables}

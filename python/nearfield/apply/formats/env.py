@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 
-from nearfield.apply.formats.format import PRELOAD, Format, commented, libraries, preloaded
+from nearfield.apply.formats.format import PRELOAD, Format, comment_lines, libraries, preloaded
 
 
 def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
@@ -13,7 +13,7 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
     if needed := libraries(environment):
         readable = " && ".join(f"[ -r {shlex.quote(library)} ]" for library in needed)
         setting = [f"if {readable}; then", *(f"  {line}" for line in setting), "fi"]
-    return "\n".join([*commented(comments), *setting, ""])
+    return "\n".join([*comment_lines(comments), *setting, ""])
 
 
 def _preloading(ours: str) -> list[str]:

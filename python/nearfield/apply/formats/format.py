@@ -21,7 +21,7 @@ def libraries(environment: Mapping[str, str]) -> list[str]:
     return environment.get(PRELOAD, "").split()
 
 
-def commented(comments: Iterable[str]) -> list[str]:
+def comment_lines(comments: Iterable[str]) -> list[str]:
     """Returns each comment on one line, since "#" ends with the line, and without a backslash at the end, which would
     continue a comment of Tcl."""
     return [f"# {' '.join(text.split())}".rstrip(" \\") for text in comments]

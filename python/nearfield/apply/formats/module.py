@@ -3,33 +3,33 @@
 import re
 from collections.abc import Mapping
 
-from nearfield.apply.formats.format import PRELOAD, Format, commented, libraries, preloaded
+from nearfield.apply.formats.format import PRELOAD, Format, comment_lines, libraries, preloaded
 
 
 def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
     lines = [
         "#%Module1.0",
-        *commented(comments),
+        *comment_lines(comments),
         "proc ModulesHelp { } {",
-        *(f"    puts stderr {quoted(line)}" for line in comments),
+        *(f"    puts stderr {quote(line)}" for line in comments),
         "}",
-        f"module-whatis {quoted(comments[0])}",
+        f"module-whatis {quote(comments[0])}",
         "# Another version of this module sets the same variables.",
         "conflict [lindex [split [module-info name] /] 0]",
         "# Where this MPI is a module, too, name it here:  prereq NAME",
         "# Who wants the defaults of the MPI unloads this module:  module unload NAME",
     ]
     setting = [
-        f"prepend-path {name} {quoted(preloaded(environment))}" if name == PRELOAD else f"setenv {name} {quoted(value)}"
+        f"prepend-path {name} {quote(preloaded(environment))}" if name == PRELOAD else f"setenv {name} {quote(value)}"
         for name, value in environment.items()
     ]
     if needed := libraries(environment):
-        readable = " && ".join(f"[file readable {quoted(library)}]" for library in needed)
+        readable = " && ".join(f"[file readable {quote(library)}]" for library in needed)
         setting = [f"if {{ {readable} }} {{", *(f"    {line}" for line in setting), "}"]
     return "\n".join([*lines, *setting, ""])
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Returns the text as one word of Tcl, also inside braces, in which nothing is a variable or a command."""
     escaped = re.sub(r'[\\"$\[\]{}]', r"\\\g<0>", " ".join(text.split()))
     return f'"{escaped}"'

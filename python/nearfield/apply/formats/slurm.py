@@ -3,13 +3,13 @@
 import shlex
 from collections.abc import Mapping
 
-from nearfield.apply.formats.format import PRELOAD, Format, commented, libraries, preloaded
+from nearfield.apply.formats.format import PRELOAD, Format, comment_lines, libraries, preloaded
 
 
 def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
     lines = [
         "#!/bin/sh",
-        *commented([*comments, "For TaskProlog in slurm.conf, or srun --task-prolog."]),
+        *comment_lines([*comments, "For TaskProlog in slurm.conf, or srun --task-prolog."]),
     ]
     lines += [f"[ -r {shlex.quote(library)} ] || exit 0" for library in libraries(environment)]
     for name, value in environment.items():

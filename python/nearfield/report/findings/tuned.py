@@ -35,7 +35,7 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
             f"{_where(rules, rule)}messages are {_interval(gain)} times as fast with other parameters of this MPI, in "
             f"the mean over all sizes and patterns{most}; {rule.promise()}."
         )
-        + "".join(f" The gain was {brief}." for brief in (rule.briefly_confirmed(),) if brief)
+        + "".join(f" The gain was {brief}." for brief in (rule.few_launches_note(),) if brief)
         + _beyond(rule),
         level="loss" if gain.value >= MIN_REPORTED_GAIN else "fact",
         action=f"Run programs as they are: {apply}",
