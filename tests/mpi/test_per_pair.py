@@ -73,7 +73,7 @@ def test_the_component_cannot_be_built(
 
     monkeypatch.setattr(mpi, "program", fails)
     rules = two_distances(inst, "ob1 / vader", {"eager_limit": 1024}, {"eager_limit": 32768})
-    made = application(rules, recognised(inst), here={})
+    made = application(rules, recognised(inst), inherited={})
     assert made.environment == {"OMPI_MCA_btl_vader_eager_limit": "32768"}
     [warning] = made.warnings
     assert warning.startswith(f"the Open MPI component cannot be built for {inst.name}: module.h:5:10: fatal error")
@@ -84,7 +84,7 @@ def test_an_mpi_without_means_gets_one_set(installations: list[Installation]) ->
     """Is that a note for who asks, and no warning, as it cannot be otherwise with this MPI?"""
     inst = of(installations, "openmpi", "5.")
     rules = two_distances(inst, "ob1 / sm", {"eager_limit": 1024}, {"eager_limit": 32768})
-    made = application(rules, recognised(inst), here={})
+    made = application(rules, recognised(inst), inherited={})
     assert made.environment == {"OMPI_MCA_btl_sm_eager_limit": "32768"}
     assert any("takes no parameters per pair" in note for note in made.notes) and not made.warnings
 
@@ -94,7 +94,7 @@ def test_an_mpi_that_is_not_known_gets_one_set(installations: list[Installation]
     """Are rules used as far as they can be where nothing can be built, as it is not known for what?"""
     rules = two_distances(installations[0], "ob1 / vader", {"eager_limit": 1024}, {"eager_limit": 32768})
     rules.mpi.family, rules.mpi.version = "openmpi", "4.1.4"
-    made = application(rules, found, here={})
+    made = application(rules, found, inherited={})
     assert made.environment == {"OMPI_MCA_btl_vader_eager_limit": "32768"}
     assert any("not known which MPI will run; one set for all pairs" in note for note in made.notes)
 
@@ -106,7 +106,7 @@ def test_equal_rules_need_nothing_loaded(installations: list[Installation], monk
     assert not per_pair.differ(rules)
     for name in ("program", "discover"):
         monkeypatch.setattr(mpi, name, lambda *arguments: pytest.fail("must not be asked"))
-    made = application(rules, recognised(inst), here={})
+    made = application(rules, recognised(inst), inherited={})
     assert made.environment == {"OMPI_MCA_btl_sm_eager_limit": "8192"}
 
 
@@ -116,7 +116,7 @@ def test_mpich_gets_a_threshold_per_destination(installations: list[Installation
     inst = of(installations, "mpich", "5.")
     far = {"cell_size": 65536, "pack_buffer": 65536, "cma_threshold": 2147483647}
     rules = two_distances(inst, "ch4 / posix", {"cma_threshold": 16384}, far)
-    made = application(rules, recognised(inst), here={"LD_PRELOAD": "libc.so.6"})
+    made = application(rules, recognised(inst), inherited={"LD_PRELOAD": "libc.so.6"})
     assert (
         made.environment["NEARFIELD_PAIR_RULES"] == "shared-l3:single_copy_from=16384;same-node:single_copy_from=never"
     )

@@ -140,14 +140,14 @@ def test_rules_of_another_mpi_or_machine_do_not_fit(file: Path) -> None:
 def test_what_the_user_has_set_stays(file: Path) -> None:
     """Are the user's own variables kept, and is that told?"""
     name = "OMPI_MCA_btl_sm_eager_limit"
-    made = application(load_rules(file), here={name: "1234"})
+    made = application(load_rules(file), inherited={name: "1234"})
     assert name not in made.environment
     assert any("1234 stays" in note for note in made.notes)
     assert made.environment["OMPI_MCA_smsc"] == "^cma,xpmem,knem"
 
 
 def test_rules_without_parameters_set_nothing(tmp_path: Path) -> None:
-    made = application(rules_for(INST, "ob1 / sm", {}), here={})
+    made = application(rules_for(INST, "ob1 / sm", {}), inherited={})
     assert made.environment == {} and "the defaults of this MPI are best here" in made.warnings[0]
 
 
@@ -199,7 +199,7 @@ def test_nothing_that_a_file_says_of_itself_is_run(tmp_path: Path, name: str, te
     made.machine.cpu_model = said
     file = write(tmp_path, made)
     code = export_text(load_rules(file), "", name, file)
-    wanted = application(load_rules(file), here={}).environment
+    wanted = application(load_rules(file), inherited={}).environment
     if name == "conf":
         lines = [line for line in code.splitlines() if not line.startswith("#")]
         assert lines == [f"{variable.removeprefix('OMPI_MCA_')} = {value}" for variable, value in wanted.items()]
@@ -230,7 +230,7 @@ ModulesHelp
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_says_all_that_is_set(file: Path, name: str) -> None:
     """Does each exported file hold each value, and comments only where its language has comments?"""
-    environment = application(load_rules(file), here={}).environment
+    environment = application(load_rules(file), inherited={}).environment
     text = FORMATS[name].write("openmpi", "5.0.11", ["a comment"], environment)
     assert text is not None and "# a comment" in text
     for variable, value in environment.items():

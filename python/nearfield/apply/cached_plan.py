@@ -100,13 +100,13 @@ def _first_use_notice(plan: Plan) -> list[str]:
     return [f"these rules were made on another host ({plan.host!r}) and set, as is said this once: {values}"]
 
 
-def merge_environment(plan: Plan, here: Mapping[str, str]) -> Application:
+def merge_environment(plan: Plan, inherited: Mapping[str, str]) -> Application:
     """Returns the variables to add to an environment. A variable that is already set there keeps its value, because the
     user has set it."""
     made = Application(plan.notes, plan.warnings)
     for name, value in plan.values.items():
-        if name in here and name not in ADDED_TO:
-            made.notes.append(f"{name} = {here[name]} stays, as it was set before (the rules have {value})")
+        if name in inherited and name not in ADDED_TO:
+            made.notes.append(f"{name} = {inherited[name]} stays, as it was set before (the rules have {value})")
         else:
             made.environment[name] = value
             made.notes.append(f"{name} = {value}")

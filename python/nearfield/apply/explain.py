@@ -1,8 +1,8 @@
 """Says how a program's messages were copied, from the reports of its processes under the shared heap.
 
 Every process writes its counts at its end (src/preload/heap/start.cpp) into a folder that NEARFIELD_HEAP names.
-Processes on other nodes, and those that were killed, report nothing here. A message is counted where it is copied,
-which is at its receiver as a rule, and only if it went from memory to memory: eager messages did not. """
+Processes on other nodes, and those that were killed, report nothing. A message is counted by the process that copies
+it, usually its receiver, and only if it is copied from memory to memory: eager messages are not."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def run(
     folders: Sequence[Path] = (),
 ) -> int:  # fmt: skip
     """Runs the command, then calls `at_end`, and prints on standard error how its messages were copied. Returns its
-    exit code. `folders` are removed if nearfield is killed meanwhile."""
+    exit code. `folders` are removed if nearfield is killed before."""
     if not is_on(environment):
         code = run_as_child(argv, environment, folders)
         at_end()

@@ -2,7 +2,7 @@
 
 Open MPI 4 loads our component in front of its shared-memory transport (src/preload/openmpi), for eager limit, fragment
 size, and who copies. MPICH from 4.3 on loads our shim (src/preload/mpich), for who copies. Parameters that cannot
-differ between pairs (cells, fast boxes, segments, the shared heap) are set once, by the rule that is best for all. """
+differ between pairs (cells, fast boxes, segments, the shared heap) are set once, by the rule that is best for all."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def differ(rules: Rules) -> bool:
     return any(rule.parameters != rules.rule[0].parameters for rule in rules.rule)
 
 
-def environment(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
+def environment(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that make each pair follow the rule of its distance; other pairs have the MPI's defaults.
     Builds the library on first use. Raises MpiError with the reason if this MPI cannot load it."""
     way = {"component": _component, "shim": _shim}.get(rules.knobs().per_pair or "")
     if way is None:
         raise MpiError(f"{inst.name} takes no parameters per pair of ranks")
-    return way(rules, inst, here)
+    return way(rules, inst, inherited)
 
 
 def by_distance(rules: Rules) -> dict[str, Settings]:
@@ -40,14 +40,14 @@ def by_distance(rules: Rules) -> dict[str, Settings]:
     return {distance: knobs.complete(given.get(distance, {})) for distance in DISTANCES}
 
 
-def loading(inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
+def loading(inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that load our component into an Open MPI 4. Builds it on first use; raises MpiError."""
     file = mpi.program(inst, mpi.COMPONENT)
-    path = here.get("OMPI_MCA_mca_base_component_path") or "SYSTEM_DEFAULT:USER_DEFAULT"  # Open MPI's words for its own
+    path = inherited.get("OMPI_MCA_mca_base_component_path") or "SYSTEM_DEFAULT:USER_DEFAULT"  # its own components
     return {"OMPI_MCA_mca_base_component_path": f"{file.parent}:{path}"}
 
 
-def _component(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
+def _component(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
     knobs, settings = rules.knobs(), by_distance(rules)
     common = dict(rules.best_for_all().parameters)
     for name in (*_LIMITS, "segment_size"):  # a class cannot have more than the transport itself
@@ -59,11 +59,11 @@ def _component(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dic
         limits = [f"{name}={one[name]}" for name in _LIMITS]
         limits += [f"single_copy_from={NEVER}"] if one["single_copy"] == "none" else []
         texts.append(f"{distance}:{','.join(limits)}")
-    component = loading(inst, here) | {"OMPI_MCA_btl_nearfield_rules": ";".join(texts)}
-    return knobs.for_launch(common, here) | component
+    component = loading(inst, inherited) | {"OMPI_MCA_btl_nearfield_rules": ";".join(texts)}
+    return knobs.for_launch(common, inherited) | component
 
 
-def _shim(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str, str]:
+def _shim(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
     library = mpi.program(inst, mpi.SHIM)
     knobs = rules.knobs()
     common = {n: value for n, value in rules.best_for_all().parameters.items() if n != "cma_threshold"}
@@ -74,6 +74,6 @@ def _shim(rules: Rules, inst: Installation, here: Mapping[str, str]) -> dict[str
         for distance, limit in limits.items()
         if limit is not None
     ]
-    preloaded = " ".join([str(library), *filter(None, [here.get("LD_PRELOAD")])])
+    preloaded = " ".join([str(library), *filter(None, [inherited.get("LD_PRELOAD")])])
     shim = {"NEARFIELD_PAIR_RULES": ";".join(texts), "LD_PRELOAD": preloaded}
-    return shim | knobs.for_launch(common, {**here, "LD_PRELOAD": preloaded})
+    return shim | knobs.for_launch(common, {**inherited, "LD_PRELOAD": preloaded})

@@ -50,13 +50,15 @@ def plan_launch(
     return plan, list(found.files if found else ()) if lasts else None
 
 
-def application(rules: Rules, found: Recognised | None = None, here: Mapping[str, str] = os.environ) -> Application:
-    """Returns what these rules set beside an environment. Rules of several distances are set per pair if the MPI allows
-    it, else one set serves all pairs."""
-    return merge_environment(_plan(rules, found, here)[0], here)
+def application(
+    rules: Rules, found: Recognised | None = None, inherited: Mapping[str, str] = os.environ
+) -> Application:
+    """Returns the variables that these rules add to the inherited ones. Rules of several distances are set per pair if
+    the MPI allows that; otherwise all pairs get the same rule."""
+    return merge_environment(_plan(rules, found, inherited)[0], inherited)
 
 
-def _plan(rules: Rules, found: Recognised | None, here: Mapping[str, str]) -> tuple[Plan, bool]:
+def _plan(rules: Rules, found: Recognised | None, inherited: Mapping[str, str]) -> tuple[Plan, bool]:
     """Returns the plan, and whether it lasts: a failure may be mended, and a missing MPI may be installed."""
     plan, lasts = Plan({}, host=rules.host), True
     plan.reason = next((rule.reason for rule in rules.rule if rule.reason), "")
@@ -72,13 +74,13 @@ def _plan(rules: Rules, found: Recognised | None, here: Mapping[str, str]) -> tu
             if inst is None:
                 lasts = False
                 raise MpiError("it is not known which MPI will run")
-            plan.values = per_pair.environment(rules, inst, here)
+            plan.values = per_pair.environment(rules, inst, inherited)
             return plan, lasts
         except MpiError as error:
             why = f"{error.message}; one set for all pairs, that of {rules.best_for_all().distance}"
             # It is a warning only if the MPI could do better; otherwise a note suffices.
             (plan.warnings if knobs.per_pair and inst else plan.notes).append(why)
-    plan.values = knobs.for_launch(settings, here)
+    plan.values = knobs.for_launch(settings, inherited)
     return plan, lasts and not plan.warnings
 
 

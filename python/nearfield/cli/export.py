@@ -86,7 +86,7 @@ def export_text(rules: Rules, family: str, form: str, path: Path, library: Path 
     theirs = rules.knobs().family
     if family and family != theirs:
         raise _not_for(family, theirs, path)
-    made = application(rules, here={})
+    made = application(rules, inherited={})
     environment = made.environment
     if not environment:
         why = "; ".join(made.warnings)

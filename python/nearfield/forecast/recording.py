@@ -42,7 +42,7 @@ def recording(
     argv: Sequence[str], environment: Mapping[str, str], *, mpi_name: str | None = None, out: Path | None = None,
     progress: Progress = lambda line: None,
 ) -> Iterator[Recording]:  # fmt: skip
-    """A context in which the command can run with the layer. Its record is kept only in `out`, if given. Raises
+    """A context in which the command can run with the layer. Its record remains only in `out`, if given. Raises
     UsageError or MpiError before anything runs."""
     inst = require_buildable(recognise(argv, mpi_name))
     library = mpi.program(inst, mpi.FORECAST, progress)

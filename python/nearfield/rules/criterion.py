@@ -36,7 +36,7 @@ MIN_PATTERN_GAIN = 0.9  # one pattern, at a size where the others make up for it
 # How measurements are interpreted.
 NOISE = 0.07  # a loss of this size may appear by chance in one or two pairs
 BORDERLINE = 0.02  # below the limit: a few pairs cannot decide, a confirmation can
-MAX_CHANCE_LOSSES = 6  # of thirty to eighty cases, so many may look slower by chance
+MAX_CHANCE_LOSSES = 6  # cases that may look slower by chance, of thirty to eighty
 MAX_CREDIBLE = 8.0  # a job that was not running for a while looks a hundred times slower
 MIN_REPORTED_GAIN = 1.05  # of a range of sizes
 
@@ -44,7 +44,7 @@ MIN_REPORTED_GAIN = 1.05  # of a range of sizes
 SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
 LOSS, SURE_LOSS = 2, 6
 REFUSAL = 1.0  # taken off the score of settings that would be refused
-WORTH, WORTH_SHARE = 0.01, 0.25  # of the score, and of its share: a parameter must gain more to be kept
+WORTH, WORTH_SHARE = 0.01, 0.25  # of the score, absolute and relative: a parameter that gains less is removed
 
 
 def search_cases(sizes: Iterable[int]) -> list[Case]:

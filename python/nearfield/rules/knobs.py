@@ -167,15 +167,15 @@ class KnobFile(BaseModel):
             found[shared_heap.VARIABLE] = ",".join(f"{k.variable}={text}" for k, text in changed if k.carrier == "heap")
         return found
 
-    def for_launch(self, settings: Mapping[str, Value], here: Mapping[str, str]) -> dict[str, str]:
-        """Returns the variables to set beside `here`, including those that load the shared heap if it is used."""
-        return self.environment(settings) | (shared_heap.loading(here) if self.uses_heap(settings) else {})
+    def for_launch(self, settings: Mapping[str, Value], inherited: Mapping[str, str]) -> dict[str, str]:
+        """Returns the variables to add to the inherited ones, with those that load the shared heap if it is used."""
+        return self.environment(settings) | (shared_heap.loading(inherited) if self.uses_heap(settings) else {})
 
     def uses_heap(self, settings: Mapping[str, Value]) -> bool:
         return self.shared_heap and settings.get("shared_heap") == "on"
 
     def memory(self, settings: Mapping[str, Value], ranks: int) -> int:
-        """Returns the bytes of shared memory that a rank costs at most, with so many ranks on its node."""
+        """Returns the bytes of shared memory that a rank costs at most, with this number of ranks on its node."""
         return int(_evaluate(self.memory_bytes, {**self.complete(settings), "ranks": ranks}))
 
 

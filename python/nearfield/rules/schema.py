@@ -78,7 +78,7 @@ class LatencyTable(Table):
 
 
 class RuleTable(Table):
-    """The parameters for pairs of one distance, and their gain."""
+    """The rule for pairs of one distance: parameters, and their gain."""
 
     distance: Literal[DISTANCES]  # type: ignore[valid-type]
     pair: str = Field(pattern=r"^[0-9]{1,9}-[0-9]{1,9}$")  # the cores that it was measured on
@@ -215,7 +215,7 @@ class TriedTable(Table):
 
 
 class Rules(Table):
-    """The whole `rules.toml`."""
+    """The content of a `rules.toml`."""
 
     newest_version: ClassVar[int] = VERSION
 
@@ -253,9 +253,9 @@ class Rules(Table):
         return f"other programs took {self.busy_share:.0%} of the cores' time while this was measured"
 
     def best_for_all(self) -> RuleTable:
-        """Returns the rule to use if all pairs must have the same: of those that slow no distance, the one that gains
-        most over all distances, or none if each slows one. If gains at other distances are not known, it is the rule of
-        the farthest distance, since messages cost most there."""
+        """Returns the rule to use if all pairs must have the same. That is the rule with the largest product of gains
+        over all distances among those that slow no distance; one without parameters if each slows one; and the rule of
+        the farthest distance, where messages cost most, if gains at other distances are not known."""
         distances = [rule.distance for rule in self.rule]
         known = [rule for rule in self.rule if all(rule.gain_at(d) is not None for d in distances)]
         if len(known) < len(self.rule):
@@ -311,8 +311,8 @@ def rules_of_mpi(path: Path, family: str, version: str) -> tuple[Path, Rules]:
     returned whatever their MPI is."""
     if not path.is_dir():
         return path, load_rules(path)
-    fits = lambda rules: (rules.mpi.family, numbers(rules.mpi.version)[:2]) == (family, numbers(version)[:2])  # noqa: E731
-    if found := _matching_rules(path, fits):
+    series = family, numbers(version)[:2]
+    if found := _matching_rules(path, lambda rules: (rules.mpi.family, numbers(rules.mpi.version)[:2]) == series):
         return next((one for one in found if one[1].mpi.version == version), found[0])
     name = f"{family}-{version}"
     raise UsageError(
@@ -322,7 +322,8 @@ def rules_of_mpi(path: Path, family: str, version: str) -> tuple[Path, Rules]:
 
 
 def only_rules(path: Path, family: str = "") -> tuple[Path, Rules]:
-    """Returns the file, or the only one of a folder for this family, and its rules. Raises UsageError otherwise."""
+    """Returns the file, or the only file of a folder for this family, and its rules. Raises UsageError if there is not
+    exactly one."""
     if not path.is_dir():
         return path, load_rules(path)
     found = _matching_rules(path, lambda rules: family in ("", rules.mpi.family, rules.knobs().family))
@@ -402,14 +403,14 @@ def mismatches(rules: Rules, family: str, version: str, machine: MachineTable) -
     return found + [f"they were measured on another machine: {one}" for one in differences(machine, rules.machine)]
 
 
-def differences(here: MachineTable, there: MachineTable) -> list[str]:
+def differences(new: MachineTable, old: MachineTable) -> list[str]:
     """Returns in words the differences between two machines on which rules depend; empty if there are none."""
     pairs = (
-        ("processor", here.cpu_model, there.cpu_model),
-        ("caches (bytes)", here.cache_bytes, there.cache_bytes),
-        ("core distances", here.distances, there.distances),
+        ("processor", new.cpu_model, old.cpu_model),
+        ("caches (bytes)", new.cache_bytes, old.cache_bytes),
+        ("core distances", new.distances, old.distances),
     )
-    return [f"{what} {_text(old)}, here {_text(new)}" for what, new, old in pairs if new != old]
+    return [f"{what} {_text(then)}, here {_text(now)}" for what, now, then in pairs if now != then]
 
 
 def _text(value: Any) -> str:

@@ -16,9 +16,9 @@ def library() -> Path:
     return Path(_native.__file__).with_name(NAME)
 
 
-def loading(here: Mapping[str, str]) -> dict[str, str]:
+def loading(inherited: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that preload the heap before an environment's other libraries. They turn off the check of
     that order by AddressSanitizer's runtime; the order does no harm, since the heap then steps aside."""
-    preloaded = [name for name in here.get("LD_PRELOAD", "").replace(":", " ").split() if name != str(library())]
-    asan = [*filter(None, [here.get("ASAN_OPTIONS")]), "verify_asan_link_order=0"]
+    preloaded = [name for name in inherited.get("LD_PRELOAD", "").replace(":", " ").split() if name != str(library())]
+    asan = [*filter(None, [inherited.get("ASAN_OPTIONS")]), "verify_asan_link_order=0"]
     return {"LD_PRELOAD": " ".join([str(library()), *preloaded]), "ASAN_OPTIONS": ":".join(asan)}

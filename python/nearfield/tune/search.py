@@ -115,16 +115,16 @@ class Search:
             return []
         pairs = self._benchmark.all_pairs
         now_ns = pairs[-1].c2c_latency_ns if pairs else self._benchmark.c2c_latency_ns()
-        here = [trial for trial in measured if same_distance(trial.c2c_latency_ns, now_ns)]
-        return sorted(here or measured, key=lambda trial: trial.score, reverse=True)
+        in_place = [trial for trial in measured if same_distance(trial.c2c_latency_ns, now_ns)]
+        return sorted(in_place or measured, key=lambda trial: trial.score, reverse=True)
 
     def gaining(self) -> list[Trial]:
         """Returns the trials that gained, best first: those in the cores' present placement, then the others. The best
         of all placements comes second, because it may gain in the present one, too."""
         gained = [trial for trial in self.trials if trial.settings and trial.score > 0 and trial.state == "measured"]
         anywhere = sorted(gained, key=lambda trial: trial.score, reverse=True)
-        here = [trial for trial in self.best_first() if trial in gained]
-        order = [*here[:1], *anywhere[:1], *here[1:], *anywhere[1:]]
+        in_place = [trial for trial in self.best_first() if trial in gained]
+        order = [*in_place[:1], *anywhere[:1], *in_place[1:], *anywhere[1:]]
         return [trial for at, trial in enumerate(order) if trial not in order[:at]]
 
     def rejection_reason(self, settings: Settings) -> str | None:
