@@ -165,38 +165,34 @@ class Search:
         """Tries the model's candidates, then Optuna's until the time is over."""
         import optuna  # takes half a second
 
+        knobs = self._benchmark.knobs
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         sampler = optuna.samplers.TPESampler(seed=20100315, multivariate=True, n_startup_trials=len(first) + 8)
-        study = optuna.create_study(
-            direction="maximize", sampler=sampler, pruner=optuna.pruners.MedianPruner(n_startup_trials=6)
-        )
+        pruner = optuna.pruners.MedianPruner(n_startup_trials=6)
+        study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
         for settings in first:
-            study.enqueue_trial(_as_parameters(self._benchmark.knobs, settings))
+            study.enqueue_trial(_as_parameters(knobs, settings))
         self.untried += len(first)
         for number in range(10_000):
             if deadline.over():
                 return
             optuna_trial = study.ask()
-            settings = satisfy(
-                self._benchmark.knobs, _suggest(self._benchmark.knobs, optuna_trial, self._sizes_of_heap)
-            )
+            settings = satisfy(knobs, _suggest(knobs, optuna_trial, self._sizes_of_heap))
             trial = self._try(settings, "model" if number < len(first) else "search", optuna_trial)
             self.untried -= number < len(first) and trial.state != "starved"
-            failed = trial.state in ("unfit", "refused", "starved")
-            study.tell(
-                optuna_trial, None if failed else trial.score, state=optuna.trial.TrialState.FAIL if failed else None
-            )
+            if trial.state in ("measured", "left"):
+                study.tell(optuna_trial, trial.score)
+            else:
+                study.tell(optuna_trial, state=optuna.trial.TrialState.FAIL)
 
-    def run_grid(self, deadline: Deadline) -> bool:
-        """Tries every combination of the knobs' grids, as OTPO does. Returns False if the time was over before, or if
-        some of them could not be measured."""
+    def run_grid(self, deadline: Deadline) -> None:
+        """Tries every combination of the knobs' grids, as OTPO does, until the time is over."""
         waiting = list(settings_grid(self._benchmark.knobs))
         self.untried += len(waiting)
         for settings in waiting:
             if deadline.over():
-                return False
+                return
             self.untried -= self._try(settings, "grid").state != "starved"
-        return self.untried == 0
 
     def rank_finalists(self, deadline: Deadline) -> None:
         """Compares the best trials by score with each other, because the best of many scores is partly chance. Then
@@ -219,7 +215,7 @@ class Search:
         for trial in finalists[1:]:
             # If settings are equally good, those with fewer parameters win.
             margin = WORTH if len(trial.settings) > len(best.settings) else -WORTH
-            if not deadline.over() and self._is_faster(trial.settings, margin):
+            if self._is_faster(trial.settings, margin, deadline):
                 best, self.winner = trial, trial.settings
         return best
 
@@ -232,17 +228,15 @@ class Search:
         needed = {rule.split()[0] for rule in self._benchmark.knobs.constraints}
         for name in sorted(self.winner, key=lambda name: name in needed):
             without = satisfy(self._benchmark.knobs, {k: v for k, v in self.winner.items() if k != name})
-            if without in ({}, self.winner):
-                continue
-            if not deadline.over() and self._is_faster(without, -lost):
+            if without not in ({}, self.winner) and self._is_faster(without, -lost, deadline):
                 self.winner = without
 
-    def _is_faster(self, settings: Settings, margin: float) -> bool:
+    def _is_faster(self, settings: Settings, margin: float, deadline: Deadline) -> bool:
         """Returns whether the settings' score exceeds that of the winner so far by more than `margin`; False if that
-        cannot be measured. Raises ReferenceFailed if the winner fails."""
+        cannot be measured, or if the time is over. Raises ReferenceFailed if the winner fails."""
         assert self.winner
         trial = self._known.get(settings_key(settings))
-        if self.rejection_reason(settings) or (trial and trial.state == "unfit"):
+        if deadline.over() or self.rejection_reason(settings) or (trial and trial.state == "unfit"):
             return False
         try:
             return self._benchmark.compare_with_reference(self.winner, settings, self._cases, PASSES) > margin
