@@ -11,7 +11,6 @@ from nearfield import mpi
 from nearfield.base.errors import UsageError
 from nearfield.cli import app
 from nearfield.measure.sim.cases import Case
-from nearfield.measure.sim.store import Listener
 from nearfield.reproduce.page import render
 from nearfield.reproduce.papers import choose
 from nearfield.reproduce.session import Settings, reproduce
@@ -34,8 +33,8 @@ def test_a_trace_answers_beside_the_verdicts(ring, tmp_path):
     """Are the answers those of `simulate run`, what one trace cannot answer left open, and verdicts as they were?"""
     wanted, settings = choose(["S4.4"]), Settings(tmp_path / "out")
     traces = answering(wanted, parse_traces([f"fft:4MiB={ring}"]), settings, lambda line: None)
-    found = reproduce(wanted, settings, nothing, Listener(), traced=traces)
-    plain = reproduce(wanted, settings, nothing, Listener())
+    found = reproduce(wanted, settings, nothing, traced=traces)
+    plain = reproduce(wanted, settings, nothing)
     ((claim,),) = [paper.claims for paper in found.papers]
     assert claim.verdict == plain.papers[0].claims[0].verdict == "not simulated"
     answers = {one.says: one.traced for one in claim.statements}

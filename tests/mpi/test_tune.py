@@ -22,7 +22,7 @@ from nearfield.rules.knobs import find_knobs
 from nearfield.rules.schema import RuleTable, load_rules
 from nearfield.tune.model import candidates
 from nearfield.tune.paired_benchmark import PairedBenchmark
-from nearfield.tune.tuning import Listener, Request, Tuning
+from nearfield.tune.tuning import Request, Tuning
 
 pytestmark = [pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
 SHORT = ("--budget", "5", "--sizes", "8,16KiB,1MiB")
@@ -138,7 +138,7 @@ def test_a_rule_is_measured_at_other_distances(installation: Installation) -> No
     settings = candidates(knobs, topology.cache_bytes(pair[0]), distance)[0]
     other = next(one for one in DISTANCES if one != distance)
     rule = RuleTable(distance=other, pair="0-1", parameters=settings, memory_per_rank_bytes=0, at_ranks_per_node=2)
-    tuning = Tuning(Request(sizes=(8, 16 << 10)), Listener())
+    tuning = Tuning(Request(sizes=(8, 16 << 10)))
     with PairedBenchmark(installation, mpi.program(installation), topology, pair, knobs) as benchmark:
         tuning._measure_other_distances(benchmark, distance, [rule])
     assert 0.1 < rule.elsewhere[distance] < 10

@@ -36,7 +36,7 @@ from nearfield.tune.confirm import FINALISTS, MOST_LAUNCHES, PAIRS, Confirmation
 from nearfield.tune.confirmed import ConfirmedGains, rule_table, tried_table
 from nearfield.tune.satisfy_constraints import move_limits_towards
 from nearfield.tune.search import Deadline, Search, Trial
-from nearfield.tune.tuning import Listener, Request, Tuning
+from nearfield.tune.tuning import Request, Tuning
 
 # ---- confirming
 
@@ -458,7 +458,7 @@ def test_what_is_only_probably_slower_is_in_doubt() -> None:
 
 def tuned(benchmark: MadeUpArena, **more: object) -> tuple[Any, list[Trial]]:
     topology = Topology.from_synthetic("package:1 l3:1 l2:2 core:1 pu:1")
-    made = Tuning(Request(exhaustive=True, sizes=SIZES, ranks_per_node=2, **more), Listener())
+    made = Tuning(Request(exhaustive=True, sizes=SIZES, ranks_per_node=2, **more))
     return made._tune(benchmark, "same-node", (0, 1), topology, ENDLESS)
 
 

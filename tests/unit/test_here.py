@@ -1,7 +1,6 @@
 """Does `reproduce --live` say that a statement holds, that it does not, or that noise hides it; and does the paper's
 verdict stay as it was?"""
 
-import io
 import random
 import re
 import shutil
@@ -12,13 +11,12 @@ from typing import Any
 
 import pytest
 import report_profiles as made
-from rich.console import Console
 from tuning import in_process
 
 from nearfield import mpi
 from nearfield.base.errors import NOT_DECIDED, ProfileError, UsageError
+from nearfield.base.progress import Progress, Report
 from nearfield.base.toml import parse_toml
-from nearfield.cli.launch_bar import LaunchBar
 from nearfield.measure.checkpoint import Outcome
 from nearfield.measure.request import Request
 from nearfield.profile import Profile, load, save
@@ -36,6 +34,7 @@ from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.schema import LiveCheck, Paper
 from nearfield.reproduce.verdicts import Evidence, judge_claim
 from nearfield.rules.schema import GainTable, load_rules
+from nearfield.ui.progress import TimeLeft
 
 DATA = Path(__file__).parents[1] / "data"
 PAPERS = [load_paper(name) for name in paper_files()]
@@ -386,16 +385,37 @@ def test_a_launch_aims_at_its_time_and_has_no_limit() -> None:
         Request(only=("pingpong state",))
 
 
-def test_building_the_engine_is_not_expected_again() -> None:
-    """The first launch may have built the engine: are the others expected to take as long as estimated?"""
-    with LaunchBar(Console(file=io.StringIO())) as bar:
-        facts_launch = Launch(Path("facts"), Request(), "protocol", 6.0)
-        bar.start_launch(facts_launch)
-        bar._began -= 600
-        bar.launch_done(facts_launch)
-        bar.launches([Launch(Path("pages-1"), Request(), "pages", 10.0)], kept=0)
-        standing = bar.standing()
-        assert standing and standing.left_s == pytest.approx(10.0)
+def test_building_the_engine_is_not_expected_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first launch may have built the engine: are the others expected to take as long as they do? Does the progress
+    of one launch count as its share of all launches?"""
+    now, left, lines = [0.0], TimeLeft(lambda: now[0]), []
+
+    def report(event: str | Progress) -> None:
+        if isinstance(event, Progress):
+            left.update(event)
+        lines.append(left.line() if isinstance(event, Progress) else event)
+
+    def probe(*args: object, report: Report, **more: object) -> Outcome:
+        report(Progress("floor", 0.0))
+        now[0] += 600.0 if not runner.total_s else 20.0
+        report(Progress("floor", 0.5))
+        report("a remark")
+        return Outcome(complete=True)
+
+    monkeypatch.setattr(measure, "probe", probe)
+    runner = measure._Runner(report)
+    runner.profile(Launch(tmp_path / "facts", Request(), "protocol", 6.0))
+    runner.total_s = 40.0
+    for name in ("pages-1", "pages-2"):
+        runner.profile(Launch(tmp_path / name, Request(), "pages", 20.0))
+    assert lines == [
+        "facts: floor: 0 % done, time left not known yet", "facts: floor: 50 % done, about 10 min left",
+        "facts: a remark",
+        "pages-1: floor: 0 % done, time left not known yet", "pages-1: floor: 25 % done, about 60 s left",
+        "pages-1: a remark",
+        "pages-2: floor: 50 % done, about 20 s left", "pages-2: floor: 75 % done, about 13 s left",
+        "pages-2: a remark",
+    ]  # fmt: skip
 
 
 def test_what_is_for_measuring_needs_here(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ import pytest
 from tuning import in_process, nearfield
 
 from nearfield.base.errors import MeasurementError, NearfieldError, ProfileError, UsageError
+from nearfield.base.progress import Progress
 from nearfield.base.toml import parse_toml
 from nearfield.machine import load_machine
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import OPERATIONS, Case
 from nearfield.measure.sim.places import NOWHERE, all_places
-from nearfield.measure.sim.store import Listener, Store, fingerprint
+from nearfield.measure.sim.store import Store, fingerprint
 from nearfield.reproduce import outcome, page
 from nearfield.reproduce.checks import curves_of, profiles_of
 from nearfield.reproduce.curves import points
@@ -350,15 +351,18 @@ def test_what_was_simulated_before_a_stop_is_kept(tmp_path: Path) -> None:
         yield from pool.run_sequentially(cases)
 
     settings = Settings(tmp_path / "out", quick=True)
-    found = reproduce(wanted, settings, stopped, Listener())
+    found = reproduce(wanted, settings, stopped)
     assert not found.complete and found.papers[0].claims[0].verdict == "not simulated"
     shown = page.render(found, settings.out)
     assert "Not all of it is simulated" in shown
     assert "No statement is judged; simulated to the end: 0 of 1 profile." in shown and "0 of 0" not in shown
     with (tmp_path / "out" / JOURNAL).open("a") as file:
         file.write('["cut')  # what a crash leaves
-    assert reproduce(wanted, settings, go_on, Listener()).complete
+    reported: list[str | Progress] = []
+    assert reproduce(wanted, settings, go_on, reported.append, at_once=2).complete
     assert len(simulated) == 6 - 3
+    assert reported[:2] == ["simulating 3 cases, 2 at a time, 3 more are there already", Progress("0 of 3 cases", 0.0)]
+    assert str(reported[-1]).startswith("3 of 3 cases (")
 
 
 @pytest.mark.parametrize("name", ["S0", "S3", "S4"])
@@ -444,7 +448,7 @@ def test_an_application_is_simulated_at_its_frequency_and_judged(tmp_path: Path)
     assert {case.axes.slowdowns for case in each} == {(1.0, 7.5)}
 
     settings = Settings(tmp_path / "out", quick=True)
-    found = reproduce([(paper, paper.claim)], settings, pool.run_sequentially, Listener())
+    found = reproduce([(paper, paper.claim)], settings, pool.run_sequentially)
     assert [one.holds for one in found.papers[0].claims[0].statements] == [True, None]
     assert in_process("show", tmp_path / "out" / "slow").code == 0
 
@@ -460,6 +464,6 @@ def test_mistakes_of_the_user_are_named(tmp_path: Path) -> None:
         choose(["S9"])
     (tmp_path / "mine.txt").write_text("not a reproduction")
     with pytest.raises(NearfieldError, match="in the way"):
-        reproduce(choose([CHEAP]), Settings(tmp_path), pool.runner_on_cores(1), Listener())
+        reproduce(choose([CHEAP]), Settings(tmp_path), pool.runner_on_cores(1))
     told = in_process("reproduce", "S3", "--list")
     assert told.code == 0 and "S3.5" in told.out and "S0.1" not in told.out

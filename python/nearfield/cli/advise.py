@@ -134,13 +134,14 @@ def _profile(given: Path | None) -> Path:
 
 def _advice(trace: Trace, known: Any, times: Trace | None, simulated_run: Elsewhere | None, min_loss: float) -> Advice:
     from nearfield.advise import advise, read_run
-    from nearfield.cli.trace_argument import AccessBar
+    from nearfield.cli.trace_argument import AccessReporter
     from nearfield.measure.interrupt import InterruptGuard
+    from nearfield.ui.progress import ProgressDisplay
 
-    with InterruptGuard() as stop, AccessBar(2 * trace.about.accesses) as bar:
-        bar.start()
+    with InterruptGuard() as stop, ProgressDisplay() as display:
+        progress = AccessReporter(display, 2 * trace.about.accesses)
         try:
-            run = stop.run(lambda: read_run(trace, known, times=times, elsewhere=simulated_run, progress=bar.pass_on))
+            run = stop.run(lambda: read_run(trace, known, times=times, elsewhere=simulated_run, progress=progress))
             return advise(run, min_loss)
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None

@@ -9,7 +9,6 @@ import typer
 from nearfield.advise.run import Elsewhere, hosts_of
 from nearfield.base import own_command
 from nearfield.base.disk_cache import cache_root
-from nearfield.cli.case_bar import CaseBar
 from nearfield.cli.probe import absolute
 from nearfield.cli.probe_on import was_simulated
 from nearfield.cli.run_simulation import Chosen, simulate_trace
@@ -24,7 +23,7 @@ from nearfield.measure.sim.store import fingerprint
 from nearfield.observe.replay import Cluster
 from nearfield.observe.trace import Trace
 from nearfield.profile.store import RUN
-from nearfield.ui.terminal import err
+from nearfield.ui.progress import ProgressDisplay
 
 SCENARIOS = ("pingpong", "pollution", "stride")  # the scenarios of the rules that can be simulated on every machine
 
@@ -37,8 +36,8 @@ def profile_of(machine: DescribedMachine, name: str) -> Path:
     if (out / RUN).exists() and not unfinished:
         return out
     request = Request(tier="quick", scenarios=SCENARIOS, on=absolute(name), command=own_command.original_line())
-    with CaseBar(err, cores()) as bar:
-        outcome = probe_on(out, request, resume=unfinished, overwrite=True, jobs=cores(), listener=bar)
+    with ProgressDisplay() as display:
+        outcome = probe_on(out, request, resume=unfinished, overwrite=True, jobs=cores(), report=display)
     if not outcome.complete:
         raise typer.Exit(outcome.exit_code)
     return out

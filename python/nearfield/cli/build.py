@@ -13,11 +13,11 @@ from rich.markup import escape
 
 from nearfield import mpi
 from nearfield.base.errors import MpiError, NearfieldError, UsageError
+from nearfield.base.progress import ReportLine
 from nearfield.cli import complete
 from nearfield.mpi import Installation
 from nearfield.ui.terminal import Terminal, err
 
-Progress = Callable[[str], None]
 State = Literal["built", "there already", "not possible", "failed"]
 OF_EACH_MPI = {
     mpi.ENGINE: "measuring engine",
@@ -38,7 +38,7 @@ class Product:
     name: str
     mpi: str | None  # the MPI that it is for; None: for no MPI
     is_built: Callable[[], bool]
-    make: Callable[[Progress], Path]
+    make: Callable[[ReportLine], Path]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _target(inst: Installation, target: str, name: str) -> Product:
 def _rewrite_checks(inst: Installation) -> Product:
     from nearfield.rewrite import verify  # a slow import
 
-    def make(say: Progress) -> Path:
+    def make(say: ReportLine) -> Path:
         verify.layer(inst)
         return verify.layer_folder(inst)
 

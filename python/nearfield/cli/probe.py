@@ -152,11 +152,11 @@ def command(
 
 def _run(out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool) -> None:
     """Measures, prints the outcome, and ends the process with the exit code."""
-    from nearfield.cli.probe_bar import ProbeBar
     from nearfield.measure.live.session import probe
+    from nearfield.ui.progress import ProgressDisplay
 
-    with ProbeBar(request.budget_s) as bar:
-        outcome = probe(out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples, listener=bar)
+    with ProgressDisplay() as display:
+        outcome = probe(out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples, report=display)
     _print_summary(outcome, out, request.budget_s)
     raise typer.Exit(outcome.exit_code)
 

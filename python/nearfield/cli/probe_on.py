@@ -12,7 +12,6 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
-from nearfield.cli.case_bar import CaseBar
 from nearfield.measure import Request
 from nearfield.measure.checkpoint import CheckpointFolder
 from nearfield.measure.sim.cases import scenarios
@@ -20,6 +19,7 @@ from nearfield.measure.sim.describe import described
 from nearfield.measure.sim.pool import cores
 from nearfield.measure.sim.session import probe_on
 from nearfield.profile.schema import Scenario
+from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 # Options of `probe` about ranks, launching and time, which a simulation does not have.
@@ -53,8 +53,8 @@ def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int
     """Runs the simulation, prints its outcome, and ends the process with the exit code. Simulates `jobs` cases
     concurrently, by default one on each core."""
     jobs = jobs or cores()
-    with CaseBar(err, jobs) as bar:
-        outcome = probe_on(out, request, resume=resume, overwrite=overwrite, jobs=jobs, listener=bar)
+    with ProgressDisplay() as display:
+        outcome = probe_on(out, request, resume=resume, overwrite=overwrite, jobs=jobs, report=display)
     folder = escape(str(out))
     if not outcome.saved:
         err.print("stopped before anything was simulated")

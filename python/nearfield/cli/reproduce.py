@@ -98,16 +98,15 @@ def command(
       nearfield reproduce --list
     """
     from nearfield.cli import reproduce_tables as tables
-    from nearfield.cli.case_bar import CaseBar
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.measure.sim import pool
-    from nearfield.measure.sim.store import Listener
     from nearfield.reproduce.page import render
     from nearfield.reproduce.papers import choose
     from nearfield.reproduce.session import Settings
     from nearfield.reproduce.session import reproduce as run_reproduction
     from nearfield.reproduce.traced import parse_traces
     from nearfield.ui.html import write_page
+    from nearfield.ui.progress import ProgressDisplay
 
     wanted = choose(list(claims or ()))
     if list_:
@@ -122,11 +121,12 @@ def command(
     at_once = jobs or pool.cores()
     settings = Settings(out, quick, own_command.original_line())
     by_traces = _by_traces(wanted, real, settings) if real else None
-    with InterruptGuard() as stop, CaseBar(err, at_once) as bar:
+    with InterruptGuard() as stop, ProgressDisplay() as display:
         if stopped or live_only:
-            found = run_reproduction(wanted, settings, _nothing, Listener(), measured, by_traces)
+            found = run_reproduction(wanted, settings, _nothing, here=measured, traced=by_traces)
         else:
-            found = run_reproduction(wanted, settings, pool.runner_on_cores(at_once, stop), bar, measured, by_traces)
+            runner = pool.runner_on_cores(at_once, stop)
+            found = run_reproduction(wanted, settings, runner, display, measured, by_traces, at_once)
     page = write_page(out / "report.html", render(found, out))
     if as_json:
         print(found.model_dump_json(indent=1))
@@ -148,15 +148,15 @@ def command(
 
 def _measure(wanted: Wanted, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool) -> Measured:
     from nearfield import mpi
-    from nearfield.cli.launch_bar import LaunchBar
     from nearfield.reproduce.live.measure import Setup, measure
     from nearfield.reproduce.session import open_store
+    from nearfield.ui.progress import ProgressDisplay
 
     open_store(out)
     inst = mpi.choose(mpi_name)
     setup = Setup(out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick)
-    with LaunchBar(err) as bar:
-        return measure(wanted, setup, bar)
+    with ProgressDisplay() as display:
+        return measure(wanted, setup, display)
 
 
 def _by_traces(wanted: Wanted, traces: list[Traced], settings: Settings) -> Traces:

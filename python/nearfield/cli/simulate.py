@@ -119,7 +119,6 @@ def command(
       nearfield simulate amg fft --nodes 8,64 --policy header-l2,payload-l3 --frequency 2.1
     """
     from nearfield.cli import simulate_tables as tables
-    from nearfield.cli.case_bar import CaseBar
     from nearfield.machine import load_machine
     from nearfield.machine.frequency import at_frequency
     from nearfield.machine.sweep import parse_sweep
@@ -127,6 +126,7 @@ def command(
     from nearfield.measure.sim import pool
     from nearfield.measure.sim.operations import Operations, savings_of, swept_cases
     from nearfield.measure.sim.session import add_to_profile
+    from nearfield.ui.progress import ProgressDisplay
 
     if list_:
         return tables.list_operations(as_json)
@@ -150,10 +150,10 @@ def command(
     sweeps = [parse_sweep(text, machine) for text in sweep or ()]
     _print_assumptions(ctx, operations)
     at_once = None if mpi else jobs or pool.cores()
-    with InterruptGuard() as stop, CaseBar(err, at_once) as bar:
+    with InterruptGuard() as stop, ProgressDisplay() as display:
         runner = pool.runner_on_cores(at_once, stop) if at_once else pool.runner_on_mpi(stop)
         outcome = add_to_profile(
-            machine, swept_cases(operations, sweeps), runner, bar, out, own_command.original_line()
+            machine, swept_cases(operations, sweeps), runner, display, out, own_command.original_line(), at_once
         )
     found = savings_of(outcome.rows, sweeps)
     if as_json:

@@ -92,14 +92,24 @@ def command(
 
 def _read(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
     """Reads all traces. Returns False if it was interrupted."""
-    from nearfield.cli.trace_bar import TraceBar
-    from nearfield.simulate.source import Source
-
     try:
         for name in files:
-            with stop.run(lambda name=name: Source(name)) as source, TraceBar(run, source) as bar:  # type: ignore[misc]
-                bar.start()
-                run.run(source, lambda bar=bar: bar.pass_on(stop))  # type: ignore[misc]
+            _read_file(run, name, stop)
     except KeyboardInterrupt:
         return False
     return True
+
+
+def _read_file(run: TraceRun, name: str, stop: InterruptGuard) -> None:
+    from nearfield.cli.trace_argument import AccessReporter
+    from nearfield.simulate.source import Source
+    from nearfield.ui.progress import ProgressDisplay
+
+    with stop.run(lambda: Source(name)) as source, ProgressDisplay() as display:
+        reporter = AccessReporter(display, source=f", from {source.name}", before=run.accesses)
+
+        def progress() -> None:
+            reporter(run.accesses, run.share(source))
+            stop.check()
+
+        run.run(source, progress)

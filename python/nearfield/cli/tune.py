@@ -148,7 +148,7 @@ def _given_options(ctx: typer.Context) -> frozenset[str]:
 
 
 def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
-    from nearfield.cli.tune_session import INTERRUPTED, TuneSession
+    from nearfield.cli.tune_session import INTERRUPTED, tune_and_save
     from nearfield.rules.schema import require_writable
     from nearfield.tune.trial_log_file import TrialLogFile
 
@@ -156,22 +156,22 @@ def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
         raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / paths.FILE}, or tune with --all-mpis")
     if not options.resume:
         require_writable(out)
-    with TrialLogFile(out).locked(resume=options.resume) as unfinished, TuneSession(options.confirm_best) as session:
+    with TrialLogFile(out).locked(resume=options.resume) as unfinished:
         options.require_free(unfinished)
         request = options.begin(unfinished)
         rules: Rules | None = None
         try:
-            rules = session.tune(unfinished, request)
+            rules = tune_and_save(unfinished, request, confirm_best=options.confirm_best)
         except SystemExit:  # a signal
             if not unfinished.found():
-                session.say("ended before anything was measured")
+                err.print("ended before anything was measured")
             raise
         finally:
             if not (unfinished.found() or unfinished.undecided()):
                 unfinished.end()
             elif unfinished.path.exists():
                 again = "" if rules and rules.undecided else f". To go on: {_resuming(out)}"
-                session.say(f"kept: {unfinished.describe_content()} in {unfinished.path}{again}")
+                err.print(escape(f"kept: {unfinished.describe_content()} in {unfinished.path}{again}"))
     if rules is None:
         if not unfinished.found():
             err.print("ended before anything was measured")

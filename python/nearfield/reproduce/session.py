@@ -15,6 +15,7 @@ import nearfield
 from nearfield import profile
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import os_errors_as_profile_errors
+from nearfield.base.progress import Report, ignore
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.request import Request
@@ -23,7 +24,7 @@ from nearfield.measure.sim.operations import Operations
 from nearfield.measure.sim.places import NOWHERE, all_places
 from nearfield.measure.sim.pool import Runner
 from nearfield.measure.sim.profile import save_profile
-from nearfield.measure.sim.store import Listener, Store, simulate
+from nearfield.measure.sim.store import Store, simulate
 from nearfield.reproduce import outcome
 from nearfield.reproduce.checks import profiles_of
 from nearfield.reproduce.live.answers import answer_statement
@@ -53,16 +54,16 @@ class Traces:
 
 
 def reproduce(
-    wanted: Wanted, settings: Settings, runner: Runner, listener: Listener, here: Measured | None = None,
-    traced: Traces | None = None,
+    wanted: Wanted, settings: Settings, runner: Runner, report: Report = ignore, here: Measured | None = None,
+    traced: Traces | None = None, at_once: int | None = None,
 ) -> outcome.Reproduction:  # fmt: skip
     """Simulates, judges and saves; returns the result. After Ctrl-C, claims with incomplete profiles are not judged.
-    `here`: the measurements on this machine. Raises the errors of errors.py."""
+    `here` holds the measurements on this machine; `at_once` is that of simulate(). Raises the errors of errors.py."""
     started = time.monotonic()
     needed = profiles_needed(wanted)
     cases = {name: cases_of(run, quick=settings.quick) for name, run in needed.items()}
     store = open_store(settings.out)
-    simulate([case for some in cases.values() for case in some], store, runner, listener)
+    simulate([case for some in cases.values() for case in some], store, runner, report, at_once)
     done = {name: some for name, some in cases.items() if not any(map(store.missing, some))}
     profiles = {name: _save(settings, name, needed[name], some, store) for name, some in done.items()}
     found = outcome.Reproduction(

@@ -3,12 +3,13 @@ the verdicts are based on imitations of the applications."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from nearfield.base.errors import UsageError
+from nearfield.base.progress import ReportLine
 from nearfield.base.units import parse_bytes
 from nearfield.measure.request import Request
 from nearfield.measure.row import Parameters, Row, frame, value
@@ -54,7 +55,7 @@ def parse_traces(texts: Iterable[str]) -> list[Traced]:
     return found
 
 
-def answering(wanted: Wanted, traces: Sequence[Traced], settings: Settings, progress: Callable[[str], None]) -> Traces:
+def answering(wanted: Wanted, traces: Sequence[Traced], settings: Settings, progress: ReportLine) -> Traces:
     """Simulates the traces, and returns a function that answers statements by them. Raises the errors of
     evidence_of."""
     open_store(settings.out)
@@ -65,9 +66,7 @@ def answering(wanted: Wanted, traces: Sequence[Traced], settings: Settings, prog
     return Traces(sources, partial(answer_from_trace, evidence=evidence))
 
 
-def evidence_of(
-    wanted: Wanted, traces: Sequence[Traced], settings: Settings, progress: Callable[[str], None]
-) -> Evidence:
+def evidence_of(wanted: Wanted, traces: Sequence[Traced], settings: Settings, progress: ReportLine) -> Evidence:
     """Simulates each trace for every profile of the wanted claims that has its application, and saves these profiles.
     Raises UsageError for an application without claims, ReplayError, and BrokenTraceError."""
     needed = profiles_needed(wanted)
@@ -117,7 +116,7 @@ def _applications(profiles: Iterable[ProfileRun]) -> str:
     return f"there are claims about {', '.join(names)}" if names else "name claims of S4"
 
 
-def _simulated(name: str, profile_run: ProfileRun, one: Traced, progress: Callable[[str], None]) -> Iterator[Row]:
+def _simulated(name: str, profile_run: ProfileRun, one: Traced, progress: ReportLine) -> Iterator[Row]:
     parts = [part for part in profile_run.application if one.is_of(part)]
     if not parts:
         return

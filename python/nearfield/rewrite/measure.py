@@ -6,12 +6,12 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from nearfield import _native, mpi
 from nearfield.base.errors import MeasurementError
+from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi import Installation
 from nearfield.rewrite.build import Program, build, c_wrapper, flags_of, run_compiler
 
@@ -19,7 +19,6 @@ MIN_PAIRS, MAX_PAIRS = 6, 30  # pairs; fewer give no interval
 BUDGET_S = 30.0
 MIN_DIFFERENCE = 0.01  # smaller differences are ignored
 RUN_LIMIT_S = 120.0
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def measure(
     *,
     ranks: int = 2,
     budget_s: float = BUDGET_S,
-    progress: Progress = lambda line: None,
+    progress: ReportLine = ignore,
 ) -> Measured:
     """Returns the gain of the rewritten text. The first run of each version is discarded; then pairs run in alternating
     order for `budget_s`, at least the minimum number. Raises MeasurementError if a run fails, CompileError if a version

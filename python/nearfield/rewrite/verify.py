@@ -18,7 +18,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,6 +26,7 @@ from pathlib import Path
 
 from nearfield import mpi
 from nearfield.base.errors import UsageError
+from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi import Installation
 from nearfield.rewrite.build import (
     CompileError,
@@ -52,7 +53,6 @@ _WRAPPED = (
     *("time", "clock", "gettimeofday", "clock_gettime", "omp_get_wtime"),
     *("_ZNSt6chrono3_V212system_clock3nowEv", "_ZNSt6chrono3_V212steady_clock3nowEv"),
 )
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Verifier:
         inst: Installation,
         *,
         ranks: Sequence[int] = RANKS,
-        progress: Progress = lambda line: None,
+        progress: ReportLine = ignore,
     ) -> None:
         self._program, self._original, self._inst = program, original, inst
         self._ranks, self._progress = tuple(ranks), progress
