@@ -295,9 +295,12 @@ def _kept(folder: Path) -> None:
 
 
 def _read_journal(folder: Path) -> None:
+    from nearfield.base.errors import UsageError
+    from nearfield.base.journal import Journal
     from nearfield.measure.sim.store import Store
 
-    Store(folder / "simulated.jsonl").records_outside([])
+    with Journal(folder / "simulated.jsonl", "").locked(UsageError("busy")) as journal:
+        Store(journal).records_outside([])
 
 
 def _read_costs(folder: Path) -> None:

@@ -152,7 +152,8 @@ def _measure(wanted: Wanted, out: Path, mpi_name: str | None, hostfile: Path | N
     from nearfield.reproduce.session import open_store
     from nearfield.ui.progress import ProgressDisplay
 
-    open_store(out)
+    with open_store(out):
+        pass
     inst = mpi.choose(mpi_name)
     setup = Setup(out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick)
     with ProgressDisplay() as display:

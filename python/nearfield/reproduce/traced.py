@@ -58,7 +58,8 @@ def parse_traces(texts: Iterable[str]) -> list[Traced]:
 def answering(wanted: Wanted, traces: Sequence[Traced], settings: Settings, progress: ReportLine) -> Traces:
     """Simulates the traces, and returns a function that answers statements by them. Raises the errors of
     evidence_of."""
-    open_store(settings.out)
+    with open_store(settings.out):
+        pass
     evidence = evidence_of(wanted, traces, settings, progress)
     sources = [
         TracedFrom(name=_name(one), command=one.trace.about.command, ranks=one.trace.about.ranks) for one in traces

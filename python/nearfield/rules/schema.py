@@ -269,7 +269,7 @@ MAKE_THEM = "make them with: "
 
 def _making(path: Path) -> str:
     """Returns how to get rules to this place."""
-    trials = path.with_name(f"{path.name}.trials")  # of unfinished.py, which imports this module
+    trials = path.with_name(f"{path.name}.trials")  # of trial_log_file.py, which imports this module
     if trials.is_file():
         return f"complete the interrupted tune: {own_command.line('tune', '--resume', '-o', path)}"
     return f"{MAKE_THEM}{own_command.line('tune')}"

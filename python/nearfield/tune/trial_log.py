@@ -168,7 +168,7 @@ def read_line(text: bytes) -> Line | None:
 
 
 class TrialLog:
-    """The lines of one tune, in memory. `Unfinished` also writes them to a file."""
+    """The lines of one tune, in memory. `TrialLogFile` also writes them to a file."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []

@@ -62,8 +62,8 @@ class _Session:
     def run(self, jobs: int, report: Report) -> Outcome:
         started = time.monotonic()
         earlier = self.checkpoint.read_spent().get("total", 0.0)
-        store = Store(self.checkpoint.folder / "simulated.jsonl")
-        with InterruptGuard() as stop:
+        with self.checkpoint.journal() as journal, InterruptGuard() as stop:
+            store = Store(journal)
             complete = simulate(self.cases, store, pool.runner_on_cores(jobs, stop), report, jobs)
         seconds = earlier + time.monotonic() - started
         rows = store.rows(self.cases)

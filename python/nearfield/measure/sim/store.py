@@ -6,7 +6,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing_extensions import TypedDict
 
 from nearfield import _native
 from nearfield.base.errors import MeasurementError
-from nearfield.base.files import read_file
+from nearfield.base.journal import Journal
 from nearfield.base.progress import Progress, Report, ignore
 from nearfield.base.units import counted
 from nearfield.machine import DescribedMachine
@@ -51,26 +52,27 @@ _Key = tuple[str, ConfigKey]
 class Store:
     """Holds records by fingerprint and configuration."""
 
-    def __init__(self, journal: Path | None = None) -> None:
+    def __init__(self, journal: Journal | None = None) -> None:
+        """Reads the records of the locked journal; damaged lines are skipped, and their cases are simulated again."""
         self._journal = journal
         self._rows: dict[_Key, dict[tuple[Any, ...], Row]] = {}
         self.grown = False  # whether cases were added
-        if journal and journal.exists():
-            for digest, rows in _whole_lines(journal):
-                self._insert(digest, rows)
+        for line in journal.lines() if journal else ():
+            with suppress(ValueError):
+                digest, rows = _LINE.validate_json(line)
+                self._insert(digest, [dict(row) for row in rows])
 
     def seed(self, machine: DescribedMachine, rows: Iterable[Row]) -> None:
         """Adds the rows of an earlier profile of this machine."""
         self._insert(fingerprint(machine), rows)
 
     def add(self, case: Case, rows: list[Row]) -> None:
-        """Stores the records of a case. Raises OSError if the journal cannot be written."""
+        """Stores the records of a case. Raises ProfileError if the journal cannot be written."""
         digest = fingerprint(case.machine)
         self._insert(digest, rows)
         self.grown = True
         if self._journal:
-            with self._journal.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([digest, rows]) + "\n")
+            self._journal.append(json.dumps([digest, rows]).encode())
 
     def _insert(self, digest: str, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -118,24 +120,6 @@ class Store:
         """Returns the records that belong to none of these cases."""
         keys = {(fingerprint(case.machine), point) for case in cases for point in case.config_keys()}
         return [row for key, rows in self._rows.items() if key not in keys for row in rows.values()]
-
-
-def _whole_lines(path: Path) -> Iterator[tuple[str, list[Row]]]:
-    """Yields the lines up to the first invalid one, which a crash has truncated. The rest is removed, so that lines
-    appended later can be read."""
-    text = read_file(path).decode("utf-8", "replace")
-    whole = ""
-    for line in text.splitlines(keepends=True):
-        try:
-            digest, rows = _LINE.validate_json(line)
-        except ValueError:
-            break
-        if not line.endswith("\n"):
-            break
-        whole += line
-        yield digest, [dict(row) for row in rows]
-    if whole != text:
-        path.write_text(whole, encoding="utf-8")
 
 
 _FINGERPRINTS: dict[
