@@ -64,19 +64,19 @@ def _incomplete(found: Reproduction, folder: Path) -> str:
 
 
 def _overview(found: Reproduction) -> str:
-    beside = [*["here"] * (found.here is not None), *["traced"] * bool(found.traced)]
+    sources = [*["here"] * (found.here is not None), *["traced"] * bool(found.traced)]
     rows = [
         [
             tag("a", claim.id, href=f"#{claim.id}"),
             text(claim.says),
             _verdict(claim),
             _count(claim.statements),
-            *(_answers(claim.statements, name) for name in beside),
+            *(_answers(claim.statements, name) for name in sources),
         ]
         for paper in found.papers
         for claim in paper.claims
     ]
-    headings = ("claim", "what the paper says", "verdict", "statements that hold", *beside)
+    headings = ("claim", "what the paper says", "verdict", "statements that hold", *sources)
     return table(headings, rows)
 
 
@@ -103,8 +103,8 @@ def _count(statements: Iterable[Judged]) -> str:
     return text(f"{held} of {judged}") if judged else ""
 
 
-def _answers(statements: Iterable[Judged], beside: str) -> str:
-    words = [answer.answer for one in statements if (answer := getattr(one, beside))]
+def _answers(statements: Iterable[Judged], source: str) -> str:
+    words = [answer.answer for one in statements if (answer := getattr(one, source))]
     return text(", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words) if word))
 
 

@@ -82,10 +82,10 @@ def _check_nodes(machine: DescribedMachine, request: Request) -> None:
     """Raises UsageError if --nodes exceeds the machine's nodes, or no wanted scenario takes --nodes."""
     if not request.nodes:
         return
-    most = machine.network.max_nodes.value if machine.network else 1
+    max_nodes = machine.network.max_nodes.value if machine.network else 1
     for nodes in request.nodes:
-        if not 1 <= nodes <= most:
-            raise UsageError(f"nodes: from 1 to {most} on machine '{machine.name}', not {nodes}")
+        if not 1 <= nodes <= max_nodes:
+            raise UsageError(f"nodes: from 1 to {max_nodes} on machine '{machine.name}', not {nodes}")
     wanted = select_scenarios(request.scenarios)
     if not any(spec.of_nodes for spec in wanted):
         takes = ", ".join(spec.name for spec in select_scenarios(()) if spec.of_nodes)
