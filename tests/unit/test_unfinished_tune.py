@@ -585,6 +585,7 @@ def test_progress_says_how_long_the_tune_will_take(machine: Machine) -> None:
     phases = [event for event in events if event.text.endswith("s are planned")]
     assert [event.phase for event in phases] == [f"shared-l3: {name}" for name in PHASES]
     assert any(re.fullmatch(r"\d+ tried, best \d\.\d\dx", event.text) for event in events)
+    assert any(re.fullmatch(r"\d+ launch(es)?", event.text) for event in events)
     assert all(event.left_s <= event.max_left_s and 0 <= event.share < 1 for event in events)  # type: ignore[operator]
     now, left = [0.0], TimeLeft(lambda: now[0])
     left.update(Progress("50 s are planned", 0.5, 50.0, 130.0, "same-core: searching"))

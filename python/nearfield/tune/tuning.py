@@ -26,7 +26,7 @@ from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
 from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.progress import Progress, Report, ignore
 from nearfield.base.topology import DISTANCES, Topology
-from nearfield.base.units import format_seconds
+from nearfield.base.units import counted, format_seconds
 from nearfield.base.words import suggest
 from nearfield.rules.criterion import SIZES, confirmation_cases, search_cases
 from nearfield.rules.gains import geometric_mean
@@ -247,7 +247,7 @@ class Tuning:
             self._deadline,
             self.request.never_below,
             known=self.log.launches(distance),
-            on_launch=lambda settings, launch: self.log.add(LaunchLine.of(distance, spent_s(), settings, launch)),
+            on_launch=lambda settings, launch: self._add_launch(LaunchLine.of(distance, spent_s(), settings, launch)),
             busy=busy,
         ).run()
         if outcome.goes_on:
@@ -349,6 +349,11 @@ class Tuning:
         best = search.best_first()
         gain = f", best {geometric_mean(best[0].gains.values()).value:.2f}x" if best and best[0].gains else ""
         self._report_progress(f"{len(search.trials)} tried{gain}")
+
+    def _add_launch(self, line: LaunchLine) -> None:
+        """Stores and reports a launch of a confirmation."""
+        self.log.add(line)
+        self._report_progress(counted(len(self.log.launches(line.distance)), "launch", "launches"))
 
 
 def max_duration_factor(others: float) -> float:
