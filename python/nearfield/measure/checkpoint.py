@@ -48,7 +48,7 @@ class Outcome:
 
 
 class CheckpointFolder:
-    """The checkpoint folder of a profile."""
+    """The checkpoint folder of the profile `out`."""
 
     def __init__(self, out: Path) -> None:
         self.folder = out.parent / f"{out.name}.launches"

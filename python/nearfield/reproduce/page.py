@@ -33,7 +33,7 @@ def render(found: Reproduction, folder: Path) -> str:
         asset("main.html", __package__),
         {
             "strips": _strips(found.papers),
-            "banner": _incomplete(found, folder) + _measured(found.here) + _traced(found.traced),
+            "banner": _incomplete_banner(found, folder) + _live_banner(found.here) + _traces_banner(found.traced),
             "overview": _overview(found),
             "papers": "".join(_paper(paper, folder) for paper in found.papers),
         },
@@ -55,7 +55,7 @@ def _facts(found: Reproduction) -> str:
     return " &ensp;|&ensp; ".join([*map(text, parts), tag("code", raw(found.command))])
 
 
-def _incomplete(found: Reproduction, folder: Path) -> str:
+def _incomplete_banner(found: Reproduction, folder: Path) -> str:
     if found.complete:
         return ""
     message = text("Not all of it is simulated yet: claims that need what is missing are not judged. This goes on: ")
@@ -111,7 +111,7 @@ def _answers(statements: Iterable[Judged], source: str) -> str:
 def _paper(paper: JudgedPaper, folder: Path) -> str:
     body = tag("h2", text(f"{paper.name}: {paper.title}")) + _reading(paper)
     claims = "".join(_claim(claim, folder) for claim in paper.claims)
-    return tag("section", body + claims + _chosen(paper.chosen), id=paper.name)
+    return tag("section", body + claims + _parameter_table(paper.chosen), id=paper.name)
 
 
 def _reading(paper: JudgedPaper) -> str:
@@ -162,7 +162,7 @@ def _answer(here: Answer) -> str:
     return word + text(f": {here.ours}")
 
 
-def _measured(here: Measured | None) -> str:
+def _live_banner(here: Measured | None) -> str:
     if here is None:
         return ""
     load = f", load average {here.load_1m:.1f} when it began" if here.load_1m is not None else ""
@@ -173,7 +173,7 @@ def _measured(here: Measured | None) -> str:
     return tag("p", text(message), class_="banner", role="note")
 
 
-def _traced(traces: list[TracedFrom]) -> str:
+def _traces_banner(traces: list[TracedFrom]) -> str:
     if not traces:
         return ""
     each = "; ".join(f"{one.name}: {one.command}, {counted(one.ranks, 'rank')}" for one in traces)
@@ -181,7 +181,7 @@ def _traced(traces: list[TracedFrom]) -> str:
     return tag("p", text(message), class_="banner", role="note")
 
 
-def _chosen(chosen: list[Chosen]) -> str:
+def _parameter_table(chosen: list[Chosen]) -> str:
     rows = [[raw(c.of), raw(c.key), raw(c.value), text(c.reason), text(", ".join(c.claims))] for c in chosen]
     title = f"{counted(len(chosen), 'free parameter')} behind these claims"
     inner = table(("of", "key", "value", "why this value", "claims"), rows, class_="chosen")

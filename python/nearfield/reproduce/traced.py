@@ -76,7 +76,7 @@ def evidence_of(wanted: Wanted, traces: Sequence[Traced], settings: Settings, pr
             raise UsageError(f"no claim is about '{_name(one)}'", _applications(needed.values()))
     profiles = {}
     for name, profile_run in needed.items():
-        rows = [row for one in traces for row in _simulated(name, profile_run, one, progress)]
+        rows = [row for one in traces for row in _simulate(name, profile_run, one, progress)]
         if rows:
             profiles[name] = save_profile(
                 settings.out / FOLDER / name, machine_of(profile_run),
@@ -117,7 +117,7 @@ def _applications(profiles: Iterable[ProfileRun]) -> str:
     return f"there are claims about {', '.join(names)}" if names else "name claims of S4"
 
 
-def _simulated(name: str, profile_run: ProfileRun, one: Traced, progress: ReportLine) -> Iterator[Row]:
+def _simulate(name: str, profile_run: ProfileRun, one: Traced, progress: ReportLine) -> Iterator[Row]:
     parts = [part for part in profile_run.application if one.is_of(part)]
     if not parts:
         return

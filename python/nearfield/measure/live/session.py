@@ -146,7 +146,7 @@ class Session:
     def _measure(self) -> NearfieldError | None:
         """Runs the jobs until the user stops them or one fails in a way that the others would, too; returns that
         failure."""
-        left = [self._left(job) for job in self.jobs]
+        left = [self._remove_finished(job) for job in self.jobs]
         self.progress = ProbeProgress(self.report, [job for job in left if job.budgets], self.limit.seconds)
         failure: NearfieldError | None = None
         with InterruptGuard(self._request_engine_end) as stop:
@@ -178,7 +178,7 @@ class Session:
             return False
         return True
 
-    def _left(self, job: Job) -> Job:
+    def _remove_finished(self, job: Job) -> Job:
         """Returns the job without the scenarios that earlier sessions finished."""
         for path in job.attempts(self.checkpoint.folder):
             if number := damaged_line(path, job.budgets):
@@ -187,7 +187,7 @@ class Session:
         return replace(job, budgets={name: budget for name, budget in job.budgets.items() if name not in done})
 
     def _run(self, job: Job, time_s: float | None) -> Ending:
-        """Runs a launch, which measures for at most `time_s` seconds; None: without a limit."""
+        """Runs a launch, which measures for at most `time_s` seconds; None means that there is no limit."""
         if time_s == 0.0:
             self.not_begun += 1
             return Ending("pending", "the time was over")

@@ -44,13 +44,13 @@ def name_switches(found: Iterable[Seen], variables: dict[str, int]) -> list[Swit
         votes.setdefault((one.pair, one.distance, one.kind), []).append(one.size_bytes)
     switches: list[Switch] = []
     for (pair, distance, kind), sizes in votes.items():
-        for size in _agreed(kind, sizes, variables):
+        for size in _majority_sizes(kind, sizes, variables):
             name = _variable_near(kind, size, variables)
             switches.append(_switch(pair, distance, kind, size, name, variables, EVIDENCE[kind]))
     return sorted(switches, key=lambda s: (s.pair or "", s.bytes))
 
 
-def _agreed(kind: SwitchKind, sizes: list[int], variables: dict[str, int]) -> list[int]:
+def _majority_sizes(kind: SwitchKind, sizes: list[int], variables: dict[str, int]) -> list[int]:
     """Returns the sizes with most votes; if no two launches agree, one size, preferably at a threshold of the MPI."""
     votes = Counter(sizes)
     max_votes = max(votes.values())
@@ -108,7 +108,7 @@ def _variable_near(kind: SwitchKind, size: int, variables: dict[str, int]) -> st
 
 
 def _variable_at(kind: SwitchKind, min_value: int, max_value: int, variables: dict[str, int]) -> str | None:
-    """Returns the variable with a value in [min_value, max_value] whose name fits the kind best; None if there is none."""
+    """Returns the variable with a value in this range whose name fits the kind best; None if there is none."""
     near = [name for name, value in variables.items() if max(min_value, 2) <= value <= max_value]
     inside = [name for name in near if any(word in name.lower() for word in _INSIDE_A_NODE)]
     for word in _WORDS[kind]:
