@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from nearfield.base.estimates import Estimate
 from nearfield.base.frames import pl
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Curve, Place, curve, is_network, one_machine, one_per_distance, pick
 
 LINE_BYTES = 64
@@ -93,7 +93,7 @@ class Costs:
             return cut
         whole = self.cached(size_bytes, "modified")
         points = self.points("pingpong", "half_round_trip", state="modified")
-        pieces = {p: scaled(time, size_bytes / p) for p, time in points.items() if (4 << 10) <= p < size_bytes}
+        pieces = {p: time * (size_bytes / p) for p, time in points.items() if (4 << 10) <= p < size_bytes}
         if not whole or not pieces:
             return None
         best = min(pieces, key=lambda one: pieces[one].value)
@@ -145,7 +145,7 @@ class Costs:
             if self.place or everywhere:
                 place = None if everywhere else self.place
                 found = curve(self.profile.records, scenario, metric, place=place, **fixed)
-            self._curves[key] = {size: point.estimate for size, point in found.items()}
+            self._curves[key] = dict(found)
         return self._curves[key]
 
     def _answered(self, scenario: str, answer: Estimate | None) -> Estimate | None:
@@ -165,7 +165,7 @@ class Costs:
             return None
         best = min(pieces, key=lambda one: pieces[one])
         factor = size_bytes / nearest
-        return scaled(times[0].estimate, factor), scaled(times[best].estimate, factor), best
+        return times[0] * factor, times[best] * factor, best
 
 
 def _strides(records: pl.DataFrame) -> dict[str, list[int]]:
@@ -190,7 +190,7 @@ def at(points: Points, size_bytes: int) -> Estimate | None:
     if size_bytes <= sizes[0]:
         return points[sizes[0]]
     if size_bytes >= sizes[-1]:
-        return scaled(points[sizes[-1]], size_bytes / sizes[-1])
+        return points[sizes[-1]] * (size_bytes / sizes[-1])
     after = bisect.bisect_right(sizes, size_bytes)
     before, behind = sizes[after - 1], sizes[after]
     weight = math.log(size_bytes / before) / math.log(behind / before)
@@ -203,21 +203,3 @@ def at(points: Points, size_bytes: int) -> Estimate | None:
 
 def _between(a: float, b: float, weight: float) -> float:
     return math.exp((1 - weight) * math.log(a) + weight * math.log(b)) if a > 0 and b > 0 else a + weight * (b - a)
-
-
-def scaled(one: Estimate, factor: float) -> Estimate:
-    """Returns the estimate times a nonnegative factor."""
-    return Estimate(one.value * factor, one.low * factor, one.high * factor)
-
-
-def difference(a: Estimate, b: Estimate) -> Estimate:
-    """Returns a - b; the half-widths of both are added in quadrature, each end with the ends that move it in that
-    direction."""
-    value = a.value - b.value
-    low = value - math.hypot(a.value - a.low, b.high - b.value)
-    return Estimate(value, low, value + math.hypot(a.high - a.value, b.value - b.low))
-
-
-def total(parts: list[Estimate]) -> Estimate:
-    """Returns the sum; its interval also holds for correlated errors."""
-    return Estimate(sum(p.value for p in parts), sum(p.low for p in parts), sum(p.high for p in parts))

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nearfield.advise.costs import Costs, scaled, total
+from nearfield.advise.costs import Costs
 from nearfield.advise.run import Messages, Run, Site
+from nearfield.base.estimates import Estimate, sum_of
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.notes import Evidence, Loss, Note, Place, Related, Rule
 from nearfield.notes.text import place_text
-from nearfield.profile.compare import Estimate
 
 _WITHOUT_CORE = "without a core"  # prefix of the name of that evidence
 
@@ -37,29 +37,29 @@ class Lost:
 
     def add(self, rank: int, each: Estimate, spent_ns: float, times: int) -> None:
         """Adds `times` calls that lose `each` of `spent_ns`."""
-        self._parts[rank].append(scaled(each, times) if times else each)
+        self._parts[rank].append(each * times if times else each)
         self.calls[rank] += times
         self._spent[rank] += int(spent_ns * times)
 
     @property
     def worst(self) -> int:
         """Returns the rank with the largest loss."""
-        return max(self._parts, key=lambda rank: total(self._parts[rank]).value)
+        return max(self._parts, key=lambda rank: sum_of(self._parts[rank]).value)
 
     @property
     def is_alike(self) -> bool:
         """Returns whether several ranks lose, each at least half of the largest loss."""
-        sums = [total(parts).value for parts in self._parts.values()]
+        sums = [sum_of(parts).value for parts in self._parts.values()]
         return len(sums) > 1 and 2 * min(sums) >= max(sums)
 
     def sum(self) -> Estimate:
         """Returns the loss of that rank, in ns."""
-        return total(self._parts[self.worst])
+        return sum_of(self._parts[self.worst])
 
     def loss(self, run: Run, but_ns: float = 0.0) -> Loss:
         """Returns the rank's loss as that of the run: other ranks wait for it, or lose at the same time. `but_ns`: the
         part that may have another cause, which is subtracted; the upper end includes it."""
-        whole = scaled(self.sum(), 1e-9)
+        whole = self.sum() * 1e-9
         but = but_ns / 1e9
         lost = Estimate(max(0.0, whole.value - but), max(0.0, whole.low - but), whole.high)
         share = lost.value / run.seconds if run.seconds else None

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nearfield.base.estimates import Estimate, ratio_of
 from nearfield.base.frames import pl
 from nearfield.base.topology import DISTANCES
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate, ratio_of
 from nearfield.profile.records import picked, swept
 
 MAX_DRAWN = 12
@@ -47,21 +47,14 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(Estimate):
     """One record; value and interval in its unit (ns for times)."""
 
-    value: float
-    low: float
-    high: float
     n: int
     stable: bool
     verdict: str | None = None
     note: str | None = None
     unit: str = "ns"
-
-    @property
-    def estimate(self) -> Estimate:
-        return Estimate(self.value, self.low, self.high)
 
     @property
     def decides(self) -> bool:
@@ -188,7 +181,7 @@ def shared(*curves: Mapping[Any, Any]) -> list[Any]:
 
 def ratios(numerators: Curve, denominators: Curve) -> dict[Any, Estimate]:
     """Returns x -> numerator / denominator with its interval, where both are above 0, or both are 0."""
-    found = {x: ratio_of(denominators[x].estimate, numerators[x].estimate) for x in shared(numerators, denominators)}
+    found = {x: ratio_of(denominators[x], numerators[x]) for x in shared(numerators, denominators)}
     return {x: ratio for x, ratio in found.items() if ratio is not None}
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nearfield.base.estimates import Estimate
 from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile, parameters
-from nearfield.profile.compare import Estimate, declared_metrics
+from nearfield.profile.compare import declared_metrics
 from nearfield.profile.curves import Curve, Place, Point, curve, levels, pick, ratios, shared
 from nearfield.profile.schema import Switch
 

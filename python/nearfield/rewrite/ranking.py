@@ -14,12 +14,12 @@ from itertools import groupby
 from pathlib import Path
 
 from nearfield.advise import costs as machine
-from nearfield.advise.costs import Points, at, scaled, total
+from nearfield.advise.costs import Points, at
+from nearfield.base.estimates import Estimate, sum_of
 from nearfield.base.units import format_bytes, parse_bytes
 from nearfield.profile import Profile, load
-from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import curve, pick
-from nearfield.rewrite.gain import Expected, Gain
+from nearfield.rewrite.gain import Expected, MessageTimes
 from nearfield.rewrite.patch import Patch
 from nearfield.rewrite.program import Region
 from nearfield.rewrite.schedule import Order, Transformation
@@ -52,7 +52,7 @@ class Costs:
             scenarios = {"pingpong": cold and warm, "pollution": later and at_once}
             return Expected(unknown=_no_records([name for name, known in scenarios.items() if not known], size_bytes))
         after = {"warm-send": (warm, later), "late-receive": (cold, at_once), "reverse": (warm, at_once)}
-        return Expected(Gain(total([cold, later]), total([*after[transformation]])))
+        return Expected(MessageTimes(sum_of([cold, later]), sum_of(after[transformation])))
 
     def expected_of_cutting(self, size_bytes: int, piece_bytes: int) -> Expected:
         """Returns the expected gain of producing, sending and reading a long message in chunks."""
@@ -63,8 +63,8 @@ class Costs:
         piece = _nearest((one for one in times if one), piece_bytes)
         if not size or not piece or 0 not in times:
             return Expected(unknown=_no_records(["cut"], size_bytes))
-        whole, cut = (scaled(times[one].estimate, size_bytes / size) for one in (0, piece))
-        return Expected(Gain(whole, cut))
+        whole, cut = (times[one] * (size_bytes / size) for one in (0, piece))
+        return Expected(MessageTimes(whole, cut))
 
     def _sent(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns the time in ns of a message in a buffer state; None without stable records near the size."""

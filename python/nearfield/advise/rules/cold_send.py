@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from nearfield.advise.rule import RuleSpec, at_line, main_place, number, related, size_text, touched_between
 from nearfield.advise.rules.reuse import lost_by
 from nearfield.advise.run import Messages, Run, by_site
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.notes import Evidence, Note, Rule
-from nearfield.profile.compare import Estimate
 
 RULE = Rule(
     "cold-send",

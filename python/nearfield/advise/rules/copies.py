@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.advise.costs import difference
 from nearfield.advise.rule import Lost, number, size_text
 from nearfield.advise.run import Messages, Run, by_site
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.notes import Note, Rule
-from nearfield.profile.compare import Estimate
 
 
 def notes(run: Run, rule: Rule, sent: list[Messages], what: str, advice: str) -> Iterator[Note]:
@@ -19,7 +18,7 @@ def notes(run: Run, rule: Rule, sent: list[Messages], what: str, advice: str) ->
         lost, slow = Lost(), []
         for one in messages:
             found = _times(one)
-            saved = difference(*found) if found else None
+            saved = found[0] - found[1] if found else None
             if found and saved and saved.low > 0:
                 lost.add(one.rank, saved, found[0].value, one.found.messages)
                 slow.append(one)

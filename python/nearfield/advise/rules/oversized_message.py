@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.advise.costs import difference
 from nearfield.advise.rule import Lost, RuleSpec, number, size_text
 from nearfield.advise.run import Run, by_site
 from nearfield.base.units import format_bytes
@@ -25,7 +24,7 @@ def find(run: Run) -> Iterator[Note]:
         lost, cut = Lost(), []
         for one in messages:
             found = one.costs.whole_and_cut(one.found.bytes)
-            saved = difference(found[0], found[1]) if found else None
+            saved = found[0] - found[1] if found else None
             if found and saved and saved.value > 0:
                 lost.add(one.rank, saved, found[0].value, one.found.messages)
                 cut.append((one, found))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nearfield.advise.costs import difference, scaled, total
 from nearfield.advise.rule import Lost
 from nearfield.advise.run import Messages, Run
-from nearfield.profile.compare import Estimate
+from nearfield.base.estimates import Estimate, sum_of
 
 # Returns two times of the profile: with the message in memory, and in the cache where it was written or received.
 Times = Callable[[Messages], tuple[Estimate, Estimate] | None]
@@ -30,12 +29,12 @@ def _each(run: Run, one: Messages, cold: Estimate, warm: Estimate) -> Estimate |
     intermediate cache, a part of it by the latencies of the caches, with a lower end of 0."""
     levels = one.costs.levels(run.ranks_on_node)
     near = next((i for i, level in enumerate(levels) if 2 * one.found.bytes <= level.size_bytes), len(levels) - 1)
-    whole = difference(cold, warm)
+    whole = cold - warm
     parts = []
     for level, share in enumerate(one.shares()):
         part = one.costs.share_of_memory(level, near) if share else 0.0
         if not part:
             continue
-        each = scaled(whole, share * part)
+        each = whole * (share * part)
         parts.append(each if level == len(levels) else Estimate(each.value, min(0.0, each.low), each.high))
-    return total(parts) if parts else None
+    return sum_of(parts) if parts else None

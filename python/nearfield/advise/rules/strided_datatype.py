@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.advise.costs import difference
 from nearfield.advise.rule import Lost, RuleSpec, number, size_text
 from nearfield.advise.run import Messages, Run, by_site
 from nearfield.base import own_command
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.notes import Note, Rule
-from nearfield.profile.compare import Estimate
 
 DOUBLE_BYTES = 8
 MAX_BLOCK_BYTES = 16  # the profile's vectors are of single doubles, and do not represent longer blocks
@@ -30,7 +29,7 @@ def find(run: Run) -> Iterator[Note]:
         lost, strided = Lost(), []
         for one in messages:
             found = _times(one)
-            saved = difference(found[0], found[1]) if found else None
+            saved = found[0] - found[1] if found else None
             if found and saved and saved.value > 0:
                 lost.add(one.rank, saved, found[0].value, one.found.messages)
                 strided.append(one)

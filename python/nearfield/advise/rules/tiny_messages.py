@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nearfield.advise.costs import Costs, difference, scaled
+from nearfield.advise.costs import Costs
 from nearfield.advise.rule import Lost, RuleSpec, number
 from nearfield.advise.run import Run, Site
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.notes import Evidence, Note, Rule
-from nearfield.profile.compare import Estimate
 
 MIN_MESSAGES = 3  # consecutive messages, on average
 
@@ -50,7 +50,7 @@ def find(run: Run) -> Iterator[Note]:
         for rows in every:
             found = _times(site, rows)
             if found and found[0].value > found[1].value:
-                lost.add(rows.rank, difference(*found), found[0].value, rows.times)
+                lost.add(rows.rank, found[0] - found[1], found[0].value, rows.times)
         if not lost.calls:
             continue
         most = max(every, key=lambda one: one.times * one.count)
@@ -81,7 +81,7 @@ def _times(site: Site, rows: _Rows) -> tuple[Estimate, Estimate] | None:
         return costs.message(size) if answered else costs.send(size, "modified") or costs.message(size)
 
     each, whole = time(rows.each_bytes), time(rows.count * rows.each_bytes)
-    return (scaled(each, rows.count), whole) if each and whole else None
+    return (each * rows.count, whole) if each and whole else None
 
 
 SPEC = RuleSpec(RULE, find, scenarios=("pingpong",))

@@ -6,11 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from nearfield.advise.costs import difference, total
 from nearfield.advise.rule import Lost, delay_evidence, delay_text, number, without_core_ns
 from nearfield.advise.run import Messages, Run, Site
+from nearfield.base.estimates import Estimate, sum_of
 from nearfield.notes import Note, Rule
-from nearfield.profile.compare import Estimate
 
 _TOGETHER = (
     "No rank is late alone: they take turns, in a chain of sends and receives, or share cores with each other or with "
@@ -44,7 +43,7 @@ def notes(run: Run, rule: Rule, advice: str, *, sends: bool) -> Iterator[Note]:
             _TOGETHER if alike else advice,
             waited.lost.loss(run, delay),
             evidence=(
-                number("these messages by the profile", total(waited.took), run.inside),
+                number("these messages by the profile", sum_of(waited.took), run.inside),
                 delay_evidence("this rank in these calls, others in all", delay),
             ),
         )  # fmt: skip
@@ -73,10 +72,10 @@ def _add(waited: Waited, rank: int, spent_ns: int, messages: list[tuple[Messages
     known = [Estimate(c.value * n, c.low * n, c.high * n) for c, n in costs if c]
     if len(known) < len(costs):
         return
-    expected = total(known)
+    expected = sum_of(known)
     if all(one.found.world_peer == rank for one, _ in messages):
         return  # a rank does not wait for itself
-    excess = difference(Estimate(spent_ns, spent_ns, spent_ns), expected)
+    excess = Estimate(spent_ns, spent_ns, spent_ns) - expected
     if excess.low <= 0:
         return
     calls = sum(times for _, times in messages)

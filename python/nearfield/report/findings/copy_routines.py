@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.base.words import capitalize
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Curve, Place, curve, prefix, ratios, shared
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import percent, times

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from statistics import geometric_mean
 
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes, format_ns, format_span
 from nearfield.base.words import capitalize
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Place, prefix, shared
 from nearfield.report.derived_metrics import floor_failure, floor_shares, half_round_trip, message_floor
 from nearfield.report.findings.finding import Finding, at_each_distance

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nearfield.base.estimates import Estimate
 from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_count, format_ns
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Point, curve, pick, ratios, shared
 from nearfield.report.findings.finding import Finding
 from nearfield.report.formatting import times

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Curve, Place, curve, levels, pick, prefix, ratios, shared
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import times

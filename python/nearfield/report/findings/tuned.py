@@ -3,11 +3,11 @@ with the confidence; or that nothing is decided."""
 
 from __future__ import annotations
 
+from nearfield.base.paired import Gain
 from nearfield.base.units import counted, format_span
 from nearfield.base.words import capitalize
 from nearfield.report.findings.finding import Finding
 from nearfield.rules.criterion import MIN_REPORTED_GAIN
-from nearfield.rules.gains import Gain
 from nearfield.rules.schema import GainTable, Rules, RuleTable, UndecidedTable
 
 FIRST = 100  # a gain for unmodified programs comes before all other losses

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nearfield.base.estimates import Estimate
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Curve, Place, Point, curve, drawn_places, one_per_distance, ratios
 from nearfield.report.derived_metrics import STATES, floor_failure, half_round_trip, message_floor
 from nearfield.report.plots.axes import (
