@@ -16,7 +16,6 @@ import pytest
 from typer.testing import CliRunner
 
 import nearfield
-from nearfield.advise.costs import Costs, at
 from nearfield.advise.grid import _local
 from nearfield.advise.judged import Judged
 from nearfield.advise.rules import all_rules, late_sender, late_to_collective, waiting
@@ -28,6 +27,7 @@ from nearfield.notes import Note, Place
 from nearfield.observe import trace as traces
 from nearfield.observe.trace import TraceFile
 from nearfield.profile import Profile, load
+from nearfield.profile.costs import Costs, at
 
 PROFILE = Path(__file__).parents[1] / "data/leo3-simulated"
 

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nearfield.advise.costs import Costs
 from nearfield.advise.run import Messages, Run, Site
 from nearfield.base.estimates import Estimate, sum_of
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.notes import Evidence, Loss, Note, Place, Related, Rule
 from nearfield.notes.text import place_text
+from nearfield.profile.costs import Costs
 
 _WITHOUT_CORE = "without a core"  # prefix of the name of that evidence
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from nearfield._native import advise as native
-from nearfield.advise.costs import Costs
 from nearfield.base.errors import UsageError
 from nearfield.notes import Place
 from nearfield.observe.observing import events
@@ -17,6 +16,7 @@ from nearfield.observe.source_lines import UNKNOWN, Line, in_utf8, line_of, line
 from nearfield.observe.summary import read_lines
 from nearfield.observe.trace import Trace, broken_streams
 from nearfield.profile import Profile
+from nearfield.profile.costs import Costs
 
 SMALL_BYTES = 8192  # of messages in bursts
 SLOWER = {"hooks": 10.0, "valgrind": 30.0}  # slowdown of computation by the recorder (docs/performance.md)

@@ -11,7 +11,7 @@ from nearfield.base.estimates import Estimate, ratio_of
 from nearfield.base.frames import pl
 from nearfield.base.topology import DISTANCES
 from nearfield.profile import Profile
-from nearfield.profile.records import picked, swept
+from nearfield.profile.records import picked, select_deciding, swept
 
 MAX_DRAWN = 12
 AXES = ("policy", "memory_slowdown")  # parameters of a simulated machine
@@ -158,13 +158,14 @@ def curve(
     deciding: bool = True,
     **fixed: Any,
 ) -> Curve:
-    """Returns x -> point, ascending, without nulls; `deciding` excludes points that no decision may use."""
+    """Returns x -> point, ascending, without nulls; `deciding` excludes records that no decision may use. If several
+    records have the same x, the last one counts."""
     rows = pick(records, place, scenario=scenario, metric=metric, **fixed)
     if x not in rows.columns:
         return {}
-    rows = rows.filter(pl.col("value").is_not_null() & pl.col(x).is_not_null()).sort(x)
-    points = {row[x]: point_of(row) for row in rows.iter_rows(named=True)}
-    return {key: point for key, point in points.items() if point.decides} if deciding else points
+    rows = rows.drop_nulls([x, "value"]).unique(x, keep="last").sort(x)
+    rows = select_deciding(rows) if deciding else rows
+    return {row[x]: point_of(row) for row in rows.iter_rows(named=True)}
 
 
 def point_of(row: Mapping[str, Any]) -> Point:

@@ -53,7 +53,7 @@ COUNTED = ("stride", "ranks", "nodes")  # parameters that are nonnegative intege
 NAMED = ("kind", "state", "method", "mode", "operation", "policy", "face", "call")  # categorical parameters
 
 
-def deciding(records: pl.DataFrame) -> pl.DataFrame:
+def select_deciding(records: pl.DataFrame) -> pl.DataFrame:
     """Returns the records that a decision may use: with a value, stable, and not of buffers in a refuted state."""
     return records.filter(pl.col("stable") & pl.col("value").is_not_null() & pl.col(VERDICT).ne_missing("refuted"))
 

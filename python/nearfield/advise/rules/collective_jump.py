@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from nearfield.advise.costs import Points, at
 from nearfield.advise.rule import Lost, RuleSpec, number
 from nearfield.advise.run import Run, Site
 from nearfield.base import own_command
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.notes import Note, Rule
+from nearfield.profile.costs import at
+from nearfield.profile.curves import Curve
 
 # src/trace/stream/events.hpp, CollectiveKind: the operations that a profile may have.
 OPERATIONS = {1: "bcast", 2: "reduce", 3: "allreduce", 4: "gather", 6: "scatter", 8: "allgather", 10: "alltoall"}
@@ -55,7 +56,7 @@ def find(run: Run) -> Iterator[Note]:
         )  # fmt: skip
 
 
-def _smaller(times: Points, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
+def _smaller(times: Curve, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
     """Returns the time of one call, of smaller calls for the same data, and their size, if they are significantly
     faster. Only sizes in the range of the profile count."""
     if not times or not min(times) < size_bytes <= max(times):

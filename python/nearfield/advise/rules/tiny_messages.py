@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nearfield.advise.costs import Costs
 from nearfield.advise.rule import Lost, RuleSpec, number
 from nearfield.advise.run import Run, Site
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.notes import Evidence, Note, Rule
+from nearfield.profile.costs import Costs
 
 MIN_MESSAGES = 3  # consecutive messages, on average
 

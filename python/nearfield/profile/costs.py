@@ -2,13 +2,14 @@
 ones.
 
 Between two sizes times are interpolated on a log-log scale; beyond the largest one they grow proportionally to the
-bytes. A cost is None if the profile has no stable records for it: then there is no note."""
+bytes. A cost is None if the profile has no stable records for it."""
 
 from __future__ import annotations
 
 import bisect
 import copy
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,7 @@ from nearfield.base.frames import pl
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Place, curve, is_network, one_machine, one_per_distance, pick
 
-LINE_BYTES = 64
-_AS_SENT = ("modified", "reused", "exclusive", "invalid")  # a program writes its data before it sends them
-Points = dict[int, Estimate]
+SENT_STATES = ("modified", "reused", "exclusive", "invalid")  # a program writes its data before it sends them
 
 
 @dataclass(frozen=True)
@@ -34,12 +33,13 @@ class Costs:
     """Times in ns between the ranks of one node, or between nodes."""
 
     def __init__(self, profile: Profile, *, network: bool = False) -> None:
-        """A node's pair is the most distant one that was measured there, since the slowest neighbour decides."""
+        """Selects the most distant pair that was measured in a node, or between nodes, since the slowest neighbour
+        decides."""
         self.profile = one_machine(profile)
         self.network = network
         found = [p for p in one_per_distance(self.profile.records, "pingpong") if is_network(p.distance) == network]
         self.place: Place | None = found[-1] if found else None
-        self._curves: dict[tuple[Any, ...], Points] = {}
+        self._curves: dict[tuple[Any, ...], Curve] = {}
         self._strides_by_method: dict[str, list[int]] = _strides(self.profile.records)
         self.unanswered: set[str] = set()  # queried scenarios without stable records
 
@@ -58,7 +58,7 @@ class Costs:
 
     def message(self, size_bytes: int) -> Estimate | None:
         """Returns the time of one message, in the state in which programs send."""
-        answers = (self.query(size_bytes, "pingpong", "half_round_trip", state=state) for state in _AS_SENT)
+        answers = (self.query(size_bytes, "pingpong", "half_round_trip", state=state) for state in SENT_STATES)
         return self._answered("pingpong", next(filter(None, answers), None))
 
     def send(self, size_bytes: int, state: str) -> Estimate | None:
@@ -103,7 +103,7 @@ class Costs:
         """Returns the time in which a rank copies data that another one has just written."""
         return self.query(size_bytes, "floor", "time", kind="copy-remote")
 
-    def collective(self, operation: str, ranks: int) -> Points:
+    def collective(self, operation: str, ranks: int) -> Curve:
         """Returns size -> time of a collective over `ranks` ranks."""
         return self.points("collective", "time", everywhere=True, operation=operation, ranks=ranks)
 
@@ -137,16 +137,22 @@ class Costs:
         """Returns the time at a size."""
         return at(self.points(scenario, metric, **fixed), size_bytes)
 
-    def points(self, scenario: str, metric: str, *, everywhere: bool = False, **fixed: Any) -> Points:
+    def points(self, scenario: str, metric: str, *, everywhere: bool = False, **fixed: Any) -> Curve:
         """Returns size -> time, of stable records only."""
         key = scenario, metric, everywhere, *sorted(fixed.items())
         if key not in self._curves:
-            found: Curve = {}
-            if self.place or everywhere:
-                place = None if everywhere else self.place
-                found = curve(self.profile.records, scenario, metric, place=place, **fixed)
-            self._curves[key] = dict(found)
+            place = None if everywhere else self.place
+            known = place or everywhere
+            self._curves[key] = curve(self.profile.records, scenario, metric, place=place, **fixed) if known else {}
         return self._curves[key]
+
+    def points_of_pieces(self, size_bytes: int) -> tuple[int, Curve]:
+        """Returns the message size nearest to this one in the scenario `cut`, and the bytes of a piece -> the time of
+        such a message; 0 stands for the message as a whole. Returns 0 and no times without records."""
+        records = self.profile.records
+        sizes = pick(records, self.place, scenario="cut", metric="time")["size_bytes"].drop_nulls()
+        nearest = min(sizes, key=lambda one: size_ratio(one, size_bytes), default=0)
+        return nearest, curve(records, "cut", "time", place=self.place, x="piece_bytes", size_bytes=nearest)
 
     def _answered(self, scenario: str, answer: Estimate | None) -> Estimate | None:
         if answer is None:
@@ -155,11 +161,7 @@ class Costs:
 
     def _cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
         """Returns the times of a message as a whole and in chunks, and the bytes of a chunk, by the scenario `cut`."""
-        sizes = pick(self.profile.records, self.place, scenario="cut", metric="time")["size_bytes"].drop_nulls()
-        if not sizes.len():
-            return None
-        nearest = min(sizes, key=lambda one: abs(math.log(one / size_bytes)))
-        times = curve(self.profile.records, "cut", "time", place=self.place, x="piece_bytes", size_bytes=nearest)
+        nearest, times = self.points_of_pieces(size_bytes)
         pieces = {piece: point.value for piece, point in times.items() if piece}
         if 0 not in times or not pieces:
             return None
@@ -179,10 +181,12 @@ def _strides(records: pl.DataFrame) -> dict[str, list[int]]:
     return found
 
 
-# ---- arithmetic with intervals
+def size_ratio(one: int, other: int) -> float:
+    """Returns the ratio of two sizes, at least 1."""
+    return max(one, other, 1) / max(min(one, other), 1)
 
 
-def at(points: Points, size_bytes: int) -> Estimate | None:
+def at(points: Mapping[int, Estimate], size_bytes: int) -> Estimate | None:
     """Returns the time at a size, interpolated; None if there are fewer than two points."""
     sizes = sorted(points)
     if len(sizes) < 2:
