@@ -56,12 +56,12 @@ class Lost:
         """Returns the loss of that rank, in ns."""
         return sum_of(self._parts[self.worst])
 
-    def loss(self, run: Run, but_ns: float = 0.0) -> Loss:
-        """Returns the rank's loss as that of the run: other ranks wait for it, or lose at the same time. `but_ns`: the
-        part that may have another cause, which is subtracted; the upper end includes it."""
+    def loss(self, run: Run, other_cause_ns: float = 0.0) -> Loss:
+        """Returns the rank's loss as that of the run: other ranks wait for it, or lose at the same time.
+        `other_cause_ns` is the part that may have another cause: it is subtracted, but the upper end includes it."""
         whole = self.sum() * 1e-9
-        but = but_ns / 1e9
-        lost = Estimate(max(0.0, whole.value - but), max(0.0, whole.low - but), whole.high)
+        other_cause = other_cause_ns / 1e9
+        lost = Estimate(max(0.0, whole.value - other_cause), max(0.0, whole.low - other_cause), whole.high)
         share = lost.value / run.seconds if run.seconds else None
         return Loss(lost.value, lost.low, lost.high, share)
 
@@ -108,8 +108,8 @@ def number(name: str, value: Estimate, costs: Costs) -> Evidence:
 def size_text(messages: Sequence[Messages]) -> str:
     """Returns '64 KiB', or '8 B to 64 KiB' for messages of different sizes."""
     sizes = [one.found.bytes for one in messages]
-    least, most = format_bytes(min(sizes), digits=3), format_bytes(max(sizes), digits=3)
-    return least if least == most else f"{least} to {most}"
+    smallest, largest = format_bytes(min(sizes), digits=3), format_bytes(max(sizes), digits=3)
+    return smallest if smallest == largest else f"{smallest} to {largest}"
 
 
 def touched_between(messages: Sequence[Messages]) -> float:
@@ -118,14 +118,14 @@ def touched_between(messages: Sequence[Messages]) -> float:
     return sum(sum(one.found.reach.bytes[1:]) for one in messages) / lines if lines else 0.0
 
 
-def main_place(messages: Sequence[Messages], but: Place) -> Place | None:
-    """Returns the line of code that wrote, or read first, most of their cache lines; None if it is unknown, or the call
-    itself."""
+def main_place(messages: Sequence[Messages], excluded: Place) -> Place | None:
+    """Returns the line of code that wrote, or read first, most of their cache lines; None if it is unknown, or
+    `excluded`."""
     places: Counter[Place] = Counter()
     for one in messages:
         places.update(one.places)
-    found = places.most_common(1)
-    return found[0][0] if found and found[0][0] != but else None
+    found = max(places, key=places.__getitem__, default=None)
+    return None if found == excluded else found
 
 
 def related(place: Place | None, message: str) -> tuple[Related, ...]:

@@ -16,13 +16,13 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, MpiError, UsageError
+from nearfield.base.paired import MIN_PAIRS, Gain, measure_alternately, paired_gain
 from nearfield.base.units import parse_share
 from nearfield.cli.run import CONTEXT as CONTEXT
 from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, NoForecastOption, RulesOption
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
-    from nearfield.base.paired import Gain
     from nearfield.forecast.recording import Recording
     from nearfield.forecast.run import Run
 
@@ -62,7 +62,6 @@ def command(
       nearfield compare --fail-if-slower 2% -- mpirun -n 2 ./app
     """
     from nearfield.apply.cached_plan import cached_launch_plan
-    from nearfield.base.paired import paired_gain
     from nearfield.forecast.saying import summary
     from nearfield.forecast.watching import print_line
 
@@ -96,8 +95,6 @@ def command(
 
 def verdict_on(gain: Gain) -> str:
     """Returns the verdict on the gain of the tuned runs, in one line."""
-    from nearfield.base.paired import MIN_PAIRS
-
     interval = f"{gain.value:.3f}x of stock ({gain.low:.3f} to {gain.high:.3f}, n = {gain.n})"
     if gain.n < MIN_PAIRS:
         return f"tuned: {interval}; a verdict needs at least {MIN_PAIRS} runs of each (-n {MIN_PAIRS})"
@@ -109,8 +106,6 @@ def verdict_on(gain: Gain) -> str:
 def gate_exit_code(gain: Gain, max_slowdown: float) -> int:
     """Returns 0 if the interval excludes that tuned is slower by more than this share, 1 if it lies wholly beyond that,
     and else NOT_DECIDED."""
-    from nearfield.base.paired import MIN_PAIRS
-
     lowest = 1 - max_slowdown
     if gain.n < MIN_PAIRS:
         return NOT_DECIDED
@@ -145,8 +140,6 @@ class Program:
 
     def pairs(self, runs: int, verbose: bool) -> dict[str, list[float]]:
         """Runs both alternately, and returns the values of each. If `verbose`, prints each pair to standard error."""
-        from nearfield.base.paired import measure_alternately
-
         values: dict[str, list[float]] = {"stock": [], "tuned": []}
         rounds = measure_alternately({name: partial(self.measure, name) for name in values})
         for number, pair in zip(range(1, runs + 1), rounds, strict=False):
@@ -209,7 +202,6 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
 def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) -> str:
     """Returns the next step, in one line."""
     from nearfield.base.cpu_load import BUSY_SHARE
-    from nearfield.base.paired import MIN_PAIRS
     from nearfield.forecast.saying import MIN_GAIN
 
     undecided = gain.n < MIN_PAIRS or not (gain.is_gain or gain.is_loss)

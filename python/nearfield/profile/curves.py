@@ -104,28 +104,28 @@ def narrowed(profile: Profile) -> Profile:
     """Returns the profile without the records of pairs that are not drawn, of which there may be thousands."""
     scenarios = profile.records["scenario"].unique(maintain_order=True)
     drawn = {place.pair for name in scenarios for place in drawn_places(profile.records, name)}
-    kept = profile.records.filter(pl.col("pair").is_null() | pl.col("pair").is_in(drawn))
-    return replace(profile, records=kept)
+    rows = profile.records.filter(pl.col("pair").is_null() | pl.col("pair").is_in(drawn))
+    return replace(profile, records=rows)
 
 
 def as_described(profile: Profile) -> Profile:
     """Returns the profile with records of the machine as its file describes it, without those of sweeps."""
     names = swept(profile.records)
-    kept = profile.records.filter(*(pl.col(name).is_null() for name in names))
-    return replace(profile, records=kept.drop(names))
+    rows = profile.records.filter(*(pl.col(name).is_null() for name in names))
+    return replace(profile, records=rows.drop(names))
 
 
 def one_machine(profile: Profile) -> Profile:
     """Returns the profile with records of pairs for only the first simulated NIC policy and the first memory speed,
     since a curve must be of one machine. Collectives and applications keep all of theirs for plots and findings."""
     records = profile.records
-    kept = pl.lit(value=True)
+    is_selected = pl.lit(value=True)
     for axis in AXES:
         if axis in records.columns:
             of_pairs = ~pl.col("scenario").is_in(OF_CLUSTERS)
             first = records.filter(of_pairs)[axis].drop_nulls().unique(maintain_order=True)[:1]
-            kept = kept & (~of_pairs | pl.col(axis).is_null() | pl.col(axis).is_in(first.implode()))
-    return replace(profile, records=records.filter(kept))
+            is_selected = is_selected & (~of_pairs | pl.col(axis).is_null() | pl.col(axis).is_in(first.implode()))
+    return replace(profile, records=records.filter(is_selected))
 
 
 def pick(records: pl.DataFrame, place: Place | None = None, **wanted: Any) -> pl.DataFrame:

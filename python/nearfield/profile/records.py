@@ -220,10 +220,10 @@ def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
         yield f"{name} is not finite", ~pl.col(name).is_finite()
     yield "only one end of the interval is there", low.is_null() != high.is_null()
     yield "the interval does not contain the value", (value < low) | (value > high)
-    for unit, (least, most) in BOUNDS.items():
+    for unit, (minimum, maximum) in BOUNDS.items():
         yield (
-            f"no value in {unit} is below {least:g} or above {most:g}",
-            (pl.col("unit") == unit) & ((low < least) | (value < least) | (value > most) | (high > most)),
+            f"no value in {unit} is below {minimum:g} or above {maximum:g}",
+            (pl.col("unit") == unit) & ((low < minimum) | (value < minimum) | (value > maximum) | (high > maximum)),
         )
     for name in _parameter_columns(records):
         if name.endswith("_bytes") and records[name].dtype == pl.Int64:

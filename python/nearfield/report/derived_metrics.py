@@ -19,7 +19,7 @@ STATES = ("invalid", "exclusive", "modified", "reused")
 CACHED, GONE = 0.75, 0.5  # shares between 'as from memory' (0) and 'as if preloaded' (1)
 BASE_POLICY = "memory"  # the policy of a simulated NIC that delivers incoming bytes to memory only
 SURELY_LESS = 0.9  # share of the floor; above may be noise
-TELLS_APART = 1.3  # minimum ratio of uncached to cached reading at which they can be distinguished
+MIN_DISTINGUISHABLE_RATIO = 1.3  # of uncached to cached reading times
 
 
 def half_round_trip(records: pl.DataFrame, place: Place, state: str = "reused", deciding: bool = True) -> Curve:
@@ -86,8 +86,8 @@ def state_gains(records: pl.DataFrame, place: Place, metric: str, side: str | No
     by_state = {
         name: curve(records, "pingpong", metric, place=place, side=side, state=name) for name in ("invalid", state)
     }
-    kept = ratios(by_state[state], by_state["invalid"])
-    return {size: Estimate(1 - r.value, 1 - r.high, 1 - r.low) for size, r in kept.items()}
+    shares = ratios(by_state[state], by_state["invalid"])
+    return {size: Estimate(1 - r.value, 1 - r.high, 1 - r.low) for size, r in shares.items()}
 
 
 def cached_after(records: pl.DataFrame, place: Place, side: str) -> dict[int, float]:
@@ -102,7 +102,7 @@ def cached_after(records: pl.DataFrame, place: Place, side: str) -> dict[int, fl
     result = {}
     for size in shared(after, memory, cached):
         slow, fast = memory[size].value, cached[size].value
-        if slow >= TELLS_APART * fast:
+        if slow >= MIN_DISTINGUISHABLE_RATIO * fast:
             result[size] = (slow - after[size].value) / (slow - fast)
     return result
 
@@ -124,8 +124,8 @@ class Reach:
 def reach(cached: dict[int, float]) -> Reach:
     """Returns the sizes before and at the first that is not cached; shares between GONE and CACHED count as neither."""
     gone = next((size for size, share in cached.items() if share <= GONE), None)
-    kept = [size for size, share in cached.items() if share >= CACHED and (gone is None or size < gone)]
-    return Reach(kept[-1] if kept else None, gone)
+    cached_sizes = [size for size, share in cached.items() if share >= CACHED and (gone is None or size < gone)]
+    return Reach(cached_sizes[-1] if cached_sizes else None, gone)
 
 
 def mean_times(

@@ -45,8 +45,8 @@ def distances(parts: Iterable[Section]) -> list[str]:
 def _by_distance(profile: Profile) -> list[Section]:
     records = profile.records
     first = [p for name in records["scenario"].unique(maintain_order=True) for p in one_per_distance(records, name)]
-    kept = records.filter(pl.col("pair").is_null() | pl.col("pair").is_in([place.pair for place in first]))
-    return [_renamed(part, first) for part in sections(replace(profile, records=kept))]
+    drawn = records.filter(pl.col("pair").is_null() | pl.col("pair").is_in([place.pair for place in first]))
+    return [_renamed(part, first) for part in sections(replace(profile, records=drawn))]
 
 
 def _renamed(part: Section, places: Iterable[Place]) -> Section:

@@ -245,7 +245,7 @@ def render_summary(profile: Profile, tuned: Rules | None = None, apply: str = ""
     """Returns the whole page, which prints on one sheet; reads only the package's own files."""
     found = findings(profile, tuned, apply)
     charts = _first_chart(profile, tuned)
-    rest = _most_important(found) + "".join(map(chart_place, charts))
+    rest = _list_main_findings(found) + "".join(map(chart_place, charts))
     return framed(
         title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
         verb="summary",
@@ -257,7 +257,7 @@ def render_summary(profile: Profile, tuned: Rules | None = None, apply: str = ""
     )
 
 
-def _most_important(found: list[Finding]) -> str:
+def _list_main_findings(found: list[Finding]) -> str:
     sentence = [f for f in found if f.level not in ("warning", "note")][:MAX_IN_SUMMARY]
     return tag("ol", "".join(map(finding_item, sentence)), class_="findings")
 

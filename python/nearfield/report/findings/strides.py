@@ -13,23 +13,23 @@ from nearfield.profile.curves import Curve, Place, curve, levels, pick, prefix, 
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import times
 
-TOLD = (8, 16, 64)
+REPORTED_STRIDES = (8, 16, 64)
 _CLEAR = 1.15
 
 
 @at_each_distance("stride")
 def vectors(profile: Profile, place: Place) -> list[Finding]:
     """Returns, for each distance, the message size with the largest loss by MPI's datatype."""
-    return _of_most_weight(profile, place, _vector)
+    return _select_heaviest(profile, place, _vector)
 
 
 @at_each_distance("stride")
 def faces(profile: Profile, place: Place) -> list[Finding]:
     """Returns the three faces of a 3-D array, at the size where they differ most."""
-    return _of_most_weight(profile, place, _faces)
+    return _select_heaviest(profile, place, _faces)
 
 
-def _of_most_weight(
+def _select_heaviest(
     profile: Profile, place: Place, at_size: Callable[[Profile, Place, int], Finding | None]
 ) -> list[Finding]:
     sizes = sorted(levels(pick(profile.records, scenario="stride"), "size_bytes"))
@@ -51,11 +51,11 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
     plain = contiguous.get(1)
     if plain is None or not typed:
         return None
-    factors = {s: typed[s].value / plain.value for s in TOLD if s in typed}
+    factors = {s: typed[s].value / plain.value for s in REPORTED_STRIDES if s in typed}
     if not factors:
         return None
     against = {s: r for s, r in ratios(typed, packed).items() if s > 1}
-    most = max(factors, key=lambda s: factors[s])
+    slowest = max(factors, key=lambda s: factors[s])
     by_hand, action = _who_packs_better(against)
     numbers: dict[str, float | int | str] = {"bytes": size, **{f"factor_{s}": f for s, f in factors.items()}}
     if against:
@@ -63,7 +63,7 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
     steps = [f"stride {s} {times(f)}" for s, f in factors.items()]
     return Finding(
         topic="strides",
-        title=f"Stride {most} costs {times(factors[most])}",
+        title=f"Stride {slowest} costs {times(factors[slowest])}",
         statement=capitalize(
             f"{prefix(profile, place, 'stride')}{format_bytes(size)} of doubles that lie apart, sent as an MPI "
             f"datatype, take longer than in one piece ({format_ns(plain.value)}): {join_and(steps)}. {by_hand}"

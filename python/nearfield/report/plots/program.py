@@ -98,17 +98,17 @@ def _heat_map(parts: pl.DataFrame) -> Figure:
     first, last = (round(begins[at] / width) for at in (0, -1))
     columns, ranks = last - first + 1, int(parts["rank"].max()) + 1  # type: ignore[arg-type]
     share = [[0.0] * columns for _ in range(ranks)]
-    most: list[list[tuple[float, str]]] = [[(0.0, _NONE)] * columns for _ in range(ranks)]
+    longest: list[list[tuple[float, str]]] = [[(0.0, _NONE)] * columns for _ in range(ranks)]
     for rank, begin, call, line, time in parts.select("rank", "begin_ns", "call", "line", "time_ns").iter_rows():
         column = round(begin / width) - first
         share[rank][column] += time / width
-        most[rank][column] = max(most[rank][column], (time, f"{call}, {line}"))
+        longest[rank][column] = max(longest[rank][column], (time, f"{call}, {line}"))
     at = [(first + column) * width / 1e6 for column in range(columns)]
     data = {
         "type": "heatmap", "x": at, "y": list(range(ranks)), "z": share, "zmin": 0, "zmax": 1, "colorscale": "Cividis",
         "customdata": [
             [f"rank {rank}, {format_ns(x * 1e6)}<br>in MPI {percent(min(1.0, s))}<br>{name}"
-             for x, s, (_, name) in zip(at, share[rank], most[rank], strict=True)]
+             for x, s, (_, name) in zip(at, share[rank], longest[rank], strict=True)]
             for rank in range(ranks)
         ],
         "hovertemplate": "%{customdata}<extra></extra>",
