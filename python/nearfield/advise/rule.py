@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from nearfield.advise.run import Messages, Run, Site
 from nearfield.base.estimates import Estimate, sum_of
@@ -13,6 +14,7 @@ from nearfield.notes import Evidence, Loss, Note, Place, Related, Rule
 from nearfield.notes.text import place_text
 from nearfield.profile.costs import Costs
 
+T = TypeVar("T", bound=tuple[Any, ...])
 _WITHOUT_CORE = "without a core"  # prefix of the name of that evidence
 
 
@@ -73,6 +75,26 @@ class Lost:
             f"{format_ns(self.sum().value / calls)} of {format_ns(self._spent[rank] / calls)} per call, "
             f"{self.calls[rank]} calls of rank {rank}"
         )
+
+
+def find_losing(
+    messages: Iterable[Messages],
+    times: Callable[[Messages], T | None],
+    loss: Callable[[Messages, T], Estimate | None] = lambda message, times: times[0] - times[1],
+) -> tuple[Lost, list[Messages], Messages, T] | None:
+    """Returns the loss of these messages, those of them that lose, the one of these with most bytes, and its times;
+    None if none loses. `times` returns the time of a message in the program as it is, and of a better one, first."""
+    lost, losing = Lost(), []
+    for one in messages:
+        found = times(one)
+        each = loss(one, found) if found else None
+        if found and each and each.value > 0:
+            lost.add(one.rank, each, found[0].value, one.found.messages)
+            losing.append((one, found))
+    if not losing:
+        return None
+    example, of_example = max(losing, key=lambda pair: pair[0].found.bytes * pair[0].found.messages)
+    return lost, [one for one, _ in losing], example, of_example
 
 
 def without_core_ns(run: Run, waiting: int, site: Site, waited_for: Iterable[int]) -> int:

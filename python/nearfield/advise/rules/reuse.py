@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nearfield.advise.rule import Lost
+from nearfield.advise.rule import Lost, find_losing
 from nearfield.advise.run import Messages, Run
 from nearfield.base.estimates import Estimate, sum_of
 
@@ -12,16 +12,12 @@ from nearfield.base.estimates import Estimate, sum_of
 Times = Callable[[Messages], tuple[Estimate, Estimate] | None]
 
 
-def lost_by(run: Run, messages: list[Messages], times: Times) -> tuple[Lost, list[Messages]]:
-    """Returns the loss of these messages by the location of their lines, and those of them that lose."""
-    lost, late = Lost(), []
-    for one in messages:
-        found = times(one) if one.found.messages and one.found.lines else None
-        each = _each(run, one, *found) if found else None
-        if found and each and each.value > 0:
-            lost.add(one.rank, each, found[0].value, one.found.messages)
-            late.append(one)
-    return lost, late
+def find_uncached(
+    run: Run, messages: list[Messages], times: Times
+) -> tuple[Lost, list[Messages], Messages, tuple[Estimate, Estimate]] | None:
+    """Returns the loss of these messages by the location of their lines, as `find_losing`."""
+    touched = [one for one in messages if one.found.messages and one.found.lines]
+    return find_losing(touched, times, lambda one, found: _each(run, one, *found))
 
 
 def _each(run: Run, one: Messages, cold: Estimate, warm: Estimate) -> Estimate | None:
