@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -53,3 +54,18 @@ def ratio_of(a: Estimate, b: Estimate) -> Estimate | None:
 def _log_ratio(larger: float, smaller: float) -> float:
     """Returns log(larger / smaller) >= 0; infinity if the smaller is not positive."""
     return math.log(larger / smaller) if smaller > 0 else math.inf
+
+
+def interpolate(points: Mapping[int, float], size_bytes: float) -> float:
+    """Returns the value at a size: interpolated on a log-log scale between two sizes, that of the smallest size below
+    it, and proportional to the bytes beyond the largest one."""
+    sizes = sorted(points)
+    if size_bytes <= sizes[0]:
+        return points[sizes[0]]
+    if size_bytes >= sizes[-1]:
+        return points[sizes[-1]] * size_bytes / sizes[-1]
+    end = bisect_right(sizes, size_bytes)
+    before, after = sizes[end - 1], sizes[end]
+    weight = math.log(size_bytes / before) / math.log(after / before)
+    a, b = points[before], points[after]
+    return math.exp((1 - weight) * math.log(a) + weight * math.log(b)) if a > 0 and b > 0 else a + weight * (b - a)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nearfield.base.estimates import Estimate, ratio_of
 from nearfield.base.frames import pl
-from nearfield.profile.records import identity
+from nearfield.profile.records import estimate_of, identity
 
 if TYPE_CHECKING:
     from nearfield.profile.schema import Run
@@ -174,7 +174,7 @@ def _one_pair_each(*tables: pl.DataFrame) -> bool:
 
 
 def _change(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, str]], threshold: float) -> Change:
-    a, b = _estimate(row, ""), _estimate(row, "_b")
+    a, b = estimate_of(row), estimate_of(row, "_b")
     ratio = ratio_of(a, b) if a and b else None
     stable = row["stable"] and row["stable_b"]
     return Change(
@@ -187,13 +187,6 @@ def _change(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, st
         diagnostic=bool(declared) and (row["scenario"], row["metric"]) not in declared,
         note=_notes(row),
     )
-
-
-def _estimate(row: Mapping[str, Any], suffix: str) -> Estimate | None:
-    value, low, high = (row[name + suffix] for name in ("value", "low", "high"))
-    if value is None:
-        return None
-    return Estimate(value, value if low is None else low, value if high is None else high)
 
 
 def _notes(row: Mapping[str, Any]) -> str | None:

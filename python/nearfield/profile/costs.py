@@ -6,14 +6,13 @@ bytes. A cost is None if the profile has no stable records for it."""
 
 from __future__ import annotations
 
-import bisect
 import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nearfield.base.estimates import Estimate
+from nearfield.base.estimates import Estimate, interpolate
 from nearfield.base.frames import pl
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Place, curve, is_network, one_machine, one_per_distance, pick
@@ -191,19 +190,7 @@ def at(points: Mapping[int, Estimate], size_bytes: int) -> Estimate | None:
     sizes = sorted(points)
     if len(sizes) < 2:
         return points[sizes[0]] if sizes and sizes[0] == size_bytes else None
-    if size_bytes <= sizes[0]:
-        return points[sizes[0]]
     if size_bytes >= sizes[-1]:
         return points[sizes[-1]] * (size_bytes / sizes[-1])
-    after = bisect.bisect_right(sizes, size_bytes)
-    before, behind = sizes[after - 1], sizes[after]
-    weight = math.log(size_bytes / before) / math.log(behind / before)
-    parts = [
-        _between(getattr(points[before], name), getattr(points[behind], name), weight)
-        for name in ("value", "low", "high")
-    ]
-    return Estimate(*parts)
-
-
-def _between(a: float, b: float, weight: float) -> float:
-    return math.exp((1 - weight) * math.log(a) + weight * math.log(b)) if a > 0 and b > 0 else a + weight * (b - a)
+    parts = ({size: getattr(points[size], name) for size in sizes} for name in ("value", "low", "high"))
+    return Estimate(*(interpolate(part, size_bytes) for part in parts))

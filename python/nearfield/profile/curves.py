@@ -11,7 +11,7 @@ from nearfield.base.estimates import Estimate, ratio_of
 from nearfield.base.frames import pl
 from nearfield.base.topology import DISTANCES
 from nearfield.profile import Profile
-from nearfield.profile.records import picked, select_deciding, swept
+from nearfield.profile.records import estimate_of, picked, select_deciding, swept
 
 MAX_DRAWN = 12
 AXES = ("policy", "memory_slowdown")  # parameters of a simulated machine
@@ -169,10 +169,10 @@ def curve(
 
 
 def point_of(row: Mapping[str, Any]) -> Point:
-    """Returns the point of one record. A record without an interval is exact."""
-    value = row["value"]
-    low, high = (value if row[name] is None else row[name] for name in ("low", "high"))
-    return Point(value, low, high, row["n"], row["stable"], row["verdict"], row["note"], row["unit"])
+    """Returns the point of one record, which has a value."""
+    known = estimate_of(row)
+    assert known
+    return Point(**vars(known), **{name: row[name] for name in ("n", "stable", "verdict", "note", "unit")})
 
 
 def shared(*curves: Mapping[Any, Any]) -> list[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
 from nearfield.base.errors import ProfileError, UsageError
+from nearfield.base.estimates import Estimate
 from nearfield.base.frames import pl
 from nearfield.base.units import UNITS
 from nearfield.base.words import as_sentence, suggest
@@ -56,6 +57,13 @@ NAMED = ("kind", "state", "method", "mode", "operation", "policy", "face", "call
 def select_deciding(records: pl.DataFrame) -> pl.DataFrame:
     """Returns the records that a decision may use: with a value, stable, and not of buffers in a refuted state."""
     return records.filter(pl.col("stable") & pl.col("value").is_not_null() & pl.col(VERDICT).ne_missing("refuted"))
+
+
+def estimate_of(row: Mapping[str, Any], suffix: str = "") -> Estimate | None:
+    """Returns the value of a record with its interval; None without a value. A record without an interval is exact.
+    `suffix` ends the names of the columns."""
+    value, low, high = (row[name + suffix] for name in ("value", "low", "high"))
+    return None if value is None else Estimate(value, value if low is None else low, value if high is None else high)
 
 
 def parameters(records: pl.DataFrame) -> list[str]:
