@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearfield.advise.judged import Judged, judged_calls
+from nearfield.advise.judged import Judged, judge_calls
 from nearfield.advise.rule import RuleSpec, has_delay
 from nearfield.advise.rules import all_rules
 from nearfield.advise.run import SLOWER, Run
@@ -52,7 +52,7 @@ def advise(run: Run, min_share: float = MIN_SHARE) -> Advice:
     lost = [note for note in found if note.loss and note.loss.seconds > 0]
     notes = [note for note in lost if _share(note) >= min_share]
     undecided = [note for note in found if note not in notes and _may_be_worth(note, run, min_share)]
-    judged = judged_calls(run, rules, undecided)
+    judged = judge_calls(run, rules, undecided)
     below = [note for note in lost if note not in notes and note not in undecided]
     return Advice(run, min_share, notes, below, undecided, rules, judged, _warnings(run), _remarks(run))
 
@@ -115,7 +115,7 @@ def _without_core(run: Run) -> str:
 
 
 def _remarks(run: Run) -> list[str]:
-    remarks = [_examined(run), _compared(run)]
+    remarks = [_describe_examined(run), _describe_profile(run)]
     measured = set(run.profile.records["scenario"].unique())
     reasons: dict[str, list[str]] = {}
     for spec in all_rules():
@@ -145,7 +145,7 @@ def is_named(place: Place) -> bool:
     return bool(place.line or place.function)
 
 
-def _examined(run: Run) -> str:
+def _describe_examined(run: Run) -> str:
     messages = sum(one.found.messages for one in run.messages)
     calls = sum(call.calls for rank in run.ranks for call in rank.found.calls)
     sampled = min(rank.found.sampled for rank in run.ranks)
@@ -155,7 +155,7 @@ def _examined(run: Run) -> str:
     return f"examined {what}" + (f"; reuse distances from one line in {1 / sampled:.0f}" if sampled < 1 else "")
 
 
-def _compared(run: Run) -> str:
+def _describe_profile(run: Run) -> str:
     profile = run.profile
     hosts = sorted({rank.found.host for rank in run.ranks})
     of = f"{'simulated ' if profile.run.backend == 'sim' else ''}{profile.machine.name}, {profile.run.mpi.name}"

@@ -40,7 +40,7 @@ class Judged:
         return f"{where}: no rule finds a loss of {min_share * 100:g} % of the run's time or more"
 
 
-def judged_calls(run: Run, rules: Collection[RuleSpec], undecided: Sequence[Note]) -> Judged:
+def judge_calls(run: Run, rules: Collection[RuleSpec], undecided: Sequence[Note]) -> Judged:
     """Returns the calls that these checks judged; they must have found their notes. `undecided`: waits that a lack of
     cores may explain."""
     measured = set(run.profile.records["scenario"].unique()) | {"pingpong"}

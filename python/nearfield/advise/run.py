@@ -142,13 +142,13 @@ def read_run(
         raise UsageError(
             f"the profile {profile.path} does not know the caches of its machine", "measure on another one"
         )
-    found = _analysed(trace, limits, progress)
+    found = _analyse(trace, limits, progress)
     lines = read_lines(trace)
     sites = [[_site(call, lines) for call in rank.found.calls] for rank in found]
     messages = [
         Messages(
             number, sites[number][one.call],
-            (inside if _host(hosts, one.world_peer) == hosts[number] else across).for_itself(), one,
+            (inside if _host(hosts, one.world_peer) == hosts[number] else across).copy_for_messages(), one,
             _places(rank, one, lines),
         )
         for number, rank in enumerate(found)
@@ -158,7 +158,7 @@ def read_run(
     return Run(trace, profile, inside, across, found, sites, messages, hosts, clock, assumed)
 
 
-def _analysed(trace: Trace, limits: list[int], progress: Callable[[int], None] | None) -> list[native.Rank]:
+def _analyse(trace: Trace, limits: list[int], progress: Callable[[int], None] | None) -> list[native.Rank]:
     threads = len(os.sched_getaffinity(0))
     with broken_streams():
         return native.analyse([str(file) for file in trace.streams()], limits, SMALL_BYTES, threads, progress)

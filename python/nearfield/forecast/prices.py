@@ -98,12 +98,13 @@ def prices_of_rules(rules: Rules, source: str) -> Prices | None:
 
 def prices_of_profile(profile: Profile, source: str) -> Prices | None:
     """Returns the times in a profile, of the slowest distance inside a node; None if it has no stable messages."""
-    from nearfield.profile.records import picked, select_deciding  # data frames are slow to import
+    from nearfield.profile.curves import pick  # data frames are slow to import
+    from nearfield.profile.records import select_deciding
 
     records = select_deciding(profile.records)
     baseline: dict[str, dict[int, float]] = {}
     wanted = {"scenario": ["pingpong", "collective"], "metric": ["half_round_trip", "time"]}
-    for row in picked(records, **wanted).iter_rows(named=True):
+    for row in pick(records, None, **wanted).iter_rows(named=True):
         distance, size, value = row.get("distance") or "", row.get("size_bytes"), row.get("value")
         if distance.startswith("network") or not size or not value:
             continue

@@ -42,11 +42,11 @@ class Costs:
         self._strides_by_method: dict[str, list[int]] = _strides(self.profile.records)
         self.unanswered: set[str] = set()  # queried scenarios without stable records
 
-    def for_itself(self) -> Costs:
-        """Returns a copy with its own set of unanswered queries."""
-        mine = copy.copy(self)
-        mine.unanswered = set()
-        return mine
+    def copy_for_messages(self) -> Costs:
+        """Returns a copy for some messages, with a set of their unanswered queries."""
+        copied = copy.copy(self)
+        copied.unanswered = set()
+        return copied
 
     @property
     def source(self) -> str:
@@ -58,18 +58,17 @@ class Costs:
     def message(self, size_bytes: int) -> Estimate | None:
         """Returns the time of one message, in the state in which programs send."""
         answers = (self.query(size_bytes, "pingpong", "half_round_trip", state=state) for state in SENT_STATES)
-        return self._answered("pingpong", next(filter(None, answers), None))
+        return self._note_unanswered("pingpong", next(filter(None, answers), None))
 
     def send(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns the time of Send with its buffer in this state."""
-        return self._answered("pingpong", self.query(size_bytes, "pingpong", "send", side="sender", state=state))
+        return self._note_unanswered("pingpong", self.query(size_bytes, "pingpong", "send", side="sender", state=state))
 
     def traverse(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns the time in which the receiver reads its buffer: `invalid` right after the receive, `base-invalid`
         from memory."""
-        return self._answered(
-            "pollution", self.query(size_bytes, "pollution", "traverse", side="receiver", state=state)
-        )
+        time = self.query(size_bytes, "pollution", "traverse", side="receiver", state=state)
+        return self._note_unanswered("pollution", time)
 
     def cached(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns half a round trip with both buffers in this state."""
@@ -83,7 +82,7 @@ class Costs:
             found = self.query(size_bytes, "stride", "half_round_trip", method=method, mode="standard", stride=stride)
             if found:
                 return found
-        return self._answered("stride", None)
+        return self._note_unanswered("stride", None)
 
     def whole_and_cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
         """Returns the time of a message as a whole, and in chunks, with the bytes of a chunk; for the best chunk
@@ -153,7 +152,7 @@ class Costs:
         nearest = min(sizes, key=lambda one: size_ratio(one, size_bytes), default=0)
         return nearest, curve(records, "cut", "time", place=self.place, x="piece_bytes", size_bytes=nearest)
 
-    def _answered(self, scenario: str, answer: Estimate | None) -> Estimate | None:
+    def _note_unanswered(self, scenario: str, answer: Estimate | None) -> Estimate | None:
         if answer is None:
             self.unanswered.add(scenario)
         return answer

@@ -11,7 +11,7 @@ from nearfield.base.estimates import Estimate, ratio_of
 from nearfield.base.frames import pl
 from nearfield.base.topology import DISTANCES
 from nearfield.profile import Profile
-from nearfield.profile.records import estimate_of, picked, select_deciding, swept
+from nearfield.profile.records import estimate_of, select_deciding, swept_parameters, where
 
 MAX_DRAWN = 12
 AXES = ("policy", "memory_slowdown")  # parameters of a simulated machine
@@ -100,7 +100,7 @@ def drawn_places(records: pl.DataFrame, scenario: str) -> list[Place]:
     return found if len(found) <= MAX_DRAWN else one_per_distance(records, scenario)
 
 
-def narrowed(profile: Profile) -> Profile:
+def restrict_to_drawn(profile: Profile) -> Profile:
     """Returns the profile without the records of pairs that are not drawn, of which there may be thousands."""
     scenarios = profile.records["scenario"].unique(maintain_order=True)
     drawn = {place.pair for name in scenarios for place in drawn_places(profile.records, name)}
@@ -110,7 +110,7 @@ def narrowed(profile: Profile) -> Profile:
 
 def as_described(profile: Profile) -> Profile:
     """Returns the profile with records of the machine as its file describes it, without those of sweeps."""
-    names = swept(profile.records)
+    names = swept_parameters(profile.records)
     rows = profile.records.filter(*(pl.col(name).is_null() for name in names))
     return replace(profile, records=rows.drop(names))
 
@@ -129,10 +129,14 @@ def one_machine(profile: Profile) -> Profile:
 
 
 def pick(records: pl.DataFrame, place: Place | None = None, **wanted: Any) -> pl.DataFrame:
-    """Returns the records of a place, or of all, with these values (as `picked`)."""
+    """Returns the records of a place, or of all, with these values, as `where` does; but none if a column is missing,
+    unless None is wanted there."""
     if place is not None:
         wanted = {**wanted, "distance": place.distance, "pair": place.pair}
-    return picked(records, **wanted)
+    missing = [name for name in wanted if name not in records.columns]
+    if any(wanted[name] is not None for name in missing):
+        return records.clear()
+    return where(records, **{name: value for name, value in wanted.items() if name not in missing})
 
 
 def levels(records: pl.DataFrame, name: str) -> list[Any]:
@@ -175,14 +179,14 @@ def point_of(row: Mapping[str, Any]) -> Point:
     return Point(**vars(known), **{name: row[name] for name in ("n", "stable", "verdict", "note", "unit")})
 
 
-def shared(*curves: Mapping[Any, Any]) -> list[Any]:
+def common_keys(*curves: Mapping[Any, Any]) -> list[Any]:
     """Returns the x values that all curves have, ascending."""
     return sorted(set.intersection(*(set(curve) for curve in curves)))
 
 
 def ratios(numerators: Curve, denominators: Curve) -> dict[Any, Estimate]:
     """Returns x -> numerator / denominator with its interval, where both are above 0, or both are 0."""
-    found = {x: ratio_of(denominators[x], numerators[x]) for x in shared(numerators, denominators)}
+    found = {x: ratio_of(denominators[x], numerators[x]) for x in common_keys(numerators, denominators)}
     return {x: ratio for x, ratio in found.items() if ratio is not None}
 
 

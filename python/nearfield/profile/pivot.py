@@ -59,7 +59,7 @@ def overview(records: pl.DataFrame, max_rows: int = 12) -> Grid | None:
         if name != longest:
             counts = Counter(records[name])
             records = _at(records, name, max(counts, key=counts.__getitem__))
-    return _thinned(_grid(records), max_rows, total)
+    return _thin_out(_grid(records), max_rows, total)
 
 
 def headline_metric(records: pl.DataFrame) -> str:
@@ -120,7 +120,7 @@ def _row_order(row: tuple[Any, ...], words: list[dict[Any, int]]) -> tuple[Any, 
     return tuple((value is not None, number) for value, number in zip(row, as_numbers, strict=True))
 
 
-def _thinned(grid: Grid, max_rows: int, total: int) -> Grid:
+def _thin_out(grid: Grid, max_rows: int, total: int) -> Grid:
     """Returns the grid with at most `max_rows` rows, evenly spread, including the first and the last."""
     rows = grid.rows
     if len(rows) > max_rows:

@@ -71,7 +71,7 @@ def parameters(records: pl.DataFrame) -> list[str]:
     return [name for name in _parameter_columns(records) if records[name].null_count() < records.height]
 
 
-def swept(records: pl.DataFrame) -> list[str]:
+def swept_parameters(records: pl.DataFrame) -> list[str]:
     """Returns the swept parameters, keys of the simulated machine's file. A record without them is of the machine as
     its file describes it."""
     return [name for name in parameters(records) if name.startswith(SWEPT)]
@@ -128,14 +128,6 @@ def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
         except pl.exceptions.PolarsError as error:
             raise UsageError(f"column '{name}' holds {records[name].dtype}, not {value!r}") from error
     return records
-
-
-def picked(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
-    """Returns the records as `where` does, but none if a column is missing, unless None is wanted there."""
-    missing = [name for name in wanted if name not in records.columns]
-    if any(wanted[name] is not None for name in missing):
-        return records.clear()
-    return where(records, **{name: value for name, value in wanted.items() if name not in missing})
 
 
 def describe(record: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile, parameters
 from nearfield.profile.compare import declared_metrics
-from nearfield.profile.curves import Curve, Place, Point, curve, levels, pick, ratios, shared
+from nearfield.profile.curves import Curve, Place, Point, common_keys, curve, levels, pick, ratios
 from nearfield.profile.schema import Switch
 
 STATES = ("invalid", "exclusive", "modified", "reused")
@@ -100,7 +100,7 @@ def cached_after(records: pl.DataFrame, place: Place, side: str) -> dict[int, fl
     )
     cached = _preloaded(records, place, side, "base-preloaded")
     result = {}
-    for size in shared(after, memory, cached):
+    for size in common_keys(after, memory, cached):
         slow, fast = memory[size].value, cached[size].value
         if slow >= MIN_DISTINGUISHABLE_RATIO * fast:
             result[size] = (slow - after[size].value) / (slow - fast)
@@ -136,16 +136,16 @@ def mean_times(
     return {policy: curve(rows, scenario, metric, x=x, policy=policy) for policy in levels(rows, "policy")}
 
 
-def saved(times: dict[str, Curve]) -> dict[str, Curve]:
+def policy_savings(times: dict[str, Curve]) -> dict[str, Curve]:
     """Returns policy -> x -> the share of time saved against the base policy, from `mean_times`."""
-    return saved_against(BASE_POLICY, times)
+    return savings_against(BASE_POLICY, times)
 
 
-def saved_against(first: str, times: dict[str, Curve]) -> dict[str, Curve]:
+def savings_against(first: str, times: dict[str, Curve]) -> dict[str, Curve]:
     """Returns name -> x -> the share of the first one's time that is saved, for all names but the first."""
     base = times.get(first, {})
     return {
-        name: {x: _saved(points[x], base[x]) for x in shared(points, base)}
+        name: {x: _saved(points[x], base[x]) for x in common_keys(points, base)}
         for name, points in times.items()
         if name != first
     }
@@ -164,7 +164,7 @@ def savings(profile: Profile, scenario: str, axis: str) -> Iterator[tuple[dict[s
         case = dict(zip(keys, values, strict=True))
         same = rows.filter(*(pl.col(name).eq_missing(value) for name, value in case.items()))
         times = {name: curve(same, scenario, case["metric"], deciding=False, **{axis: name}) for name in names}
-        yield case, {name: points for name, points in saved_against(names[0], times).items() if points}
+        yield case, {name: points for name, points in savings_against(names[0], times).items() if points}
 
 
 def switch_bytes(switches: list[Switch], kind: str, place: Place) -> int | None:

@@ -9,7 +9,7 @@ from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
-from nearfield.profile.curves import Curve, Place, curve, levels, pick, prefix, ratios, shared
+from nearfield.profile.curves import Curve, Place, common_keys, curve, levels, pick, prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import times
 
@@ -102,7 +102,7 @@ def _faces(profile: Profile, place: Place, size: int) -> Finding | None:
     slowest = max(best, key=lambda face: best[face].value)
     fastest = min(best, key=lambda face: best[face].value)
     factor = best[slowest].value / best[fastest].value
-    by_hand = [face for face in shared(typed, packed) if packed[face].high < typed[face].low]
+    by_hand = [face for face in common_keys(typed, packed) if packed[face].high < typed[face].low]
     return Finding(
         topic="strides",
         title=f"Face {slowest} costs {times(factor)} face {fastest}",

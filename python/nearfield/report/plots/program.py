@@ -7,7 +7,7 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_ns
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Point, levels, pick, point_of
-from nearfield.report.derived_metrics import mean_times, saved
+from nearfield.report.derived_metrics import mean_times, policy_savings
 from nearfield.report.formatting import memory_speed, percent
 from nearfield.report.plots.application import by_speed
 from nearfield.report.plots.axes import layout, linear_axis, share_axis
@@ -31,7 +31,7 @@ def _times(rows: pl.DataFrame) -> list[Chart]:
     times = mean_times(rows, "program", "memory_slowdown", "time")
     in_ms = {policy: {x: p.scaled(1e-6, "ms") for x, p in points.items()} for policy, points in times.items()}
     variants = []
-    for show, curves in (("time", in_ms), ("time saved", saved(times))):
+    for show, curves in (("time", in_ms), ("time saved", policy_savings(times))):
         traces = by_speed(curves)
         y = linear_axis(traces, "time (ms)") if show == "time" else share_axis(traces, show)
         figure = {"data": traces, "layout": layout({"type": "category"}, y, barmode="group")}
