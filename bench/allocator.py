@@ -26,8 +26,9 @@ from support.launches import compared
 from support.resources import run_measured
 
 from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.base.paired import Gain
 from nearfield.rules import shared_heap
-from nearfield.rules.gains import Gain, geometric_mean
+from nearfield.rules.gains import geometric_mean
 from nearfield.rules.knobs import Settings, knob_files
 from nearfield.rules.schema import load_rules
 

@@ -40,9 +40,9 @@ from support.compare import (
 from support.launches import STOCK, Place, Tuned, Way, chosen, options_for, pingpong_for, place, tuned
 
 from nearfield.base.errors import MeasurementError
+from nearfield.base.paired import Gain
 from nearfield.base.units import format_bytes
 from nearfield.mpi import Installation
-from nearfield.rules.gains import Gain
 
 SIZES = (1, 16 << 20)
 MODES = ("same", "use")

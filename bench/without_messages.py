@@ -30,8 +30,8 @@ from support.programs import hpcc_input
 from support.resources import run_measured
 
 from nearfield.base.errors import MeasurementError
+from nearfield.base.paired import Gain
 from nearfield.rules import shared_heap
-from nearfield.rules.gains import Gain
 
 MOST, FEWEST_HUGE = 1.01, 0.99
 MEASURES = ("time", "processor time", "faults", "memory")

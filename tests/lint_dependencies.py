@@ -63,7 +63,7 @@ PYTHON = {
     "forecast": _RULES | {"apply", "observe"},
     "report": _RULES,
     "advise": _RULES | {"observe", "plan", "report"},
-    "rewrite": _RULES | {"advise"},
+    "rewrite": _RULES,
     "reproduce": _RULES | {"observe", "report", "simulate", "apply", "tune"},
     "doctor": _RULES | {"apply", "halo"},
 }

@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 
 from nearfield import mpi
 from nearfield.advise import advise, read_run
-from nearfield.advise.costs import Costs
 from nearfield.base.errors import NOT_DECIDED
 from nearfield.cli import app
 from nearfield.mpi import Installation
@@ -28,6 +27,7 @@ from nearfield.observe import trace as traces
 from nearfield.observe.observing import finish
 from nearfield.observe.trace import Trace, TraceFile
 from nearfield.profile import Profile, load
+from nearfield.profile.costs import Costs
 from nearfield.report.advice import Advised, advice_section
 
 SOURCE = PROGRAMS / "advised.c"

@@ -10,7 +10,8 @@ from tuning import nearfield, rules_for, write
 
 from nearfield import mpi
 from nearfield.base.errors import NOT_DECIDED
-from nearfield.cli.compare import Gain
+from nearfield.base.paired import Gain
+from nearfield.cli.compare import gate_exit_code
 from nearfield.mpi import Installation, launch_command
 
 OPEN_MPI = Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
@@ -87,4 +88,4 @@ def test_each_job_leaves_a_line(installations: list[Installation], programs: Pat
 )
 def test_the_gate_of_compare_fails_closed(gain: Gain, code: int) -> None:
     """Is tuned let through only if it is surely not slower by 2 %, and is what few or noisy runs show no success?"""
-    assert gain.exit_code(0.02) == code
+    assert gate_exit_code(gain, 0.02) == code

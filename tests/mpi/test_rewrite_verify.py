@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 
 from nearfield import mpi, rewrite
 from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.base.paired import MIN_PAIRS
 from nearfield.cli.verbs import app
 from nearfield.mpi import Installation
 from nearfield.rewrite import Analysis, Patch, verify
 from nearfield.rewrite.build import CompileError, Program
-from nearfield.rewrite.measure import MIN_PAIRS, _evaluate, _Times, measure
+from nearfield.rewrite.measure import _evaluate, _Times, measure
 from nearfield.rewrite.verify import Verifier
 
 SOURCE = Path(__file__).parents[1] / "programs" / "rewrite_stencil.c"

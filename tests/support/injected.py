@@ -18,14 +18,14 @@ from typing import Any
 import tomlkit
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"rewrite": "rewrite", "judgement": "rules"}  # file of mistakes -> the package that they are in
+PACKAGES = {"rewrite": "rewrite", "judgement": "rules"}  # file of mistakes -> the package of those that name none
 Bug = dict[str, Any]
 
 
 def bugs_of(file: str) -> dict[str, Bug]:
     """Returns the mistakes of tests/injected_bugs/FILE.toml by name."""
     listed = tomlkit.parse((ROOT / "tests" / "injected_bugs" / f"{file}.toml").read_text()).unwrap()["bug"]
-    return {bug["name"]: {**bug, "package": PACKAGES[file]} for bug in listed}
+    return {bug["name"]: {"package": PACKAGES[file], **bug} for bug in listed}
 
 
 BUGS = bugs_of("rewrite")

@@ -164,7 +164,7 @@ def _read_request(folder: Path) -> None:
 
 
 def _trials(folder: Path) -> None:
-    from nearfield.rules.gains import Gain
+    from nearfield.base.paired import Gain
     from nearfield.rules.schema import load_rules
     from nearfield.tune.request import Request
     from nearfield.tune.search import Trial

@@ -16,18 +16,18 @@ import pytest
 from typer.testing import CliRunner
 
 import nearfield
-from nearfield.advise.costs import Costs, at, difference
 from nearfield.advise.grid import _local
 from nearfield.advise.judged import Judged
 from nearfield.advise.rules import all_rules, late_sender, late_to_collective, waiting
 from nearfield.advise.rules.reuse import _each
 from nearfield.advise.run import Site
+from nearfield.base.estimates import Estimate
 from nearfield.cli import app
 from nearfield.notes import Note, Place
 from nearfield.observe import trace as traces
 from nearfield.observe.trace import TraceFile
 from nearfield.profile import Profile, load
-from nearfield.profile.compare import Estimate
+from nearfield.profile.costs import Costs, at
 
 PROFILE = Path(__file__).parents[1] / "data/leo3-simulated"
 
@@ -75,7 +75,7 @@ def test_times_between_records() -> None:
     assert at(points, 50) == points[100]
     assert at(points, 4000).value == pytest.approx(400)
     assert at({}, 10) is None
-    assert difference(Estimate(10, 7, 13), Estimate(5, 1, 9)) == Estimate(5, 0, 10)
+    assert Estimate(10, 7, 13) - Estimate(5, 1, 9) == Estimate(5, 0, 10)
 
 
 def more_records(*rows: dict[str, Any]) -> Profile:

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from nearfield.base.paired import Gain
 from nearfield.rules.criterion import (
     COLLECTIVES,
     MESSAGES,
@@ -15,7 +16,7 @@ from nearfield.rules.criterion import (
     significantly_below,
     violations,
 )
-from nearfield.rules.gains import Case, Gain, Pair
+from nearfield.rules.gains import Case, Pair
 from nearfield.tune.confirmed import ConfirmedGains
 from nearfield.tune.tuning import all_sizes
 

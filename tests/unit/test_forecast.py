@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from nearfield.base.estimates import interpolate
 from nearfield.forecast import saying
 from nearfield.forecast.ceiling import ceilings, refault_seconds
-from nearfield.forecast.prices import Prices, interpolated, pattern_of, prices_of_rules
+from nearfield.forecast.prices import Prices, pattern_of, prices_of_rules
 from nearfield.forecast.ranks import Calls, Category, Place, Rank, State, Usage
 from nearfield.forecast.run import Run
 from nearfield.rules.schema import load_rules
@@ -170,8 +171,8 @@ def test_each_call_is_priced_by_the_pattern_most_like_it(name: str, category: Ca
 
 def test_times_between_two_sizes_lie_between() -> None:
     curve = {1024: 1000.0, 4096: 4000.0}
-    assert interpolated(curve, 1) == 1000.0 and interpolated(curve, 1 << 20) == pytest.approx(1024000.0)
-    assert interpolated(curve, 2048) == pytest.approx(2000.0)
+    assert interpolate(curve, 1) == 1000.0 and interpolate(curve, 1 << 20) == pytest.approx(1024000.0)
+    assert interpolate(curve, 2048) == pytest.approx(2000.0)
 
 
 def test_rules_have_prices() -> None:

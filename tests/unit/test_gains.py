@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from nearfield.base.paired import Gain
 from nearfield.rules.gains import (
-    Gain,
     Pair,
     distance_class_of,
     dominant_latency,

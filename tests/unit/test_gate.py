@@ -14,10 +14,11 @@ import typer
 from typer.testing import CliRunner
 
 from nearfield.base.errors import NOT_DECIDED, UsageError
+from nearfield.base.estimates import Estimate
 from nearfield.cli.diff import command
 from nearfield.cli.help import use_own_help
 from nearfield.profile import Profile, from_rows, load, save
-from nearfield.profile.compare import Change, Comparison, Estimate, compare
+from nearfield.profile.compare import Change, Comparison, compare
 from nearfield.profile.gate import Gate, Limits, judge
 
 DATA = Path(__file__).parents[1] / "data"

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 from nearfield.cli.show import command
 from nearfield.profile import load
 from nearfield.profile.curves import Point
-from nearfield.profile.ending import unfinished
+from nearfield.profile.ending import describe_unfinished
 from nearfield.profile.schema import Launch
 from nearfield.report import comparison
-from nearfield.report.findings import findings, headlined
+from nearfield.report.findings import findings, select_headlines
 from nearfield.report.page import render, render_summary
 from nearfield.report.plots.axes import share_axis
 from nearfield.report.plots.series import line, style
@@ -46,7 +46,7 @@ def test_a_useless_profile_says_one_thing() -> None:
 
 def test_everything_unstable_leaves_nothing_to_use() -> None:
     """With no stable time at all, is it said so, and no cause that the records do not show?"""
-    [only] = headlined(findings(profile([message(8, 500, stable=False), message(16, 600, stable=False)])))
+    [only] = select_headlines(findings(profile([message(8, 500, stable=False), message(16, 600, stable=False)])))
     assert only.statement == "The times varied too much: nothing here can be used."
 
 
@@ -67,10 +67,10 @@ def test_what_is_unfinished_is_said_as_the_launches_ended() -> None:
     )
     pending = launch.model_copy(update={"state": "pending", "reason": "the time was over"})
     stopped = launch.model_copy(update={"state": "stopped"})
-    told = unfinished(profile([], complete=False, launch=[stopped, pending, launch]).run)
+    told = describe_unfinished(profile([], complete=False, launch=[stopped, pending, launch]).run)
     stop, begin = "stopped before the end (interrupted)", "did not begin (the time was over)"
     assert told == f"unfinished: 1 of 3 launches {stop}; 1 of 3 launches {begin}"
-    assert unfinished(profile([], complete=False).run) == "unfinished: it was interrupted"
+    assert describe_unfinished(profile([], complete=False).run) == "unfinished: it was interrupted"
 
 
 def test_rules_that_were_not_judged_have_no_cards() -> None:

@@ -12,12 +12,12 @@ from report_profiles import message, profile, read
 from typer.testing import CliRunner
 
 from nearfield import mpi
+from nearfield.base.estimates import Estimate
 from nearfield.cli.verbs import app
 from nearfield.profile import save
-from nearfield.profile.compare import Estimate
 from nearfield.rewrite import analyse
 from nearfield.rewrite.build import include_folders
-from nearfield.rewrite.gain import Expected, Gain
+from nearfield.rewrite.gain import Expected, MessageTimes
 from nearfield.rewrite.patch import Patch
 from nearfield.rewrite.ranking import Costs, rank_patches
 
@@ -82,7 +82,7 @@ def test_all_times_of_a_gain_are_of_one_distance() -> None:
 def patch(transformation: str, lines: int, gain: tuple[float, float] | None = None) -> Patch:
     """A patch that makes `lines` lines out of one; its time has this interval, and the original takes 10 ns."""
     before, after = "a;\n", "".join(f"b{line};\n" for line in range(lines))
-    known = Gain(Estimate(10, 10, 10), Estimate(sum(gain) / 2, *gain)) if gain else None
+    known = MessageTimes(Estimate(10, 10, 10), Estimate(sum(gain) / 2, *gain)) if gain else None
     return Patch(Path("x.c"), before, after, "f", transformation, "", (1, 1), expected=Expected(known))
 
 
@@ -137,9 +137,9 @@ def test_a_long_patch_begins_with_a_warning(tmp_path: Path) -> None:
 
 def test_a_gain_is_told_in_times() -> None:
     """Is a gain told as two times with the interval of their ratio, and one that is not certain as such?"""
-    sure = Gain(Estimate(12000, 11900, 12100), Estimate(900, 890, 910))
+    sure = MessageTimes(Estimate(12000, 11900, 12100), Estimate(900, 890, 910))
     assert str(sure).startswith("communication of this loop would take 900 ns instead of 12.0 us: 13.33x as fast, 13.")
-    assert str(Gain(Estimate(10, 5, 15), Estimate(9, 5, 15))).endswith("so that no gain is certain")
+    assert str(MessageTimes(Estimate(10, 5, 15), Estimate(9, 5, 15))).endswith("so that no gain is certain")
 
 
 def test_the_command_tells_gain_and_order(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 from made_up import BIG, ENDLESS, HEAP_KNOBS, KNOBS, MadeUpArena, Turns
 
+from nearfield.base.paired import Gain
 from nearfield.rules.criterion import MESSAGES, search_cases
-from nearfield.rules.gains import Case, Gain
+from nearfield.rules.gains import Case
 from nearfield.rules.knobs import ALWAYS, NEVER, Settings, streams
 from nearfield.tune.model import candidates, heap_alone
 from nearfield.tune.search import Deadline, Search, Trial

@@ -21,7 +21,7 @@ from nearfield.ui.terminal import Terminal
 
 if TYPE_CHECKING:
     from nearfield.advise import Advice
-    from nearfield.advise.run import Elsewhere
+    from nearfield.advise.run import AssumedMachine
     from nearfield.observe.trace import Trace
 
 _LARGEST = 3  # number of losses to show if none is large enough for a note
@@ -132,7 +132,9 @@ def _profile(given: Path | None) -> Path:
         raise UsageError(f"no profile says what calls cost: {error.message}", measure) from error
 
 
-def _advice(trace: Trace, known: Any, times: Trace | None, simulated_run: Elsewhere | None, min_loss: float) -> Advice:
+def _advice(
+    trace: Trace, known: Any, times: Trace | None, simulated_run: AssumedMachine | None, min_loss: float
+) -> Advice:
     from nearfield.advise import advise, read_run
     from nearfield.cli.trace_argument import AccessReporter
     from nearfield.measure.interrupt import InterruptGuard
@@ -141,7 +143,7 @@ def _advice(trace: Trace, known: Any, times: Trace | None, simulated_run: Elsewh
     with InterruptGuard() as stop, ProgressDisplay() as display:
         progress = AccessReporter(display, 2 * trace.about.accesses)
         try:
-            run = stop.run(lambda: read_run(trace, known, times=times, elsewhere=simulated_run, progress=progress))
+            run = stop.run(lambda: read_run(trace, known, times=times, assumed=simulated_run, progress=progress))
             return advise(run, min_loss)
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
@@ -178,7 +180,7 @@ def _plain(found: Advice) -> dict[str, Any]:
         "trace": str(run.trace.folder),
         "profile": str(run.profile.path),
         "seconds": run.seconds,
-        "seconds_are": "simulated" if run.elsewhere else "observed" if run.timed else "estimated",
+        "seconds_are": "simulated" if run.assumed else "observed" if run.timed else "estimated",
         "accesses": run.accesses,
         "ranks": len(run.ranks),
         "headline": found.headline,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from nearfield.advise.run import Elsewhere, hosts_of
+from nearfield.advise.run import AssumedMachine, hosts_of
 from nearfield.base import own_command
 from nearfield.base.disk_cache import cache_root
 from nearfield.cli.probe import absolute
@@ -43,7 +43,7 @@ def profile_of(machine: DescribedMachine, name: str) -> Path:
     return out
 
 
-def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> Elsewhere:
+def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> AssumedMachine:
     """Simulates the program on `nodes` nodes of the machine; by default on as many as it was observed on. Returns the
     number of nodes and the time. Raises NearfieldError if the program cannot be simulated there."""
     node_count = nodes or len(set(hosts_of(trace)))
@@ -52,4 +52,4 @@ def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> E
         return Cluster(machine, node_count, ranks_per_node(ranks, node_count), (BASE,), (1.0,))
 
     done = simulate_trace(trace, Chosen(cluster_of, (BASE,), (1.0,), (), cores()), SingleProcess())
-    return Elsewhere(node_count, done.found.time_ns()[0][0] / 1e9)
+    return AssumedMachine(node_count, done.found.time_ns()[0][0] / 1e9)

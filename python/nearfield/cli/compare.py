@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, MpiError, UsageError
+from nearfield.base.paired import MIN_PAIRS, Gain, measure_alternately, paired_gain
 from nearfield.base.units import parse_share
 from nearfield.cli.run import CONTEXT as CONTEXT
 from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, NoForecastOption, RulesOption
@@ -24,39 +25,6 @@ from nearfield.ui.terminal import err
 if TYPE_CHECKING:
     from nearfield.forecast.recording import Recording
     from nearfield.forecast.run import Run
-
-MIN_RUNS = 6  # runs of each; an interval needs at least this many
-SAME = 0.01  # smaller differences count as none
-
-
-@dataclass(frozen=True)
-class Gain:
-    """The speed of the tuned runs relative to the baseline: the median of the pairs, with its interval."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-
-    @property
-    def verdict(self) -> str:
-        """Returns the verdict in one line."""
-        interval = f"{self.value:.3f}x of stock ({self.low:.3f} to {self.high:.3f}, n = {self.n})"
-        if self.n < MIN_RUNS:
-            return f"tuned: {interval}; a verdict needs at least {MIN_RUNS} runs of each (-n {MIN_RUNS})"
-        if self.low > 1 + SAME:
-            return f"tuned is faster: {interval}"
-        if self.high < 1 - SAME:
-            return f"tuned is slower: {interval}"
-        return f"no difference that these runs can show: {interval}"
-
-    def exit_code(self, max_slowdown: float) -> int:
-        """Returns 0 if the interval excludes that tuned is slower by more than this share, 1 if it lies wholly beyond
-        that, and else NOT_DECIDED."""
-        lowest = 1 - max_slowdown
-        if self.n < MIN_RUNS:
-            return NOT_DECIDED
-        return 0 if self.low >= lowest else 1 if self.high < lowest else NOT_DECIDED
 
 
 def command(
@@ -93,7 +61,6 @@ def command(
 
       nearfield compare --fail-if-slower 2% -- mpirun -n 2 ./app
     """
-    from nearfield import _native
     from nearfield.apply.cached_plan import cached_launch_plan
     from nearfield.forecast.saying import summary
     from nearfield.forecast.watching import print_line
@@ -116,15 +83,33 @@ def command(
     program.measure("tuned")
     values = program.pairs(runs, verbose=not as_json)
     slow, fast = ("tuned", "stock") if higher else ("stock", "tuned")
-    ratio = _native.paired_ratio(values[fast], values[slow])
-    gain = Gain(ratio.value, ratio.low, ratio.high, ratio.n)
+    gain = paired_gain(values[slow], values[fast])
     if as_json:
         outcome = {"gain": vars(gain), "metric": metric or "wall time", "busy_share": busy}
         print(json.dumps({**outcome, "forecast": summary(forecast) if forecast else None, **values}, indent=1))
     else:
-        print(gain.verdict)
+        print(verdict_on(gain))
         print(_next(argv, gain, forecast, busy))
-    raise typer.Exit(0 if max_slowdown is None else gain.exit_code(max_slowdown))
+    raise typer.Exit(0 if max_slowdown is None else gate_exit_code(gain, max_slowdown))
+
+
+def verdict_on(gain: Gain) -> str:
+    """Returns the verdict on the gain of the tuned runs, in one line."""
+    interval = f"{gain.value:.3f}x of stock ({gain.low:.3f} to {gain.high:.3f}, n = {gain.n})"
+    if gain.n < MIN_PAIRS:
+        return f"tuned: {interval}; a verdict needs at least {MIN_PAIRS} runs of each (-n {MIN_PAIRS})"
+    if gain.is_gain:
+        return f"tuned is faster: {interval}"
+    return f"{'tuned is slower' if gain.is_loss else 'no difference that these runs can show'}: {interval}"
+
+
+def gate_exit_code(gain: Gain, max_slowdown: float) -> int:
+    """Returns 0 if the interval excludes that tuned is slower by more than this share, 1 if it lies wholly beyond that,
+    and else NOT_DECIDED."""
+    lowest = 1 - max_slowdown
+    if gain.n < MIN_PAIRS:
+        return NOT_DECIDED
+    return 0 if gain.low >= lowest else 1 if gain.high < lowest else NOT_DECIDED
 
 
 class Program:
@@ -156,12 +141,12 @@ class Program:
     def pairs(self, runs: int, verbose: bool) -> dict[str, list[float]]:
         """Runs both alternately, and returns the values of each. If `verbose`, prints each pair to standard error."""
         values: dict[str, list[float]] = {"stock": [], "tuned": []}
-        for number in range(runs):
-            for name in ("stock", "tuned") if number % 2 == 0 else ("tuned", "stock"):
-                values[name].append(self.measure(name))
+        rounds = measure_alternately({name: partial(self.measure, name) for name in values})
+        for number, pair in zip(range(1, runs + 1), rounds, strict=False):
+            for name in values:
+                values[name].append(pair[name])
             if verbose:
-                pair = f"stock {values['stock'][-1]:.4g}, tuned {values['tuned'][-1]:.4g}"
-                err.print(f"[dim]{number + 1} of {runs}: {pair}[/dim]")
+                err.print(f"[dim]{number} of {runs}: stock {pair['stock']:.4g}, tuned {pair['tuned']:.4g}[/dim]")
         return values
 
 
@@ -219,15 +204,15 @@ def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) ->
     from nearfield.base.cpu_load import BUSY_SHARE
     from nearfield.forecast.saying import MIN_GAIN
 
-    undecided = gain.n < MIN_RUNS or gain.low <= 1 + SAME and gain.high >= 1 - SAME
+    undecided = gain.n < MIN_PAIRS or not (gain.is_gain or gain.is_loss)
     rules = forecast.rules if forecast and not forecast.undecided() else None
     if rules and rules.at_most and rules.at_most < MIN_GAIN:
         return f"next: nothing by tuning, which can make this program {rules.at_most_text} as fast at most"
     if undecided and busy > BUSY_SHARE:
         return "next: again while no other programs run, since they decide how long a run takes"
-    if undecided and gain.n < 2 * MIN_RUNS:
+    if undecided and gain.n < 2 * MIN_PAIRS:
         return f"next: {own_command.line('compare', '-n', 30, '--', *argv)}"
-    if gain.low > 1 + SAME:
+    if gain.is_gain:
         return f"next: {own_command.line('run', '--', *argv)}"
     return f"next: {own_command.line('forecast', '--', *argv)}"
 

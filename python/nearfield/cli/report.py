@@ -239,10 +239,10 @@ def _target(folder: Path, out: Path | None, name: str) -> Path:
 
 
 def _print_findings(found: list[Finding]) -> None:
-    from nearfield.report.findings import headlined
+    from nearfield.report.findings import select_headlines
 
     console = Terminal()
-    shown = headlined(found)[:MAX_FINDINGS] or found[:MAX_FINDINGS]
+    shown = select_headlines(found)[:MAX_FINDINGS] or found[:MAX_FINDINGS]
     for finding in shown:
         console.print(Text(f"• {finding.text}"))
     if len(found) > len(shown):

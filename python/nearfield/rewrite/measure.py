@@ -7,38 +7,19 @@ import shutil
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from nearfield import _native, mpi
+from nearfield import mpi
 from nearfield.base.errors import MeasurementError
+from nearfield.base.paired import MIN_PAIRS, Gain, measure_alternately, paired_gain
 from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi import Installation
 from nearfield.rewrite.build import Program, build, c_wrapper, flags_of, run_compiler
 
-MIN_PAIRS, MAX_PAIRS = 6, 30  # pairs; fewer give no interval
+MAX_PAIRS = 30
 BUDGET_S = 30.0
-MIN_DIFFERENCE = 0.01  # smaller differences are ignored
 RUN_LIMIT_S = 120.0
-
-
-@dataclass(frozen=True)
-class Gain:
-    """The speedup of the rewritten version, with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def is_gain(self) -> bool:
-        return self.low > 1 + MIN_DIFFERENCE
-
-    @property
-    def is_loss(self) -> bool:
-        return self.high < 1 - MIN_DIFFERENCE
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f}x ({self.low:.3f} to {self.high:.3f})"
 
 
 @dataclass(frozen=True)
@@ -93,25 +74,23 @@ def measure(
         for executable in executables:
             _run(program, inst, executable, ranks)
         end = time.monotonic() + budget_s
-        while len(times[0]) < MIN_PAIRS or (time.monotonic() < end and len(times[0]) < MAX_PAIRS):
-            for version in (0, 1) if len(times[0]) % 2 == 0 else (1, 0):
-                times[version].append(_run(program, inst, executables[version], ranks))
-            progress(f"pair {len(times[0])}: {times[0][-1].total_s:.4g} s, rewritten {times[1][-1].total_s:.4g} s")
+        rounds = measure_alternately({i: partial(_run, program, inst, executables[i], ranks) for i in (0, 1)})
+        for number, pair in zip(range(1, MAX_PAIRS + 1), rounds, strict=False):
+            for i in (0, 1):
+                times[i].append(pair[i])
+            progress(f"pair {number}: {pair[0].total_s:.4g} s, rewritten {pair[1].total_s:.4g} s")
+            if number >= MIN_PAIRS and time.monotonic() >= end:
+                break
     return _evaluate(times, ranks)
 
 
 def _evaluate(times: tuple[list[_Times], list[_Times]], ranks: int) -> Measured:
     before, after = times
-    total = _gain([t.total_s for t in before], [t.total_s for t in after])
+    total = paired_gain([t.total_s for t in before], [t.total_s for t in after])
     in_messages = [[t.messages_s for t in version] for version in times]
-    messages = _gain(*in_messages) if all(map(all, in_messages)) else None
+    messages = paired_gain(*in_messages) if all(map(all, in_messages)) else None
     share = sum(in_messages[0]) / sum(t.total_s for t in before)
     return Measured(total, messages, share, len(before), ranks)
-
-
-def _gain(before: list[float], after: list[float]) -> Gain:
-    ratio = _native.paired_ratio(after, before)
-    return Gain(ratio.value, ratio.low, ratio.high)
 
 
 def _build_version(program: Program, inst: Installation, text: str, folder: Path) -> Path:

@@ -23,7 +23,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, Case, Gain, geometric_mean
+from nearfield.base.paired import Gain
+from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, Case, geometric_mean
 
 MAIN = "pingpong"
 MESSAGES = (MAIN, "stream", "exchange", "use")

@@ -2,24 +2,22 @@
 ones.
 
 Between two sizes times are interpolated on a log-log scale; beyond the largest one they grow proportionally to the
-bytes. A cost is None if the profile has no stable records for it: then there is no note."""
+bytes. A cost is None if the profile has no stable records for it."""
 
 from __future__ import annotations
 
-import bisect
 import copy
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nearfield.base.estimates import Estimate, interpolate
 from nearfield.base.frames import pl
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Curve, Place, curve, is_network, one_machine, one_per_distance, pick
 
-LINE_BYTES = 64
-_AS_SENT = ("modified", "reused", "exclusive", "invalid")  # a program writes its data before it sends them
-Points = dict[int, Estimate]
+SENT_STATES = ("modified", "reused", "exclusive", "invalid")  # a program writes its data before it sends them
 
 
 @dataclass(frozen=True)
@@ -34,20 +32,21 @@ class Costs:
     """Times in ns between the ranks of one node, or between nodes."""
 
     def __init__(self, profile: Profile, *, network: bool = False) -> None:
-        """A node's pair is the most distant one that was measured there, since the slowest neighbour decides."""
+        """Selects the most distant pair that was measured in a node, or between nodes, since the slowest neighbour
+        decides."""
         self.profile = one_machine(profile)
         self.network = network
         found = [p for p in one_per_distance(self.profile.records, "pingpong") if is_network(p.distance) == network]
         self.place: Place | None = found[-1] if found else None
-        self._curves: dict[tuple[Any, ...], Points] = {}
+        self._curves: dict[tuple[Any, ...], Curve] = {}
         self._strides_by_method: dict[str, list[int]] = _strides(self.profile.records)
         self.unanswered: set[str] = set()  # queried scenarios without stable records
 
-    def for_itself(self) -> Costs:
-        """Returns a copy with its own set of unanswered queries."""
-        mine = copy.copy(self)
-        mine.unanswered = set()
-        return mine
+    def copy_for_messages(self) -> Costs:
+        """Returns a copy for some messages, with a set of their unanswered queries."""
+        copied = copy.copy(self)
+        copied.unanswered = set()
+        return copied
 
     @property
     def source(self) -> str:
@@ -58,19 +57,18 @@ class Costs:
 
     def message(self, size_bytes: int) -> Estimate | None:
         """Returns the time of one message, in the state in which programs send."""
-        answers = (self.query(size_bytes, "pingpong", "half_round_trip", state=state) for state in _AS_SENT)
-        return self._answered("pingpong", next(filter(None, answers), None))
+        answers = (self.query(size_bytes, "pingpong", "half_round_trip", state=state) for state in SENT_STATES)
+        return self._note_unanswered("pingpong", next(filter(None, answers), None))
 
     def send(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns the time of Send with its buffer in this state."""
-        return self._answered("pingpong", self.query(size_bytes, "pingpong", "send", side="sender", state=state))
+        return self._note_unanswered("pingpong", self.query(size_bytes, "pingpong", "send", side="sender", state=state))
 
     def traverse(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns the time in which the receiver reads its buffer: `invalid` right after the receive, `base-invalid`
         from memory."""
-        return self._answered(
-            "pollution", self.query(size_bytes, "pollution", "traverse", side="receiver", state=state)
-        )
+        time = self.query(size_bytes, "pollution", "traverse", side="receiver", state=state)
+        return self._note_unanswered("pollution", time)
 
     def cached(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns half a round trip with both buffers in this state."""
@@ -84,7 +82,7 @@ class Costs:
             found = self.query(size_bytes, "stride", "half_round_trip", method=method, mode="standard", stride=stride)
             if found:
                 return found
-        return self._answered("stride", None)
+        return self._note_unanswered("stride", None)
 
     def whole_and_cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
         """Returns the time of a message as a whole, and in chunks, with the bytes of a chunk; for the best chunk
@@ -93,7 +91,7 @@ class Costs:
             return cut
         whole = self.cached(size_bytes, "modified")
         points = self.points("pingpong", "half_round_trip", state="modified")
-        pieces = {p: scaled(time, size_bytes / p) for p, time in points.items() if (4 << 10) <= p < size_bytes}
+        pieces = {p: time * (size_bytes / p) for p, time in points.items() if (4 << 10) <= p < size_bytes}
         if not whole or not pieces:
             return None
         best = min(pieces, key=lambda one: pieces[one].value)
@@ -103,7 +101,7 @@ class Costs:
         """Returns the time in which a rank copies data that another one has just written."""
         return self.query(size_bytes, "floor", "time", kind="copy-remote")
 
-    def collective(self, operation: str, ranks: int) -> Points:
+    def collective(self, operation: str, ranks: int) -> Curve:
         """Returns size -> time of a collective over `ranks` ranks."""
         return self.points("collective", "time", everywhere=True, operation=operation, ranks=ranks)
 
@@ -137,35 +135,37 @@ class Costs:
         """Returns the time at a size."""
         return at(self.points(scenario, metric, **fixed), size_bytes)
 
-    def points(self, scenario: str, metric: str, *, everywhere: bool = False, **fixed: Any) -> Points:
+    def points(self, scenario: str, metric: str, *, everywhere: bool = False, **fixed: Any) -> Curve:
         """Returns size -> time, of stable records only."""
         key = scenario, metric, everywhere, *sorted(fixed.items())
         if key not in self._curves:
-            found: Curve = {}
-            if self.place or everywhere:
-                place = None if everywhere else self.place
-                found = curve(self.profile.records, scenario, metric, place=place, **fixed)
-            self._curves[key] = {size: point.estimate for size, point in found.items()}
+            place = None if everywhere else self.place
+            known = place or everywhere
+            self._curves[key] = curve(self.profile.records, scenario, metric, place=place, **fixed) if known else {}
         return self._curves[key]
 
-    def _answered(self, scenario: str, answer: Estimate | None) -> Estimate | None:
+    def points_of_pieces(self, size_bytes: int) -> tuple[int, Curve]:
+        """Returns the message size nearest to this one in the scenario `cut`, and the bytes of a piece -> the time of
+        such a message; 0 stands for the message as a whole. Returns 0 and no times without records."""
+        records = self.profile.records
+        sizes = pick(records, self.place, scenario="cut", metric="time")["size_bytes"].drop_nulls()
+        nearest = min(sizes, key=lambda one: size_ratio(one, size_bytes), default=0)
+        return nearest, curve(records, "cut", "time", place=self.place, x="piece_bytes", size_bytes=nearest)
+
+    def _note_unanswered(self, scenario: str, answer: Estimate | None) -> Estimate | None:
         if answer is None:
             self.unanswered.add(scenario)
         return answer
 
     def _cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
         """Returns the times of a message as a whole and in chunks, and the bytes of a chunk, by the scenario `cut`."""
-        sizes = pick(self.profile.records, self.place, scenario="cut", metric="time")["size_bytes"].drop_nulls()
-        if not sizes.len():
-            return None
-        nearest = min(sizes, key=lambda one: abs(math.log(one / size_bytes)))
-        times = curve(self.profile.records, "cut", "time", place=self.place, x="piece_bytes", size_bytes=nearest)
+        nearest, times = self.points_of_pieces(size_bytes)
         pieces = {piece: point.value for piece, point in times.items() if piece}
         if 0 not in times or not pieces:
             return None
         best = min(pieces, key=lambda one: pieces[one])
         factor = size_bytes / nearest
-        return scaled(times[0].estimate, factor), scaled(times[best].estimate, factor), best
+        return times[0] * factor, times[best] * factor, best
 
 
 def _strides(records: pl.DataFrame) -> dict[str, list[int]]:
@@ -179,45 +179,17 @@ def _strides(records: pl.DataFrame) -> dict[str, list[int]]:
     return found
 
 
-# ---- arithmetic with intervals
+def size_ratio(one: int, other: int) -> float:
+    """Returns the ratio of two sizes, at least 1."""
+    return max(one, other, 1) / max(min(one, other), 1)
 
 
-def at(points: Points, size_bytes: int) -> Estimate | None:
+def at(points: Mapping[int, Estimate], size_bytes: int) -> Estimate | None:
     """Returns the time at a size, interpolated; None if there are fewer than two points."""
     sizes = sorted(points)
     if len(sizes) < 2:
         return points[sizes[0]] if sizes and sizes[0] == size_bytes else None
-    if size_bytes <= sizes[0]:
-        return points[sizes[0]]
     if size_bytes >= sizes[-1]:
-        return scaled(points[sizes[-1]], size_bytes / sizes[-1])
-    after = bisect.bisect_right(sizes, size_bytes)
-    before, behind = sizes[after - 1], sizes[after]
-    weight = math.log(size_bytes / before) / math.log(behind / before)
-    parts = [
-        _between(getattr(points[before], name), getattr(points[behind], name), weight)
-        for name in ("value", "low", "high")
-    ]
-    return Estimate(*parts)
-
-
-def _between(a: float, b: float, weight: float) -> float:
-    return math.exp((1 - weight) * math.log(a) + weight * math.log(b)) if a > 0 and b > 0 else a + weight * (b - a)
-
-
-def scaled(one: Estimate, factor: float) -> Estimate:
-    """Returns the estimate times a nonnegative factor."""
-    return Estimate(one.value * factor, one.low * factor, one.high * factor)
-
-
-def difference(a: Estimate, b: Estimate) -> Estimate:
-    """Returns a - b; the half-widths of both are added in quadrature, each end with the ends that move it in that
-    direction."""
-    value = a.value - b.value
-    low = value - math.hypot(a.value - a.low, b.high - b.value)
-    return Estimate(value, low, value + math.hypot(a.high - a.value, b.value - b.low))
-
-
-def total(parts: list[Estimate]) -> Estimate:
-    """Returns the sum; its interval also holds for correlated errors."""
-    return Estimate(sum(p.value for p in parts), sum(p.low for p in parts), sum(p.high for p in parts))
+        return points[sizes[-1]] * (size_bytes / sizes[-1])
+    parts = ({size: getattr(points[size], name) for size in sizes} for name in ("value", "low", "high"))
+    return Estimate(*(interpolate(part, size_bytes) for part in parts))
