@@ -16,7 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.cli.diff import command
+from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import (
     Comparison,

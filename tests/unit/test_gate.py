@@ -14,8 +14,8 @@ import typer
 from typer.testing import CliRunner
 
 from nearfield.base.errors import NOT_DECIDED, UsageError
-from nearfield.cli.diff import command
 from nearfield.cli.help import use_own_help
+from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import Change, Comparison, Estimate, compare
 from nearfield.profile.gate import Gate, Limits, judge

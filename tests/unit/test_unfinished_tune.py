@@ -24,8 +24,8 @@ from nearfield.apply.plan import planned
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError, ProfileError, UsageError
 from nearfield.base.topology import Topology
 from nearfield.cli import app, signals
-from nearfield.cli.export import export_text
 from nearfield.cli.tune_display import Display
+from nearfield.cli.verbs.export import export_text
 from nearfield.rules.gains import Case, Gain
 from nearfield.rules.knobs import Settings, find_knobs
 from nearfield.rules.schema import find_rules, load_rules, only_rules, rules_of_mpi

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 import nearfield
-from nearfield.cli import VERBS
+from nearfield.cli import VERBS, VERBS_BY_TASK
 from nearfield.cli.help import Group, use_own_help
 
 
@@ -20,6 +21,12 @@ class Verbs(Group):
     def __init__(self, **more: Any) -> None:
         super().__init__(**more)
         self.commands: dict[str, Any] = dict.fromkeys(VERBS)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def commands_by_title(self, ctx: Any) -> Mapping[str, Iterable[str]]:
+        return VERBS_BY_TASK
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in VERBS and not self.commands[cmd_name]:
@@ -37,12 +44,12 @@ class Verbs(Group):
 
 def further(verb: str) -> dict[str, str]:
     """Returns the modules of a verb's further commands, by name."""
-    return getattr(importlib.import_module(f"nearfield.cli.{verb}"), "FURTHER", {})
+    return getattr(importlib.import_module(f"nearfield.cli.verbs.{verb}"), "FURTHER", {})
 
 
 def _import_verb(module_name: str, name: str) -> Any:
     """Returns the module's `app` if the verb has commands of its own, else its `command`."""
-    module = importlib.import_module(f"nearfield.cli.{module_name}")
+    module = importlib.import_module(f"nearfield.cli.verbs.{module_name}")
     if hasattr(module, "app"):
         module.app.info.name = name
         return typer.main.get_command(use_own_help(module.app))

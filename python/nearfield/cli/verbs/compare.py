@@ -17,8 +17,8 @@ from rich.markup import escape
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, MpiError, UsageError
 from nearfield.base.units import parse_share
-from nearfield.cli.run import CONTEXT as CONTEXT
-from nearfield.cli.run import CommandArgument, ForceOption, MpiOption, NoForecastOption, RulesOption
+from nearfield.cli.verbs.run import CONTEXT as CONTEXT
+from nearfield.cli.verbs.run import CommandArgument, ForceOption, MpiOption, NoForecastOption, RulesOption
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from nearfield.base.files import atomic_write, os_errors_as_profile_errors
 from nearfield.base.units import format_bytes
 from nearfield.base.words import suggest
 from nearfield.cli import complete
-from nearfield.cli.run import RULES_HELP
+from nearfield.cli.verbs.run import RULES_HELP
 from nearfield.rules import shared_heap
 from nearfield.ui.terminal import err
 

@@ -11,8 +11,8 @@ import typer
 from rich.markup import escape
 
 from nearfield.base.errors import NOT_DECIDED
-from nearfield.cli.run import CONTEXT as CONTEXT
-from nearfield.cli.run import CommandArgument, MpiOption
+from nearfield.cli.verbs.run import CONTEXT as CONTEXT
+from nearfield.cli.verbs.run import CommandArgument, MpiOption
 from nearfield.ui.terminal import Terminal, err
 
 
