@@ -13,8 +13,7 @@ from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, UsageError
 from nearfield.base.files import atomic_write
 from nearfield.base.units import counted, parse_share
-from nearfield.cli import complete
-from nearfield.cli.observe_options import Valgrind
+from nearfield.cli.options import AsJson, Sarif, TraceOrCommand, Valgrind, machine_option, out_option, profile_option
 from nearfield.notes import Note, as_dict, as_sarif, as_text
 from nearfield.notes.text import place_text
 from nearfield.ui.terminal import Terminal
@@ -26,46 +25,33 @@ if TYPE_CHECKING:
 
 _LARGEST = 3  # number of losses to show if none is large enough for a note
 
+_On = Annotated[
+    str | None,
+    machine_option("Losses on a described machine (see `nearfield machine`), on which the program is simulated."),
+]
+_Nodes = Annotated[
+    int | None, typer.Option(min=1, help="With --on: number of nodes (default: that of the observed run).")
+]
+_MinLoss = Annotated[
+    str, typer.Option(metavar="SHARE", help="The smallest loss that is worth a note, as a share of the run's time.")
+]
+_Times = Annotated[
+    Path | None,
+    typer.Option(metavar="TRACE", help="Times from this trace, of the same program compiled without hooks."),
+]
+
 
 def command(
-    what: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TRACE | -- COMMAND...",
-            help="a folder that observe made (default: the newest one here), or a command",
-            show_default=False,
-        ),
-    ] = None,
-    profile: Annotated[
-        Path | None, typer.Option("--profile", "-p", metavar="FOLDER", help="the profile that states what calls cost")
-    ] = None,
-    on: Annotated[
-        str | None,
-        typer.Option(
-            help="losses on a described machine instead (see `nearfield machine`), on which the program is simulated",
-            metavar="MACHINE",
-            autocompletion=complete.machines,
-        ),
-    ] = None,
-    nodes: Annotated[
-        int | None, typer.Option(min=1, help="with --on: number of nodes (default: that of the observed run)")
-    ] = None,
-    min_loss: Annotated[
-        str, typer.Option(metavar="SHARE", help="the smallest loss that is worth a note, as a share of the run's time")
-    ] = "1%",
-    times: Annotated[
-        Path | None,
-        typer.Option(metavar="TRACE", help="times from this trace, of the same program compiled without hooks"),
-    ] = None,
+    what: TraceOrCommand = None,
+    profile: Annotated[Path | None, profile_option("The profile that states what calls cost.")] = None,
+    on: _On = None,
+    nodes: _Nodes = None,
+    min_loss: _MinLoss = "1%",
+    times: _Times = None,
     valgrind: Valgrind = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FOLDER", help="keep the trace of COMMAND there (default: it is removed)"),
-    ] = None,
-    sarif: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write the notes as SARIF 2.1.0, for editors and CI")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+    out: Annotated[Path | None, out_option("Keep the trace of COMMAND there (default: it is removed).")] = None,
+    sarif: Sarif = None,
+    as_json: AsJson = False,
 ) -> None:
     """Report what a program loses at its MPI calls, in the form of compiler notes: each note has the file and line of
     the call, the loss and the rule. Notes are ranked by the time lost on the machine of a profile.

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from nearfield import mpi
 from nearfield.base.errors import MpiError, NearfieldError, UsageError
-from nearfield.cli import complete
+from nearfield.cli.options import AsJson, Mpi, require_one
 from nearfield.mpi import Installation
 from nearfield.ui.terminal import Terminal, err
 
@@ -57,12 +57,9 @@ class Result:
 
 
 def command(
-    name: Annotated[
-        str | None,
-        typer.Option("--mpi", help="for this MPI: a name of `nearfield mpi`, or a path", autocompletion=complete.mpis),
-    ] = None,
-    all_mpis: Annotated[bool, typer.Option("--all-mpis", help="for every MPI that is found")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else on standard output")] = False,
+    name: Mpi = None,
+    all_mpis: Annotated[bool, typer.Option("--all-mpis", help="For every MPI that is found.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Build everything that is otherwise built when it is first needed, for example on a login node.
 
@@ -80,8 +77,7 @@ def command(
 
       nearfield build --all-mpis --json
     """
-    if name and all_mpis:
-        raise UsageError("--mpi and --all-mpis exclude each other", "leave one of them out")
+    require_one(mpi=name, all_mpis=all_mpis)
     installations = list(mpi.discover()) if all_mpis else [mpi.choose(name)]
     if not installations:
         mpi.choose(None)  # raises the error that says what to install

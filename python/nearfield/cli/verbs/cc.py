@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from nearfield.cli.compiling import CONTEXT as CONTEXT
-from nearfield.cli.compiling import CompilerWords, compile_with_hooks
+from nearfield.cli.fast_dispatch import compile_with_hooks
+from nearfield.cli.options import CONTEXT as CONTEXT
+from nearfield.cli.options import CompilerWords
 
 
 def command(words: CompilerWords) -> None:

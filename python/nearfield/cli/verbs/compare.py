@@ -17,8 +17,8 @@ from rich.markup import escape
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, MpiError, UsageError
 from nearfield.base.units import parse_share
-from nearfield.cli.verbs.run import CONTEXT as CONTEXT
-from nearfield.cli.verbs.run import CommandArgument, ForceOption, MpiOption, NoForecastOption, RulesOption
+from nearfield.cli.options import CONTEXT as CONTEXT
+from nearfield.cli.options import AsJson, Command, Force, MpiOfCommand, NoForecast, RulesOfCommand
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Gain:
 
 
 def command(
-    argv: CommandArgument,
+    argv: Command,
     runs: Annotated[int, typer.Option("-n", "--runs", min=2, help="Runs of each; a verdict needs at least 6.")] = 10,
     metric: Annotated[
         str,
@@ -73,11 +73,11 @@ def command(
             metavar="SHARE", help="Exit code 1 if tuned is surely slower by more than this (5%), 6 if it may be."
         ),
     ] = "",
-    rules: RulesOption = None,
-    no_forecast: NoForecastOption = False,
-    force: ForceOption = False,
-    mpi_name: MpiOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    rules: RulesOfCommand = None,
+    no_forecast: NoForecast = False,
+    force: Force = False,
+    mpi_name: MpiOfCommand = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run a program alternately with stock and with tuned MPI, and report what tuning gains.
 

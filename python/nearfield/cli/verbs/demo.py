@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError
 from nearfield.cli import print_error
 from nearfield.cli.demo_steps import Standing, describe_profile, describe_rules, probe_standing, run_step, tune_standing
+from nearfield.cli.options import out_option
 from nearfield.measure import TIERS
 from nearfield.ui.terminal import err
 
@@ -25,9 +25,7 @@ AGAIN_FROM_START = (2, 4)  # exit codes of a --resume that cannot continue
 
 
 def command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="folder for the profile, the rules and the report")] = Path(
-        "demo-profile"
-    ),
+    out: Annotated[Path, out_option("The folder for the profile, the rules and the report.")] = Path("demo-profile"),
 ) -> None:
     """Measure this machine, tune its MPI, and write a report: a first look at what nearfield finds, in a few minutes.
 

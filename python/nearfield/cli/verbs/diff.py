@@ -11,6 +11,7 @@ import typer
 
 from nearfield.base.errors import NOT_DECIDED, UsageError
 from nearfield.base.units import parse_share
+from nearfield.cli.options import AsJson
 from nearfield.profile.gate import MIN_STABLE
 from nearfield.ui.terminal import Terminal
 
@@ -42,7 +43,7 @@ def command(
         ),
     ] = f"{MIN_STABLE:.0%}",
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List the MPI's control variables, too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare two profiles: ratios B/A with intervals. They may be of different machines or MPIs."""
     from nearfield.cli import diff_tables as tables

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
 
+from nearfield.cli.options import AsJson
 from nearfield.ui.terminal import Column, Table, Terminal
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ MARKS = {"ok": "[green]✓ ok[/green]", "limited": "[yellow]! limited[/yellow]",
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Report what can be measured on this machine, what cannot, and what to do about it."""
     from nearfield.doctor import examine

@@ -17,7 +17,7 @@ from nearfield.base.files import atomic_write, os_errors_as_profile_errors
 from nearfield.base.units import format_bytes
 from nearfield.base.words import suggest
 from nearfield.cli import complete
-from nearfield.cli.verbs.run import RULES_HELP
+from nearfield.cli.options import RULES_HELP, out_option, rules_option
 from nearfield.rules import shared_heap
 from nearfield.ui.terminal import err
 
@@ -31,10 +31,8 @@ _FORMATS = "; ".join(f"{name}: {spec.summary}" for name, spec in FORMATS.items()
 def command(
     family: Annotated[str, typer.Option("--for", help="openmpi, mpich, intel or ucx (default: the rules' own).")] = "",
     form: Annotated[str, typer.Option("--format", help=f"{_FORMATS}.", autocompletion=complete.formats)] = "env",
-    rules: Annotated[
-        Path | None, typer.Option("--rules", metavar="FILE", help=f"{RULES_HELP} of which --for chooses.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Default: standard output.")] = None,
+    rules: Annotated[Path | None, rules_option(f"{RULES_HELP} of which --for chooses.")] = None,
+    out: Annotated[Path | None, out_option("Default: standard output.", "FILE")] = None,
     library: Annotated[
         Path | None,
         typer.Option(

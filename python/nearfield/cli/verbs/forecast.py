@@ -11,25 +11,17 @@ import typer
 from rich.markup import escape
 
 from nearfield.base.errors import NOT_DECIDED
-from nearfield.cli.verbs.run import CONTEXT as CONTEXT
-from nearfield.cli.verbs.run import CommandArgument, MpiOption
+from nearfield.cli.options import CONTEXT as CONTEXT
+from nearfield.cli.options import Command, MpiOfCommand, out_option, profile_option, rules_option
 from nearfield.ui.terminal import Terminal, err
 
 
 def command(
-    argv: CommandArgument,
-    rules: Annotated[
-        Path | None,
-        typer.Option("--rules", metavar="FILE", help="Rules whose measured times separate transfer from waiting."),
-    ] = None,
-    profile: Annotated[
-        Path | None,
-        typer.Option("--profile", "-p", metavar="PROFILE", help="A profile to use instead of rules."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Keep what each rank recorded there.")
-    ] = None,
-    mpi_name: MpiOption = None,
+    argv: Command,
+    rules: Annotated[Path | None, rules_option("Rules whose measured times separate transfer from waiting.")] = None,
+    profile: Annotated[Path | None, profile_option("A profile to use instead of rules.")] = None,
+    out: Annotated[Path | None, out_option("Keep what each rank recorded there.")] = None,
+    mpi_name: MpiOfCommand = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else after the program.")] = False,
 ) -> None:
     """Run a program once with the baseline MPI, and report how much of its time MPI takes, where, and the most that

@@ -11,17 +11,12 @@ from typing import Annotated
 import typer
 
 from nearfield.base.errors import MpiError
-from nearfield.cli import complete
+from nearfield.cli.options import AsJson, Mpi
 from nearfield.ui.terminal import err
 
 
 def command(
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--mpi", help="For this MPI: a name, the beginning of one, or a path.", autocompletion=complete.mpis
-        ),
-    ] = None,
+    name: Mpi = None,
     everything: Annotated[bool, typer.Option("--all", help="For every MPI on this machine.")] = False,
     flags: Annotated[bool, typer.Option("--flags", help="Print compiler and linker flags and nothing else.")] = False,
     fortran_flags: Annotated[
@@ -35,7 +30,7 @@ def command(
             show_default=False,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Build the halo library and show how to use it from C, C++ and Fortran.
 

@@ -19,6 +19,7 @@ from nearfield.base import own_command
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import atomic_write
 from nearfield.cli import complete
+from nearfield.cli.options import AsCsv, AsJson, out_option, require_one_format
 from nearfield.ui.terminal import Column, Table, Terminal, print_csv
 
 CONSISTENT = "consistent: simulated, the machine takes the times that its file says."
@@ -40,17 +41,13 @@ def _machine_argument(what: str) -> Any:
     return typer.Argument(metavar="NAME|FILE|PROFILE", help=what, autocompletion=complete.machines)
 
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-CsvOption = Annotated[bool, typer.Option("--csv", help="Print a table as CSV and nothing else.")]
-
-
 @app.command("list")
-def list_machines(as_json: JsonOption = False, as_csv: CsvOption = False) -> None:
+def list_machines(as_json: AsJson = False, as_csv: AsCsv = False) -> None:
     """List the described machines that come with nearfield."""
     from nearfield.cli import machine_tables as tables
     from nearfield.machine import load_machine, machine_files
 
-    _refuse_both(as_json, as_csv)
+    require_one_format(as_json, as_csv)
     rows = [tables.row_of(load_machine(name)) for name in machine_files()]
     if as_json:
         print(json.dumps(rows, indent=1))
@@ -64,15 +61,10 @@ def list_machines(as_json: JsonOption = False, as_csv: CsvOption = False) -> Non
     )
 
 
-def _refuse_both(as_json: bool, as_csv: bool) -> None:
-    if as_json and as_csv:
-        raise UsageError("--json and --csv are two formats", "Give one of them.")
-
-
 @app.command()
 def check(
     names: Annotated[list[str], _machine_argument("Machines to check.")],
-    as_json: JsonOption = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check whether a machine's file is consistent: keys, geometry, sources, and whether the simulated machine takes
     the times that the file states.
@@ -114,9 +106,11 @@ def check(
 @app.command()
 def show(
     name: Annotated[str, _machine_argument("The machine.")],
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Every key with its source.")] = False,
-    as_file: Annotated[bool, typer.Option("--toml", help="Print it as a file to edit: a profile's, say.")] = False,
-    as_json: JsonOption = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every key with its source.")] = False,
+    as_file: Annotated[
+        bool, typer.Option("--toml", help="Print it as a file to edit, for example that of a profile.")
+    ] = False,
+    as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print every key with its value and source as CSV.")] = False,
 ) -> None:
     """Show a machine, and its free parameters: numbers that no source states, with the claims that depend on them.
@@ -131,7 +125,7 @@ def show(
     from nearfield.machine import facts, load_machine
     from nearfield.machine.files import as_toml
 
-    _refuse_both(as_json, as_csv)
+    require_one_format(as_json, as_csv)
     machine = load_machine(name)
     if as_csv:
         print_csv([tables.fact_row(key, fact) for key, fact in facts(machine)])
@@ -154,10 +148,10 @@ def new(
             autocompletion=complete.machines_and_live,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write it.")] = Path("machine.toml"),
+    out: Annotated[Path, out_option("Where to write it.", "FILE")] = Path("machine.toml"),
     profile: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="With here: a profile of this machine.", show_default=False),
+        typer.Option(metavar="FOLDER", help="With --from here: a profile of this machine.", show_default=False),
     ] = None,
 ) -> None:
     """Write a machine.toml to start from: a described machine with its sources, or this machine as far as it is known.
@@ -209,7 +203,7 @@ def _write_new(out: Path, text: str) -> None:
 def diff(
     a: Annotated[str, _machine_argument("The machine to compare with.")],
     b: Annotated[str, _machine_argument("The machine to compare.")],
-    as_json: JsonOption = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare two machines: every key that is not the same."""
     from nearfield.cli import machine_tables as tables

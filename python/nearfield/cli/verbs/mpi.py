@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from nearfield.base.errors import NearfieldError
-from nearfield.cli import complete
+from nearfield.cli.options import AsJson, mpi_option
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 if TYPE_CHECKING:
@@ -40,16 +40,11 @@ class _Row:
 
 
 def command(
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--mpi", help="Only this one: a name, the beginning of one, or a path.", autocompletion=complete.mpis
-        ),
-    ] = None,
+    name: Annotated[str | None, mpi_option("Only this one: a name, the beginning of one, or a path.")] = None,
     build: Annotated[
         bool, typer.Option("--build", help="Build the measuring engine where it is not built yet.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the MPIs on this machine: version, launcher, and the transport inside a node."""
     from nearfield import mpi

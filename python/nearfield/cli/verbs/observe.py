@@ -10,34 +10,26 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.units import counted, format_bytes, format_rounded
-from nearfield.cli import complete
+from nearfield.cli.options import CONTEXT as CONTEXT
+from nearfield.cli.options import Command, MpiOfCommand, Valgrind, out_option
 from nearfield.ui.terminal import err
 
-CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # -n 4 belongs to the launcher
 FURTHER = {"show": "observe_show"}
 
 
 def command(
-    argv: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="the command as without nearfield")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FOLDER", help="where the trace goes (default: PROGRAM.trace)"),
-    ] = None,
+    argv: Command,
+    out: Annotated[Path | None, out_option("Where the trace goes (default: PROGRAM.trace).")] = None,
     region: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="accesses in this function and what it calls only; pcontrol: from MPI_Pcontrol(1) to (0)",
+            help="Record only accesses in this function and in what it calls; pcontrol: from MPI_Pcontrol(1) to (0).",
         ),
     ] = "",
-    valgrind: Annotated[
-        bool, typer.Option("--valgrind", help="record loads and stores of a program that was compiled without hooks")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="replace the trace that the folder holds")] = False,
-    mpi_name: Annotated[
-        str | None,
-        typer.Option("--mpi", help="the MPI, if it cannot be detected from the command", autocompletion=complete.mpis),
-    ] = None,
+    valgrind: Valgrind = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the trace that the folder holds.")] = False,
+    mpi_name: MpiOfCommand = None,
 ) -> None:
     """Run a program and record its memory accesses and MPI calls, in order: a trace, for `nearfield simulate run` and
     `nearfield advise`.

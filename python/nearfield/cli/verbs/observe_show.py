@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from nearfield.base.units import format_bytes, format_rounded
 from nearfield.base.words import as_sentence, join_and
+from nearfield.cli.options import AsJson
 from nearfield.ui.terminal import Column, Table, Terminal
 
 if TYPE_CHECKING:
@@ -25,10 +26,10 @@ MAX_LINES = 12
 def command(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="TRACE", help="a folder that observe made (default: the newest one here)"),
+        typer.Argument(metavar="TRACE", help="A folder that `nearfield observe` made (default: the newest one here)."),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="list every call and line, not only the top ones")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+    every: Annotated[bool, typer.Option("--all", help="List every call and line, not only the top ones.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the contents of a trace: what each rank did, which source lines access memory most, and the bytes and time
     of each MPI call. "no core" is how long a rank was ready to run while other processes had its core.

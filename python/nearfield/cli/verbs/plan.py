@@ -11,7 +11,7 @@ import typer
 
 from nearfield.base.errors import UsageError
 from nearfield.base.units import parse_bytes
-from nearfield.cli import complete
+from nearfield.cli.options import AsCsv, machine_option, profile_option, require_one_format
 from nearfield.ui.terminal import print_csv
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def command(
     grid: Annotated[str, typer.Argument(metavar="GRID", help="Cells: 256x256x256, slowest dimension first (C order).")],
     ranks: Annotated[int, typer.Option("--ranks", "-n", min=1, help="How many ranks share the grid.")],
     ranks_per_node: Annotated[
-        int | None, typer.Option(min=1, help="How many of them are on one node; all, if absent.", show_default=False)
+        int | None, typer.Option(min=1, help="Number of ranks on one node (default: all).", show_default=False)
     ] = None,
     halo: Annotated[int, typer.Option(min=0, help="Cells that a rank reads beyond its own, on every side.")] = 1,
     periodic: Annotated[bool, typer.Option("--periodic", help="Opposite edges of the grid are neighbours.")] = False,
@@ -30,29 +30,21 @@ def command(
     element: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of a cell.")] = "8",
     dims: Annotated[
         str | None,
-        typer.Option(metavar="AxBxC", help="Your own split, or a part of it: 4x0x1, 0 is free.", show_default=False),
-    ] = None,
-    profile: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Costs from this profile's records.", show_default=False)
-    ] = None,
-    on: Annotated[
-        str | None,
         typer.Option(
-            metavar="NAME|FILE.toml",
-            help="Costs of a described machine: t3e-900.",
-            show_default=False,
-            autocompletion=complete.machines,
+            metavar="AxBxC", help="Your own split, or a part of it: 4x0x1, where 0 is free.", show_default=False
         ),
     ] = None,
+    profile: Annotated[Path | None, profile_option("Costs from this profile's records.")] = None,
+    on: Annotated[str | None, machine_option("Costs of a described machine: t3e-900.")] = None,
     mode: Annotated[
-        str | None, typer.Option(help="How that machine sends; its usual way if absent.", show_default=False)
+        str | None, typer.Option(help="How that machine sends (default: its usual way).", show_default=False)
     ] = None,
     messages: Annotated[
-        bool, typer.Option("--messages", help="Ranks of a node send messages, too, instead of reading in place.")
+        bool, typer.Option("--messages", help="Ranks of a node also send messages, instead of reading in place.")
     ] = False,
     top: Annotated[int, typer.Option(min=1, help="How many splits to show.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, all plans, and nothing else.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print all plans as CSV and nothing else.")] = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Rank the ways to split a grid over ranks: every split with the time of its exchange, best first.
 
@@ -75,8 +67,7 @@ def command(
     from nearfield.plan import splits
     from nearfield.plan.words import against_best
 
-    if as_json and as_csv:
-        raise UsageError("--json and --csv are two formats", "Give one of them.")
+    require_one_format(as_json, as_csv)
     extents = counts(grid, "grid")
     known = load_costs(profile, on, mode, messages)
     per_node = full_nodes(ranks, ranks_per_node, known)

@@ -13,7 +13,8 @@ from nearfield.base import own_command
 from nearfield.base.errors import UsageError
 from nearfield.base.units import counted, parse_bytes
 from nearfield.cli import complete
-from nearfield.cli.axes import parse_counts, parse_factors, parse_policies
+from nearfield.cli.axes import absolute, parse_counts, parse_factors, parse_policies
+from nearfield.cli.options import Mpi, machine_option, out_option, require_one, typed_options
 from nearfield.measure import TIERS, Request
 from nearfield.measure.request import parse_filter
 from nearfield.ui.terminal import Terminal, err
@@ -21,77 +22,85 @@ from nearfield.ui.terminal import Terminal, err
 if TYPE_CHECKING:
     from nearfield.measure.checkpoint import Outcome
 
+_Full = Annotated[
+    bool, typer.Option("--full", help=f"Measure for {TIERS['full'].summary}: all sizes, many repetitions.")
+]
+_Budget = Annotated[
+    float | None,
+    typer.Option(
+        help="Stop after this many seconds, instead of the tier's time; --resume measures what was not reached.",
+        metavar="SECONDS",
+    ),
+]
+_Scenario = Annotated[
+    list[str] | None,
+    typer.Option(help="Only these scenarios, e.g. pingpong,stride; see --list.", autocompletion=complete.scenarios),
+]
+_Filter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        help="Restrict a scenario to values of a parameter, e.g. pingpong:state=reused (repeat for more).",
+        metavar="SCENARIO:PARAMETER=VALUE,...",
+    ),
+]
+_Launches = Annotated[
+    int | None, typer.Option(min=1, help="Number of launches of each group of ranks, instead of the tier's.")
+]
+_Ranks = Annotated[
+    int | None, typer.Option(min=2, help="Number of ranks of collectives and load (default: one per core).")
+]
+_Hostfile = Annotated[
+    Path | None, typer.Option(help="Measure across these nodes, too; lines: HOST [slots=N] [cpus=0,2].")
+]
+_On = Annotated[
+    str | None,
+    machine_option("Simulate instead: a described machine (see `nearfield machine`), its file, or a measured profile."),
+]
+_Distance = Annotated[
+    list[str] | None,
+    typer.Option(help="With --on: only this distance, e.g. shared-l3 or network-1 (repeat for more)."),
+]
+_Nodes = Annotated[
+    str, typer.Option(help="With --on: on how many nodes collectives and load run, e.g. 8,64 (default: one node).")
+]
+_Policy = Annotated[
+    str,
+    typer.Option(
+        help="With --on: where NICs put incoming bytes, e.g. memory,payload-l3, or all (default: the machine's own)."
+    ),
+]
+_Jobs = Annotated[
+    int | None, typer.Option(min=1, help="With --on: cases to simulate concurrently (default: one per core).")
+]
+
 
 def command(
     ctx: typer.Context,
-    quick: Annotated[bool, typer.Option("--quick", help=f"{TIERS['quick'].summary}, fewer sizes")] = False,
-    full: Annotated[bool, typer.Option("--full", help=f"{TIERS['full'].summary}, all sizes, many repetitions")] = False,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            help="stop after this many seconds, instead of the tier's time; --resume measures what was not reached",
-            metavar="SECONDS",
-        ),
-    ] = None,
-    scenario: Annotated[
-        list[str] | None,
-        typer.Option(help="only these scenarios, e.g. pingpong,stride; see --list", autocompletion=complete.scenarios),
-    ] = None,
-    sizes: Annotated[str, typer.Option(help="message sizes instead of the tier's, e.g. 8,4KiB,1MiB")] = "",
-    filter_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filter",
-            help="restrict a scenario to values of a parameter, e.g. pingpong:state=reused (repeat for more)",
-            metavar="SCENARIO:PARAMETER=VALUE,...",
-        ),
-    ] = None,
-    launches: Annotated[
-        int | None, typer.Option(min=1, help="number of launches of each group of ranks, instead of the tier's")
-    ] = None,
-    mpi_name: Annotated[
-        str | None,
-        typer.Option("--mpi", help="which MPI: a name of `nearfield mpi`, or a path", autocompletion=complete.mpis),
-    ] = None,
-    ranks: Annotated[
-        int | None, typer.Option(min=2, help="ranks of collectives and load (default: one per core)")
-    ] = None,
-    pairs: Annotated[str, typer.Option(help="`one` pair per distance, or `all` of them")] = "one",
-    hostfile: Annotated[
-        Path | None, typer.Option(help="measure across these nodes too; lines HOST [slots=N] [cpus=0,2]")
-    ] = None,
-    launcher: Annotated[str | None, typer.Option(help="mpirun, mpiexec or srun (default: the one that fits)")] = None,
-    on: Annotated[
-        str | None,
-        typer.Option(
-            help="simulate instead: a described machine (see `nearfield machine`), its file, or a measured profile",
-            metavar="MACHINE",
-            autocompletion=complete.machines,
-        ),
-    ] = None,
-    distance: Annotated[
-        list[str] | None,
-        typer.Option(help="with --on: only this distance, e.g. shared-l3 or network-1 (repeat for more)"),
-    ] = None,
-    nodes: Annotated[
-        str, typer.Option(help="with --on: on how many nodes collectives and load run, e.g. 8,64 (default: one node)")
-    ] = "",
-    policy: Annotated[
-        str,
-        typer.Option(
-            help="with --on: where NICs put incoming bytes, e.g. memory,payload-l3, or all (default: the machine's own)"
-        ),
-    ] = "",
-    memory_slowdown: Annotated[str, typer.Option(help="with --on: memory slowdown factors, e.g. 1,7.5")] = "",
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="with --on: cases to simulate concurrently (default: one per core)")
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="folder for the profile")] = Path("nearfield-profile"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the profile that is there")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="complete an interrupted probe")] = False,
-    keep_samples: Annotated[bool, typer.Option("--keep-samples", help="keep raw samples in the profile")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="list the scenarios and stop")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="with --list: as JSON")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help=f"Measure for {TIERS['quick'].summary}: fewer sizes.")] = False,
+    full: _Full = False,
+    budget: _Budget = None,
+    scenario: _Scenario = None,
+    sizes: Annotated[str, typer.Option(help="Message sizes instead of the tier's, e.g. 8,4KiB,1MiB.")] = "",
+    filter_: _Filter = None,
+    launches: _Launches = None,
+    mpi_name: Mpi = None,
+    ranks: _Ranks = None,
+    pairs: Annotated[str, typer.Option(help="`one` pair per distance, or `all` of them.")] = "one",
+    hostfile: _Hostfile = None,
+    launcher: Annotated[str | None, typer.Option(help="mpirun, mpiexec or srun (default: the one that fits).")] = None,
+    on: _On = None,
+    distance: _Distance = None,
+    nodes: _Nodes = "",
+    policy: _Policy = "",
+    memory_slowdown: Annotated[str, typer.Option(help="With --on: memory slowdown factors, e.g. 1,7.5.")] = "",
+    jobs: _Jobs = None,
+    out: Annotated[Path, out_option("The folder for the profile.")] = Path("nearfield-profile"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the profile that is there.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Complete an interrupted probe.")] = False,
+    keep_samples: Annotated[bool, typer.Option("--keep-samples", help="Keep raw samples in the profile.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the scenarios and stop.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="With --list: print JSON.")] = False,
 ) -> None:
     """Measure how caches, core distance, strides, pages and load affect this machine's MPI.
 
@@ -115,16 +124,11 @@ def command(
 
     if list_:
         return probe_on.list_scenarios(json_) if on else _list(mpi_name, json_)
-    if quick and full:
-        raise UsageError("--quick and --full exclude each other", "leave one of them out")
+    require_one(quick=quick, full=full)
     if pairs not in ("one", "all"):
         raise UsageError(f"--pairs {pairs}: must be 'one' or 'all'")
-    if resume:
-        _require_alone(ctx)
-    elif on is None:
-        probe_on.refuse_simulated_options([name for name in ctx.params if _is_given(ctx, name)])
-    elif on is not None:
-        probe_on.refuse_live_options([name for name in ctx.params if _is_given(ctx, name)])
+    simulated = probe_on.was_simulated(out) if resume else on is not None
+    probe_on.check_options(typed_options(ctx), resume=resume, simulated=simulated)
     request = Request(
         budget_s=budget,
         tier="quick" if quick else "full" if full else "default",
@@ -144,8 +148,7 @@ def command(
         policies=parse_policies(policy) if policy else (),
         slowdowns=tuple(parse_factors(memory_slowdown)) if memory_slowdown else (),
     )
-    if on is not None or (resume and probe_on.was_simulated(out)):
-        probe_on.refuse_live_options(["budget"] if budget else [])
+    if simulated:
         return probe_on.run(out, request, resume=resume, overwrite=overwrite, jobs=jobs)
     return _run(out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples)
 
@@ -179,32 +182,6 @@ def _print_summary(outcome: Outcome, out: Path, budget_s: float | None) -> None:
         left = [f"{cases} not reached"] * bool(outcome.missed) + [f"{launches} not begun"] * bool(outcome.not_begun)
         err.print(f"the {budget_s:g} s of --budget are over: {', '.join(left)}")
         err.print(f"what was measured is in [bold]{folder}[/bold]. To measure the rest, however long it takes: {again}")
-
-
-def absolute(machine: str | None) -> str | None:
-    """Returns the path of a file or folder independently of the current folder, for --resume."""
-    from nearfield.machine import machine_files
-
-    if machine and machine not in machine_files() and Path(machine).exists():
-        return str(Path(machine).resolve())
-    return machine
-
-
-def _require_alone(ctx: typer.Context) -> None:
-    """Raises UsageError if --resume is combined with options that would change what the interrupted probe measures."""
-    allowed = {"resume", "out", "keep_samples", "jobs", "budget"}
-    given = [name for name in ctx.params if _is_given(ctx, name) and name not in allowed]
-    if given:
-        option = {"mpi_name": "mpi"}.get(given[0], given[0])
-        raise UsageError(
-            f"--resume completes what was asked for; --{option} cannot change that",
-            "leave it out, or start anew with --overwrite",
-        )
-
-
-def _is_given(ctx: typer.Context, name: str) -> bool:
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def _list(mpi_name: str | None, as_json: bool) -> None:

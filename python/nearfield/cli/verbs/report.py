@@ -12,6 +12,7 @@ from rich.text import Text
 
 from nearfield.base import own_command
 from nearfield.base.errors import NearfieldError, UsageError
+from nearfield.cli.options import out_option, rules_option
 from nearfield.cli.report_plots import FORMATS, require_format, write_plots
 from nearfield.rules.paths import default_rules
 from nearfield.ui.terminal import Terminal
@@ -25,51 +26,56 @@ if TYPE_CHECKING:
 MAX_FINDINGS = 4  # number of findings in the terminal
 REPRODUCTION = "reproduction.json"  # nearfield.reproduce writes this file
 
+_Profiles = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="./nearfield-profile, or the only one here, if absent. The first is compared with the others.",
+        metavar="PROFILE",
+        show_default=False,
+    ),
+]
+_Out = Annotated[
+    Path | None,
+    out_option(
+        "Default: report.html in the profile's folder; for several profiles, comparison.html here. A folder for "
+        "--format svg and csv.",
+        "FILE",
+    ),
+]
+_Rules = Annotated[
+    Path | None,
+    rules_option(
+        "Add the comparison of the baseline with tuned MPI: a file, or a folder of `tune --all-mpis`. Default: "
+        "rules.toml in that folder or here, else nearfield-rules here."
+    ),
+]
+_Trace = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Add what `nearfield advise` reports about this trace of `nearfield observe`."),
+]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print findings or verdicts as JSON; write no page.")]
+_Summary = Annotated[
+    bool,
+    typer.Option("--summary", help="Write one sheet for a talk instead: summary.html, with three findings and a plot."),
+]
+_Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        metavar=" | ".join(FORMATS),
+        help="svg: each plot as a file, drawn by an installed Chromium or Chrome. csv: the table behind each plot.",
+    ),
+]
+
 
 def command(
-    profiles: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="./nearfield-profile, or the only one here, if absent. The first is compared with the others.",
-            metavar="PROFILE",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="FILE",
-            help="Default: report.html in the profile's folder; for several profiles, comparison.html here. A folder "
-            "for --format svg and csv.",
-        ),
-    ] = None,
-    rules: Annotated[
-        Path | None,
-        typer.Option(
-            "--rules",
-            metavar="FILE",
-            help="Add stock against tuned: a file, or a folder of `tune --all-mpis`. Default: rules.toml in that "
-            "folder or here, else nearfield-rules here.",
-        ),
-    ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Add what `advise` says of this trace that `observe` made."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print findings or verdicts as JSON; write no page.")] = False,
-    summary: Annotated[
-        bool, typer.Option("--summary", help="One sheet for a talk instead: summary.html, three findings and a plot.")
-    ] = False,
-    format_: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar=" | ".join(FORMATS),
-            help="svg: each plot as a file, drawn by an installed Chromium or Chrome. csv: the table behind each plot.",
-        ),
-    ] = FORMATS[0],
+    profiles: _Profiles = None,
+    out: _Out = None,
+    rules: _Rules = None,
+    trace: _Trace = None,
+    as_json: _AsJson = False,
+    summary: _Summary = False,
+    format_: _Format = FORMATS[0],
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write one self-contained HTML page about a profile: findings, rules, plots, provenance. For a folder of

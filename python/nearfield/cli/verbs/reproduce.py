@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, UsageError
-from nearfield.cli import complete
+from nearfield.cli.options import AsJson, Jobs, mpi_option, out_option
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
@@ -31,37 +31,38 @@ def _claim_names(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def command(
-    claims: Annotated[
-        list[str] | None,
-        typer.Argument(help="papers or single claims: S0 S3.1 (default: all)", autocompletion=_claim_names),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="fewer sizes")] = False,
-    out: Annotated[Path, typer.Option("--out", "-o", help="folder; what it holds is not simulated again")] = Path(
-        "reproduction"
+_Claims = Annotated[
+    list[str] | None,
+    typer.Argument(help="Papers or single claims: S0 S3.1 (default: all).", autocompletion=_claim_names),
+]
+_Out = Annotated[Path, out_option("The folder for the results; what it holds is not simulated again.")]
+_Live = Annotated[
+    bool, typer.Option("--live", help="Also measure on this machine: at most 15 minutes, with --quick 4.")
+]
+_LiveOnly = Annotated[bool, typer.Option("--live-only", help="Measure on this machine only, and simulate nothing.")]
+_Hostfile = Annotated[
+    Path | None, typer.Option(help="With --live: measure between these nodes, too; as `nearfield probe` takes it.")
+]
+_Traces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trace", metavar="NAME=TRACE", help="Also judge by a real program: amg=TRACE, fft:4MiB=TRACE (repeatable)."
     ),
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="processes (default: one per core)")] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="also measure on this machine: at most 15 minutes, with --quick 4")
-    ] = False,
-    live_only: Annotated[
-        bool, typer.Option("--live-only", help="measure on this machine only, and simulate nothing")
-    ] = False,
-    mpi_name: Annotated[
-        str | None,
-        typer.Option("--mpi", help="with --live: which MPI, a name of `nearfield mpi`", autocompletion=complete.mpis),
-    ] = None,
-    hostfile: Annotated[
-        Path | None, typer.Option(help="with --live: measure between these nodes, too; as `nearfield probe` takes it")
-    ] = None,
-    traces: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--trace", metavar="NAME=TRACE", help="also judge by a real program: amg=TRACE, fft:4MiB=TRACE (repeatable)"
-        ),
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="list the claims and stop")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+]
+
+
+def command(
+    claims: _Claims = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Simulate fewer sizes.")] = False,
+    out: _Out = Path("reproduction"),
+    jobs: Jobs = None,
+    live: _Live = False,
+    live_only: _LiveOnly = False,
+    mpi_name: Annotated[str | None, mpi_option("With --live: which MPI, a name of `nearfield mpi`.")] = None,
+    hostfile: _Hostfile = None,
+    traces: _Traces = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the claims and stop.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Simulate what five papers measured, on the machines that they describe, and judge each claim by the records.
 

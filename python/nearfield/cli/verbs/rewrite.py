@@ -14,8 +14,7 @@ from nearfield.base.errors import UsageError
 from nearfield.base.files import atomic_write
 from nearfield.base.units import counted
 from nearfield.base.words import capitalize, suggest
-from nearfield.cli import complete
-from nearfield.cli.rewrite_options import LinkOption, MeasureOption, RanksOption, RunInOption, RunOption, VerifyOption
+from nearfield.cli.options import AsJson, Sarif, mpi_option, profile_option
 from nearfield.notes import as_dict, as_sarif
 from nearfield.ui.terminal import Terminal, err
 
@@ -24,66 +23,101 @@ if TYPE_CHECKING:
 
 CONTEXT = {"allow_interspersed_args": True}
 
+_CompilerArguments = Annotated[
+    list[str] | None, typer.Argument(metavar="-- ARGUMENTS", help="The compiler's arguments, such as -I and -D.")
+]
+_CompileCommands = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Arguments from the compile_commands.json there.")
+]
+_AssumeNoalias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="P,Q", help="Assume that these pointers do not alias; the patch notes it."),
+]
+_AssumeUniform = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME,...",
+        help="Assume that these variables have the same value on all ranks, which allows splitting messages.",
+    ),
+]
+_Every = Annotated[bool, typer.Option("--all", help="Print every legal variant, not only the best of each place.")]
+_Size = Annotated[
+    str | None,
+    typer.Option("--message-size", metavar="SIZE", help="Length of a message, if the source does not determine it."),
+]
+_Piece = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Cut longer messages into such pieces (default with --profile: a quarter of a core's own cache, for "
+        "messages beyond the last-level cache).",
+    ),
+]
+_Report = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write an HTML page: before and after side by side, and why.")
+]
+_Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also report for every other place why its communication stays.")
+]
+_Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify",
+        help="Run the program before and after each patch, and compare every bit; drop patches that differ.",
+    ),
+]
+_Measure = Annotated[
+    bool,
+    typer.Option("--measure", help="Measure both on this machine, in turn; drop patches without a gain."),
+]
+_Run = Annotated[
+    list[str] | None,
+    typer.Option("--run", metavar="ARGUMENTS", help="Arguments of the program in such a run (repeat for more runs)."),
+]
+_Ranks = Annotated[
+    str | None,
+    typer.Option(
+        "--ranks",
+        metavar="N,...",
+        help="Rank counts to verify with (1,2,3,4); --measure takes the last that fits.",
+    ),
+]
+_Link = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--extra-source", metavar="FILE", help="Another source (which is read, too), object or library of the program."
+    ),
+]
+_RunIn = Annotated[
+    Path | None,
+    typer.Option("--input-dir", metavar="FOLDER", help="Input files: each run works in a copy of this folder."),
+]
+
 
 def command(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="a file in C or C++ (Fortran is not read)")],
-    compiler_arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="-- ARGUMENTS", help="the compiler's arguments, such as -I and -D")
-    ] = None,
-    compile_commands: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="arguments from the compile_commands.json there")
-    ] = None,
-    function: Annotated[str | None, typer.Option(metavar="NAME", help="only this function")] = None,
-    only: Annotated[str | None, typer.Option(metavar="NAME,...", help="only these transformations")] = None,
-    assume_noalias: Annotated[
-        list[str] | None,
-        typer.Option(metavar="P,Q", help="assume that these pointers do not alias; the patch notes it"),
-    ] = None,
-    assume_uniform: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME,...",
-            help="assume that these variables have the same value on all ranks, which allows splitting messages",
-        ),
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="print every legal variant, not only the best of each place")
-    ] = False,
-    apply: Annotated[bool, typer.Option("--apply", help="write the best variant of each place into the file")] = False,
-    profile: Annotated[
-        Path | None, typer.Option("--profile", "-p", metavar="FOLDER", help="rank by this profile's costs")
-    ] = None,
-    size: Annotated[
-        str | None,
-        typer.Option("--message-size", metavar="SIZE", help="length of a message, if the source does not determine it"),
-    ] = None,
-    piece: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="cut longer messages into such pieces (default with --profile: a quarter of a core's own cache, for "
-            "messages beyond the last-level cache)",
-        ),
-    ] = None,
-    mpi_name: Annotated[
-        str | None, typer.Option("--mpi", help="the MPI whose headers are read", autocompletion=complete.mpis)
-    ] = None,
-    verify: VerifyOption = False,
-    measure: MeasureOption = False,
-    runs: RunOption = None,
-    ranks: RanksOption = None,
-    link: LinkOption = None,
-    run_in: RunInOption = None,
-    sarif: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write notes and patches as SARIF 2.1.0, for editors and CI")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write an HTML page: before and after side by side, and why")
-    ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="also report for every other place why its communication stays")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="A file in C or C++ (Fortran is not read).")],
+    compiler_arguments: _CompilerArguments = None,
+    compile_commands: _CompileCommands = None,
+    function: Annotated[str | None, typer.Option(metavar="NAME", help="Only this function.")] = None,
+    only: Annotated[str | None, typer.Option(metavar="NAME,...", help="Only these transformations.")] = None,
+    assume_noalias: _AssumeNoalias = None,
+    assume_uniform: _AssumeUniform = None,
+    every: _Every = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Write the best variant of each place into the file.")] = False,
+    profile: Annotated[Path | None, profile_option("Rank by this profile's costs.")] = None,
+    size: _Size = None,
+    piece: _Piece = None,
+    mpi_name: Annotated[str | None, mpi_option("The MPI whose headers are read.")] = None,
+    verify: _Verify = False,
+    measure: _Measure = False,
+    runs: _Run = None,
+    ranks: _Ranks = None,
+    link: _Link = None,
+    run_in: _RunIn = None,
+    sarif: Sarif = None,
+    report: _Report = None,
+    verbose: _Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Move communication to where it suits the caches: print a patch for each place where MPI calls and loops can be
     executed in another order with the same results.
@@ -109,7 +143,6 @@ def command(
     from nearfield.rewrite.applying import apply_patches, best
     from nearfield.rewrite.chunks import chunk_sizes_of
     from nearfield.rewrite.languages import check_language
-    from nearfield.rewrite.notes import RULES, folder_of, notes_of
     from nearfield.rewrite.ranking import costs_of
 
     check_language(source)
@@ -129,20 +162,10 @@ def command(
         checks = Checks(verify, measure, source, flags, runs or [], ranks, link or [], run_in)
         found.patches, refused = checks.select(found.patches, mpi.choose(mpi_name), every=every)
         found.missed += refused
-    notes = notes_of(found)
     chosen = best(found.patches)
-    if sarif:
-        log = as_sarif(notes, rules=list(RULES.values()), root=folder_of(source), command=own_command.original_line())
-        atomic_write(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
-    if report:
-        from nearfield.rewrite.page import render
-        from nearfield.ui.html import write_page
-
-        write_page(report, render(found, own_command.original_line()))
+    _write_files(found, source, sarif, report)
     if as_json:
-        missed = [vars(refusal) for refusal in found.missed]
-        data = {"patches": [_plain(patch) for patch in found.patches], "refusals": missed, "notes": as_dict(notes)}
-        print(json.dumps(data, indent=1))
+        print(json.dumps(_as_dict(found), indent=1))
     else:
         _show(found.patches if every else chosen, found.patches, source)
         _print_result(found, source, verbose=verbose)
@@ -151,6 +174,21 @@ def command(
     if apply and chosen:
         atomic_write(source, apply_patches(chosen).encode(), "Print the patch without --apply instead.")
         err.print(f"nearfield: {counted(len(chosen), 'place')} in {source} rewritten")
+
+
+def _write_files(found: Analysis, source: Path, sarif: Path | None, report: Path | None) -> None:
+    """Writes the notes as SARIF and the patches as a page, where a file is named for them."""
+    from nearfield.rewrite.notes import RULES, folder_of, notes_of
+
+    if sarif:
+        rules, root = list(RULES.values()), folder_of(source)
+        log = as_sarif(notes_of(found), rules=rules, root=root, command=own_command.original_line())
+        atomic_write(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
+    if report:
+        from nearfield.rewrite.page import render
+        from nearfield.ui.html import write_page
+
+        write_page(report, render(found, own_command.original_line()))
 
 
 def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: str | None) -> list[str]:
@@ -236,6 +274,18 @@ def _order_text(every: list[Patch], *, with_costs: bool) -> str:
         return "A variant comes first if its gain is surely larger; where intervals overlap, the shorter patch does."
     why = "" if with_costs else ": no profile is named (--profile)"
     return f"No gain is known{why}. The shortest patch of a place comes first."
+
+
+def _as_dict(found: Analysis) -> dict[str, Any]:
+    """Returns what --json prints."""
+    from nearfield.rewrite.notes import notes_of
+
+    missed = [vars(refusal) for refusal in found.missed]
+    return {
+        "patches": [_plain(patch) for patch in found.patches],
+        "refusals": missed,
+        "notes": as_dict(notes_of(found)),
+    }
 
 
 def _plain(patch: Patch) -> dict[str, Any]:

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nearfield.cli import complete
 from nearfield.cli.fast_dispatch import start
-
-CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # -n 4 belongs to the launcher
-
-RULES_HELP = (
-    "A file, or a folder of `tune --all-mpis`. Default: $NEARFIELD_RULES, else rules.toml or nearfield-rules here,"
-)
-RulesOption = Annotated[
-    Path | None,
-    typer.Option("--rules", metavar="FILE", help=f"{RULES_HELP} of which the program's MPI chooses."),
-]
-MpiOption = Annotated[
-    str | None,
-    typer.Option(
-        "--mpi",
-        help="The MPI, if it cannot be detected from launcher or program (srun python ...).",
-        autocompletion=complete.mpis,
-    ),
-]
-NoForecastOption = Annotated[
-    bool, typer.Option("--no-forecast", help="Do not report the share of MPI in the run, and so the most to gain.")
-]
-ForceOption = Annotated[bool, typer.Option("--force", help="Use rules of another MPI or machine, too.")]
-CommandArgument = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command as without nearfield.")]
+from nearfield.cli.options import CONTEXT as CONTEXT
+from nearfield.cli.options import Command, Force, MpiOfCommand, NoForecast, RulesOfCommand
 
 
 def command(
-    argv: CommandArgument,
-    rules: RulesOption = None,
+    argv: Command,
+    rules: RulesOfCommand = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say which variables are set.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Report how the messages inside this node were copied, and why.")
@@ -44,9 +21,9 @@ def command(
     log: Annotated[
         str, typer.Option("--log", metavar="FILE", help="Add a JSON line about this job. Default: $NEARFIELD_LOG.")
     ] = "",
-    no_forecast: NoForecastOption = False,
-    force: ForceOption = False,
-    mpi_name: MpiOption = None,
+    no_forecast: NoForecast = False,
+    force: Force = False,
+    mpi_name: MpiOfCommand = None,
 ) -> None:
     """Run an unmodified program under the rules that `nearfield tune` found.
 

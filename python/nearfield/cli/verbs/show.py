@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from nearfield.base.errors import UsageError
 from nearfield.cli import complete
+from nearfield.cli.options import AsCsv, AsJson, require_one_format
 from nearfield.ui.terminal import Terminal
 
 
@@ -31,15 +31,14 @@ def command(
             help="Records with these values: size_bytes=4KiB, state=invalid,modified. Repeatable.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print the records as CSV and nothing else.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Show a profile: an overview, or every record that the options select."""
     from nearfield.cli import show_tables as tables
     from nearfield.profile import find_profile, load
 
-    if as_json and as_csv:
-        raise UsageError("--json and --csv are two formats", "Give one of them.")
+    require_one_format(as_json, as_csv)
     loaded = load(find_profile(profile))
     selected = tables.select(loaded.records, scenario, metric, conditions or [])
     if as_json:

@@ -10,21 +10,26 @@ import typer
 from rich.markup import escape
 
 from nearfield.base import own_command
-from nearfield.base.errors import UsageError
 from nearfield.base.units import counted
-from nearfield.cli.axes import (
+from nearfield.cli.axes import parse_counts, parse_factors, parse_policies, parse_sizes
+from nearfield.cli.options import (
     USUAL_MACHINE,
+    AsCsv,
+    AsJson,
+    Frequency,
+    Jobs,
+    MemorySlowdown,
+    Policy,
     SimulatedMachine,
-    parse_counts,
-    parse_factors,
-    parse_policies,
-    parse_sizes,
+    out_option,
     print_assumed_machine,
+    require_one_format,
 )
 from nearfield.measure.sim.usual import RANKS, usual_nodes, usual_ranks_per_node
 from nearfield.ui.terminal import err, print_csv
 
 if TYPE_CHECKING:
+    from nearfield.machine.sweep import Sweep
     from nearfield.measure.checkpoint import Outcome
     from nearfield.measure.sim.operations import Operations
 
@@ -38,58 +43,69 @@ def _names(incomplete: str) -> list[str]:
     return [name for name in (*collectives(), *applications(), *FURTHER) if name.startswith(incomplete)]
 
 
+_Collective = Annotated[
+    list[str] | None, typer.Argument(help="bcast, allgather, ..., amg, fft: see --list.", autocompletion=_names)
+]
+_Nodes = Annotated[str, typer.Option(help=f"Numbers of nodes: 8,64 (default: at least 2, for {RANKS} ranks or more).")]
+_RanksPerNode = Annotated[
+    int | None, typer.Option(min=1, help="Ranks on each node, one per core (default: as many as it has cores).")
+]
+_Sizes = Annotated[
+    str, typer.Option("--sizes", help="Sizes: 1K,12K or 1K..4M, every power of two (collectives: 1K..1M).")
+]
+_TotalBytes = Annotated[
+    bool, typer.Option("--total-bytes", help="Sizes of collectives are of the whole buffer; a block is its part.")
+]
+_Sweep = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=A..B[:N]",
+        help="Change a key of the machine's file over a range or a list, e.g. memory.latency_ns=80..200 "
+        "(repeat for every combination); `nearfield machine show NAME -v` lists the keys.",
+    ),
+]
+_Repetitions = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Calls in a row (7), or runs of an application (1); caches keep their content between them."
+    ),
+]
+_IndependentRuns = Annotated[
+    bool,
+    typer.Option(
+        "--independent-runs",
+        help="Simulate each policy in a run of its own (slower, more accurate); needs another --out folder.",
+    ),
+]
+_Out = Annotated[
+    Path | None,
+    out_option("The folder for the profile; cases that it holds are not simulated again."),
+]
+_List = Annotated[bool, typer.Option("--list", help="List collectives, applications and policies and stop.")]
+
+
 def command(
     ctx: typer.Context,
-    collective: Annotated[
-        list[str] | None, typer.Argument(help="bcast, allgather, ..., amg, fft: see --list", autocompletion=_names)
-    ] = None,
+    collective: _Collective = None,
     on: SimulatedMachine = USUAL_MACHINE,
-    nodes: Annotated[
-        str, typer.Option(help=f"numbers of nodes: 8,64 (default: at least 2, for {RANKS} ranks or more)")
-    ] = "",
-    ranks_per_node: Annotated[
-        int | None, typer.Option(min=1, help="ranks on each node, one per core (default: as many as it has cores)")
-    ] = None,
-    sizes: Annotated[
-        str, typer.Option("--sizes", help="sizes: 1K,12K or 1K..4M, every power of two (collectives: 1K..1M)")
-    ] = "",
-    total_bytes: Annotated[
-        bool, typer.Option("--total-bytes", help="sizes of collectives are of the whole buffer; a block is its part")
+    nodes: _Nodes = "",
+    ranks_per_node: _RanksPerNode = None,
+    sizes: _Sizes = "",
+    total_bytes: _TotalBytes = False,
+    policy: Policy = "all",
+    memory_slowdown: MemorySlowdown = "1",
+    sweep: _Sweep = None,
+    frequency: Frequency = None,
+    repetitions: _Repetitions = None,
+    independent_runs: _IndependentRuns = False,
+    jobs: Jobs = None,
+    mpi: Annotated[
+        bool, typer.Option("--mpi", help="Simulate on the ranks of `mpiexec ... -m mpi4py.futures`.")
     ] = False,
-    policy: Annotated[
-        str, typer.Option(help="where NICs put incoming bytes: payload-l3,ddio:ways=4, or all; see --list")
-    ] = "all",
-    memory_slowdown: Annotated[str, typer.Option(help="memory slowdown factors, e.g. 1,7.5")] = "1",
-    sweep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=A..B[:N]",
-            help="change a key of the machine's file over a range or a list, e.g. memory.latency_ns=80..200 "
-            "(repeat for every combination); `nearfield machine show NAME -v` lists the keys",
-        ),
-    ] = None,
-    frequency: Annotated[
-        float | None, typer.Option(metavar="GHZ", help="core frequency; memory keeps its bytes and latency in cycles")
-    ] = None,
-    repetitions: Annotated[
-        int | None,
-        typer.Option(min=1, help="calls one after the other (7), or runs of an application (1); caches stay between"),
-    ] = None,
-    independent_runs: Annotated[
-        bool,
-        typer.Option(
-            "--independent-runs",
-            help="simulate each policy in a run of its own (slower, more accurate); needs another --out folder",
-        ),
-    ] = False,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="processes (default: one per core)")] = None,
-    mpi: Annotated[bool, typer.Option("--mpi", help="on the ranks of `mpiexec ... -m mpi4py.futures`")] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="folder for the profile; its cases are not simulated again")
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="list collectives, applications and policies and stop")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="print a row for each policy as CSV and nothing else")] = False,
+    out: _Out = None,
+    list_: _List = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Simulate collectives and applications on a described machine: what would another NIC placement policy, or slower
     memory, change?
@@ -119,19 +135,14 @@ def command(
       nearfield simulate amg fft --nodes 8,64 --policy header-l2,payload-l3 --frequency 2.1
     """
     from nearfield.cli import simulate_tables as tables
-    from nearfield.cli.case_bar import CaseBar
     from nearfield.machine import load_machine
     from nearfield.machine.frequency import at_frequency
     from nearfield.machine.sweep import parse_sweep
-    from nearfield.measure.interrupt import InterruptGuard
-    from nearfield.measure.sim import pool
-    from nearfield.measure.sim.operations import Operations, savings_of, swept_cases
-    from nearfield.measure.sim.session import add_to_profile
+    from nearfield.measure.sim.operations import Operations, savings_of
 
     if list_:
         return tables.list_operations(as_json)
-    if as_json and as_csv:
-        raise UsageError("--json and --csv are two formats", "Give one of them.")
+    require_one_format(as_json, as_csv)
     machine = at_frequency(load_machine(on), frequency) if frequency is not None else load_machine(on)
     names = tuple(dict.fromkeys(collective or ()))
     each = ranks_per_node or usual_ranks_per_node(machine, names)
@@ -149,12 +160,7 @@ def command(
     )
     sweeps = [parse_sweep(text, machine) for text in sweep or ()]
     _print_assumptions(ctx, operations)
-    at_once = None if mpi else jobs or pool.cores()
-    with InterruptGuard() as stop, CaseBar(err, at_once) as bar:
-        runner = pool.runner_on_cores(at_once, stop) if at_once else pool.runner_on_mpi(stop)
-        outcome = add_to_profile(
-            machine, swept_cases(operations, sweeps), runner, bar, out, own_command.original_line()
-        )
+    outcome, exit_code = _run(operations, sweeps, out, jobs=jobs, mpi=mpi)
     found = savings_of(outcome.rows, sweeps)
     if as_json:
         print(json.dumps(tables.as_dicts(outcome, operations, found), indent=1))
@@ -163,7 +169,26 @@ def command(
     else:
         tables.show(found, operations)
     _print_summary(outcome, out)
-    raise typer.Exit(0 if outcome.complete else stop.exit_code)
+    raise typer.Exit(exit_code)
+
+
+def _run(
+    operations: Operations, sweeps: list[Sweep], out: Path | None, *, jobs: int | None, mpi: bool
+) -> tuple[Outcome, int]:
+    """Simulates the cases on the ranks of an MPI job, or else in `jobs` processes, by default one per core. Returns the
+    outcome and the exit code of the command."""
+    from nearfield.cli.case_bar import CaseBar
+    from nearfield.measure.interrupt import InterruptGuard
+    from nearfield.measure.sim import pool
+    from nearfield.measure.sim.operations import swept_cases
+    from nearfield.measure.sim.session import add_to_profile
+
+    at_once = None if mpi else jobs or pool.cores()
+    with InterruptGuard() as stop, CaseBar(err, at_once) as bar:
+        runner = pool.runner_on_cores(at_once, stop) if at_once else pool.runner_on_mpi(stop)
+        cases = swept_cases(operations, sweeps)
+        outcome = add_to_profile(operations.machine, cases, runner, bar, out, own_command.original_line())
+    return outcome, 0 if outcome.complete else stop.exit_code
 
 
 def _print_assumptions(ctx: typer.Context, operations: Operations) -> None:

@@ -14,8 +14,19 @@ from rich.markup import escape
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
 from nearfield.base.units import counted
-from nearfield.cli.axes import USUAL_MACHINE, SimulatedMachine, parse_factors, parse_policies, print_assumed_machine
-from nearfield.cli.observe_options import Valgrind
+from nearfield.cli.axes import parse_factors, parse_policies, ranks_per_node
+from nearfield.cli.options import (
+    USUAL_MACHINE,
+    AsJson,
+    Frequency,
+    MemorySlowdown,
+    Policy,
+    SimulatedMachine,
+    TraceOrCommand,
+    Valgrind,
+    out_option,
+    print_assumed_machine,
+)
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
@@ -24,56 +35,55 @@ if TYPE_CHECKING:
     from nearfield.observe.replay import Cluster
     from nearfield.observe.trace import Trace
 
+_Nodes = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of nodes, of equally many ranks (default: as few as have a core for each)."),
+]
+_Region = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Count only this region: pcontrol, or a function that was observed alone."),
+]
+_Threads = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Threads, at most one per node (default: one per core); the result does not depend on it."
+    ),
+]
+_IndependentRuns = Annotated[
+    bool,
+    typer.Option("--independent-runs", help="Simulate each policy and memory speed in a run of its own (slower)."),
+]
+_Mpi = Annotated[
+    bool, typer.Option("--mpi", help="Simulate on the processes of `mpiexec ...`, each with a part of the nodes.")
+]
+_ReplayOutcomes = Annotated[
+    bool,
+    typer.Option(
+        "--replay-outcomes",
+        help="Replay nondeterministic MPI outcomes as recorded, instead of letting the simulator decide.",
+    ),
+]
+_VirtualWtime = Annotated[bool, typer.Option("--virtual-wtime", help="MPI_Wtime of COMMAND returns simulated seconds.")]
+
 
 def command(
     ctx: typer.Context,
-    what: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TRACE | -- COMMAND...",
-            help="a folder that observe made (default: the newest one here), or a command",
-            show_default=False,
-        ),
-    ] = None,
+    what: TraceOrCommand = None,
     on: SimulatedMachine = USUAL_MACHINE,
-    nodes: Annotated[
-        int | None, typer.Option(min=1, help="nodes, of equally many ranks (default: as few as have a core for each)")
-    ] = None,
-    policy: Annotated[str, typer.Option(help="where NICs put incoming bytes: payload-l3,ddio:ways=4, or all")] = "all",
-    frequency: Annotated[
-        float | None, typer.Option(metavar="GHZ", help="core frequency; memory keeps its bytes and latency in cycles")
-    ] = None,
-    memory_slowdown: Annotated[str, typer.Option(help="memory slowdown factors, up to four, e.g. 1,7.5")] = "1",
-    region: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="count only this region: pcontrol, or a function that was observed alone"),
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="at most one per node (default: one per core); the result is the same")
-    ] = None,
-    independent_runs: Annotated[
-        bool,
-        typer.Option("--independent-runs", help="simulate each policy and memory speed in a run of its own (slower)"),
-    ] = False,
-    mpi: Annotated[
-        bool, typer.Option("--mpi", help="on the processes of `mpiexec ...`, each with a part of the nodes")
-    ] = False,
-    replay_outcomes: Annotated[
-        bool,
-        typer.Option(
-            "--replay-outcomes",
-            help="replay nondeterministic MPI outcomes as recorded, instead of letting the simulator decide",
-        ),
-    ] = False,
-    virtual_wtime: Annotated[
-        bool, typer.Option("--virtual-wtime", help="MPI_Wtime of COMMAND returns simulated seconds")
-    ] = False,
+    nodes: _Nodes = None,
+    policy: Policy = "all",
+    frequency: Frequency = None,
+    memory_slowdown: MemorySlowdown = "1",
+    region: _Region = None,
+    threads: _Threads = None,
+    independent_runs: _IndependentRuns = False,
+    mpi: _Mpi = False,
+    replay_outcomes: _ReplayOutcomes = False,
+    virtual_wtime: _VirtualWtime = False,
     valgrind: Valgrind = False,
-    keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="keep the trace of COMMAND there, too")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="save a profile, for show, diff and report")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+    keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep the trace of COMMAND there, too.")] = None,
+    out: Annotated[Path | None, out_option("Save a profile, for show, diff and report.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Simulate a program on a cluster of a described machine: what would another NIC placement policy, or slower
     memory, change? A COMMAND is simulated while it runs, all ranks on this host; a TRACE was observed before.
@@ -229,10 +239,3 @@ def _print_assumptions(options: _Options, cluster: Cluster) -> None:
         each = counted(cluster.ranks_per_node, "rank")
         err.print(f"assumed: {counted(cluster.nodes, 'node')} with {each} on each (--nodes)")
     print_assumed_machine(options.ctx)
-
-
-def ranks_per_node(ranks: int, nodes: int) -> int:
-    """Returns the number of ranks per node. Raises UsageError if they cannot be distributed evenly."""
-    if ranks % nodes:
-        raise UsageError(f"{counted(ranks, 'rank')} cannot be dealt out evenly to {counted(nodes, 'node')}")
-    return ranks // nodes

@@ -11,7 +11,8 @@ import typer
 from nearfield._native import trace
 from nearfield.base.words import join_and
 from nearfield.cli import complete
-from nearfield.cli.axes import USUAL_MACHINE, SimulatedMachine, parse_factors
+from nearfield.cli.axes import parse_factors
+from nearfield.cli.options import USUAL_MACHINE, AsJson, MemorySlowdown, SimulatedMachine
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
@@ -21,27 +22,28 @@ if TYPE_CHECKING:
 
 def command(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="traces, one after the other; - is standard input")
+        list[str], typer.Argument(metavar="FILE", help="Traces, one after the other; - is standard input.")
     ],
     on: SimulatedMachine = USUAL_MACHINE,
-    memory_slowdown: Annotated[str, typer.Option(help="memory slowdown factors, up to four, e.g. 1,7.5")] = "1",
+    memory_slowdown: MemorySlowdown = "1",
     format_: Annotated[
         str,
         typer.Option(
             "--format",
             metavar="NAME",
-            help=f"{join_and([one.name for one in trace.formats()])} are known (default: recognised by content)",
+            help=f"{join_and([one.name for one in trace.formats()])} are known (default: recognised by content).",
             autocompletion=complete.trace_formats,
         ),
     ] = "",
     instructions: Annotated[
-        bool, typer.Option("--instructions", help="fetches of instructions are loads, too (default: counted only)")
+        bool,
+        typer.Option("--instructions", help="Simulate fetches of instructions as loads (default: only count them)."),
     ] = False,
-    skip: Annotated[int, typer.Option(min=0, metavar="N", help="leave out the first N accesses")] = 0,
+    skip: Annotated[int, typer.Option(min=0, metavar="N", help="Skip the first N accesses.")] = 0,
     limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="stop after N accesses (default: at the end)")
+        int | None, typer.Option(min=1, metavar="N", help="Stop after N accesses (default: at the end).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Simulate a program's own memory accesses, from a trace, on a described machine: where would they hit, and how
     long would they take?

@@ -11,6 +11,7 @@ import typer
 
 from nearfield.base.errors import UsageError
 from nearfield.base.topology import SYNTHETIC_EXAMPLE, Topology
+from nearfield.cli.options import AsJson
 from nearfield.ui.terminal import Terminal
 from nearfield.ui.topology_view import render
 
@@ -23,7 +24,7 @@ def command(
     synthetic: Annotated[
         str | None, typer.Option(help=f"A made-up machine, as in '{SYNTHETIC_EXAMPLE}'.", show_default=False)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show cores, what they share, and which pairs represent each distance."""
     topology = load(xml, synthetic)

@@ -12,7 +12,7 @@ from rich.markup import escape
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, UsageError
 from nearfield.base.units import format_bytes, format_span, parse_bytes, parse_share
-from nearfield.cli import complete
+from nearfield.cli.options import Mpi, out_option, require_one, typed_options
 from nearfield.rules import paths
 from nearfield.rules.criterion import MIN_GAIN
 from nearfield.ui.terminal import Column, Table, Terminal, err
@@ -23,50 +23,50 @@ if TYPE_CHECKING:
 
 MAX_REGRESSION = 0.9  # a rule must not make a size ten times as slow
 
+_AllMpis = Annotated[
+    bool,
+    typer.Option(
+        "--all-mpis", help="Tune every MPI of `nearfield mpi`, one after the other, each with a rules file of its own."
+    ),
+]
+_Budget = Annotated[float, typer.Option(help="Seconds per MPI, for all distances together.", metavar="SECONDS", min=5)]
+_Out = Annotated[
+    Path | None,
+    out_option("Where the rules go (default: rules.toml, or with --all-mpis the folder nearfield-rules).", "FILE"),
+]
+_Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue an interrupted tune of the same --out, for the rest of its time.")
+]
+_ConfirmBest = Annotated[
+    bool,
+    typer.Option("--confirm-best", help="With --resume: try nothing new, confirm the best so far, and keep it."),
+]
+_Memory = Annotated[str, typer.Option(help="Limit of the shared memory per rank that a rule takes.", metavar="BYTES")]
+_MaxRegression = Annotated[
+    str, typer.Option(help="How much slower than the baseline a size may be if others gain.", metavar="SHARE")
+]
+_Exhaustive = Annotated[
+    bool, typer.Option("--exhaustive", help="Try every combination of a grid, however long it takes.")
+]
+
 
 def command(
     ctx: typer.Context,
-    mpi_name: Annotated[
-        str | None,
-        typer.Option("--mpi", help="Which MPI: a name of `nearfield mpi`, or a path.", autocompletion=complete.mpis),
-    ] = None,
-    all_mpis: Annotated[
-        bool,
-        typer.Option("--all-mpis", help="Every MPI of `nearfield mpi`, one after the other, a rules file for each."),
-    ] = False,
-    budget: Annotated[
-        float, typer.Option(help="Seconds per MPI, for all distances together.", metavar="SECONDS", min=5)
-    ] = 180.0,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Where the rules go: rules.toml, or with --all-mpis the folder nearfield-rules, if absent.",
-            show_default=False,
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted tune of the same --out, with the time left.")
-    ] = False,
-    confirm_best: Annotated[
-        bool,
-        typer.Option("--confirm-best", help="With --resume: try nothing new, confirm the best so far, and keep it."),
-    ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Give up an interrupted tune.")] = False,
+    mpi_name: Mpi = None,
+    all_mpis: _AllMpis = False,
+    budget: _Budget = 180.0,
+    out: _Out = None,
+    resume: _Resume = False,
+    confirm_best: _ConfirmBest = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Discard an interrupted tune.")] = False,
     distance: Annotated[list[str] | None, typer.Option(help="Only this distance (repeat for more).")] = None,
-    memory: Annotated[
-        str, typer.Option(help="Shared memory per rank that a rule may cost.", metavar="BYTES")
-    ] = "64MiB",
-    ranks_per_node: Annotated[int | None, typer.Option(help="For --memory (default: one per core).", min=2)] = None,
-    max_regression: Annotated[
-        str, typer.Option(help="How much slower than the baseline a size may be if others gain.", metavar="SHARE")
-    ] = f"{1 - MIN_GAIN:.0%}",
+    memory: _Memory = "64MiB",
+    ranks_per_node: Annotated[
+        int | None, typer.Option(help="Ranks per node, for --memory (default: one per core).", min=2)
+    ] = None,
+    max_regression: _MaxRegression = f"{1 - MIN_GAIN:.0%}",
     sizes: Annotated[str, typer.Option(help="Only these message sizes, e.g. 8,4KiB,1MiB.")] = "",
-    exhaustive: Annotated[
-        bool, typer.Option("--exhaustive", help="Try every combination of a grid, however long it takes.")
-    ] = False,
+    exhaustive: _Exhaustive = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rules as JSON too.")] = False,
 ) -> None:
     """Find the protocol parameters that make this MPI's messages fastest, for every core distance of this machine.
@@ -109,10 +109,8 @@ def command(
     from nearfield.cli.tune_session import TuneOptions
     from nearfield.tune.request import Request
 
-    if all_mpis and mpi_name:
-        raise UsageError("--all-mpis and --mpi exclude each other", "leave one of them out")
-    if resume and overwrite:
-        raise UsageError("--resume and --overwrite exclude each other", "leave one of them out")
+    require_one(all_mpis=all_mpis, mpi=mpi_name)
+    require_one(resume=resume, overwrite=overwrite)
     if confirm_best and not resume:
         raise UsageError("--confirm-best is for an interrupted tune", "add --resume")
     request = Request(
@@ -126,7 +124,7 @@ def command(
         sizes=tuple(sorted({parse_bytes(size) for size in sizes.split(",")})) if sizes else (),
         command=own_command.original_line(),
     )
-    options = TuneOptions(request, _given_options(ctx), resume, overwrite, confirm_best)
+    options = TuneOptions(request, frozenset(typed_options(ctx)), resume, overwrite, confirm_best)
     if all_mpis:
         tune_all.run(out or Path(paths.FOLDER), options, as_json)
     else:
@@ -139,12 +137,6 @@ def _min_gain(max_regression: str) -> float:
     if share > MAX_REGRESSION:
         raise UsageError(f"--max-regression {max_regression}: at most {MAX_REGRESSION:.0%}")
     return round(1 - share, 6)
-
-
-def _given_options(ctx: typer.Context) -> frozenset[str]:
-    """Returns the names of the options that were typed."""
-    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
-    return frozenset(name for name, source in sources.items() if source and source.name == "COMMANDLINE")
 
 
 def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
