@@ -54,10 +54,10 @@ def names_in(file: Path) -> Iterator[tuple[str, int]]:
 
 
 def files() -> Iterator[Path]:
-    """Yields the source files of the project, without generated ones."""
+    """Yields the source files of the project."""
     for folder in ("src", "include", "python", "tests", "bench", "examples"):
         for file in sorted((ROOT / folder).rglob("*")):
-            if file.suffix in (".py", ".cpp", ".hpp", ".c", ".h") and "_native" not in file.parts:
+            if file.suffix in (".py", ".cpp", ".hpp", ".c", ".h"):
                 yield file
 
 

@@ -10,8 +10,9 @@ import typer
 
 from nearfield.base import errors
 from nearfield.base.cpu_load import Busyness, advice
-from nearfield.cli import demo, demo_steps
+from nearfield.cli import demo_steps
 from nearfield.cli.demo_steps import Standing, describe_profile, describe_rules, probe_standing, run_step, tune_standing
+from nearfield.cli.verbs import demo
 
 
 def test_standing_follows_the_files(tmp_path: Path) -> None:

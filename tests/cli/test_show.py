@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
-from nearfield.cli.show import command
+from nearfield.cli.verbs.show import command
 from nearfield.profile import from_rows, load, save, where
 from nearfield.profile.pivot import grids, headline_metric, overview
 

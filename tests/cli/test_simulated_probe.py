@@ -246,6 +246,7 @@ def test_files_and_measured_profiles_are_machines_too(tmp_path: Path) -> None:
         (["--on", "t3e-900", "--distance", "network-99"], "t3e-900 has no distance 'network-99'"),
         (["--on", "leo3", "--sizes", "0"], "--sizes"),
         (["--on", "leo3", "--mpi", "mpich"], "--mpi is for measuring"),
+        (["--on", "leo3", "--filter", "pingpong:state=reused"], "--filter is for measuring"),
         (["--distance", "same-node"], "--distance is for simulating"),
         (["--memory-slowdown", "2"], "--memory-slowdown is for simulating"),
         (["--on", "leo3", "--policy", "payload-l4"], "Did you mean 'payload-l3'"),

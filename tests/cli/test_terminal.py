@@ -18,7 +18,6 @@ from nearfield.base.errors import MeasurementError
 from nearfield.base.topology import Topology
 from nearfield.cli import (
     diff_tables,
-    doctor,
     machine_tables,
     plan_tables,
     print_error,
@@ -26,10 +25,10 @@ from nearfield.cli import (
     reproduce_tables,
     show_tables,
     simulate_tables,
-    tune,
     tune_all,
 )
-from nearfield.cli import mpi as mpi_command
+from nearfield.cli.verbs import doctor, tune
+from nearfield.cli.verbs import mpi as mpi_command
 from nearfield.doctor import examine
 from nearfield.machine import facts, load_machine, machine_files
 from nearfield.measure.sim.cases import applications, collectives

@@ -11,7 +11,7 @@ from tuning import nearfield, rules_for, write
 from nearfield import mpi
 from nearfield.base.errors import NOT_DECIDED
 from nearfield.base.paired import Gain
-from nearfield.cli.compare import gate_exit_code
+from nearfield.cli.verbs.compare import gate_exit_code
 from nearfield.mpi import Installation, launch_command
 
 OPEN_MPI = Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")

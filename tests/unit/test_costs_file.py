@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
-from nearfield.cli.halo import command
+from nearfield.cli.verbs.halo import command
 from nearfield.plan import costs_file_text, default_model, measured_model, parse_model
 from nearfield.profile import load
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.estimates import Estimate, ratio_of
-from nearfield.cli.diff import command
+from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import (
     Comparison,

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import NOT_DECIDED, UsageError
 from nearfield.base.estimates import Estimate
-from nearfield.cli.diff import command
 from nearfield.cli.help import use_own_help
+from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import Change, Comparison, compare
 from nearfield.profile.gate import Gate, Limits, judge

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfield.cli.observe_show import _calls
+from nearfield.cli.verbs.observe_show import _calls
 from nearfield.notes import Note, Rule, as_dict, as_sarif, note_text
 from nearfield.notes import Place as NotePlace
 from nearfield.observe.source_lines import UNKNOWN, Line, line_of_call, lines_of

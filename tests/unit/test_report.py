@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.topology import Topology
-from nearfield.cli.report import command
+from nearfield.cli.verbs.report import command
 from nearfield.profile import Profile, load
 from nearfield.profile.curves import Point
 from nearfield.profile.schema import Memory, Skipped

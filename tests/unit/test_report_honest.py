@@ -11,7 +11,7 @@ from report_profiles import KIB, floor, message, one_rule_judged, profile
 from test_report import DATA, QUIET, RULES, own_part, run
 from typer.testing import CliRunner
 
-from nearfield.cli.show import command
+from nearfield.cli.verbs.show import command
 from nearfield.profile import load
 from nearfield.profile.curves import Point
 from nearfield.profile.ending import describe_unfinished

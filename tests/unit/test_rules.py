@@ -12,8 +12,8 @@ from nearfield import mpi
 from nearfield.apply.formats import FORMATS
 from nearfield.apply.plan import application
 from nearfield.base.errors import NearfieldError
-from nearfield.cli.export import export_text
-from nearfield.cli.tune import print_rules
+from nearfield.cli.verbs.export import export_text
+from nearfield.cli.verbs.tune import print_rules
 from nearfield.rules.schema import GainTable, Rules, RuleTable, load_rules, mismatches
 
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
 from nearfield.base.topology import DISTANCES, Topology, ranges
-from nearfield.cli.topology import command, load
+from nearfield.cli.verbs.topology import command, load
 from nearfield.ui.topology_view import matrix_rows, render
 
 MACHINES = Path(__file__).parents[1] / "topologies"

@@ -25,7 +25,7 @@ from nearfield.base.paired import Gain
 from nearfield.base.progress import Progress
 from nearfield.base.topology import Topology
 from nearfield.cli import app, signals
-from nearfield.cli.export import export_text
+from nearfield.cli.verbs.export import export_text
 from nearfield.rules.gains import Case
 from nearfield.rules.knobs import Settings, find_knobs
 from nearfield.rules.schema import find_rules, load_rules, only_rules, rules_of_mpi

@@ -9,10 +9,9 @@ import typer
 from nearfield.advise.run import AssumedMachine, hosts_of
 from nearfield.base import own_command
 from nearfield.base.disk_cache import cache_root
-from nearfield.cli.probe import absolute
+from nearfield.cli.axes import absolute, ranks_per_node
 from nearfield.cli.probe_on import was_simulated
 from nearfield.cli.run_simulation import Chosen, simulate_trace
-from nearfield.cli.simulate_run import ranks_per_node
 from nearfield.machine import DescribedMachine
 from nearfield.measure import Request
 from nearfield.measure.sim.cases import BASE
