@@ -1,37 +1,41 @@
-"""Proves that emitted code is equivalent to its region, in three steps: each call is executed once, each loop instance
-is executed once, and the order keeps every dependence."""
+"""Proves that emitted code is equivalent to its region: each instance of a nest and each event of a call is executed
+exactly once, and the order keeps every dependence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.program import Call, Loop, Nest
+from nearfield.rewrite.analysis.program import Loop
 from nearfield.rewrite.model.polyhedral import Model, maps_of
-from nearfield.rewrite.model.schedule import CallStep
 
 
 class Invalid(Exception):
     """The emitted code could not be proved equivalent."""
 
 
-@dataclass
-class EmittedPiece:
-    """A piece of the emitted code, with its position and the loops around it."""
+@dataclass(frozen=True)
+class Position:
+    """A place in the emitted code: statement numbers and loop variables as its execution time, and the loops and
+    conditions around it, from the outermost to the innermost."""
 
-    time: tuple[str, ...]  # statement numbers and loop variables, from the outermost to the innermost
-    step: int | CallStep = -1
-    loops: list[Loop] = field(default_factory=list)
-    tests: list[str] = field(default_factory=list)  # isl constraints
-    chunk_loop: Loop | None = None  # the chunk loop around it
+    time: tuple[str, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    tests: tuple[str, ...] = ()  # isl constraints
 
-    @property
-    def is_alone(self) -> bool:
-        """Returns whether no loop and no condition but the guard is around it."""
-        return not self.loops and not self.tests
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A statement of the emitted code that executes instances of a nest, or an event of a call."""
+
+    name: str  # isl name of the instances
+    loops: tuple[Loop, ...]  # the loops whose variables number the instances
+    position: Position
+    instances: isl.Set | None = None  # for a nest that is copied with its loops
 
 
 class LoopConstraints(Protocol):
@@ -41,101 +45,61 @@ class LoopConstraints(Protocol):
     def counts(self, loop: Loop) -> str: ...
 
 
-class EquivalenceProof:
-    """Proves that emitted pieces do what the region did, where the guard holds."""
+def variable(loop: Loop) -> str:
+    """Returns the isl name of an emitted loop's variable."""
+    return f"c_{loop.iterator.text}"
 
-    def __init__(self, model: Model, guard: isl.Set, pieces: Sequence[EmittedPiece], names: LoopConstraints) -> None:
-        self._model, self._guard, self._pieces, self._names = model, guard, pieces, names
 
-    def check(self) -> None:
-        """Raises Invalid if one of the three proofs fails."""
-        self._check_calls()
-        self._check_instances()
-        self._check_order()
+def time_of(loop: Loop) -> str:
+    """Returns the execution time within a loop, which ascends in the order of execution."""
+    return f"{'-' if loop.down else ''}{variable(loop)}"
 
-    def _check_calls(self) -> None:
-        for number, item in enumerate(self._model.region.items):
-            if isinstance(item, Call):
-                events = [c.step for c in self._pieces if isinstance(c.step, CallStep) and c.step.call == number]
-                if sum(e.begins for e in events) != 1 or sum(e.completes for e in events) != 1:
-                    raise Invalid("a call is not executed exactly once")
 
-    def _instances(self, piece: EmittedPiece) -> isl.Set:
-        """Returns the loop instances that a piece executes."""
-        number = piece.step
-        assert isinstance(number, int)
-        constraints = [f"({test})" for test in piece.tests]
-        nest = self._model.region.items[number]
-        assert isinstance(nest, Nest)
-        if piece.loops and piece.loops[0] is nest.loops[0]:
-            return self._model.nest_domain(number).intersect_params(self._guard)
-        constraints += [self._names.counts(loop) for loop in piece.loops]
-        dims = ", ".join(f"c_{loop.iterator.text}" for loop in piece.loops)
-        name, head = self._model.tuple_name(number), self._names.head()
-        if piece.chunk_loop:
-            at, condition = (
-                f"c_{piece.chunk_loop.iterator.text}",
-                " and ".join([*constraints, self._names.counts(piece.chunk_loop)]),
-            )
-            pieces = isl.Map(f"{head}{{ {name}[{dims}] -> [{at}] : {condition} }}").intersect_params(self._guard)
-            if not pieces.is_single_valued():
-                raise Invalid("an instance of a loop is executed with two pieces")
-            return pieces.domain()
-        where = f" : {' and '.join(constraints)}" if constraints else ""
-        return isl.Set(f"{head}{{ {name}[{dims}] {where} }}").intersect_params(self._guard)
+def prove_equivalence(
+    model: Model, guard: isl.Set, occurrences: Sequence[Occurrence], constraints: LoopConstraints
+) -> None:
+    """Raises Invalid unless the occurrences, in textual order, do what the region does, where the guard holds."""
+    length = max((len(one.position.time) for one in occurrences), default=0) + 1
+    times: dict[str, list[isl.Map]] = defaultdict(list)
+    for number, one in enumerate(occurrences):
+        times[one.name].append(_times_of(one, number, length, constraints).intersect_params(guard))
+    for domain in [domain for parts in model.domains for domain in parts]:
+        _check_executed_once(domain.intersect_params(guard), times[domain.get_tuple_name()])
+    _check_order(model.dependences.intersect_params(guard), times)
 
-    def _check_instances(self) -> None:
-        for number, item in enumerate(self._model.region.items):
-            if not isinstance(item, Nest):
-                continue
-            whole = self._model.nest_domain(number).intersect_params(self._guard)
-            seen = isl.Set.empty(whole.get_space())
-            for piece in self._pieces:
-                if piece.step == number and isinstance(piece.step, int):
-                    some = self._instances(piece)
-                    if not some.intersect(seen).is_empty():
-                        raise Invalid("an instance of a loop is executed twice")
-                    seen = seen.union(some)
-            if not seen.is_equal(whole):
-                raise Invalid("the new loops do not execute the same instances")
 
-    def _check_order(self) -> None:
-        longest = max(len(piece.time) for piece in self._pieces) + 2
-        times: dict[str, isl.Map] = {}
-        for order, piece in enumerate(self._pieces):
-            for one in self._times(piece, order, longest):
-                name = one.get_tuple_name(isl.dim_type.in_)
-                times[name] = times[name].union(one) if name in times else one
-        for one in maps_of(self._model.dependences.intersect_params(self._guard)):
-            first, second = (times[one.get_tuple_name(side)] for side in (isl.dim_type.in_, isl.dim_type.out))
-            moved = one.apply_domain(first).apply_range(second)
-            if not moved.intersect(isl.Map.lex_ge(first.range().get_space())).is_empty():
-                raise Invalid("the new code breaks a dependence")
+def _times_of(one: Occurrence, number: int, length: int, constraints: LoopConstraints) -> isl.Map:
+    """Returns the execution times of the instances that an occurrence executes. The number of the occurrence orders
+    those of one statement, such as the events of a call that begins and completes."""
+    time = [*one.position.time, str(number)]
+    time += ["0"] * (length - len(time))
+    where = [f"t{place} = {value}" for place, value in enumerate(time)]
+    where += [*map(constraints.counts, one.position.loops), *(f"({test})" for test in one.position.tests)]
+    dims = [variable(loop) for loop in one.loops]
+    outer = [variable(loop) for loop in one.position.loops if variable(loop) not in dims]
+    exists = f"exists {', '.join(outer)}: " if outer else ""
+    times = f"[{', '.join(f't{place}' for place in range(length))}]"
+    instances = f"{one.name}[{', '.join(dims)}]"
+    made = isl.Map(f"{constraints.head()}{{ {instances} -> {times} : {exists}{' and '.join(where)} }}")
+    return made if one.instances is None else made.intersect_domain(one.instances)
 
-    def _times(self, piece: EmittedPiece, order: int, longest: int) -> Iterator[isl.Map]:
-        """Yields the execution times of a piece's instances; the begin and the completion of a call have separate
-        times."""
-        head = self._names.head()
-        if isinstance(piece.step, CallStep):
-            names = self._model.events(piece.step.call)
-            for half, wanted in enumerate((piece.step.begins, piece.step.completes)):
-                if wanted:
-                    numbers = [*piece.time, str(order), str(half)]
-                    numbers += ["0"] * (longest - len(numbers))
-                    at, where = "", ""
-                    if piece.chunk_loop:
-                        at, where = f"c_{piece.chunk_loop.iterator.text}", f": {self._names.counts(piece.chunk_loop)}"
-                    yield isl.Map(f"{head}{{ {names[half]}[{at}] -> [{', '.join(numbers)}] {where} }}")
-            return
-        numbers = [*piece.time, *["0"] * (longest - len(piece.time))]
-        dims = ", ".join(f"c_{loop.iterator.text}" for loop in piece.loops)
-        name = self._model.tuple_name(piece.step)
-        where = ""
-        if piece.chunk_loop:  # the chunk is part of the time, and the loop bounds tie it to the instance
-            counted = [
-                *(f"({test})" for test in piece.tests),
-                *map(self._names.counts, [piece.chunk_loop, *piece.loops]),
-            ]
-            where = f": {' and '.join(counted)}"
-        made = isl.Map(f"{head}{{ {name}[{dims}] -> [{', '.join(numbers)}] {where} }}")
-        yield made.intersect_domain(self._instances(piece))
+
+def _check_executed_once(whole: isl.Set, times: Sequence[isl.Map]) -> None:
+    """Raises Invalid unless each instance has exactly one execution time."""
+    executed = isl.Set.empty(whole.get_space())
+    for one in times:
+        if not one.is_single_valued() or not one.domain().intersect(executed).is_empty():
+            raise Invalid("an instance of a loop or a call is executed twice")
+        executed = executed.union(one.domain())
+    if not executed.is_equal(whole):
+        raise Invalid("the new code does not execute the same instances and calls")
+
+
+def _check_order(dependences: isl.UnionMap, times: dict[str, list[isl.Map]]) -> None:
+    """Raises Invalid if an instance is executed before another one that it depends on."""
+    for one in maps_of(dependences):
+        for first in times[one.get_tuple_name(isl.dim_type.in_)]:
+            for second in times[one.get_tuple_name(isl.dim_type.out)]:
+                moved = one.apply_domain(first).apply_range(second)
+                if not moved.intersect(isl.Map.lex_ge(first.range().get_space())).is_empty():
+                    raise Invalid("the new code breaks a dependence")

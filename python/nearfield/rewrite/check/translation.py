@@ -7,7 +7,7 @@ import islpy as isl
 from nearfield.rewrite.analysis.expressions import Expressions, NotAffine
 from nearfield.rewrite.analysis.polynomials import Poly
 from nearfield.rewrite.analysis.program import Loop
-from nearfield.rewrite.check.equivalence import EmittedPiece, Invalid
+from nearfield.rewrite.check.equivalence import Invalid, Position, variable
 from nearfield.rewrite.frontend.clang import Node
 from nearfield.rewrite.frontend.conversions import UNSIGNED
 from nearfield.rewrite.model.polyhedral import Model
@@ -71,7 +71,7 @@ class Translation:
 
     def counts(self, loop: Loop) -> str:
         """Returns the constraint on the iterations of a loop."""
-        name = f"c_{loop.iterator.text}"
+        name = variable(loop)
         constraints = [f"{name} >= {self.poly(one)}" for one in loop.lower]
         constraints += [f"{name} < {self.poly(one)}" for one in loop.upper]
         if loop.step > 1:
@@ -80,7 +80,7 @@ class Translation:
 
     # ---- numbers without sign
 
-    def no_number_wraps(self, node: Node, piece: EmittedPiece, known: isl.Set) -> None:
+    def no_number_wraps(self, node: Node, at: Position, known: isl.Set) -> None:
         """Raises Invalid if an unsigned expression of the emitted text may wrap below zero, under what is known of the
         parameters and under the surrounding loops and conditions."""
         known = known.intersect(self._natural())
@@ -91,7 +91,7 @@ class Translation:
                 poly = self._reader.integer(inner)
             except NotAffine:
                 continue
-            if poly.constant is None and not self._negative(poly, piece).intersect_params(known).is_empty():
+            if poly.constant is None and not self._negative(poly, at).intersect_params(known).is_empty():
                 raise Invalid("a number without sign would be negative in the new code")
 
     @staticmethod
@@ -99,10 +99,9 @@ class Translation:
         """Returns whether a number may be negative although its operands are not, or were signed."""
         return node.operator == "-" or node.bare is not node and node.bare.type.kind not in UNSIGNED
 
-    def _negative(self, poly: Poly, piece: EmittedPiece) -> isl.Set:
-        loops = [*([piece.chunk_loop] if piece.chunk_loop else []), *piece.loops]
-        constraints = [*map(self.counts, loops), *(f"({test})" for test in piece.tests), f"({self.poly(poly)} < 0)"]
-        dims = ", ".join(f"c_{loop.iterator.text}" for loop in loops)
+    def _negative(self, poly: Poly, at: Position) -> isl.Set:
+        constraints = [*map(self.counts, at.loops), *(f"({test})" for test in at.tests), f"({self.poly(poly)} < 0)"]
+        dims = ", ".join(map(variable, at.loops))
         return isl.Set(f"{self.head()}{{ [{dims}] : {' and '.join(constraints)} }}")
 
     def _natural(self) -> isl.Set:

@@ -1,11 +1,12 @@
 """Parses emitted code and proves it again, independently of the code that wrote it.
 
-Each copy of a nest's body must be the original text token by token; the loops and conditions around the copies must
-together execute each instance once; and the order must keep every dependence."""
+Each statement must be a copy of a nest, of its body or of a call, token by token. By the loops and conditions around
+them, the statements must execute each instance once, in an order that keeps every dependence."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 import islpy as isl
@@ -13,10 +14,17 @@ import islpy as isl
 from nearfield.rewrite.analysis.expressions import Expressions
 from nearfield.rewrite.analysis.loop_bounds import canonical_loop, iterator_key, secondary_induction_variables
 from nearfield.rewrite.analysis.polynomials import Poly
-from nearfield.rewrite.analysis.program import Call, Nest
-from nearfield.rewrite.check.equivalence import EmittedPiece, EquivalenceProof, Invalid
-from nearfield.rewrite.check.match_calls import EmittedCode, UnchunkedCalls
-from nearfield.rewrite.check.match_chunked_calls import ChunkedCalls
+from nearfield.rewrite.analysis.program import Loop, Nest
+from nearfield.rewrite.check.equivalence import (
+    Invalid,
+    Occurrence,
+    Position,
+    prove_equivalence,
+    time_of,
+    variable,
+)
+from nearfield.rewrite.check.match_calls import CallMatcher, EmittedCode
+from nearfield.rewrite.check.translation import Translation
 from nearfield.rewrite.codegen.emit import Emitted
 from nearfield.rewrite.frontend.clang import Kind, Node, Unit
 from nearfield.rewrite.frontend.function import Function
@@ -44,15 +52,16 @@ class Validator:
             raise Invalid("the block is not found in the new code")
         self._unit = unit
         statements = self._skip_declarations([one for one in block.children if start <= one.offset < end])
-        original = statements[0].children[2:] if self._emitted.condition and statements else []
+        original = statements[0].children[2:3] if self._emitted.condition and statements else []
         reader = Expressions(Function(node, *original), by_value=self._by_value)
-        self._read = EmittedCode(self._model, self._guard, self._original, unit, reader, list(self._emitted.pieces))
-        self._calls, self._chunked = UnchunkedCalls(self._read), ChunkedCalls(self._read)
+        self._code = EmittedCode(self._model, self._original, unit, reader)
+        self._names = Translation(self._model, reader)
+        self._calls = CallMatcher(self._code)
+        self._expected = [one for one in self._emitted.pieces if not isinstance(one, CallStep) or one.begins]
+        self._occurrences: list[Occurrence] = []
         for number, statement in enumerate(self._skip_guard(statements)):
-            self._statement(statement, EmittedPiece((str(number),)))
-        if self._read.expected:
-            raise Invalid("a part of the region is missing in the new code")
-        EquivalenceProof(self._model, self._guard, self._read.pieces, self._read.names).check()
+            self._statement(statement, Position((str(number),)))
+        prove_equivalence(self._model, self._guard, self._occurrences, self._names)
 
     # ---- what stands around the new code
 
@@ -79,11 +88,11 @@ class Validator:
         if len(statements) != 1 or statements[0].kind != Kind.IF_STMT or len(statements[0].children) != 3:
             raise Invalid("the guard is not found in the new code")
         test, new, old = statements[0].children
-        text = self._read.text(old).strip()
+        text = self._code.text(old).strip()
         if not same_tokens(text[1:-1], self._model.region.text(self._original)):
             raise Invalid("the code under 'else' is not the original one")
         known = self._model.context
-        said = isl.Set(f"{self._read.names.head()}{{ : {self._without_check(test, statements[0].offset)} }}")
+        said = isl.Set(f"{self._names.head()}{{ : {self._without_check(test, statements[0].offset)} }}")
         if not said.intersect(known).is_subset(self._guard.union(known.complement())):
             raise Invalid(f"the guard in the new code allows more than {self._guard.gist(known)}")
         return new.children
@@ -91,7 +100,7 @@ class Validator:
     def _without_check(self, test: Node, offset: int) -> str:
         """Returns the guard as a constraint, without the alias check that precedes it. The whole condition must be as
         written; the static assertion need not be in it."""
-        text, names, nowhere = self._unit.text, self._read.names, EmittedPiece(())
+        text, names, nowhere = self._unit.text, self._names, Position()
         start = text.index("(", offset)
         if not same_tokens(text[start + 1 : group_end(text, start) - 1], self._emitted.condition):
             raise Invalid("the guard in the new code is not the one that was written")
@@ -112,77 +121,68 @@ class Validator:
 
     # ---- the new code
 
-    def _statement(self, node: Node, piece: EmittedPiece) -> None:
-        if self._is_expected(node, piece):
+    def _statement(self, node: Node, at: Position) -> None:
+        if self._is_expected(node, at):
             return
-        if node.kind == Kind.FOR_STMT and (counted := self._chunked.chunked_call(node)):
-            with self._chunked.loop(node, *counted, piece) as inside:
-                self._several(node.children[-1], inside)
-        elif node.kind == Kind.FOR_STMT:
-            self._loop(node, piece)
+        if node.kind == Kind.FOR_STMT:
+            self._loop(node, at)
         elif node.kind == Kind.IF_STMT:
-            self._branches(node, piece)
+            self._branches(node, at)
         elif node.kind == Kind.COMPOUND_STMT:
-            self._several(node, piece)
-        elif node.kind != Kind.DECL_STMT or not self._is_declared(node, piece):
-            raise Invalid(f"a statement is not expected in the new code: {self._read.text(node)[:60]}")
+            for number, child in enumerate(node.children):
+                self._statement(child, replace(at, time=(*at.time, str(number))))
+        elif node.kind != Kind.DECL_STMT or not self._calls.declares(node, at):
+            raise Invalid(f"a statement is not expected in the new code: {self._code.text(node)[:60]}")
 
-    def _several(self, block: Node, piece: EmittedPiece) -> None:
-        for number, child in enumerate(block.children):
-            self._statement(child, replace(piece, time=(*piece.time, str(number))))
-
-    def _branches(self, node: Node, piece: EmittedPiece) -> None:
+    def _branches(self, node: Node, at: Position) -> None:
         test, *branches = node.children
-        self._read.names.no_number_wraps(test, piece, self._guard)
-        for number, branch in enumerate(branches):
-            words = self._read.names.test(test)
-            words = words if number == 0 else f"not ({words})"
-            self._statement(branch, replace(piece, tests=[*piece.tests, words], time=(*piece.time, str(number))))
+        self._names.no_number_wraps(test, at, self._guard)
+        holds = self._names.test(test)
+        for number, (branch, words) in enumerate(zip(branches, (holds, f"not ({holds})"), strict=False)):
+            self._statement(branch, replace(at, tests=(*at.tests, words), time=(*at.time, str(number))))
 
-    def _loop(self, node: Node, piece: EmittedPiece) -> None:
-        reader = self._read.reader
+    def _loop(self, node: Node, at: Position) -> None:
+        reader = self._code.reader
         loop = canonical_loop(node, reader)
         if isinstance(loop, str) or secondary_induction_variables(node):
             raise Invalid(f"a loop of the new code is not understood: {loop}")
+        if any(variable(one) == variable(loop) for one in at.loops):
+            raise Invalid("two loops of the new code have the same variable")
         for part in node.children[:-1]:
-            self._read.names.no_number_wraps(part, piece, self._guard)
+            self._names.no_number_wraps(part, at, self._guard)
         key = iterator_key(node)
         reader.bound[key] = Poly.of(loop.iterator.key)
-        time = (*piece.time, f"{'-' if loop.down else ''}c_{loop.iterator.text}")
-        self._statement(node.children[-1], replace(piece, loops=[*piece.loops, loop], time=time))
+        self._statement(node.children[-1], replace(at, loops=(*at.loops, loop), time=(*at.time, time_of(loop))))
         del reader.bound[key]
 
-    def _is_declared(self, node: Node, piece: EmittedPiece) -> bool:
-        """Returns whether a declaration is one that the emitted code needs: of requests, or of a chunk's length."""
-        if not piece.is_alone:
-            return False
-        return self._chunked.declares(node, piece) if piece.chunk_loop else self._calls.declares(node)
+    def _is_expected(self, node: Node, at: Position) -> bool:
+        """Returns whether a statement completes calls, or is the next one that the emitter reports; its occurrences are
+        recorded."""
+        found = self._calls.complete(node, at)
+        if found is None and self._expected:
+            step = self._expected[0]
+            found = self._calls.begin(node, step, at) if isinstance(step, CallStep) else self._copy(node, step, at)
+            self._expected = self._expected[1:] if found else self._expected
+        self._occurrences += found or []
+        return found is not None
 
-    def _is_expected(self, node: Node, piece: EmittedPiece) -> bool:
-        """Returns whether a statement is the next expected step, and consumes it if so."""
-        if not self._read.expected:
-            return False
-        step = self._read.expected[0]
-        item = self._model.region.items[step.call if isinstance(step, CallStep) else step]
-        if not isinstance(step, CallStep):
-            assert isinstance(item, Nest)
-            return self._is_nest_copy(node, step, item, piece)
-        assert isinstance(item, Call)
-        if not piece.is_alone:
-            return False
-        if item.chunking or piece.chunk_loop:
-            return self._chunked.is_chunk(node, step, item, piece)
-        return self._calls.is_event(node, step, item, piece)
+    def _copy(self, node: Node, number: int, at: Position) -> list[Occurrence] | None:
+        """Returns the occurrence if a statement is a copy of a nest, or of the body of one in loops of the same names;
+        None otherwise."""
+        nest, text, name = self._model.region.items[number], self._code.text(node), self._model.tuple_name(number)
+        assert isinstance(nest, Nest)
+        if not at.loops and same_tokens(text, self._original[nest.start : nest.end]):
+            at = replace(at, time=(*at.time, *map(time_of, nest.loops)))
+            return [Occurrence(name, tuple(nest.loops), at, self._model.nest_domain(number))]
+        place = max(len(at.loops) - len(nest.loops), 0)
+        outer, loops = at.loops[:place], at.loops[place:]
+        same = same_tokens(text, self._original[nest.body[0] : nest.body[1]])
+        new = all(self._code.is_new(loop.iterator.text) for loop in outer)
+        return [Occurrence(name, loops, at)] if same and new and _texts(loops) == _texts(nest.loops) else None
 
-    def _is_nest_copy(self, node: Node, number: int, nest: Nest, piece: EmittedPiece) -> bool:
-        text = self._read.text(node)
-        if piece.is_alone and not piece.chunk_loop and same_tokens(text, self._original[nest.start : nest.end]):
-            times = (*piece.time, *(f"{'-' if loop.down else ''}c_{loop.iterator.text}" for loop in nest.loops))
-            return self._read.take(replace(piece, step=number, loops=nest.loops, time=times))
-        if len(piece.loops) == len(nest.loops) and same_tokens(text, self._original[nest.body[0] : nest.body[1]]):
-            names = [loop.iterator.text for loop in piece.loops]
-            return names == [loop.iterator.text for loop in nest.loops] and self._read.take(replace(piece, step=number))
-        return False
+
+def _texts(loops: Iterable[Loop]) -> list[str]:
+    return [loop.iterator.text for loop in loops]
 
 
 def _holds(node: Node, start: int, end: int) -> bool:
