@@ -169,9 +169,9 @@ def test_each_kind_of_dependence_forbids(
         ):  # fmt: skip
             if other != kind:
                 pairs = pairs.union(first.apply_range(second.reverse()))
-        return model._in_order(pairs.intersect_domain(model.instances).intersect_range(model.instances))
+        return model.in_order(pairs.intersect_domain(model.instances).intersect_range(model.instances))
 
-    monkeypatch.setattr(Model, "_dependences", without)
+    monkeypatch.setattr(Model, "dependences", property(without))
     assert names(analysed(tmp_path, arguments, step(body))) & forbidden
 
 

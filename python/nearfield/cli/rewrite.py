@@ -107,7 +107,7 @@ def command(
     """
     from nearfield.rewrite import analyse
     from nearfield.rewrite.applying import apply_patches, best
-    from nearfield.rewrite.frontend.languages import check_language
+    from nearfield.rewrite.frontend.source import check_language
     from nearfield.rewrite.model.chunk_sizes import chunk_sizes_of
     from nearfield.rewrite.notes import RULES, folder_of, notes_of
     from nearfield.rewrite.ranking import costs_of

@@ -12,30 +12,28 @@ from pathlib import Path
 import islpy as isl
 
 from nearfield.base.errors import UsageError
-from nearfield.base.files import read_file
-from nearfield.rewrite.analysis.accesses import unknown_call
 from nearfield.rewrite.analysis.aliases import Aliases, Assumed
+from nearfield.rewrite.analysis.no_regions import explain_no_regions, find_unknown_callees
 from nearfield.rewrite.analysis.program import MissedOptimization, Nest, NotMovable, Region
 from nearfield.rewrite.analysis.regions import Reader, split_exchanges
 from nearfield.rewrite.callees import Callees
-from nearfield.rewrite.check.validate import Invalid, Validator
 from nearfield.rewrite.codegen.code import NotWritten
 from nearfield.rewrite.codegen.emit import Emitted, Emitter
 from nearfield.rewrite.codegen.runtime_alias_check import alias_check_of
 from nearfield.rewrite.frontend.callee_lookup import Functions, Others
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind, Unit, parse
+from nearfield.rewrite.frontend.clang import Node, Unit, parse
 from nearfield.rewrite.frontend.function import Function
-from nearfield.rewrite.frontend.languages import check_language
-from nearfield.rewrite.frontend.text import line_of
+from nearfield.rewrite.frontend.source import decoded, read_source
 from nearfield.rewrite.model.chunk_sizes import ChunkSizes
 from nearfield.rewrite.model.chunking import Chunker, assumption_text, deciding_variables
 from nearfield.rewrite.model.explain_dependence import describe_shared_array, reason_of_order
 from nearfield.rewrite.model.legality import guard_of
-from nearfield.rewrite.model.polyhedral import Model
+from nearfield.rewrite.model.polyhedral import Model, build_model
 from nearfield.rewrite.model.schedule import Order, Partition, Transformation
 from nearfield.rewrite.model.schedules import TRANSFORMATIONS
 from nearfield.rewrite.patch import Patch
-from nearfield.rewrite.ranking import Costs, expected_gain, rank_patches, reason_of
+from nearfield.rewrite.proof import Prover, Variant, span_of
+from nearfield.rewrite.ranking import Costs, rank_patches
 
 CPLUSPLUS = (".cc", ".cpp", ".cxx", ".C", ".hpp")
 MAX_OPERATIONS = 1_000_000  # isl operations per region, about half a second
@@ -70,7 +68,7 @@ def analyse(
     files of the program, whose functions are analysed as callees. Messages are split into chunks only if `pieces` gives
     sizes; `assume_uniform` are names with the same value on all ranks. Raises UsageError if the file cannot be
     parsed."""
-    text = read(path)
+    text = read_source(path)
     with _garbage_collection_off():
         unit = parse(path, text, arguments)
         analyser = Analyser(path, text, unit, only, assume_noalias, costs, others, pieces, assume_uniform)
@@ -87,25 +85,6 @@ def _garbage_collection_off() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def read(path: Path) -> str:
-    """Returns the text of a file, one character per byte. Raises UsageError if it cannot be read, is not UTF-8, or is
-    Fortran."""
-    check_language(path)
-    try:
-        data = read_file(path)
-        data.decode("utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8: byte {error.start}", "Convert it first, with iconv.") from error
-    return data.decode("latin-1")
-
-
-def plain(text: str) -> str:
-    """Returns a text of `read` with its real characters."""
-    return text.encode("latin-1").decode("utf-8")
 
 
 @contextmanager
@@ -125,29 +104,6 @@ def limit_operations() -> Iterator[Callable[[], bool]]:
     finally:
         context.set_max_operations(0)
         context.reset_operations()
-
-
-@dataclass
-class Variant:
-    """A legal order of a region as source text that is not yet proved."""
-
-    model: Model
-    order: Order
-    transformation: Transformation
-    guard: isl.Set
-    emitted: Emitted
-    assumed: Assumed
-    by_value: bool
-    fallback: Variant | None = None  # used if the proof of this variant's text fails
-
-    @property
-    def region(self) -> Region:
-        return self.model.region
-
-    @property
-    def unchecked(self) -> list[str]:
-        """Returns the assumptions that the emitted code does not check."""
-        return self.assumed.rows if self.emitted.check else self.assumed.sentences
 
 
 @dataclass
@@ -185,7 +141,10 @@ class Analyser:
             if self._communicates(self.functions.of(node), set()):
                 self._function(node)
         bodies = self._inline_bodies(nodes) if self.inlines else []
-        patches = [*self._prove(), *bodies]
+        prover = Prover(self.path, self.text, self.unit, self.costs)
+        patches = [*prover.prove(list(self._variants.values())), *bodies]
+        for region, reason in prover.unproved:
+            self._record_missed(region, reason, region.line)
         changed = [patch.lines for patch in patches]
         missed = [
             missed
@@ -193,7 +152,7 @@ class Analyser:
             if not any(first <= line <= last for first, last in changed)
         ]
         if not patches and not missed:
-            missed = list(self._unknown_callees(nodes)) or [self._explain_nothing_found(nodes)]
+            missed = list(find_unknown_callees(self.functions, nodes)) or [explain_no_regions(self.functions, nodes)]
         return Analysis(self.path, rank_patches(patches), missed)
 
     def _inline_bodies(self, nodes: Sequence[Node]) -> list[Patch]:
@@ -204,7 +163,7 @@ class Analyser:
             callees = Callees(self.unit, self.functions, self.functions.of(node), self._analyse_inlined)
             for block in callees.blocks():
                 if not starts & {child.offset for child in block.children}:
-                    found += callees.patches(block, plain(self.text))
+                    found += callees.patches(block, decoded(self.text))
             for line, reason in callees.missed:
                 known = next((one for one in self._missed.values() if one.line == line), None)
                 problem = f"{known.reason}; {reason}" if known is not None else reason
@@ -217,44 +176,6 @@ class Analyser:
     def _analyse_inlined(self, text: str, unit: Unit, function: str) -> Analysis:
         """Returns the analysis of a function in a text with inlined callees."""
         return replace(self, text=text, unit=unit, inlines=False).run(function)
-
-    def _explain_nothing_found(self, nodes: Sequence[Node]) -> MissedOptimization:
-        """Returns the reason why a file with no other result has nothing to move."""
-        calls = [(node, call) for node in nodes for call in self.functions.of(node).calls]
-        sent = [(node, call) for node, call in calls if self.functions.messages(call)]
-        if sent:
-            return MissedOptimization(sent[0][1].line, "no loop stands in one block with its messages", sent[0][0].name)
-        names = dict.fromkeys(call.name for _, call in calls if call.name.startswith(("MPI_", "PMPI_")))
-        if not names:
-            return MissedOptimization(1, "no function of this file calls MPI")
-        node, call = next(one for one in calls if one[1].name in names)
-        shown = ", ".join(list(names)[:4]) + (" and others" if len(names) > 4 else "")
-        return MissedOptimization(
-            call.line, f"of MPI it calls {shown}, but it has no messages between two ranks", node.name
-        )
-
-    def _unknown_callees(self, nodes: Sequence[Node]) -> Iterator[MissedOptimization]:
-        """Yields a missed optimization for each unknown function that may communicate."""
-        problem: set[str] = set()
-        for node in nodes:
-            for call in self.functions.of(node).calls:
-                callee = call.callee()
-                library = callee is None or callee.cursor.location.is_in_system_header or "MPI_" in call.name
-                if library or call.name in problem or self.functions.definition(call) is not None:
-                    continue
-                if not any(one.type.kind == TypeKind.POINTER for one in call.children[1:]):
-                    continue
-                problem.add(call.name)
-                reason = unknown_call(call)
-                made = callee.cursor.get_definition() if callee is not None else None
-                if made is not None and made.location.file and made.location.file.name == self.unit.path:
-                    reason = f"{call.name} is a template, in which nothing is moved"
-                elif callee is not None and callee.kind == Kind.FUNCTION_DECL:
-                    reason = (
-                        f"{call.name} is defined in another file, so what it sends and receives is not known "
-                        "(--extra-source FILE or --compile-commands FOLDER tells where it is)"
-                    )
-                yield MissedOptimization(call.line, reason, node.name)
 
     def _communicates(self, function: Function, seen: set[str]) -> bool:
         seen.add(function.name)
@@ -348,7 +269,7 @@ class Analyser:
 
     def _reorder(self, region: Region, wanted: Sequence[Transformation], assumed: Assumed, by_value: bool) -> None:
         """Records all legal orders of a region."""
-        model = Model(region)
+        model = build_model(region)
         partition = Partition(model)
         emitter = Emitter(self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region))
         found, tried, why = False, None, ""
@@ -420,85 +341,6 @@ class Analyser:
     def _record_missed(self, region: Region, reason: str, line: int, assumption: str = "") -> None:
         self._missed.setdefault(region.line, MissedOptimization(line, reason, region.function, assumption))
 
-    # ---- the second proof
-
-    def _prove(self) -> Iterator[Patch]:
-        """Yields the patches whose text is proved. Each text to be proved has one variant per function, which saves
-        time and is safe because functions are independent of each other's statements."""
-        waiting = list(self._variants.values())
-        while waiting:
-            chosen = {one.region.function: one for one in reversed(waiting)}
-            together = [one for one in waiting if chosen[one.region.function] is one]
-            waiting = [one for one in waiting if chosen[one.region.function] is not one]
-            for variant, reason in self._prove_together(together):
-                if not reason:
-                    yield self._patch(variant)
-                elif variant.fallback is not None:
-                    waiting.append(variant.fallback)
-                else:
-                    self._record_missed(
-                        variant.region, f"the new code could not be proved: {reason}", variant.region.line
-                    )
-
-    def _prove_together(self, variants: Sequence[Variant]) -> Iterator[tuple[Variant, str]]:
-        """Yields each variant of one text with the reason why its proof fails; '' if it succeeds."""
-        text, places = self._insert(variants)
-        self.unit = self.unit.reread(text)
-        if self.unit.problem and len(variants) > 1:  # one of the variants does not compile
-            for one in variants:
-                yield from self._prove_together([one])
-            return
-        for variant, (start, end) in zip(variants, places, strict=True):
-            validator = Validator(variant.model, self.text, variant.emitted, variant.guard, by_value=variant.by_value)
-            try:
-                validator.check(self.unit, variant.region.function, start, end)
-            except Invalid as why:
-                yield variant, str(why)
-            else:
-                yield variant, ""
-
-    def _insert(self, variants: Sequence[Variant]) -> tuple[str, list[tuple[int, int]]]:
-        """Returns the file with the variants, which must not overlap, and the start and end offset of each."""
-        pieces, length, at, places = [], 0, 0, {}
-        for one in sorted(variants, key=lambda one: one.region.start):
-            start, end = span_of(one.region)
-            pieces += [self.text[at:start], text := self._variant_text(one)]
-            length, at = length + (start - at) + len(text), end
-            places[id(one)] = (length - len(one.emitted.text), length)
-        return "".join([*pieces, self.text[at:]]), [places[id(one)] for one in variants]
-
-    def _variant_text(self, variant: Variant) -> str:
-        """Returns the code of a variant, with a comment that states its assumptions."""
-        text, start = variant.emitted.text, span_of(variant.region)[0]
-        return self._with_assumption_comment(variant, text, start) if variant.unchecked else text
-
-    def _patch(self, variant: Variant) -> Patch:
-        region = variant.region
-        start, end = span_of(region)
-        assumptions = list(variant.unchecked)
-        if variant.emitted.check:
-            pairs = variant.assumed.pairs
-            assumptions += [
-                f"{one.text} and {other.text} do not overlap, which the code checks" for one, other in pairs
-            ]
-        if variant.emitted.guard:
-            assumptions.append(
-                f"{variant.emitted.guard}, which {'the compiler' if variant.emitted.asserted else 'the code'} checks"
-            )
-        return Patch(
-            self.path, plain(self.text), plain(self._insert([variant])[0]), region.function,
-            variant.transformation.name,
-            reason_of(variant.transformation, variant.order, region),
-            (line_of(self.text, start), line_of(self.text, end)), assumptions,
-            expected_gain(variant.transformation.name, region, self.costs), variant.order.words,
-        )  # fmt: skip
-
-    def _with_assumption_comment(self, variant: Variant, text: str, start: int) -> str:
-        line = self.text.rfind("\n", 0, start) + 1
-        indent = self.text[line:start] if not self.text[line:start].strip() else ""
-        problem = "; ".join(variant.unchecked)
-        return f"/* This order of loops and messages needs that {problem}. */\n{indent}{text}"
-
 
 def _has_loops_inside(nest: Nest) -> bool:
     """Returns whether a nest may have further loops below the splittable ones."""
@@ -526,8 +368,3 @@ def _noalias_option(names: str) -> str:
 
 def _uniform_option(names: str) -> str:
     return f"--assume-uniform {names}" if names else ""
-
-
-def span_of(region: Region) -> tuple[int, int]:
-    """Returns the offsets of the text of a region that is replaced."""
-    return region.items[0].start, region.end

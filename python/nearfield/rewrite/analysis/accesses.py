@@ -4,34 +4,25 @@ known is widened to the whole array; an effect that cannot be bounded raises Not
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from nearfield.rewrite.analysis.conditions import conditions, never
 from nearfield.rewrite.analysis.expressions import Expressions, NotAffine, Pointer, words_of
+from nearfield.rewrite.analysis.library_calls import is_of_library, is_pure, unknown_call
 from nearfield.rewrite.analysis.loop_bounds import (
     canonical_loop,
     is_within,
     iterator_key,
     secondary_induction_variables,
 )
-from nearfield.rewrite.analysis.polynomials import ONE, Poly
+from nearfield.rewrite.analysis.polynomials import Poly
 from nearfield.rewrite.analysis.program import Access, Base, Condition, Loop, NotMovable
 from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, NUMBERS, UNSIGNED
+from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function
-
-# Functions of the C and C++ libraries that only read their arguments.
-_MATHS = (
-    "sqrt cbrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh fabs fmax fmin "
-    "fmod fma floor ceil round trunc hypot copysign rint nearbyint erf erfc"
-)
-PURE = frozenset(name + ending for name in _MATHS.split() for ending in ("", "f", "l"))
-PURE |= {"abs", "labs", "llabs", "max", "min", "isnan", "isinf", "signbit", "real", "imag", "conj", "norm"}
-_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-_JUMPS = {Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.GOTO_STMT: "goto", Kind.RETURN_STMT: "return",
-          Kind.INDIRECT_GOTO_STMT: "goto", Kind.LABEL_STMT: "a label", Kind.CXX_THROW_EXPR: "throw",
-          Kind.CXX_TRY_STMT: "try", Kind.CXX_DELETE_EXPR: "delete", Kind.ASM_LABEL_ATTR: "asm"}  # fmt: skip
-
 
 _PRINTS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
 _COPIES = ("memcpy", "memmove", "memset")
@@ -65,51 +56,55 @@ class Collector:
 
     def collect(self, node: Node) -> None:
         """Adds the accesses of a statement or an expression. Raises NotMovable for unknown jumps or effects."""
-        kind = node.kind
-        allowed = (Kind.BREAK_STMT, Kind.CONTINUE_STMT) if self.inside.breakable else ()
-        if self.inside.callees:
-            allowed = (*allowed, Kind.RETURN_STMT)
-        if kind in _JUMPS and kind not in allowed:
-            raise NotMovable(f"it contains {_JUMPS[kind]}", node.line)
-        if kind == Kind.FOR_STMT:
-            self._for(node)
-        elif kind in (Kind.WHILE_STMT, Kind.DO_STMT):
-            self._repeat(node, node.children)
-        elif kind == Kind.CXX_FOR_RANGE_STMT:
-            raise NotMovable("it is a loop over a range", node.line)
-        elif kind == Kind.IF_STMT:
-            self._if(node)
-        elif kind == Kind.DECL_STMT:
-            for child in node.children:
-                self.declare(child)
-        elif node.operator in ASSIGNMENTS:
-            self._assign(node)
-        elif node.operator in INCREMENTS:
+        jumps = (Kind.BREAK_STMT, Kind.CONTINUE_STMT) if self.inside.breakable else ()
+        jumps = (*jumps, Kind.RETURN_STMT) if self.inside.callees else jumps
+        if node.kind in _REFUSED and node.kind not in jumps:
+            raise NotMovable(_REFUSED[node.kind], node.line)
+        _HANDLERS.get(node.kind, Collector._parts)(self, node)
+
+    def _parts(self, node: Node) -> None:
+        for child in node.children:
+            if child.kind != Kind.TYPE_REF:
+                self.collect(child)
+
+    def _binary(self, node: Node) -> None:
+        (self._assign if node.operator in ASSIGNMENTS else self._parts)(node)
+
+    def _unary(self, node: Node) -> None:
+        if node.operator in INCREMENTS:
             self._place(node.children[0], write=False)
             self._place(node.children[0], write=True)
-        elif kind == Kind.CALL_EXPR:
-            self._call(node)
-        elif (
-            kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR)
-            or node.operator == "*"
-            and len(node.children) == 1
-        ):
-            self._place(node, write=False)
-        elif kind == Kind.DECL_REF_EXPR:
-            if node.declaration and node.declaration.kind in (Kind.VAR_DECL, Kind.PARM_DECL):
-                self._place(node, write=False)
-        elif kind == Kind.LAMBDA_EXPR:
-            raise NotMovable("it contains a lambda", node.line)
-        elif kind in (Kind.ASM_STMT, Kind.MS_ASM_STMT):
-            raise NotMovable("it contains assembly", node.line)
-        elif kind == Kind.CXX_UNARY_EXPR and node.value is not None:
-            return  # sizeof does not evaluate its operand
-        elif kind == Kind.UNARY_OPERATOR and node.operator == "&":
+        elif node.operator == "*":
+            self._read(node)
+        elif node.operator == "&":
             self._indices(node.children[0].bare)
         else:
-            for child in node.children:
-                if child.kind != Kind.TYPE_REF:
-                    self.collect(child)
+            self._parts(node)
+
+    def _read(self, node: Node) -> None:
+        self._place(node, write=False)
+
+    def _read_variable(self, node: Node) -> None:
+        if node.declaration and node.declaration.kind in (Kind.VAR_DECL, Kind.PARM_DECL):
+            self._read(node)
+
+    def _size(self, node: Node) -> None:
+        if node.value is None:  # sizeof does not evaluate its operand
+            self._parts(node)
+
+    def _declarations(self, node: Node) -> None:
+        for child in node.children:
+            self.declare(child)
+
+    @contextlib.contextmanager
+    def within(self, **changes: Any) -> Iterator[None]:
+        """Replaces attributes of `inside` in a block."""
+        before = self.inside
+        self.inside = replace(before, **changes)
+        try:
+            yield
+        finally:
+            self.inside = before
 
     # ---- declarations and assignments
 
@@ -298,7 +293,7 @@ class Collector:
         if len(arguments) != len(formals):
             raise NotMovable(f"it calls {callee.name} with other arguments than it has", node.line)
         meanings = [self._meaning(*pair) for pair in zip(arguments, formals, strict=True)]
-        reader, before, bound, private = self.reader, self.inside, dict(self.reader.bound), set(self.private)
+        reader, bound, private = self.reader, dict(self.reader.bound), set(self.private)
         outer, foreign, number = reader.function, reader.foreign, len(self.accesses)
         for formal, meaning in zip(formals, meanings, strict=True):
             changed = bool(callee.changes.get(formal.key)) or formal.key in callee.address_taken
@@ -307,16 +302,16 @@ class Collector:
                 self.private.add(formal.key)
         reader.function, reader.foreign = callee, True
         returns = any(one.kind == Kind.RETURN_STMT for one in callee.body.walk()) if callee.body else True
-        certain = before.certain and not returns
-        self.inside = replace(before, callees=(*before.callees, callee), breakable=False, certain=certain)
+        certain, callees = self.inside.certain and not returns, (*self.inside.callees, callee)
         try:
             assert callee.body is not None
-            self.collect(callee.body)
+            with self.within(callees=callees, breakable=False, certain=certain):
+                self.collect(callee.body)
         except NotMovable as why:
             reason = f"it calls {callee.name}, and there, at line {why.line}: {why.reason}"
             raise NotMovable(reason, node.line, why.assumption) from why
         finally:
-            reader.function, reader.foreign, self.inside = outer, foreign, before
+            reader.function, reader.foreign = outer, foreign
             reader.bound, self.private = bound, private
         for place in range(number, len(self.accesses)):
             self.accesses[place] = replace(self.accesses[place], line=node.line)
@@ -340,11 +335,10 @@ class Collector:
     # ---- control
 
     def _for(self, node: Node) -> None:
-        before = self.inside
         loop = canonical_loop(node, self.reader)
         body = node.children[-1]
         if isinstance(loop, str):
-            self._repeat(node, node.children)
+            self._repeat(node)
             return
         for variable in secondary_induction_variables(node):
             self.declare(variable)
@@ -352,9 +346,8 @@ class Collector:
         key = iterator_key(node)
         self.reader.bound[key] = Poly.of(loop.iterator.key)
         self.count(node, key, loop)
-        self.inside = replace(before, loops=(*before.loops, loop), breakable=True, certain=False)
-        self.collect(body)
-        self.inside = before
+        with self.within(loops=(*self.inside.loops, loop), breakable=True, certain=False):
+            self.collect(body)
         del self.reader.bound[key]
 
     def count(self, node: Node, key: int, loop: Loop) -> None:
@@ -382,24 +375,22 @@ class Collector:
                 elif declared is not None and declared.type.kind in INTEGERS and declared.key != key:
                     self.collect(inner)
 
-    def _repeat(self, node: Node, parts: list[Node]) -> None:
+    def _repeat(self, node: Node) -> None:
         """Analyses a loop of which only the repetition is known: variables that it modifies have no known value
         inside."""
         changed = {
             key for key, nodes in self.reader.function.changes.items() if any(is_within(one, node) for one in nodes)
         }
         saved = {key: self.reader.bound[key] for key in changed if key in self.reader.bound}
-        before = self.inside
         for key in changed:
             declared = self.reader.function.declared.get(key)
             if declared is None or key not in self.private and not self._own(key, node):
                 raise NotMovable("its bounds are not affine", node.line)
             self.reader.bound[key] = None
             self.private.add(key)
-        self.inside = replace(before, breakable=True, certain=False)
-        for part in parts:
-            self.collect(part)
-        self.inside = before
+        with self.within(breakable=True, certain=False):
+            for part in node.children:
+                self.collect(part)
         for key in changed:
             self.reader.bound.pop(key, None)
         self.reader.bound.update(saved)
@@ -409,72 +400,30 @@ class Collector:
         return all(is_within(use, node) for use in self.reader.function.uses.get(key, []))
 
     def _if(self, node: Node) -> None:
-        before = self.inside
         test, *branches = node.children
         self.collect(test.bare)
         for branch, holds in zip(branches, (True, False), strict=False):
             if never(test, holds) and not self.reader.function.has_label(branch):
                 continue
             known = conditions(test, self.reader, holds)
-            self.inside = replace(before, conditions=(*before.conditions, *known), certain=False)
-            self.collect(branch)
-        self.inside = before
+            with self.within(conditions=(*self.inside.conditions, *known), certain=False):
+                self.collect(branch)
 
 
-def never(test: Node, holds: bool) -> bool:
-    """Returns whether a test is known to fail: it is constant, or it checks the error code of an MPI call, which does
-    not fail in correct programs."""
-    test = test.bare
-    if test.operator == ("!=" if holds else "==") and any(words_of(one) == "MPI_SUCCESS" for one in test.children):
-        return True
-    value = test.value
-    quiet = not any(one.kind == Kind.CALL_EXPR or one.operator in (*ASSIGNMENTS, *INCREMENTS) for one in test.walk())
-    return value is not None and bool(value) != holds and quiet
-
-
-def is_of_library(call: Node) -> bool:
-    """Returns whether the compiler or a system header declares the called function, and it is not a method."""
-    callee = call.callee()
-    if callee is None or callee.kind != Kind.FUNCTION_DECL:
-        return False
-    return callee.cursor.location.file is None or bool(callee.cursor.location.is_in_system_header)
-
-
-def is_pure(call: Node) -> bool:
-    """Returns whether a call is of a library function that only reads its numeric arguments."""
-    arguments = [Node(one, call.unit).type for one in call.cursor.get_arguments()]
-    numbers = all(one.kind in (*NUMBERS, TypeKind.COMPLEX) or "complex<" in one.spelling for one in arguments)
-    return call.name in PURE and numbers and is_of_library(call)
-
-
-def unknown_call(node: Node) -> str:
-    """Returns the reason why the effects of a call are unknown."""
-    callee = node.callee()
-    if callee is None or callee.kind not in (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR):
-        called = words_of(node.children[0]) if node.children else words_of(node)
-        return f"it calls a function through {called}, and only when it runs is known which one"
-    return f"it calls {node.name}, whose effects are not known"
-
-
-def conditions(test: Node, reader: Expressions, holds: bool) -> list[Condition]:
-    """Returns the affine conditions that hold where a test succeeds, or where it fails; none if the test is not
-    affine."""
-    test = test.bare
-    if test.operator == ("&&" if holds else "||"):
-        return [one for child in test.children for one in conditions(child, reader, holds)]
-    if test.operator not in _COMPARISONS:
-        return []
-    try:
-        left, right = (reader.integer(child) for child in test.children)
-    except NotAffine:
-        return []
-    if any(child.type.kind in UNSIGNED for child in test.children) and not all(map(reader.natural, test.children)):
-        return []  # if a number may be negative, the comparison is one of wrapped values
-    operator = test.operator
-    if not holds:
-        operator = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}[operator]
-    return {
-        "<": [Condition(right - left - ONE)], "<=": [Condition(right - left)],
-        ">": [Condition(left - right - ONE)], ">=": [Condition(left - right)],
-        "==": [Condition(left - right, equal=True)], "!=": [],
-    }[operator]  # fmt: skip
+_JUMPS = {
+    Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.GOTO_STMT: "goto", Kind.INDIRECT_GOTO_STMT: "goto",
+    Kind.RETURN_STMT: "return", Kind.LABEL_STMT: "a label", Kind.CXX_THROW_EXPR: "throw", Kind.CXX_TRY_STMT: "try",
+    Kind.CXX_DELETE_EXPR: "delete", Kind.ASM_LABEL_ATTR: "asm", Kind.ASM_STMT: "assembly", Kind.MS_ASM_STMT: "assembly",
+    Kind.LAMBDA_EXPR: "a lambda",
+}  # fmt: skip
+_REFUSED = {kind: f"it contains {text}" for kind, text in _JUMPS.items()}
+_REFUSED[Kind.CXX_FOR_RANGE_STMT] = "it is a loop over a range"
+# Handlers by kind of node; all others have only the accesses of their parts.
+_HANDLERS: dict[Any, Callable[[Collector, Node], None]] = {
+    Kind.FOR_STMT: Collector._for, Kind.WHILE_STMT: Collector._repeat, Kind.DO_STMT: Collector._repeat,
+    Kind.IF_STMT: Collector._if, Kind.DECL_STMT: Collector._declarations, Kind.CALL_EXPR: Collector._call,
+    Kind.BINARY_OPERATOR: Collector._binary, Kind.COMPOUND_ASSIGNMENT_OPERATOR: Collector._binary,
+    Kind.UNARY_OPERATOR: Collector._unary, Kind.CXX_UNARY_EXPR: Collector._size,
+    Kind.ARRAY_SUBSCRIPT_EXPR: Collector._read, Kind.MEMBER_REF_EXPR: Collector._read,
+    Kind.DECL_REF_EXPR: Collector._read_variable,
+}  # fmt: skip

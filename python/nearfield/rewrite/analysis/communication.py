@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.analysis.accesses import Collector
 from nearfield.rewrite.analysis.blocking import is_unread
-from nearfield.rewrite.analysis.datatypes import bytes_of, layout
+from nearfield.rewrite.analysis.datatypes import Layout, bytes_of, layout
 from nearfield.rewrite.analysis.expressions import NotAffine, Pointer, words_of
 from nearfield.rewrite.analysis.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.analysis.program import Access, Base, Loop, Message, NotMovable
@@ -209,37 +209,39 @@ class Communication(Collector):
             number = None
         shape = layout(datatype, self.reader, self.functions)
         self.messages.append(Message(send, number, shape.element_bytes if shape else 0, self.inside.certain))
+        self._add(node, *self._elements(pointer, number, shape), send)
+
+    def _elements(
+        self, pointer: Pointer, number: Poly | None, shape: Layout | None
+    ) -> tuple[Pointer, tuple[Loop, ...]]:
+        """Returns the elements of a buffer that belong to a message, and the loops over them; all elements that the
+        pointer may reach if the layout of the message is not known."""
+        unknown = "the layout of a message is not known"
         element_bytes = bytes_of(pointer.base.element)
-        single = shape is not None and number == ONE and (shape.length, shape.blocks) == (ONE, ONE)
-        if not pointer.base.sizes and single and shape is not None and shape.element_bytes == element_bytes:
-            self._add(node, pointer, send, ())
-            return
         if shape is None or number is None or not element_bytes:
-            unknown = "the layout of a message is not known"
             rows = pointer.index[:-1] if pointer.base.kind == "rows" else ()
             index = (*rows, *(None,) * max(len(pointer.index) - len(rows), 1))
-            self._add(node, replace(pointer, index=index, note=pointer.note if rows else unknown), send, ())
-            return
+            return replace(pointer, index=index, note=pointer.note if rows else unknown), ()
         length = shape.length
         if shape.element_bytes != element_bytes:
-            number, length = _scaled(number, length, shape.element_bytes, element_bytes) or (None, length)
-        loops: list[Loop] = []
-        if number is not None and shape.blocks.constant == 1:
-            loops.append(self._loop(number * length))
-            pointer = pointer.moved(Poly.of(loops[0].iterator.key))
-        elif number is not None and number.constant == 1:
-            loops += [self._loop(shape.blocks), self._loop(length)]
+            scaled = _scaled(number, length, shape.element_bytes, element_bytes)
+            if scaled is None:
+                return pointer.moved(None, unknown), ()
+            number, length = scaled
+        elif not pointer.base.sizes and number == length == shape.blocks == ONE:
+            return pointer, ()
+        if shape.blocks.constant == 1:
+            loop = self._loop(number * length)
+            return pointer.moved(Poly.of(loop.iterator.key)), (loop,)
+        if number.constant == 1:
+            loops = self._loop(shape.blocks), self._loop(length)
             block, within = (Poly.of(loop.iterator.key) for loop in loops)
-            pointer = pointer.moved(self.reader._product(block, shape.stride) + within)
-        else:
-            pointer = pointer.moved(None, "the layout of a message is not known")
-        self._add(node, pointer, send, tuple(loops))
+            return pointer.moved(self.reader._product(block, shape.stride) + within), loops
+        return pointer.moved(None, unknown), ()
 
-    def _add(self, node: Node, pointer: Pointer, send: bool, loops: tuple[Loop, ...]) -> None:
-        before = self.inside
-        self.inside = replace(before, loops=(*before.loops, *loops))
-        self.add(pointer, write=not send, line=node.line, message=True)
-        self.inside = before
+    def _add(self, node: Node, pointer: Pointer, loops: tuple[Loop, ...], send: bool) -> None:
+        with self.within(loops=(*self.inside.loops, *loops)):
+            self.add(pointer, write=not send, line=node.line, message=True)
 
     def _loop(self, count: Poly) -> Loop:
         self.number += 1
@@ -272,11 +274,9 @@ class Communication(Collector):
                 pointer = pointer.moved(Poly.of(loops[0].iterator.key))
             except NotAffine:
                 pointer = pointer.moved(None)
-        before = self.inside
-        self.inside = replace(before, loops=(*before.loops, *loops))
-        for write in (False, True):
-            self.add(pointer, write=write, line=node.line)
-        self.inside = before
+        with self.within(loops=(*self.inside.loops, *loops)):
+            for write in (False, True):
+                self.add(pointer, write=write, line=node.line)
 
     def _completed(self, node: Node, request: Node, several: bool) -> None:
         self.completes = True

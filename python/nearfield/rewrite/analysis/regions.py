@@ -8,9 +8,10 @@ import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nearfield.rewrite.analysis.accesses import OUTPUT, never
+from nearfield.rewrite.analysis.accesses import OUTPUT
 from nearfield.rewrite.analysis.blocking import blocking_calls, unsplit
 from nearfield.rewrite.analysis.communication import Communication, Posted, sendrecv_arguments, split_arguments
+from nearfield.rewrite.analysis.conditions import never
 from nearfield.rewrite.analysis.expressions import VALUES, Expressions
 from nearfield.rewrite.analysis.loop_bounds import canonical_loop, iterator_key, secondary_induction_variables
 from nearfield.rewrite.analysis.polynomials import Poly

@@ -12,8 +12,9 @@ from nearfield.rewrite.analysis.program import NONBLOCKING, Blocking, Call, Nest
 from nearfield.rewrite.codegen.chunk_code import ChunkCode
 from nearfield.rewrite.codegen.code import NotWritten, Style, Writer, text_of, words_of_names
 from nearfield.rewrite.frontend.text import indent_at, indent_step, reindent
+from nearfield.rewrite.model.instances import ChunkMaps, is_empty
 from nearfield.rewrite.model.polyhedral import Model
-from nearfield.rewrite.model.schedule import CallStep, ChunkLoop, ChunkMaps, ComputeStep, Order
+from nearfield.rewrite.model.schedule import CallStep, ChunkLoop, ComputeStep, Order, Step
 
 _NONE = "MPI_REQUEST_NULL"
 MAX_CONDITION_CHARS = 100  # maximum characters of a condition on one line
@@ -36,6 +37,20 @@ class Emitted:
         guard = "" if self.asserted else self.guard
         wrapped = f"({guard})" if self.check and ("||" in guard or "&&" in guard) else guard
         return " && ".join(part for part in (self.check, wrapped) if part)
+
+
+def _with_waits(steps: Sequence[Step]) -> Iterator[tuple[list[CallStep], Step | None]]:
+    """Yields the steps that are not empty, each with the completions that one MPI_Waitall awaits before it; None at the
+    end if completions are left."""
+    waiting: list[CallStep] = []
+    for step in steps:
+        if isinstance(step, CallStep) and step.completes and not step.begins:
+            waiting.append(step)
+        elif not isinstance(step, ComputeStep) or not is_empty(step.sets):
+            yield waiting, step
+            waiting = []
+    if waiting:
+        yield waiting, None
 
 
 def requests_declaration(calls: Sequence[Call], name: str) -> str:
@@ -159,50 +174,33 @@ class Emitter:
     # ---- steps
 
     def _steps(self, order: Order, context: isl.Set, indent: str, emitted: Emitted) -> list[str]:
-        lines: list[str] = []
+        """Returns the lines of all steps, with blank lines between them if the region has some."""
         commented: set[int] = set()
-        split = [step for step in order.steps if isinstance(step, CallStep) and not (step.begins and step.completes)]
-        for step in order.steps:
-            if isinstance(step, ChunkLoop) and step.begins and not step.completes:
-                lines.append(f"{indent}MPI_Request {self._requests_of(step)};")
-        if split:
-            lines.append(
-                indent + requests_declaration([self._call(step) for step in split if step.begins], self._requests)
-            )
-        waiting: list[CallStep] = []
+        groups = [self._declarations(order.steps, indent)]
         number_of_requests = 0
-        for step in order.steps:
-            if (
-                self._blank_lines
-                and lines
-                and lines[-1]
-                and not (isinstance(step, ComputeStep) and self._is_empty(step))
-            ):
-                lines.append("")
-            if isinstance(step, CallStep) and step.completes and not step.begins:
-                waiting.append(step)
-                continue
-            if waiting and not (isinstance(step, ComputeStep) and self._is_empty(step)):
-                lines += self._wait_for_calls(waiting, number_of_requests, indent, emitted)
-                waiting = []
+        for waiting, step in _with_waits(order.steps):
+            lines = self._wait_for_calls(waiting, number_of_requests, indent, emitted) if waiting else []
             if isinstance(step, ComputeStep):
                 lines += self._phase(step, context, indent, emitted, commented)
             elif isinstance(step, ChunkLoop):
                 lines += self._chunk_loop(step, context, indent, emitted, commented)
-            elif step.completes:
-                lines += self._comment(step.call, indent, commented)
-                lines.append(self._verbatim(step.call, indent))
+            elif step is not None and step.completes:
+                lines += [*self._comment(step.call, indent, commented), self._verbatim(step.call, indent)]
                 emitted.pieces.append(step)
-            else:
+            elif step is not None:
                 lines += self._begin_call(step, number_of_requests, indent, emitted, commented)
                 number_of_requests += self._call(step).requests
-        if waiting:
-            lines += self._wait_for_calls(waiting, number_of_requests, indent, emitted)
-        return lines
+            groups.append(lines)
+        between = "\n\n" if self._blank_lines else "\n"
+        return between.join("\n".join(lines) for lines in groups if lines).split("\n")
 
-    @staticmethod
-    def _is_empty(phase: ComputeStep) -> bool:
-        return all(bool(some.is_empty()) for some in phase.sets.values())
+    def _declarations(self, steps: Sequence[Step], indent: str) -> list[str]:
+        """Returns the declarations of the requests of calls that begin and complete separately."""
+        begins = [step for step in steps if not isinstance(step, ComputeStep) and step.begins and not step.completes]
+        chunked = [f"MPI_Request {self._requests_of(step)};" for step in begins if isinstance(step, ChunkLoop)]
+        calls = [self._call(step) for step in begins if isinstance(step, CallStep)]
+        plain = [requests_declaration(calls, self._requests)] if calls else []
+        return [indent + line for line in chunked + plain]
 
     def _phase(
         self, phase: ComputeStep, context: isl.Set, indent: str, emitted: Emitted, commented: set[int]

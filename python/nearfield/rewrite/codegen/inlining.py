@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nearfield.rewrite.analysis.accesses import is_of_library, is_pure
 from nearfield.rewrite.analysis.communication import split_arguments
 from nearfield.rewrite.analysis.expressions import VALUES
+from nearfield.rewrite.analysis.library_calls import is_of_library, is_pure
 from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind, Unit

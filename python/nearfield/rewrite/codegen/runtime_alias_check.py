@@ -67,7 +67,7 @@ def _rows(model: Model, part: isl.BasicSet) -> tuple[str, str]:
 
 
 def _elements(model: Model, base: Base) -> isl.Set:
-    name = model.array_name(base.key)
+    name = model.names.array(base.key)
     accesses = model.reads.union(model.writes).intersect_domain(model.instances)
     found = accesses.range().get_set_list()
     for place in range(found.n_set()):

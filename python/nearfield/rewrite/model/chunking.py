@@ -8,7 +8,7 @@ not show (values on other ranks, calls in other files) is rejected, or assumed b
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
@@ -65,33 +65,17 @@ class Chunker:
     # ---- one exchange
 
     def _chunk(self, call: Call, symbols: dict[str, Symbol], at: str) -> Call:
-        words, line = call.exchange, call.line
-        if not words:
+        line = call.line
+        if not call.exchange:
             raise NotMovable("only an MPI_Sendrecv by itself is cut, of which both sides are in one call", line)
         node = self._node(call)
-        if words["status"] != "MPI_STATUS_IGNORE":
-            raise NotMovable("the status of its message is kept, which pieces would not have", line)
-        if "MPI_ANY_SOURCE" in words["source"]:
-            raise NotMovable("it receives from any source, and pieces of several messages would mix", line)
         arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
-        tags = [arguments[place].value for place in _TAGS["MPI_Sendrecv"]]
-        if words["sendtag"] != words["recvtag"] and (tags[0] is None or tags[0] != tags[1]):
-            raise NotMovable(f"it sends with tag {words['sendtag']} and receives with tag {words['recvtag']}", line)
-        if len(call.messages) != 2:
-            raise NotMovable("its messages are not known", line)
-        sent, received = call.messages
-        if sent.count is None or received.count is None or sent.element_bytes != received.element_bytes:
-            raise NotMovable("it is not known that it sends as many elements as it receives", line)
-        if sent.count != received.count:
-            much, little = words["sendcount"], words["recvcount"]
-            raise NotMovable(
-                f"it sends {much} elements and receives {little}, so that ranks would cut them otherwise", line
-            )
-        if any(self._changes(argument) for argument in arguments):
-            raise NotMovable("its arguments call or change something", line)
+        for is_met, reason in self._conditions(call, arguments):
+            if not is_met:
+                raise NotMovable(reason, line)
+        sent = call.messages[0]
+        assert sent.count is not None
         elements = self.pieces.piece_bytes // sent.element_bytes
-        if elements < 1:
-            raise NotMovable("an element is longer than a piece", line)
         symbol = Symbol(f"piece#{call.start}", at, iterator=True)
         symbols[symbol.key] = symbol
         loop = Loop(symbol, (ZERO,), (sent.count,), elements, "long", line=line)
@@ -101,6 +85,24 @@ class Chunker:
             if pointee(argument) != access.base.element:
                 raise NotMovable(f"the buffer {access.base.text} is not written as a pointer to its elements", line)
         return replace(call, accesses=accesses, chunking=chunk)
+
+    def _conditions(self, call: Call, arguments: Sequence[Node]) -> Iterator[tuple[bool, str]]:
+        """Yields whether conditions hold under which an exchange can be split, each with the reason if it does not. A
+        condition may presuppose the ones before it."""
+        words, tags = call.exchange, [arguments[place].value for place in _TAGS["MPI_Sendrecv"]]
+        yield words["status"] == "MPI_STATUS_IGNORE", "the status of its message is kept, which pieces would not have"
+        any_source = "it receives from any source, and pieces of several messages would mix"
+        yield "MPI_ANY_SOURCE" not in words["source"], any_source
+        same_tag = words["sendtag"] == words["recvtag"] or tags[0] is not None and tags[0] == tags[1]
+        yield same_tag, f"it sends with tag {words['sendtag']} and receives with tag {words['recvtag']}"
+        yield len(call.messages) == 2, "its messages are not known"
+        sent, received = call.messages
+        known = None not in (sent.count, received.count) and sent.element_bytes == received.element_bytes
+        yield known, "it is not known that it sends as many elements as it receives"
+        counts = f"it sends {words['sendcount']} elements and receives {words['recvcount']}"
+        yield sent.count == received.count, f"{counts}, so that ranks would cut them otherwise"
+        yield not any(map(self._changes, arguments)), "its arguments call or change something"
+        yield self.pieces.piece_bytes >= sent.element_bytes, "an element is longer than a piece"
 
     def _node(self, call: Call) -> Node:
         for node in self.unit.functions:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import islpy as isl
 
 from nearfield.rewrite.analysis.program import Access, Call, Item, Nest, Region
+from nearfield.rewrite.model.instances import is_empty
 from nearfield.rewrite.model.legality import violations
 from nearfield.rewrite.model.polyhedral import Model
-from nearfield.rewrite.model.schedule import Order, Partition, is_empty
+from nearfield.rewrite.model.schedule import Order, Partition
 
 _MAX_PATH = 3  # maximum number of consecutive dependences in an explanation
 
@@ -22,7 +23,7 @@ def reason_of_order(model: Model, partition: Partition, tried: Order | None) -> 
         if tried is None or is_empty(partition.free)
         else _violated_dependence(model, tried) or _message_dependences(model)
     )
-    note = next((one for one in model.notes if found is None or one.reason not in found[0]), None)
+    note = next((one for one in model.accesses.notes if found is None or one.reason not in found[0]), None)
     if found is not None:
         return (f"{found[0]}; {note.reason} (line {note.line})" if note is not None else found[0]), found[1]
     if note is not None:
@@ -122,7 +123,8 @@ def _overlapping(
     sets = [
         domain.apply(model.writes if access.write else model.reads) for domain, access in (first, second)
     ]  # fmt: skip
-    array = isl.UnionSet(f"{{ {model.array(first[1])}[{_dims(sets[0], model.array(first[1]))}] }}")
+    name = model.names.array(first[1].base.key)
+    array = isl.UnionSet(f"{{ {name}[{_dims(sets[0], name)}] }}")
     if not sets[0].intersect(sets[1]).intersect(array).is_empty():
         yield first[1], second[1]
 

@@ -12,13 +12,18 @@ from nearfield.rewrite.analysis.program import Condition, Loop
 
 
 class Names:
-    """Names of symbols: parameters are p0, p1, ...; iterators are i0, i1, ... A product of parameters is a
-    parameter."""
+    """Names of symbols: parameters are p0, p1, ...; iterators are i0, i1, ...; bases are A0, A1, ... A product of
+    parameters is a parameter."""
 
     def __init__(self, symbols: dict[str, Symbol]) -> None:
         self.symbols = symbols
         self.parameters: dict[tuple[str, ...], str] = {}
         self._iterators: dict[str, str] = {}
+        self._arrays: dict[str, str] = {}
+
+    def array(self, key: str) -> str:
+        """Returns the name of a base."""
+        return self._arrays.setdefault(key, f"A{len(self._arrays)}")
 
     def iterator(self, key: str) -> str:
         return self._iterators.setdefault(key, f"i{len(self._iterators)}")
@@ -70,6 +75,12 @@ class Names:
     def set(self, tuple_name: str, dims: Sequence[str], constraints: Sequence[str]) -> isl.Set:
         where = f" : {' and '.join(constraints)}" if constraints else ""
         return isl.Set(f"{self.head()}{{ {tuple_name}[{', '.join(dims)}]{where} }}")
+
+    def map(self, source: str, target: str, constraints: Sequence[str] = (), exists: Sequence[str] = ()) -> isl.Map:
+        """Returns a map between two tuples, where the constraints hold for some values of `exists`."""
+        some = f"exists {', '.join(exists)}: " if exists else ""
+        where = f" : {some}{' and '.join(constraints)}" if constraints else ""
+        return isl.Map(f"{self.head()}{{ {source} -> {target}{where} }}")
 
     def facts(self, constraints: Sequence[str]) -> isl.Set:
         """Returns a set of parameters."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import islpy as isl
 
 from nearfield.rewrite.analysis.program import Call
-from nearfield.rewrite.model.polyhedral import Model
-
-Sets = dict[int, isl.Set]  # instances of each nest, by item number
+from nearfield.rewrite.model.instances import (
+    ChunkMaps,
+    Sets,
+    difference,
+    executed_instances,
+    intersection,
+    is_empty,
+    union_of,
+)
+from nearfield.rewrite.model.polyhedral import Model, union_of_sets
 
 
 @dataclass(frozen=True)
@@ -29,9 +36,6 @@ class CallStep:
     call: int
     begins: bool = True
     completes: bool = True
-
-
-ChunkMaps = dict[int, isl.Map]  # for each nest, by item number, the chunk with which an instance is executed
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,7 @@ class Partition:
     def __post_init__(self) -> None:
         model = self.model
         self.calls = [number for number, item in enumerate(model.region.items) if isinstance(item, Call)]
-        events = [isl.UnionSet.from_set(part) for number in self.calls for part in model.domains[number]]
-        begins, completes = _union(events[0::2]), _union(events[1::2])
+        begins, completes = (union_of_sets(model.domains[number][half] for number in self.calls) for half in (0, 1))
         whole = {n: model.nest_domain(n) for n, item in enumerate(model.region.items) if not isinstance(item, Call)}
         later = self._for_all(model.nest_instances(model.reachable(completes, model.dependences)), whole)
         earlier = self._for_all(model.nest_instances(model.reachable(begins, model.dependences.reverse())), whole)
@@ -99,7 +102,7 @@ class Partition:
         self.before = {n: earlier[n].subtract(later[n]).coalesce() for n in whole}
         self.free = {n: whole[n].subtract(later[n]).subtract(earlier[n]).coalesce() for n in whole}
         accesses = model.reads.union(model.writes)
-        self.warm = self._for_all(model.nest_instances(model.sent.apply(accesses.reverse())), whole)
+        self.warm = self._for_all(model.nest_instances(model.accesses.sent.apply(accesses.reverse())), whole)
 
     def _for_all(self, sets: Sets, whole: Sets) -> Sets:
         """Returns the sets without conditions on parameters alone, so that an order depends on them as little as
@@ -129,11 +132,30 @@ class Partition:
             steps.append(ComputeStep({n: some for n, some in self.between.items() if number < n < following}))
         return steps
 
+    def chunk_assignments(self) -> Iterator[tuple[dict[int, ChunkMaps], dict[int, ChunkMaps], bool, bool]]:
+        """Yields, by call, the instances executed before and after each of its chunks, and whether producers and
+        consumers are chunked: both, or one of the two. Instances that several calls depend on come before the first of
+        them; instances that depend on several calls come after the last."""
+        numbers = [number for number, _ in self.model.chunked_calls]
+        for producers_chunked, consumers_chunked in ((True, True), (True, False), (False, True)):
+            before: dict[int, ChunkMaps] = {number: {} for number in numbers}
+            after: dict[int, ChunkMaps] = {number: {} for number in numbers}
+            left = union_of(self.before, intersection(self.free, self.warm))
+            for number in numbers if producers_chunked else []:
+                before[number] = self.producers(number, left)
+                left = difference(left, executed_instances(before[number]))
+            left = self.after
+            for number in reversed(numbers) if consumers_chunked else []:
+                after[number] = self.consumers(number, left)
+                left = difference(left, executed_instances(after[number]))
+            if any(before.values()) >= producers_chunked and any(after.values()) >= consumers_chunked:
+                yield before, after, producers_chunked, consumers_chunked
+
     def producers(self, call: int, among: Sets) -> ChunkMaps:
         """Returns the instances that a call's chunks depend on, or that access what a chunk sends, each with the first
         such chunk."""
         begins = isl.UnionSet.from_set(self.model.domains[call][0])
-        reads = self.model.reads.intersect_domain(begins).intersect_range(self.model.sent)
+        reads = self.model.reads.intersect_domain(begins).intersect_range(self.model.accesses.sent)
         touched = self.model.reads.union(self.model.writes).apply_range(reads.reverse())
         return self._chunk_maps_of(self.model.dependences.intersect_range(begins).union(touched), call, 0, among)
 
@@ -200,52 +222,14 @@ class Partition:
 
     def predecessors(self, calls: Sequence[int]) -> Sets:
         """Returns the instances that must be executed before some calls begin."""
-        begins = _union([isl.UnionSet.from_set(self.model.domains[number][0]) for number in calls])
+        begins = union_of_sets(self.model.domains[number][0] for number in calls)
         return self._for_all(
             self.model.nest_instances(self.model.reachable(begins, self.model.dependences.reverse())), self.whole
         )
 
     def successors(self, calls: Sequence[int]) -> Sets:
         """Returns the instances that must be executed after some calls complete."""
-        completes = _union([isl.UnionSet.from_set(self.model.domains[number][1]) for number in calls])
+        completes = union_of_sets(self.model.domains[number][1] for number in calls)
         return self._for_all(
             self.model.nest_instances(self.model.reachable(completes, self.model.dependences)), self.whole
         )
-
-
-def union_of(*several: Sets) -> Sets:
-    """Returns the union of the instances."""
-    result: Sets = {}
-    for sets in several:
-        for number, some in sets.items():
-            result[number] = result[number].union(some).coalesce() if number in result else some
-    return result
-
-
-def intersection(one: Sets, other: Sets) -> Sets:
-    """Returns the instances in both sets."""
-    return {number: some.intersect(other[number]).coalesce() for number, some in one.items()}
-
-
-def difference(one: Sets, other: Sets) -> Sets:
-    """Returns the instances of the first that are not in the second."""
-    return {
-        number: some.subtract(other[number]).coalesce() if number in other else some for number, some in one.items()
-    }
-
-
-def executed_instances(*several: ChunkMaps) -> Sets:
-    """Returns the instances that chunk loops execute."""
-    return union_of(*({number: chunk.domain() for number, chunk in pieces.items()} for pieces in several))
-
-
-def is_empty(sets: Sets) -> bool:
-    """Returns whether there are no instances."""
-    return all(bool(some.is_empty()) for some in sets.values())
-
-
-def _union(some: list[isl.UnionSet]) -> isl.UnionSet:
-    result = isl.UnionSet("{ }")
-    for one in some:
-        result = result.union(one)
-    return result

@@ -5,19 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.rewrite.model.schedule import (
-    CallStep,
-    ChunkLoop,
-    ComputeStep,
-    Order,
-    Partition,
-    Step,
-    Transformation,
-    difference,
-    executed_instances,
-    is_empty,
-)  # fmt: skip
-from nearfield.rewrite.model.schedules.strip_mine import assign_to_chunks
+from nearfield.rewrite.model.instances import difference, executed_instances, is_empty
+from nearfield.rewrite.model.schedule import CallStep, ChunkLoop, ComputeStep, Order, Partition, Step, Transformation
 
 
 def orders(partition: Partition) -> Iterator[Order]:
@@ -26,12 +15,7 @@ def orders(partition: Partition) -> Iterator[Order]:
     consumers."""
     if not is_empty(partition.between):
         return
-    for producers_chunked, consumers_chunked in ((True, True), (True, False), (False, True)):
-        before, after = assign_to_chunks(
-            partition, producers_chunked=producers_chunked, consumers_chunked=consumers_chunked
-        )
-        if (producers_chunked and not any(before.values())) or (consumers_chunked and not any(after.values())):
-            continue
+    for before, after, producers_chunked, consumers_chunked in partition.chunk_assignments():
         begin: list[Step] = []
         complete: list[Step] = []
         for number in partition.calls:

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.rewrite.model.schedule import (
-    ComputeStep,
-    Order,
-    Partition,
-    Step,
-    Transformation,
-    difference,
-    intersection,
-    is_empty,
-)
+from nearfield.rewrite.model.instances import difference, intersection, is_empty
+from nearfield.rewrite.model.schedule import ComputeStep, Order, Partition, Step, Transformation
 
 
 def in_turn(partition: Partition) -> Iterator[Order]:
@@ -49,41 +41,8 @@ def orders(partition: Partition) -> Iterator[Order]:
     for last in range(len(partition.calls), 0, -1):
         halves = partition.begin_last(last)
         if halves:
-            begin, complete = halves
-            yield Order(
-                (
-                    ComputeStep(partition.before),
-                    *begin,
-                    ComputeStep(partition.free),
-                    *complete,
-                    ComputeStep(partition.after),
-                ),
-                words,
-            )
-
-
-def warm_orders(partition: Partition) -> Iterator[Order]:
-    """Yields the same, with the readers of the data to be sent before the messages begin."""
-    warm = intersection(partition.free, partition.warm)
-    rest = difference(partition.free, warm)
-    if is_empty(warm) or is_empty(rest):
-        return
-    words = "what reads the data to be sent, then messages begin, then the rest that does not need them"
-    for last in range(len(partition.calls), 0, -1):
-        halves = partition.begin_last(last)
-        if halves:
-            begin, complete = halves
-            yield Order(
-                (
-                    ComputeStep(partition.before),
-                    ComputeStep(warm),
-                    *begin,
-                    ComputeStep(rest),
-                    *complete,
-                    ComputeStep(partition.after),
-                ),
-                words,
-            )
+            before, free, after = map(ComputeStep, (partition.before, partition.free, partition.after))
+            yield Order((before, *halves[0], free, *halves[1], after), words)
 
 
 SPEC = Transformation("overlap", "computes while messages travel", orders)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.rewrite.model.schedule import ComputeStep, Order, Partition, Transformation, is_empty
+from nearfield.rewrite.model.instances import is_empty
+from nearfield.rewrite.model.schedule import ComputeStep, Order, Partition, Transformation
 
 
 def orders(partition: Partition) -> Iterator[Order]:

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.rewrite.model.schedule import (
-    ComputeStep,
-    Order,
-    Partition,
-    Transformation,
-    difference,
-    intersection,
-    is_empty,
-    union_of,
-)
+from nearfield.rewrite.model.instances import difference, intersection, is_empty, union_of
+from nearfield.rewrite.model.schedule import ComputeStep, Order, Partition, Transformation
 
 
 def orders(partition: Partition) -> Iterator[Order]:
@@ -28,15 +20,8 @@ def orders(partition: Partition) -> Iterator[Order]:
         )
     if not is_empty(partition.before) and not is_empty(partition.free):
         words = "what makes the data to be sent comes last before the exchange"
-        yield Order(
-            (
-                ComputeStep(partition.free),
-                ComputeStep(partition.before),
-                *partition.original_calls(),
-                ComputeStep(partition.after),
-            ),
-            words,
-        )
+        free, before, after = map(ComputeStep, (partition.free, partition.before, partition.after))
+        yield Order((free, before, *partition.original_calls(), after), words)
 
 
 SPEC = Transformation("warm-send", "sends while the data are in the cache, after the loops that touch them", orders)
