@@ -2,7 +2,7 @@
 
 Every process writes its counts at its end (src/preload/heap/start.cpp) into a folder that NEARFIELD_HEAP names.
 Processes on other nodes, and those that were killed, report nothing here. A message is counted where it is copied,
-which is at its receiver as a rule, and only if it went from memory to memory: eager messages did not. """
+which is at its receiver as a rule, and only if it went from memory to memory: eager messages did not."""
 
 from __future__ import annotations
 

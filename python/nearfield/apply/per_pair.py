@@ -2,7 +2,7 @@
 
 Open MPI 4 loads our component in front of its shared-memory transport (src/preload/openmpi), for eager limit, fragment
 size, and who copies. MPICH from 4.3 on loads our shim (src/preload/mpich), for who copies. Parameters that cannot
-differ between pairs (cells, fast boxes, segments, the shared heap) are set once, by the rule that is best for all. """
+differ between pairs (cells, fast boxes, segments, the shared heap) are set once, by the rule that is best for all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reorders the communication of MPI programs for cache reuse and overlap; every rewrite is proved to keep results."""
+"""Reorders the communication of MPI programs for cache reuse and overlap; every rewrite is proved to keep results.
+
+The folders import one way: `frontend` reads C and C++, `analysis` finds regions and what they access, `model` decides
+which orders are legal, `codegen` writes them, `check` proves and runs what was written. `driver` runs all of them."""
 
 from __future__ import annotations
 

@@ -124,9 +124,8 @@ class Analyser:
     def __post_init__(self) -> None:
         self.functions = Functions(self.unit, self.others)
         self._variants: dict[tuple[int, str], Variant] = {}
-        self._tried_splits: set[tuple[int, ...]] = (
-            set()
-        )  # regions by offsets and by the number of splittable loops of each nest
+        # regions by offsets and by the number of splittable loops of each nest
+        self._tried_splits: set[tuple[int, ...]] = set()
         self._uniform_names: list[str] = []  # names assumed uniform across ranks where messages are split into chunks
         self._over_limit: set[tuple[int, int]] = set()  # regions that exceeded the isl limit
         self._names: dict[int, int] = {}  # region numbers by start offset

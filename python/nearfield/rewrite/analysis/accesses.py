@@ -241,13 +241,13 @@ class Collector:
         elif not known or node.name not in _ENDS:
             if not is_pure(node):
                 raise NotMovable(unknown_call(node), node.line)
-            for argument in node.cursor.get_arguments():
-                self.collect(Node(argument, node.unit).bare)
+            for argument in node.arguments:
+                self.collect(argument.bare)
 
     def _library(self, node: Node) -> None:
         """Adds the accesses of a C library function that prints or copies. Prints keep their order, also relative to
         messages."""
-        arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
+        arguments = node.arguments
         if node.name in _PRINTS:
             for argument in arguments:
                 if argument.bare.type.kind in (TypeKind.POINTER, *ARRAYS) and argument.bare.kind != Kind.STRING_LITERAL:
@@ -288,7 +288,7 @@ class Collector:
         """Adds the accesses of a function that the file defines, with the arguments of this call."""
         if len(self.inside.callees) >= _MAX_CALL_DEPTH or callee in self.inside.callees:
             raise NotMovable(f"it calls {callee.name}, whose calls are too deep", node.line)
-        arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
+        arguments = node.arguments
         formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
         if len(arguments) != len(formals):
             raise NotMovable(f"it calls {callee.name} with other arguments than it has", node.line)

@@ -14,7 +14,7 @@ from nearfield.rewrite.analysis.datatypes import bytes_of
 from nearfield.rewrite.analysis.program import Base, NotMovable, Region
 from nearfield.rewrite.analysis.swaps import swaps_of
 from nearfield.rewrite.frontend.callee_lookup import Functions
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind, Unit
+from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, Function
 
@@ -106,10 +106,10 @@ class Aliases:
         """Returns whether a pointer or a reference to a local variable may be stored."""
         if key not in self._function.address_taken:
             return False
-        taken = [use for use in self._function.uses.get(key, []) if self._takes_address(use)]
+        taken = [use for use in self._function.uses.get(key, []) if self._is_address_taken(use)]
         return not taken or any(self._stores_address(use, self._function) for use in taken)
 
-    def _takes_address(self, use: Node) -> bool:
+    def _is_address_taken(self, use: Node) -> bool:
         for above in self._function.ancestors(use):
             if above.operator == "&" and above.kind == Kind.UNARY_OPERATOR:
                 return True
@@ -172,7 +172,7 @@ class Aliases:
         callee = self._functions.definition(call)
         if callee is None or depth >= MAX_CALL_DEPTH:
             return True
-        given = [Node(one, call.unit) for one in call.cursor.get_arguments()]
+        given = call.arguments
         formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
         mine = [formal for one, formal in zip(given, formals, strict=False) if one.offset == argument.offset]
         uses = [use for formal in mine for use in callee.uses.get(formal.key, [])]
@@ -249,12 +249,11 @@ class Aliases:
 
     def _allocated_into(self, key: int) -> list[Node]:
         """Returns the calls that allocate into the variable, if nothing else takes its address."""
+        allocations = [call for call in self._function.calls if call.name in ALLOCATE_INTO]
         taken = [
-            call
-            for call in self._function.calls
-            if call.name in ALLOCATE_INTO
-            and _takes_address(list(call.cursor.get_arguments()), ALLOCATE_INTO[call.name], key, call.unit)
-        ]
+            call for call in allocations for argument in call.arguments[ALLOCATE_INTO[call.name] :][:1]
+            if argument.mentions(key)
+        ]  # fmt: skip
         all_taken = [
             use for use in self._function.uses.get(key, [])
             if (above := self._outside(use)) is not None and above.operator == "&" and above.kind == Kind.UNARY_OPERATOR
@@ -306,15 +305,6 @@ def _parameters_overlap(one: str, other: str) -> bool:
     """Returns whether two origins may be the same memory: two parameters, or a parameter and a global array."""
     kinds = {one.split()[0], other.split()[0]}
     return kinds == {"parameter"} and one != other or kinds == {"parameter", "global"}
-
-
-def _takes_address(arguments: list[object], place: int, key: int, unit: Unit) -> bool:
-    if place >= len(arguments):
-        return False
-    return any(
-        inner.kind == Kind.DECL_REF_EXPR and inner.declaration is not None and inner.declaration.key == key
-        for inner in Node(arguments[place], unit).walk()
-    )
 
 
 def _words(declared: Node) -> str:

@@ -76,7 +76,7 @@ def _is_filled(use: Node, function: Function) -> bool:
 
 def unsplit(call: Node, function: Function) -> str:
     """Returns why a blocking call cannot be completed later than it begins; '' if it can."""
-    arguments = [Node(argument, call.unit) for argument in call.cursor.get_arguments()]
+    arguments = call.arguments
     if call.name in STATUSES and not is_unread(arguments[STATUSES[call.name]], function):
         return "the status of a message is kept, which a split exchange would not have"
     if call.name in _SOURCES and _is_any(arguments[_SOURCES[call.name]], function):

@@ -79,7 +79,7 @@ class Communication(Collector):
         if node is test or body.bare.name != "MPI_Test" or test.bare.operator != "!":
             super().collect(node)
             return
-        request, flag, status = (Node(argument, body.unit) for argument in body.bare.cursor.get_arguments())
+        request, flag, status = body.bare.arguments
         tested = test.bare.children[0].bare.declaration
         written = flag.bare.children[0].bare.declaration if flag.bare.operator == "&" else None
         if tested is None or written is None or tested.key != written.key:
@@ -95,7 +95,7 @@ class Communication(Collector):
         name = node.name.removeprefix("P") if node.name.startswith("PMPI_") else node.name
         if not name.startswith("MPI_"):
             return False
-        arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
+        arguments = node.arguments
         if name in _SIDES:
             self.names.append(name)
             self._plain_arguments(arguments, {buffer for _, buffer, _, _ in _SIDES[name]})
@@ -151,7 +151,7 @@ class Communication(Collector):
         for maker in function.calls:
             if not _MAKES.fullmatch(maker.name):
                 continue
-            arguments = [Node(argument, maker.unit) for argument in maker.cursor.get_arguments()]
+            arguments = maker.arguments
             mine = self._request(arguments[6])
             if mine[0] != base or not several and None not in (place, mine[1]) and mine[1] != place:
                 continue

@@ -58,7 +58,7 @@ def _derived(key: int, reader: Expressions, functions: Functions) -> Layout | No
     if len(makers) != 1:
         return None
     call, function = makers[0]
-    arguments = [Node(argument, call.unit) for argument in call.cursor.get_arguments()]
+    arguments = call.arguments
     outer, foreign = reader.function, reader.foreign
     reader.function, reader.foreign = function, foreign or function is not outer
     try:
@@ -93,9 +93,4 @@ def _stable(reader: Expressions, node: Node) -> Poly:
 def _makes(call: Node, key: int) -> bool:
     if not call.name.startswith("MPI_Type_") or call.name in ("MPI_Type_commit", "MPI_Type_free"):
         return False
-    last = list(call.cursor.get_arguments())[-1:]
-    return any(
-        inner.kind == Kind.DECL_REF_EXPR and inner.declaration is not None and inner.declaration.key == key
-        for argument in last
-        for inner in Node(argument, call.unit).walk()
-    )
+    return any(argument.mentions(key) for argument in call.arguments[-1:])

@@ -120,7 +120,7 @@ class Expressions:
         if callee is None or len(body) != 1 or body[0].kind != Kind.RETURN_STMT or callee in self._within:
             raise NotAffine(f"it calls or changes something: {words_of(node)}", node.line)
         formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
-        values = [self.integer(Node(argument, node.unit)) for argument in node.cursor.get_arguments()]
+        values = [self.integer(argument) for argument in node.arguments]
         if len(formals) != len(values) or any(one.type.kind not in INTEGERS for one in formals):
             raise NotAffine(f"{words_of(node)} is not affine", node.line)
         outer = self.function, self.foreign, self.bound

@@ -25,7 +25,7 @@ def is_of_library(call: Node) -> bool:
 
 def is_pure(call: Node) -> bool:
     """Returns whether a call is of a library function that only reads its numeric arguments."""
-    arguments = [Node(one, call.unit).type for one in call.cursor.get_arguments()]
+    arguments = [one.type for one in call.arguments]
     numbers = all(one.kind in (*NUMBERS, TypeKind.COMPLEX) or "complex<" in one.spelling for one in arguments)
     return call.name in PURE and numbers and is_of_library(call)
 

@@ -41,7 +41,7 @@ def _counter(node: Node) -> Node | None:
     if len(declared) == 1:
         return declared[0]
     stepped = [one for one in declared for part in node.children[2:-1] if part.bare.children
-               and is_variable(part.bare.children[0], one.key)]  # fmt: skip
+               and part.bare.children[0].is_variable(one.key)]  # fmt: skip
     return stepped[0] if len(stepped) == 1 else None
 
 
@@ -126,13 +126,13 @@ def _declared_type(variable: Node) -> str:
 
 
 def _step(node: Node, key: int) -> int:
-    if node.operator in ("++", "post++") and is_variable(node.children[0], key):
+    if node.operator in ("++", "post++") and node.children[0].is_variable(key):
         return 1
-    if node.operator == "+=" and is_variable(node.children[0], key):
+    if node.operator == "+=" and node.children[0].is_variable(key):
         return node.children[1].value or 0
-    if node.operator == "=" and is_variable(node.children[0], key):
+    if node.operator == "=" and node.children[0].is_variable(key):
         added = node.children[1].bare
-        if added.operator == "+" and is_variable(added.children[0], key):
+        if added.operator == "+" and added.children[0].is_variable(key):
             return added.children[1].value or 0
     return 0
 
@@ -146,12 +146,12 @@ def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
         return []
     left, right = test.children
     operator = test.operator
-    if _names(right, key):
+    if right.mentions(key):
         left, right = right, left
         operator = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)
-    if not (left.bare.kind == Kind.DECL_REF_EXPR and _names(left, key)) or operator not in ("<", "<="):
+    if not (left.bare.kind == Kind.DECL_REF_EXPR and left.mentions(key)) or operator not in ("<", "<="):
         raise NotAffine("the test is no upper bound", test.line)
-    if _names(right, key):
+    if right.mentions(key):
         raise NotAffine("the bound depends on the loop's own variable", test.line)
     return [bound if operator == "<" else bound + ONE for bound in bounds_of(right, reader, "<")]
 
@@ -170,7 +170,7 @@ def bounds_of(node: Node, reader: Expressions, least: str) -> list[Poly]:
             if (reader.integer(first), reader.integer(second)) == wanted:
                 return [left, right]
     if bare.kind == Kind.CALL_EXPR and bare.name == ("min" if least == "<" else "max"):
-        arguments = [Node(argument, node.unit) for argument in bare.cursor.get_arguments()]
+        arguments = bare.arguments
         if len(arguments) == 2 and "std" in words_of(bare):
             return [bound for argument in arguments for bound in bounds_of(argument, reader, least)]
     return [reader.integer(node)]
@@ -182,13 +182,6 @@ def _without_sign(test: Node) -> bool:
         child.type.kind in UNSIGNED
         for one in test.walk() if one.operator in ("<", "<=", ">", ">=") for child in one.children
     )  # fmt: skip
-
-
-def _names(node: Node, key: int) -> bool:
-    return any(
-        inner.kind == Kind.DECL_REF_EXPR and inner.declaration is not None and inner.declaration.key == key
-        for inner in node.walk()
-    )
 
 
 def _descending_loop(node: Node, reader: Expressions) -> Loop | str:
@@ -205,24 +198,18 @@ def _descending_loop(node: Node, reader: Expressions) -> Loop | str:
     except NotAffine as why:
         return f"a bound is not affine: {why.reason}"
     if len(node.children) == 3:
-        if test.operator != ">" or left.operator != "post--" or not is_variable(left.children[0], begin.key):
+        if test.operator != ">" or left.operator != "post--" or not left.children[0].is_variable(begin.key):
             return "the loop does not count down in a known form"
         upper, lower = first, bound
     else:
         step = node.children[2].bare
-        counts = step.operator in ("--", "post--") and is_variable(step.children[0], begin.key)
+        counts = step.operator in ("--", "post--") and step.children[0].is_variable(begin.key)
         signed = not begin.unsigned and not _without_sign(node.children[1])
-        if not counts or not is_variable(left, begin.key) or test.operator not in (">", ">=") or not signed:
+        if not counts or not left.is_variable(begin.key) or test.operator not in (">", ">=") or not signed:
             return "the loop does not count down in a known form"
         upper, lower = first + ONE, bound if test.operator == ">=" else bound + ONE
     symbol = _iterator(node, begin, reader)
     return Loop(symbol, (lower,), (upper,), 1, begin.declares, begin.unsigned, down=True, line=node.line)
-
-
-def is_variable(node: Node, key: int) -> bool:
-    """Returns whether the expression is only this variable."""
-    node = node.bare
-    return node.kind == Kind.DECL_REF_EXPR and node.declaration is not None and node.declaration.key == key
 
 
 def is_within(node: Node, outer: Node) -> bool:

@@ -97,11 +97,6 @@ def _write_before(outer: Node, use: Node, key: int, function: Function) -> int |
         if child.offset > use.offset or child.end > use.offset >= child.offset:
             return found
         statement = child.bare
-        if statement.operator == "=" and _names(statement.children[0], key):
+        if statement.operator == "=" and statement.children[0].is_variable(key):
             found = statement.offset
     return found
-
-
-def _names(node: Node, key: int) -> bool:
-    node = node.bare
-    return node.kind == Kind.DECL_REF_EXPR and node.declaration is not None and node.declaration.key == key

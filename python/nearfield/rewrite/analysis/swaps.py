@@ -24,7 +24,7 @@ def swaps_of(function: Function) -> Iterable[Swap]:
         return
     for node in function.body.walk():
         if node.kind == Kind.CALL_EXPR and node.name == "swap":
-            keys = [_pointer_key(Node(argument, node.unit)) for argument in node.cursor.get_arguments()]
+            keys = [_pointer_key(argument) for argument in node.arguments]
             if len(keys) == 2 and all(keys):
                 yield Swap(frozenset(keys), frozenset({node.offset}))
         if node.kind != Kind.COMPOUND_STMT:

@@ -6,26 +6,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import islpy as isl
 
 from nearfield.rewrite.analysis.program import Loop
+from nearfield.rewrite.check.translation import Invalid, Position, Translation, variable
 from nearfield.rewrite.model.polyhedral import Model, maps_of
-
-
-class Invalid(Exception):
-    """The emitted code could not be proved equivalent."""
-
-
-@dataclass(frozen=True)
-class Position:
-    """A place in the emitted code: statement numbers and loop variables as its execution time, and the loops and
-    conditions around it, from the outermost to the innermost."""
-
-    time: tuple[str, ...] = ()
-    loops: tuple[Loop, ...] = ()
-    tests: tuple[str, ...] = ()  # isl constraints
 
 
 @dataclass(frozen=True)
@@ -38,25 +24,8 @@ class Occurrence:
     instances: isl.Set | None = None  # for a nest that is copied with its loops
 
 
-class LoopConstraints(Protocol):
-    """Returns the iteration ranges of emitted loops as isl constraints."""
-
-    def head(self) -> str: ...
-    def counts(self, loop: Loop) -> str: ...
-
-
-def variable(loop: Loop) -> str:
-    """Returns the isl name of an emitted loop's variable."""
-    return f"c_{loop.iterator.text}"
-
-
-def time_of(loop: Loop) -> str:
-    """Returns the execution time within a loop, which ascends in the order of execution."""
-    return f"{'-' if loop.down else ''}{variable(loop)}"
-
-
 def prove_equivalence(
-    model: Model, guard: isl.Set, occurrences: Sequence[Occurrence], constraints: LoopConstraints
+    model: Model, guard: isl.Set, occurrences: Sequence[Occurrence], constraints: Translation
 ) -> None:
     """Raises Invalid unless the occurrences, in textual order, do what the region does, where the guard holds."""
     length = max((len(one.position.time) for one in occurrences), default=0) + 1
@@ -68,7 +37,7 @@ def prove_equivalence(
     _check_order(model.dependences.intersect_params(guard), times)
 
 
-def _times_of(one: Occurrence, number: int, length: int, constraints: LoopConstraints) -> isl.Map:
+def _times_of(one: Occurrence, number: int, length: int, constraints: Translation) -> isl.Map:
     """Returns the execution times of the instances that an occurrence executes. The number of the occurrence orders
     those of one statement, such as the events of a call that begins and completes."""
     time = [*one.position.time, str(number)]

@@ -14,7 +14,8 @@ from nearfield.rewrite.analysis.expressions import Expressions, NotAffine
 from nearfield.rewrite.analysis.loop_bounds import bounds_of
 from nearfield.rewrite.analysis.polynomials import Poly
 from nearfield.rewrite.analysis.program import Call, Loop
-from nearfield.rewrite.check.equivalence import Occurrence, Position
+from nearfield.rewrite.check.equivalence import Occurrence
+from nearfield.rewrite.check.translation import Position
 from nearfield.rewrite.codegen.chunk_code import ChunkCode, parenthesised
 from nearfield.rewrite.frontend.clang import Kind, Node, Unit
 from nearfield.rewrite.frontend.text import same_tokens, words_in
@@ -194,7 +195,7 @@ class CallMatcher:
 
     def _is_moved(self, node: Node, call: Call, loop: Loop, wanted: tuple[str, ...]) -> bool:
         """Returns whether a call has these arguments of the original one, adjusted to the chunk of an iteration."""
-        arguments, texts = [Node(one, node.unit) for one in node.cursor.get_arguments()], split_arguments(node)
+        arguments, texts = node.arguments, split_arguments(node)
         if node.name != wanted[0] or len(texts) < len(wanted) - 1:
             return False
         elements = [access.base.element for access in call.accesses if access.message]

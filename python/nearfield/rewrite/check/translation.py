@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import islpy as isl
 
 from nearfield.rewrite.analysis.expressions import Expressions, NotAffine
 from nearfield.rewrite.analysis.polynomials import Poly
 from nearfield.rewrite.analysis.program import Loop
-from nearfield.rewrite.check.equivalence import Invalid, Position, variable
 from nearfield.rewrite.frontend.clang import Node
 from nearfield.rewrite.frontend.conversions import UNSIGNED
 from nearfield.rewrite.model.polyhedral import Model
 
 _COMPARISONS = ("<", "<=", ">", ">=", "==")
+
+
+class Invalid(Exception):
+    """The emitted code could not be proved equivalent."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in the emitted code: statement numbers and loop variables as its execution time, and the loops and
+    conditions around it, from the outermost to the innermost."""
+
+    time: tuple[str, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    tests: tuple[str, ...] = ()  # isl constraints
+
+
+def variable(loop: Loop) -> str:
+    """Returns the isl name of an emitted loop's variable."""
+    return f"c_{loop.iterator.text}"
+
+
+def time_of(loop: Loop) -> str:
+    """Returns the execution time within a loop, which ascends in the order of execution."""
+    return f"{'-' if loop.down else ''}{variable(loop)}"
 
 
 class Translation:

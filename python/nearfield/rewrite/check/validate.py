@@ -15,16 +15,9 @@ from nearfield.rewrite.analysis.expressions import Expressions
 from nearfield.rewrite.analysis.loop_bounds import canonical_loop, iterator_key, secondary_induction_variables
 from nearfield.rewrite.analysis.polynomials import Poly
 from nearfield.rewrite.analysis.program import Loop, Nest
-from nearfield.rewrite.check.equivalence import (
-    Invalid,
-    Occurrence,
-    Position,
-    prove_equivalence,
-    time_of,
-    variable,
-)
+from nearfield.rewrite.check.equivalence import Occurrence, prove_equivalence
 from nearfield.rewrite.check.match_calls import CallMatcher, EmittedCode
-from nearfield.rewrite.check.translation import Translation
+from nearfield.rewrite.check.translation import Invalid, Position, Translation, time_of, variable
 from nearfield.rewrite.codegen.emit import Emitted
 from nearfield.rewrite.frontend.clang import Kind, Node, Unit
 from nearfield.rewrite.frontend.function import Function

@@ -43,7 +43,7 @@ class Site:
 
     @property
     def arguments(self) -> list[Node]:
-        return [Node(argument, self.call.unit) for argument in self.call.cursor.get_arguments()]
+        return self.call.arguments
 
 
 Line = tuple[str, int]  # a line of text, and the line of the file that it comes from
@@ -242,7 +242,7 @@ class _Body:
             self._invariant_argument(name, node)
         assert self._callee.body is not None
         for node in self._callee.body.walk():
-            if node.kind == Kind.CXX_UNARY_EXPR and any(_names(child, formal.key) for child in node.children):
+            if node.kind == Kind.CXX_UNARY_EXPR and any(child.is_variable(formal.key) for child in node.children):
                 raise self._refused(f"the function takes the size of its parameter {name}", node.line)
 
     def _invariant_argument(self, name: str, node: Node) -> None:
@@ -270,7 +270,7 @@ class _Body:
             return True
         local = declared.key in self._function.declared and declared.cursor.storage_class.name != "STATIC"
         referred = declared.type.kind == TypeKind.LVALUEREFERENCE or any(
-            formal.type.kind == TypeKind.LVALUEREFERENCE and _names(argument, declared.key)
+            formal.type.kind == TypeKind.LVALUEREFERENCE and argument.is_variable(declared.key)
             for formal, argument in zip(self._site.formals, self._site.arguments, strict=True)
         )
         if local and declared.key not in self._function.address_taken and not referred:
@@ -299,7 +299,7 @@ class _Body:
         if inner is not None:
             return inner.name not in seen and self._may_store(inner, declared, seen)
         if call.name.startswith(("MPI_", "PMPI_")):
-            arguments = [Node(argument, call.unit).bare for argument in call.cursor.get_arguments()]
+            arguments = [one.bare for one in call.arguments]
             return any(
                 one.type.kind == TypeKind.POINTER and _may_be_part(one.type.get_pointee().get_canonical(), kind)
                 for one in arguments
@@ -415,11 +415,6 @@ def _may_be_part(type_: Any, kind: str) -> bool:
     or one is a byte type."""
     name = type_of(type_)
     return name in _BYTES or name == "void" or name.removeprefix("unsigned") == kind.removeprefix("unsigned")
-
-
-def _names(node: Node, key: int) -> bool:
-    node = node.bare
-    return node.kind == Kind.DECL_REF_EXPR and node.declaration is not None and node.declaration.key == key
 
 
 def _whole_lines(text: str, first: int, last: int) -> tuple[int, int]:

@@ -118,6 +118,11 @@ class Node:
         return [Node(child, self.unit) for child in _children(self.cursor)]
 
     @cached
+    def arguments(self) -> list[Node]:
+        """Returns the arguments of a call."""
+        return [Node(argument, self.unit) for argument in self.cursor.get_arguments()]
+
+    @cached
     def bare(self) -> Node:
         """Returns the expression without parentheses and casts."""
         node = self
@@ -148,6 +153,15 @@ class Node:
         value = library.clang_EvalResult_getAsLongLong(result) if integer else None
         library.clang_EvalResult_dispose(result)
         return value
+
+    def is_variable(self, key: int) -> bool:
+        """Returns whether the expression is only this variable."""
+        bare = self.bare
+        return bare.kind == Kind.DECL_REF_EXPR and bare.declaration is not None and bare.declaration.key == key
+
+    def mentions(self, key: int) -> bool:
+        """Returns whether the variable occurs in this node."""
+        return any(node.kind == Kind.DECL_REF_EXPR and node.is_variable(key) for node in self.walk())
 
     @property
     def name(self) -> str:

@@ -69,7 +69,7 @@ class Chunker:
         if not call.exchange:
             raise NotMovable("only an MPI_Sendrecv by itself is cut, of which both sides are in one call", line)
         node = self._node(call)
-        arguments = [Node(argument, node.unit) for argument in node.cursor.get_arguments()]
+        arguments = node.arguments
         for is_met, reason in self._conditions(call, arguments):
             if not is_met:
                 raise NotMovable(reason, line)
@@ -140,7 +140,7 @@ class Chunker:
         """Raises NotMovable unless every call that may match a message of this call is split in the same way."""
         chunk = call.chunking
         assert chunk
-        tag = Node(list(self._node(call).cursor.get_arguments())[4], self.unit).value
+        tag = self._node(call).arguments[4].value
         for other in self._point_to_point():
             mine = next((one for one in chunked if one.start == other.offset), None)
             if mine is None and self._may_match(other, tag):
@@ -164,7 +164,7 @@ class Chunker:
 
     @staticmethod
     def _may_match(call: Node, tag: int | None) -> bool:
-        arguments = [Node(argument, call.unit) for argument in call.cursor.get_arguments()]
+        arguments = call.arguments
         name = call.name.removeprefix("P")
         places = (4,) if _TAG_IS_FIFTH.fullmatch(name) else _TAGS.get(name, ())
         tags = [arguments[place].value for place in places] or [
