@@ -12,7 +12,7 @@ from nearfield import mpi
 from nearfield.mpi import Installation, selection
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.process import is_dead_process
-from nearfield.rewrite.build import c_wrapper
+from nearfield.rewrite.check.build import c_wrapper
 
 
 def build_ahead(inst: Installation, programs: Path) -> None:

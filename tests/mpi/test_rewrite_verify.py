@@ -13,10 +13,11 @@ from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.paired import MIN_PAIRS
 from nearfield.cli.verbs import app
 from nearfield.mpi import Installation
-from nearfield.rewrite import Analysis, Patch, verify
-from nearfield.rewrite.build import CompileError, Program
-from nearfield.rewrite.measure import _evaluate, _Times, measure
-from nearfield.rewrite.verify import Verifier
+from nearfield.rewrite import Analysis, Patch
+from nearfield.rewrite.check import verify
+from nearfield.rewrite.check.build import CompileError, Program
+from nearfield.rewrite.check.measure import _evaluate, _Times, measure
+from nearfield.rewrite.check.verify import Verifier
 
 SOURCE = Path(__file__).parents[1] / "programs" / "rewrite_stencil.c"
 ORIGINAL = SOURCE.read_text()

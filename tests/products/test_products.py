@@ -19,7 +19,7 @@ from nearfield.base.errors import NOT_DECIDED
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.profile import load
-from nearfield.rewrite.build import c_wrapper
+from nearfield.rewrite.check.build import c_wrapper
 from nearfield.rules.schema import load_rules
 
 ROOT = Path(__file__).parents[2]

@@ -55,7 +55,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 class _Finder(importlib.abc.MetaPathFinder):
     def __init__(self, bug: Bug) -> None:
-        self._name = f"nearfield.{bug['package']}.{Path(bug['file']).stem}"
+        self._name = f"nearfield.{bug['package']}.{'.'.join(Path(bug['file']).with_suffix('').parts)}"
         self._loader = _Loader(self._name, str(_file_of(bug)), changed(bug))
 
     def find_spec(

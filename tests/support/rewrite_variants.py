@@ -14,9 +14,9 @@ from random_programs import RandomProgram
 
 from nearfield import mpi
 from nearfield.mpi import Installation
-from nearfield.rewrite.build import c_wrapper, run_compiler
-from nearfield.rewrite.observed import Rank, Run, read_run
-from nearfield.rewrite.verify import FLAGS, layer
+from nearfield.rewrite.check.build import c_wrapper, run_compiler
+from nearfield.rewrite.check.observed import Rank, Run, read_run
+from nearfield.rewrite.check.verify import FLAGS, layer
 
 RANKS = (1, 2, 4)
 _HARNESS = Path(__file__).parents[1] / "programs" / "rewrite_variants.c"

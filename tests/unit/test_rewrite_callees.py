@@ -9,7 +9,7 @@ import pytest
 from rewriting import analysed
 
 from nearfield.rewrite import callees
-from nearfield.rewrite.inlining import Inliner, Text
+from nearfield.rewrite.codegen.inlining import Inliner, Text
 
 # ---- one callee, one call
 

@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
-from nearfield.rewrite import Analysis, analyse
-from nearfield.rewrite import analysis as analysis_module
-from nearfield.rewrite.callee_lookup import Others
-from nearfield.rewrite.chunks import ChunkSizes, sizes_by_caches
+from nearfield.rewrite import Analysis, analyse, driver
+from nearfield.rewrite.frontend.callee_lookup import Others
+from nearfield.rewrite.model.chunk_sizes import ChunkSizes, sizes_by_caches
 from nearfield.rewrite.ranking import Costs
 
 ROWS = Path(__file__).parents[1] / "programs" / "rewrite_rows.c"
@@ -147,7 +146,7 @@ def test_damaged_pieces_are_not_proved(
 ) -> None:
     """Does the second proof, on the text, find a mistake of what writes pieces?"""
     old, new = DAMAGES[damage]
-    emit, damaged = analysis_module.Emitter.emit, []
+    emit, damaged = driver.Emitter.emit, []
 
     def emitted(self: object, *given: object) -> object:
         made = emit(self, *given)  # type: ignore[arg-type]
@@ -156,7 +155,7 @@ def test_damaged_pieces_are_not_proved(
         made.text = made.text.replace(old, new, 1)
         return made
 
-    monkeypatch.setattr(analysis_module.Emitter, "emit", emitted)
+    monkeypatch.setattr(driver.Emitter, "emit", emitted)
     found = analysed(tmp_path, arguments, step(MAKE + CALL + USE))
     assert damaged and len(found.patches) == 2 - len(damaged)
 

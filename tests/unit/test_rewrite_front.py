@@ -10,7 +10,7 @@ from random_programs import ARRAYS, random_program
 
 from nearfield.cli.rewrite_checks import Checks
 from nearfield.rewrite import Analysis, analyse
-from nearfield.rewrite.compile_commands import files_of
+from nearfield.rewrite.frontend.compile_commands import files_of
 
 HEAD = "#include <mpi.h>\n#include <stdio.h>\n"
 PARAMETERS = "int n, int m, double *restrict a, double *restrict b, int up, int down"

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
-from nearfield.rewrite.compile_commands import arguments_of, files_of
+from nearfield.rewrite.frontend.compile_commands import arguments_of, files_of
 
 LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 

@@ -16,7 +16,7 @@ from nearfield.base.estimates import Estimate
 from nearfield.cli.verbs import app
 from nearfield.profile import save
 from nearfield.rewrite import analyse
-from nearfield.rewrite.build import include_folders
+from nearfield.rewrite.check.build import include_folders
 from nearfield.rewrite.gain import Expected, MessageTimes
 from nearfield.rewrite.patch import Patch
 from nearfield.rewrite.ranking import Costs, rank_patches

@@ -17,10 +17,10 @@ from nearfield.base.units import format_bytes, parse_bytes
 from nearfield.profile import Profile, load
 from nearfield.profile.costs import Costs as ProfileCosts
 from nearfield.profile.costs import at, size_ratio
+from nearfield.rewrite.analysis.program import Region
 from nearfield.rewrite.gain import Expected, MessageTimes
+from nearfield.rewrite.model.schedule import Order, Transformation
 from nearfield.rewrite.patch import Patch
-from nearfield.rewrite.program import Region
-from nearfield.rewrite.schedule import Order, Transformation
 
 # The guidelines of S0: send cached data, receive late (1 and 3), delay the use of received data (2).
 BY_RULE = ("warm-send", "overlap", "late-receive", "reverse", "cut", "strip-mine")

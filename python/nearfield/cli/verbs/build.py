@@ -118,7 +118,7 @@ def _target(inst: Installation, target: str, name: str) -> Product:
 
 
 def _rewrite_checks(inst: Installation) -> Product:
-    from nearfield.rewrite import verify  # a slow import
+    from nearfield.rewrite.check import verify  # a slow import
 
     def make(say: ReportLine) -> Path:
         verify.layer(inst)

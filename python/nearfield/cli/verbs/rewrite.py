@@ -141,8 +141,8 @@ def command(
     """
     from nearfield.rewrite import analyse
     from nearfield.rewrite.applying import apply_patches, best
-    from nearfield.rewrite.chunks import chunk_sizes_of
-    from nearfield.rewrite.languages import check_language
+    from nearfield.rewrite.frontend.source import check_language
+    from nearfield.rewrite.model.chunk_sizes import chunk_sizes_of
     from nearfield.rewrite.ranking import costs_of
 
     check_language(source)
@@ -194,8 +194,8 @@ def _write_files(found: Analysis, source: Path, sarif: Path | None, report: Path
 def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: str | None) -> list[str]:
     """Returns the compiler's arguments, with the include path of the MPI unless they already contain it."""
     from nearfield import mpi
-    from nearfield.rewrite.build import include_folders
-    from nearfield.rewrite.compile_commands import arguments_of
+    from nearfield.rewrite.check.build import include_folders
+    from nearfield.rewrite.frontend.compile_commands import arguments_of
 
     words = [*(arguments_of(source, database) if database else []), *given]
     folders = [Path(word.removeprefix("-I")) for word in words if word.startswith("-I")]
@@ -208,8 +208,8 @@ def _others(
     source: Path, database: Path | None, linked: list[str], arguments: list[str]
 ) -> list[tuple[Path, list[str]]]:
     """Returns the program's other files whose functions are analysed, each with the compiler's arguments."""
-    from nearfield.rewrite.build import SOURCES
-    from nearfield.rewrite.compile_commands import arguments_of, files_of
+    from nearfield.rewrite.check.build import SOURCES
+    from nearfield.rewrite.frontend.compile_commands import arguments_of, files_of
 
     listed = [(path, [*arguments_of(path, database), *arguments]) for path in files_of(database)] if database else []
     named = [Path(name) for name in linked if Path(name).suffix in SOURCES]
@@ -221,7 +221,7 @@ def _names(given: list[str] | None) -> list[str]:
 
 
 def _only(given: str | None, *, cutting: bool) -> frozenset[str] | None:
-    from nearfield.rewrite.schedules import NAMES, TRANSFORMATIONS
+    from nearfield.rewrite.model.schedules import NAMES, TRANSFORMATIONS
 
     if given is None:
         return None
