@@ -72,8 +72,8 @@ def speed() -> dict[str, float]:
 
 def sweep(policy: str, sizes: tuple[int, ...]) -> tuple[float, list[Savings]]:
     machine = load_machine("power5-redstorm")
-    asked = Operations(machine, SWEEP, sizes, (64,), (policy,), SLOWDOWNS, total_bytes=True)
-    seconds, rows = processor_s(lambda: simulate_rows(asked.cases(), pool.runner_on_cores(1), Tell()))
+    operations = Operations(machine, SWEEP, sizes, (64,), (policy,), SLOWDOWNS, total_bytes=True)
+    seconds, rows = processor_s(lambda: simulate_rows(operations.cases(), pool.runner_on_cores(1), Progress()))
     return seconds, savings_of(rows)
 
 
@@ -85,7 +85,7 @@ def merged(found: list[Savings], more: list[Savings]) -> list[Savings]:
     return found
 
 
-class Tell(Listener):
+class Progress(Listener):
     """A line per case where a person looks on."""
 
     def done(self, case: Case, seconds: float) -> None:

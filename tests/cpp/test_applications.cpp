@@ -67,10 +67,10 @@ void coarse_operators_are_galerkins() {
     }
   int whole = 0;
   for (int i = 0; i < a.rows; ++i) {
-    double kept = 0;
-    for (int k = p.begin[i]; k < p.begin[i + 1]; ++k) kept += p.value[k];
-    CHECK(kept <= 1 + 1e-9);
-    whole += kept > 1 - 1e-9;
+    double weight_sum = 0;
+    for (int k = p.begin[i]; k < p.begin[i + 1]; ++k) weight_sum += p.value[k];
+    CHECK(weight_sum <= 1 + 1e-9);
+    whole += weight_sum > 1 - 1e-9;
   }
   CHECK(whole > c.rows);
 }

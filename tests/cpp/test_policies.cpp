@@ -107,13 +107,13 @@ void sizes_that_are_not_injected() {
 }
 
 // DDIO uses only its ways: an L3 of 256 sets keeps at most 256 lines per way of a long message.
-void ddio_keeps_to_its_ways() {
-  const auto kept = [](const char* policy) { return after_one_message(policy, 200000).l3_lines; };
-  CHECK(kept("ddio:ways=1") <= 256);
-  CHECK(kept("ddio:ways=1") > 200);
-  CHECK(kept("ddio") <= 512);
-  CHECK(kept("ddio") > 400);
-  CHECK(kept("ddio:ways=8") > 1500);
+void ddio_uses_only_the_ddio_ways() {
+  const auto l3_lines_after = [](const char* policy) { return after_one_message(policy, 200000).l3_lines; };
+  CHECK(l3_lines_after("ddio:ways=1") <= 256);
+  CHECK(l3_lines_after("ddio:ways=1") > 200);
+  CHECK(l3_lines_after("ddio") <= 512);
+  CHECK(l3_lines_after("ddio") > 400);
+  CHECK(l3_lines_after("ddio:ways=8") > 1500);
 }
 
 // The adaptive policy injects small messages near the core, medium ones into the last level, long ones not at all.
@@ -244,7 +244,7 @@ int main() {
   each_policy_by_hand(nearfield::Polling::queue);
   each_policy_by_hand(nearfield::Polling::command);
   sizes_that_are_not_injected();
-  ddio_keeps_to_its_ways();
+  ddio_uses_only_the_ddio_ways();
   adaptive_goes_by_size();
   adaptive_stops_leaking();
   what_cannot_be_is_refused();

@@ -439,7 +439,7 @@ void pieces_arrive_in_their_places() {
 
 // Is a payload written as it arrives? In the middle of 64 us the receiver's cache still has the last line of its
 // buffer, but no longer the first one.
-void a_payload_takes_its_time() {
+void a_payload_takes_time() {
   Machine machine = made_up_machine();
   machine.messaging.network = "zero-copy";
   Cluster cluster(machine, options(2, 1, true));
@@ -593,7 +593,7 @@ int main() {
   a_cluster_runs_twice();
   who_touches_what_between_nodes();
   pieces_arrive_in_their_places();
-  a_payload_takes_its_time();
+  a_payload_takes_time();
   devices_act_during_a_loop();
   who_touches_what_within_a_node();
   cores_work_side_by_side();
