@@ -13,7 +13,7 @@
 #include "analysis/message_lines.hpp"
 #include "analysis/reuse_distance.hpp"
 #include "check.hpp"
-#include "made_up_stream.hpp"
+#include "stream_builder.hpp"
 
 namespace {
 
@@ -108,16 +108,16 @@ void pages_are_sampled_when_there_are_many() {
 
 constexpr std::uint64_t kib = 1024, buffer = 1 << 20, inbox = 2 << 20, other = 16 << 20;
 
-AnalysisResult analysed(const std::function<MadeUpStream()>& make) {
-  MadeUpStream second = make();
+AnalysisResult analysed(const std::function<StreamBuilder()>& make) {
+  StreamBuilder second = make();
   Options options;
   options.limits_bytes = {32 * kib, 256 * kib};
-  return advise::analyse(std::make_unique<MadeUpStream>(make()), second, options, {});
+  return advise::analyse(std::make_unique<StreamBuilder>(make()), second, options, {});
 }
 
 // Writes 8 KiB, touches so many lines of others, sends; receives 8 KiB, touches as many, and reads all.
-MadeUpStream exchange(std::uint64_t lines) {
-  MadeUpStream stream(0, 2);
+StreamBuilder exchange(std::uint64_t lines) {
+  StreamBuilder stream(0, 2);
   stream.access(true, buffer, kib).access(false, other, lines, 64);
   stream.enter("MPI_Send", 1).send(1, 1, {buffer, 8 * kib, 0}).wait({1}).leave();
   stream.enter("MPI_Recv", 2).receive(1, 1, {inbox, 8 * kib, 0});
@@ -147,7 +147,7 @@ void distances_of_messages() {
 
 void messages_that_nobody_reads() {
   const AnalysisResult found = analysed([] {
-    MadeUpStream stream(0, 2);
+    StreamBuilder stream(0, 2);
     stream.enter("MPI_Recv")
         .receive(1, 1, {inbox, 8 * kib, 0})
         .add(stream::Outcome{1, 1, 0, 4 * kib})
@@ -164,7 +164,7 @@ void messages_that_nobody_reads() {
 void bursts_of_small_messages() {
   for (const bool reads : {false, true}) {
     const AnalysisResult found = analysed([reads] {
-      MadeUpStream stream(0, 2);
+      StreamBuilder stream(0, 2);
       for (std::uint64_t i = 0; i < 10; ++i) {
         stream.access(true, buffer + 8 * i);
         stream.enter("MPI_Sendrecv").send(1, 1, {buffer + 8 * i, 8, 0}).receive(2, 1, {inbox + 8 * i, 8, 0});
@@ -184,7 +184,7 @@ void bursts_of_small_messages() {
 void bursts_end_when_their_data_change() {
   for (const std::uint64_t gap_bytes : {64, 0}) {
     const AnalysisResult found = analysed([gap_bytes] {
-      MadeUpStream stream(0, 2);
+      StreamBuilder stream(0, 2);
       for (std::uint64_t i = 0; i < 20; ++i) {
         const std::uint64_t address = buffer + gap_bytes * (i % 10);
         if (i % 10 == 0 || gap_bytes == 0) stream.access(true, address, gap_bytes ? 80 : 1);
@@ -200,7 +200,7 @@ void bursts_end_when_their_data_change() {
 // A column of 16 doubles in rows of 64 bytes and more.
 void strides_of_messages() {
   const AnalysisResult found = analysed([] {
-    MadeUpStream stream(0, 2);
+    StreamBuilder stream(0, 2);
     stream.add(stream::Layout{7, 128, 15 * 512 + 8, {{8, 8, 16, 512}}, "MPI_Type_vector"});
     stream.enter("MPI_Send").send(1, 1, {buffer, 1, 7}).wait({1}).leave();
     return stream.end();
@@ -215,8 +215,8 @@ void strides_of_messages() {
 // Of five collectives, a barrier and two exchanges synchronise, one of these with a part that has no bytes.
 void collectives_that_wait_for_all() {
   const AnalysisResult found = analysed([] {
-    MadeUpStream stream(0, 2);
-    const MadeUpStream::Data eight{buffer, 8, 0}, none{inbox, 0, 0};
+    StreamBuilder stream(0, 2);
+    const StreamBuilder::Data eight{buffer, 8, 0}, none{inbox, 0, 0};
     const auto call = [&](const char* name, std::uint64_t place, stream::Collective event) {
       stream.enter(name, place).add(std::move(event)).leave();
     };
@@ -236,9 +236,9 @@ void collectives_that_wait_for_all() {
 }
 
 void progress_may_end_it() {
-  MadeUpStream second = exchange(10);
+  StreamBuilder second = exchange(10);
   const auto enough = [](std::uint64_t) { throw std::runtime_error("enough"); };
-  CHECK_THROWS(advise::analyse(std::make_unique<MadeUpStream>(exchange(10)), second, {}, enough));
+  CHECK_THROWS(advise::analyse(std::make_unique<StreamBuilder>(exchange(10)), second, {}, enough));
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 
 #include "base/registry.hpp"
 #include "check.hpp"
-#include "made_up_machine.hpp"
 #include "sim/run/app/amg_problem.hpp"
 #include "sim/run/app/application.hpp"
 #include "sim/run/app/distributed.hpp"
+#include "test_machine.hpp"
 
 namespace {
 
@@ -105,7 +105,7 @@ void cuts_fit_together() {
 }
 
 nearfield::Machine zero_copy_machine() {
-  nearfield::Machine machine = made_up_machine();
+  nearfield::Machine machine = test_machine();
   machine.messaging.network = "zero-copy";
   return machine;
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "made_up_machine.hpp"
+#include "list_prefetcher.hpp"
 #include "memory_traces.hpp"
 #include "sim/memory/bus.hpp"
 #include "sim/memory/frames.hpp"
@@ -15,7 +15,7 @@
 #include "sim/memory/memory.hpp"
 #include "sim/memory/prefetcher.hpp"
 #include "sim/memory/self_benchmark.hpp"
-#include "streams_in_a_list.hpp"
+#include "test_machine.hpp"
 
 namespace {
 
@@ -27,7 +27,7 @@ constexpr Address line = 128;
 
 // A cycle is 1 ns; memory latency is 100 ns, and a line occupies the memory's bus for 12.8 ns.
 Machine machine_with(int window, int misses = 8) {
-  Machine machine = made_up_machine();
+  Machine machine = test_machine();
   machine.core.window = window;
   machine.core.outstanding_misses = misses;
   return machine;
@@ -256,7 +256,7 @@ void streams_are_followed_as_in_a_list() {
   for (int machine = 0; machine < 200; ++machine) {
     const Prefetcher prefetcher{random.between(1, 63), random.between(1, 6), 1};
     StreamPrefetcher streams(prefetcher, line, 4096);
-    StreamsInAList list(prefetcher, 4096 / line);
+    ListPrefetcher list(prefetcher, 4096 / line);
     const int lines = 1 << random.between(3, 14);
     int at = 0, direction = 1;
     for (int access = 0; access < 600; ++access) {
