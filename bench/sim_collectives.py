@@ -72,9 +72,9 @@ def speed() -> dict[str, float]:
 
 def sweep(policy: str, sizes: tuple[int, ...]) -> tuple[float, list[Savings]]:
     machine = load_machine("power5-redstorm")
-    asked = Operations(machine, SWEEP, sizes, (64,), (policy,), SLOWDOWNS, total_bytes=True)
+    operations = Operations(machine, SWEEP, sizes, (64,), (policy,), SLOWDOWNS, total_bytes=True)
     with ProgressDisplay(console) as display:
-        seconds, rows = processor_s(lambda: simulate_rows(asked.cases(), pool.runner_on_cores(1), display))
+        seconds, rows = processor_s(lambda: simulate_rows(operations.cases(), pool.runner_on_cores(1), display))
     return seconds, savings_of(rows)
 
 

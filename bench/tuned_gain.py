@@ -106,8 +106,8 @@ def bars_of(inst: Installation, turns: dict[str, Turns]) -> list[Bar]:
         far = f"{inst.name}, same, in rounds with a flag of {FAR_NS:.0f} ns or more"
         bars.append(bar_over(FAR_BAR[0], same.gains(flag_from=FAR_NS), *FAR_BAR[1:], far))
     if OWN_HEAP in same.times:
-        beside = same.gains(over=OWN_HEAP)
-        bars.append(bar_over(NEVER_BELOW, beside, 4 << 10, SIZES[1], f"{inst.name} over its own heap, same"))
+        over_own_heap = same.gains(over=OWN_HEAP)
+        bars.append(bar_over(NEVER_BELOW, over_own_heap, 4 << 10, SIZES[1], f"{inst.name} over its own heap, same"))
     return [*bars, none_below({**same.gains(), **use.gains()}, inst.name)]
 
 

@@ -60,7 +60,7 @@ def test_run_imports_no_more_than_it_needs(tmp_path: Path) -> None:
         "a",
     ],
 )
-def test_run_reads_its_options_as_typer_does(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+def test_run_reads_options_as_typer_does(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     """Do both ways to read a command line come to the same?"""
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(run, "start", lambda *values: seen.append(dict(zip(NAMES, values, strict=True))))

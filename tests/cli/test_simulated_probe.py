@@ -264,7 +264,7 @@ def test_what_cannot_be_is_refused_with_the_reason(options: list[str], says: str
     assert not (tmp_path / "p").exists()
 
 
-def test_a_simulated_profile_names_its_machine(leo3: Profile, tmp_path: Path) -> None:
+def test_a_simulated_profile_names_the_machine(leo3: Profile, tmp_path: Path) -> None:
     """However it was made, has it the machine as it was described, one topology and one MPI, so that `probe --on` and
     `simulate` take it, and `simulate` adds to it?"""
     assert load_machine(str(leo3.path)) == load_machine("leo3")

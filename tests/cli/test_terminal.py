@@ -176,7 +176,7 @@ def test_the_number_of_a_line_is_no_picture(capsys: pytest.CaptureFixture[str]) 
     assert (out + errors).count("a.c:100: it waits") == 3
 
 
-def test_no_verb_draws_tables_of_its_own() -> None:
+def test_no_verb_draws_tables_by_itself() -> None:
     """Are all tables of this one kind?"""
     package = Path(nearfield.__file__).parent
     assert {p.name for p in package.rglob("*.py") if re.search(r"rich\.table import .*Table", p.read_text())} == {

@@ -36,19 +36,23 @@ def test_a_short_run_is_not_decided(installation: Installation, programs: Path, 
     out = tmp_path / "kept"
     done = nearfield("forecast", "--json", "--out", out, "--", *argv, env=env)
     assert done.code == NOT_DECIDED, done.err
-    told = json.loads(done.out[done.out.index("{") :])
-    reasons = " ".join(told["undecided"])
-    assert not told["decided"] and ("too short" in reasons or "had no core" in reasons), (
+    result = json.loads(done.out[done.out.index("{") :])
+    reasons = " ".join(result["undecided"])
+    assert not result["decided"] and ("too short" in reasons or "had no core" in reasons), (
         "the latter where much else runs"
     )
-    assert len(told["per_rank"]) == told["ranks"] == len(list(out.glob("*.rank"))) == 2
-    assert {"MPI_Sendrecv", "MPI_Allreduce"} <= {call["name"] for call in told["calls"]}
-    assert {one["means"] for one in told["ceilings"]} == {"rules and shared heap", "direct collectives", "halo library"}
+    assert len(result["per_rank"]) == result["ranks"] == len(list(out.glob("*.rank"))) == 2
+    assert {"MPI_Sendrecv", "MPI_Allreduce"} <= {call["name"] for call in result["calls"]}
+    assert {one["means"] for one in result["ceilings"]} == {
+        "rules and shared heap",
+        "direct collectives",
+        "halo library",
+    }
     taken = nearfield("forecast", "--out", out, "--", *argv, env=env)
     assert taken.code == 2 and "holds something already" in taken.words
 
 
-def test_a_failing_program_keeps_its_exit_code(installations: list[Installation]) -> None:
+def test_a_failing_program_keeps_the_exit_code(installations: list[Installation]) -> None:
     """Is a command that fails before MPI begins told as that, and not as a program that cannot be recorded?"""
     argv, env = launch_command(installations[0], ["sh", "-c", "exit 9"], 1)
     done = nearfield("forecast", "--", *argv, env=env)

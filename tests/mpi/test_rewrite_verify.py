@@ -165,7 +165,7 @@ def test_measure_sees_a_gain(inst: Installation) -> None:
         measure(program, ORIGINAL, ORIGINAL.replace("free(u);", "free(u); abort();"), inst)
 
 
-def test_a_gain_is_supported_only_by_its_interval() -> None:
+def test_a_gain_is_supported_only_by_the_interval() -> None:
     def judged(before: list[float], after: list[float], messages_after: list[float] | None = None) -> bool:
         rest = messages_after or before
         times = [_Times(b, b) for b in before], [_Times(a, m) for a, m in zip(after, rest, strict=True)]

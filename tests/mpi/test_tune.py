@@ -62,7 +62,7 @@ def test_rules_are_found(installation: Installation, tmp_path: Path) -> None:
             assert {p.size_bytes for p in rule.point} == {8, 16 << 10, 1 << 20}
 
 
-def test_ctrl_c_ends_at_once_and_the_best_so_far_can_be_kept(tmp_path: Path) -> None:
+def test_ctrl_c_ends_at_once_and_the_best_so_far_can_be_saved(tmp_path: Path) -> None:
     """Is there no rules file after Ctrl-C, and a whole one after --confirm-best if what was found holds?"""
     out = tmp_path / "rules.toml"
     command = [*NEARFIELD, "tune", "--budget", "300", "--sizes", "8", "-o", str(out)]
@@ -110,7 +110,7 @@ def test_a_killed_tune_goes_on(tmp_path: Path) -> None:
     assert shlex.join(command[command.index("tune") :]) in rules.command, "it is the first command's work"
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_the_search(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_before_the_search(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for out in (tmp_path, tmp_path / "file" / "rules.toml"):
         done = in_process("tune", "-o", out)

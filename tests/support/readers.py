@@ -282,7 +282,7 @@ def _sources(folder: Path) -> None:
 # ---- what nearfield keeps, and what it made
 
 
-def _kept(folder: Path) -> None:
+def _write_state(folder: Path) -> None:
     """Answers in the cache folder, a journal of simulated records, the costs of messages, and a reproduction."""
     from nearfield.plan.cost_source import costs_file_text, measured_model
     from nearfield.profile import load
@@ -458,8 +458,8 @@ READERS = {
             [["rewrite", "{file}"], ["rewrite", "{file}", "--all", "--json"]],
         ),
         Reader("claims", _copied(ROOT / "papers/S3/claims.toml"), {"claims.toml": "toml"}, [_with_claims]),
-        Reader("journals", _kept, {"simulated.jsonl": "json"}, [_read_journal]),
-        Reader("costs", _kept, {"costs": "text"}, [_read_costs], places=_NO_PIPES),
+        Reader("journals", _write_state, {"simulated.jsonl": "json"}, [_read_journal]),
+        Reader("costs", _write_state, {"costs": "text"}, [_read_costs], places=_NO_PIPES),
         Reader("disk-cache", _disk_cache, {"entry.json": "json"}, [_read_entry], places=("folder", "missing", "fifo")),
         Reader(
             "reproductions",

@@ -125,8 +125,8 @@ def _run(
 def _problems(run: Run) -> list[tuple[str, str]]:
     """Returns the names of variants with what is wrong with them."""
     lines = [line for text in run.prints["stdout"] for line in text.splitlines()]
-    told = [(line.split()[1], line) for line in lines if line.startswith(("MISMATCH", "FAILED"))]
-    return told + [(_name_before(rank, places), text) for rank in run.ranks for places, text in rank.wrong]
+    reports = [(line.split()[1], line) for line in lines if line.startswith(("MISMATCH", "FAILED"))]
+    return reports + [(_name_before(rank, places), text) for rank in run.ranks for places, text in rank.wrong]
 
 
 def _name_before(rank: Rank, places: int) -> str:

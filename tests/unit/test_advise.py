@@ -134,7 +134,7 @@ def test_waiting_in_collectives() -> None:
         arrivals = [
             [random.expovariate(1e-6) + (rank == members[-1]) * late_ns for rank in members] for _ in range(calls)
         ]
-        spent = {rank: [int(max(its) - its[at]) + 100 for its in arrivals] for at, rank in enumerate(members)}
+        spent = {rank: [int(max(times) - times[at]) + 100 for times in arrivals] for at, rank in enumerate(members)}
         found = [
             SimpleNamespace(
                 synchronisations=[SimpleNamespace(context=1, world=members, calls=[0] * calls, times_ns=spent[rank])]
@@ -174,10 +174,10 @@ def test_nobody_waits_for_itself() -> None:
     line = Site("MPI_Waitall", Place("a.c", 3))
 
     def notes(ended_in: list[list[Any]], peers: list[list[int]], spent_ns: list[float]) -> list[Note]:
-        messages = [message(rank, peer) for rank, its in enumerate(peers) for peer in its]
+        messages = [message(rank, peer) for rank, entries in enumerate(peers) for peer in entries]
         ranks = [
-            SimpleNamespace(found=SimpleNamespace(ended_in=its, calls=[SimpleNamespace(time_ns=ns, delayed_ns=0)]))
-            for its, ns in zip(ended_in, spent_ns, strict=True)
+            SimpleNamespace(found=SimpleNamespace(ended_in=entries, calls=[SimpleNamespace(time_ns=ns, delayed_ns=0)]))
+            for entries, ns in zip(ended_in, spent_ns, strict=True)
         ]
         inside = SimpleNamespace(source="measured")
         run: Any = SimpleNamespace(

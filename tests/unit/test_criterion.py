@@ -58,7 +58,7 @@ def test_what_may_be_chance_breaks_no_promise() -> None:
     assert violations({("pingpong", 8): Gain(0.9, 0.8, 1.01, 3), ("bcast", 8): Gain(0.8, 0.7, 0.95, 3)}) == []
 
 
-def test_a_loss_is_significant_if_its_interval_is_below_the_limit() -> None:
+def test_a_loss_is_significant_if_the_interval_is_below_the_limit() -> None:
     """Is the whole interval needed, and of few launches, whose interval is too narrow, more distance from the limit?"""
     assert significantly_below(Gain(0.90, 0.88, 0.96, 6), 0.97)
     assert not significantly_below(Gain(0.90, 0.85, 0.98, 6), 0.97)

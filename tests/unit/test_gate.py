@@ -172,10 +172,10 @@ def test_the_command_ends_with_the_verdict(tmp_path: Path) -> None:
 
 def test_a_limit_has_a_unit() -> None:
     """Is `10` refused, which might be meant as 10 %, and is an option without its value told what to write?"""
-    for words, told in ((["10"], "10%"), (["1"], "1%"), (["2%", "--require-stable", "x"], "5%")):
+    for words, expected in ((["10"], "10%"), (["1"], "1%"), (["2%", "--require-stable", "x"], "5%")):
         with pytest.raises(UsageError) as error:
             CliRunner().invoke(app, [str(QUIET.path)] * 2 + ["--fail-if-slower", *words], catch_exceptions=False)
-        assert told in error.value.remedy
+        assert expected in error.value.remedy
     whole = typer.Typer()
     whole.command()(command)
     with pytest.raises(UsageError, match="needs a value") as missing:

@@ -234,7 +234,7 @@ def test_a_lost_else_is_not_proved(tmp_path: Path, arguments: list[str], monkeyp
 # ---- hostile input
 
 
-def test_hostile_files_are_refused_and_kept(tmp_path: Path, arguments: list[str]) -> None:
+def test_hostile_files_are_refused_and_left_unchanged(tmp_path: Path, arguments: list[str]) -> None:
     """Does what is no readable C end in an error that says so?"""
     for name, content, said in (
         ("syntax.c", b"int main( {", "does not compile"),
@@ -298,9 +298,9 @@ def test_the_diff_applies_and_apply_writes_the_same(tmp_path: Path) -> None:
     """Is what is printed a diff that git applies, and does --apply write the same file?"""
     path = tmp_path / "listing1.c"
     shutil.copy(LISTING, path)
-    told = CliRunner().invoke(app, ["rewrite", str(path), "--json"])
-    assert told.exit_code == 0
-    patch = json.loads(told.stdout)["patches"][0]
+    done = CliRunner().invoke(app, ["rewrite", str(path), "--json"])
+    assert done.exit_code == 0
+    patch = json.loads(done.stdout)["patches"][0]
     (tmp_path / "a.diff").write_text(patch["diff"])
     subprocess.run(["git", "apply", "--unsafe-paths", "--directory=/", "a.diff"], cwd=tmp_path, check=True)
     by_git = path.read_text()

@@ -168,8 +168,8 @@ def test_pieces_are_those_of_a_machines_caches(arguments: list[str]) -> None:
     ]
     made = profile(rows)
     caches = made.machine.data_caches
-    fewest = min(one.shared_by for one in caches)
-    own = max(one.size_bytes for one in caches if one.shared_by == fewest)
+    min_sharers = min(one.shared_by for one in caches)
+    own = max(one.size_bytes for one in caches if one.shared_by == min_sharers)
     assert sizes_by_caches(made) == ChunkSizes(own // 4, caches[-1].size_bytes)
     known = Costs(made).expected_of_cutting(32 << 20, 64 << 10).gain
     assert known and known.ratio.value == pytest.approx(2) and known.before.value == pytest.approx(2e6)
@@ -181,6 +181,6 @@ def test_cutting_needs_to_know_the_length_of_pieces(tmp_path: Path) -> None:
     """Does --only cut without a size or a profile say what is missing, and does --piece do?"""
     done = CliRunner().invoke(app, ["rewrite", str(ROWS), "--only", "cut"])
     assert isinstance(done.exception, UsageError) and "--piece" in str(done.exception.remedy)
-    told = ["rewrite", str(ROWS), "--only", "cut", "--piece", "4KiB", "--assume-uniform", "rows,cols"]
-    done = CliRunner().invoke(app, told)
+    words = ["rewrite", str(ROWS), "--only", "cut", "--piece", "4KiB", "--assume-uniform", "rows,cols"]
+    done = CliRunner().invoke(app, words)
     assert "nearfield_at += 512" in done.output

@@ -34,7 +34,7 @@ def test_rules_are_written_through_no_link(tmp_path: Path) -> None:
     assert target.read_text() == "mine"
 
 
-def test_a_rule_without_its_gain_is_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rule_without_the_gain_is_reported(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Is a rule told whose gain somebody has taken out?"""
     print_rules(load_rules(file))
     assert "gain not known" in capsys.readouterr().out
@@ -129,7 +129,7 @@ def two_rules(near_there: float | None, far_there: float | None) -> Rules:
     ("near_there", "far_there", "chosen"),
     [(1.0, 1.2, 8192), (0.98, 2.5, 16384), (0.5, 1.0, 16384), (0.9, 0.9, None), (None, None, 16384)],
 )
-def test_one_set_for_all_gains_most_and_slows_nobody(
+def test_one_set_for_all_has_the_highest_gain_and_slows_nobody(
     near_there: float | None, far_there: float | None, chosen: int | None
 ) -> None:
     """Does the product of gains decide, is what slows a distance out, and without numbers the farthest taken?"""

@@ -496,7 +496,7 @@ def test_a_trial_is_read_as_it_was_written(tmp_path: Path) -> None:
 # ---- all MPIs
 
 
-def test_every_mpi_gets_its_rules(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_mpi_gets_the_rules_for_it(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is there a row for each, and does a program get the rules of its own MPI, whichever verb asks?"""
     done = tune("--all-mpis", *GRID)
     assert done.exit_code == 0, done.output
@@ -562,7 +562,7 @@ def test_all_mpis_needs_a_folder_and_all(machine: Machine) -> None:
     assert failed.exception and "knows no parameters of openmpi 3.0" in failed.output
 
 
-def test_the_time_is_told_before(machine: Machine) -> None:
+def test_the_time_is_announced_before(machine: Machine) -> None:
     """Of all MPIs, what is left of it when that goes on, and of one with its phases?"""
     machine.on_start = after(1, MeasurementError)
     said = tune("--all-mpis", "--budget", "300").output

@@ -47,7 +47,7 @@ def test_the_rest_takes_as_long_as_what_is_done() -> None:
     assert estimate.add(cases[2], 10.0) == Progress("3 of 3 cases (c)", 1.0, 0.0)
 
 
-def test_each_kind_of_case_counts_by_its_own_cost() -> None:
+def test_each_kind_of_case_counts_by_the_cost_of_that_kind() -> None:
     """A small case that is dear for its work, as on a machine of a hundred cores: is its share of the whole small, so
     that no time is shown? Is the time left then what each kind took?"""
     now = [0.0]

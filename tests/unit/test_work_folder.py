@@ -19,7 +19,7 @@ from nearfield.reproduce.session import open_store
 REQUEST = Request(tier="quick", sizes=(8, 64), scenarios=("floor",), mpi="openmpi", command="nearfield probe")
 
 
-def test_what_was_asked_is_read_again(tmp_path: Path) -> None:
+def test_the_request_is_read_again(tmp_path: Path) -> None:
     work = CheckpointFolder(tmp_path / "p")
     with work.locked(REQUEST, fresh=True):
         work.write_spent({"total": 2.5})

@@ -3,7 +3,7 @@
 
 #include "machine/machine.hpp"
 
-inline nearfield::Machine made_up_machine() {
+inline nearfield::Machine test_machine() {
   nearfield::Machine machine;
   machine.name = "made-up";
   machine.cores = 4;

@@ -13,9 +13,9 @@
 
 namespace nearfield::sim {
 
-class StreamsInAList {
+class ListPrefetcher {
  public:
-  StreamsInAList(const Prefetcher& prefetcher, std::int64_t lines_per_page)
+  ListPrefetcher(const Prefetcher& prefetcher, std::int64_t lines_per_page)
       : streams_(static_cast<std::size_t>(2 * prefetcher.streams)),
         lines_per_page_(lines_per_page),
         distance_(prefetcher.distance_lines) {

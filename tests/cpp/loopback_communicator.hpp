@@ -14,10 +14,10 @@
 
 namespace nearfield::sim {
 
-class InMemory {
+class LoopbackCommunicator {
  public:
-  InMemory(int ranks, unsigned seed);
-  ~InMemory();
+  LoopbackCommunicator(int ranks, unsigned seed);
+  ~LoopbackCommunicator();
 
   int ranks() const { return static_cast<int>(ranks_.size()); }
   // Allocates memory, filled with a random byte.
@@ -28,7 +28,7 @@ class InMemory {
   void run(const CollectiveSpec& spec, const std::vector<Call>& calls);
 
  private:
-  class One;
+  class LoopbackRank;
   struct Transfer {
     int rank;
     Buffer buffer;
@@ -42,7 +42,7 @@ class InMemory {
   void match(int from, int to);
   void deliver_one();
 
-  std::vector<std::unique_ptr<One>> ranks_;
+  std::vector<std::unique_ptr<LoopbackRank>> ranks_;
   std::vector<Pair> pairs_;
   std::vector<std::pair<int, int>> ready_;  // pairs of ranks whose oldest message can be copied
   std::mt19937 random_;

@@ -9,7 +9,7 @@
 
 #include "trace/stream/source.hpp"
 
-class MadeUpStream final : public nearfield::stream::Source {
+class StreamBuilder final : public nearfield::stream::Source {
  public:
   using Reference = nearfield::stream::Reference;
   using Event = nearfield::stream::Event;
@@ -19,7 +19,7 @@ class MadeUpStream final : public nearfield::stream::Source {
   static constexpr Number world = 0, bytes = 0;  // numbers of the communicator and of the datatype of one byte
 
   // The stream of a rank, with the events that every program's stream begins with.
-  MadeUpStream(Number rank, Number ranks) {
+  StreamBuilder(Number rank, Number ranks) {
     add(nearfield::stream::RankInfo{rank, ranks, "here", "a library"});
     nearfield::stream::Communicator all{world, 1, {}, {}, "MPI_COMM_WORLD", {}, {}};
     for (Number r = 0; r < ranks; ++r) all.world.push_back(r);
@@ -30,17 +30,17 @@ class MadeUpStream final : public nearfield::stream::Source {
 
   // Returns the first event, which identifies the rank.
   Event* first() { return &*items_.front().event; }
-  MadeUpStream& add(Event event) {
+  StreamBuilder& add(Event event) {
     items_.push_back({{}, std::move(event)});
     return *this;
   }
-  MadeUpStream& access(bool store, std::uint64_t address, std::uint64_t count = 1, std::uint64_t stride = 8) {
+  StreamBuilder& access(bool store, std::uint64_t address, std::uint64_t count = 1, std::uint64_t stride = 8) {
     if (items_.empty() || items_.back().event) items_.push_back({});
     for (std::uint64_t i = 0; i < count; ++i) items_.back().accesses.push_back({address + i * stride, 8, store, 0});
     return *this;
   }
   // An MPI call from a call site of its own. Equal names have the same number, and call sites are numbers, too.
-  MadeUpStream& enter(const std::string& name, Number site = 0) {
+  StreamBuilder& enter(const std::string& name, Number site = 0) {
     auto found = std::ranges::find(names_, name);
     if (found == names_.end()) {
       names_.push_back(name);
@@ -50,16 +50,16 @@ class MadeUpStream final : public nearfield::stream::Source {
     add(nearfield::stream::CallSite{site, 0, 0x100 + site, {}});
     return add(nearfield::stream::Enter{static_cast<Number>(found - names_.begin()), site, 10});
   }
-  MadeUpStream& leave() { return add(nearfield::stream::Leave{10}); }
+  StreamBuilder& leave() { return add(nearfield::stream::Leave{10}); }
 
-  MadeUpStream& send(Number request, std::int64_t to, Data data, std::int64_t tag = 0) {
+  StreamBuilder& send(Number request, std::int64_t to, Data data, std::int64_t tag = 0) {
     return add(nearfield::stream::Send{request, nearfield::stream::Mode::standard, world, to, tag, data});
   }
-  MadeUpStream& receive(Number request, std::int64_t from, Data data, std::int64_t tag = 0) {
+  StreamBuilder& receive(Number request, std::int64_t from, Data data, std::int64_t tag = 0) {
     return add(nearfield::stream::Receive{request, world, from, tag, data});
   }
-  MadeUpStream& wait(std::vector<Number> requests) { return add(nearfield::stream::Completed{std::move(requests)}); }
-  MadeUpStream& end() { return add(nearfield::stream::End{}); }
+  StreamBuilder& wait(std::vector<Number> requests) { return add(nearfield::stream::Completed{std::move(requests)}); }
+  StreamBuilder& end() { return add(nearfield::stream::End{}); }
 
   std::size_t accesses(std::span<Reference> out) override {
     if (next_ == items_.size() || items_[next_].event) return 0;

@@ -1,14 +1,14 @@
-#include "in_memory.hpp"
+#include "loopback_communicator.hpp"
 
 #include <cstring>
 #include <set>
 
 namespace nearfield::sim {
 
-// One rank.
-class InMemory::One final : public Communicator {
+// LoopbackRank rank.
+class LoopbackCommunicator::LoopbackRank final : public Communicator {
  public:
-  One(InMemory& all, int rank) : all_(all), rank_(rank) {}
+  LoopbackRank(LoopbackCommunicator& all, int rank) : all_(all), rank_(rank) {}
 
   int rank() const override { return rank_; }
   int size() const override { return all_.ranks(); }
@@ -67,7 +67,7 @@ class InMemory::One final : public Communicator {
 
  private:
   struct Sleep {
-    One& me;
+    LoopbackRank& me;
     bool await_ready() const { return false; }
     void await_suspend(std::coroutine_handle<> waiting) const { me.sleeper_ = waiting; }
     void await_resume() const {}
@@ -78,7 +78,7 @@ class InMemory::One final : public Communicator {
     return {rank_, buffer, serial_};
   }
 
-  InMemory& all_;
+  LoopbackCommunicator& all_;
   int rank_;
   std::map<Address, std::vector<std::byte>> buffers_;
   Address next_ = 4096;
@@ -87,28 +87,31 @@ class InMemory::One final : public Communicator {
   std::coroutine_handle<> sleeper_;
 };
 
-InMemory::InMemory(int ranks, unsigned seed) : pairs_(static_cast<std::size_t>(ranks * ranks)), random_(seed) {
-  for (int r = 0; r < ranks; ++r) ranks_.push_back(std::make_unique<One>(*this, r));
+LoopbackCommunicator::LoopbackCommunicator(int ranks, unsigned seed)
+    : pairs_(static_cast<std::size_t>(ranks * ranks)), random_(seed) {
+  for (int r = 0; r < ranks; ++r) ranks_.push_back(std::make_unique<LoopbackRank>(*this, r));
 }
 
-InMemory::~InMemory() = default;
+LoopbackCommunicator::~LoopbackCommunicator() = default;
 
-InMemory::Pair& InMemory::pair(int from, int to) { return pairs_.at(static_cast<std::size_t>(from * ranks() + to)); }
+LoopbackCommunicator::Pair& LoopbackCommunicator::pair(int from, int to) {
+  return pairs_.at(static_cast<std::size_t>(from * ranks() + to));
+}
 
-Address InMemory::allocate(int rank, std::uint64_t bytes) {
+Address LoopbackCommunicator::allocate(int rank, std::uint64_t bytes) {
   return ranks_.at(static_cast<std::size_t>(rank))->acquire(bytes);
 }
 
-std::byte* InMemory::at(int rank, Address address, std::uint64_t bytes) {
+std::byte* LoopbackCommunicator::at(int rank, Address address, std::uint64_t bytes) {
   return ranks_.at(static_cast<std::size_t>(rank))->at(address, bytes);
 }
 
-void InMemory::match(int from, int to) {
+void LoopbackCommunicator::match(int from, int to) {
   const Pair& both = pair(from, to);
   if (std::min(both.sent.size(), both.wanted.size()) > 0) ready_.emplace_back(from, to);
 }
 
-void InMemory::deliver_one() {
+void LoopbackCommunicator::deliver_one() {
   const std::size_t index = random_() % ready_.size();
   const auto [from, to] = ready_[index];
   ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(index));
@@ -137,12 +140,12 @@ Task<> guarded(const CollectiveSpec& spec, Communicator& all, Call call, std::ex
 
 }  // namespace
 
-void InMemory::run(const CollectiveSpec& spec, const std::vector<Call>& calls) {
+void LoopbackCommunicator::run(const CollectiveSpec& spec, const std::vector<Call>& calls) {
   std::vector<std::size_t> buffers_before;
   std::exception_ptr failure;
   std::vector<Task<>> tasks;
   for (int r = 0; r < ranks(); ++r) {
-    One& rank = *ranks_[static_cast<std::size_t>(r)];
+    LoopbackRank& rank = *ranks_[static_cast<std::size_t>(r)];
     buffers_before.push_back(rank.buffers());
     tasks.push_back(guarded(spec, rank, calls[static_cast<std::size_t>(r)], failure));
   }
@@ -150,7 +153,7 @@ void InMemory::run(const CollectiveSpec& spec, const std::vector<Call>& calls) {
   while (!ready_.empty() && !failure) deliver_one();
   if (failure) std::rethrow_exception(failure);
   for (int r = 0; r < ranks(); ++r) {
-    const One& rank = *ranks_[static_cast<std::size_t>(r)];
+    const LoopbackRank& rank = *ranks_[static_cast<std::size_t>(r)];
     if (!tasks[static_cast<std::size_t>(r)].done()) throw std::logic_error("a rank waits for ever");
     if (rank.open() > 0) throw std::logic_error("a request is left");
     if (rank.buffers() != buffers_before[static_cast<std::size_t>(r)]) throw std::logic_error("a buffer is left");
