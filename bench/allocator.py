@@ -26,12 +26,13 @@ from support.launches import compared
 from support.resources import run_measured
 
 from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.base.paired import Gain
 from nearfield.rules import shared_heap
-from nearfield.rules.gains import Gain, geometric_mean
+from nearfield.rules.gains import geometric_mean
 from nearfield.rules.knobs import Settings, knob_files
 from nearfield.rules.schema import load_rules
 
-MOST = 1.05
+MAX_RATIO = 1.05
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     costs: dict[Program, dict[Case, Gain]] = {}
     results, bars = {}, []
     with TemporaryDirectory(prefix="nearfield-bench-") as name:
-        bench = Bench(options.programs.absolute(), inputs_beside(options), Path(name))
+        bench = Bench(options.programs.absolute(), find_inputs(options), Path(name))
         for program in bench.there(options.only):
             contestants = {
                 "stock": lambda program=program: bench.run(program, {}),
@@ -115,7 +116,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
     return {**made, shared_heap.VARIABLE: f"{made[shared_heap.VARIABLE]},at_start=1"}  # these programs have no MPI
 
 
-def inputs_beside(options: argparse.Namespace) -> Path | None:
+def find_inputs(options: argparse.Namespace) -> Path | None:
     """mimalloc-bench's folder bench, of which the folder of programs mostly is a neighbour."""
     above = [options.programs.absolute(), *options.programs.absolute().parents][:4]
     places = [options.inputs] if options.inputs else [up / sub for up in above for sub in ("bench", "src/bench")]
@@ -169,7 +170,7 @@ def bar(costs: Mapping[Program, Mapping[Case, Gain]], several: bool, what: str) 
         return Bar(f"{what} of programs of {threads}: not measured", None)
     mean, worst = geometric_mean(mine.values()), max(mine, key=lambda name: mine[name].value)
     words = f"{what} of programs of {threads}: {mean.value:.3f} of stock ({mean.low:.3f} to {mean.high:.3f})"
-    return Bar(f"{words}, at most {MOST} wanted; worst {worst}, {mine[worst].value:.3f}", mean.value <= MOST)
+    return Bar(f"{words}, at most {MAX_RATIO} wanted; worst {worst}, {mine[worst].value:.3f}", mean.value <= MAX_RATIO)
 
 
 def parse() -> argparse.Namespace:

@@ -28,7 +28,7 @@ from nearfield.tune.paired_runs import ResidentJob, interleaved_pairs
 BAR_NS = 50.0
 CASE = ("pingpong", 8)
 # A rule for a distance that this pair does not have; the pair's own rule repeats the stock settings.
-ELSEWHERE = {"openmpi": {"eager_limit": 8192}, "mpich": {"cma_threshold": 1 << 20}}
+OTHER_SETTINGS = {"openmpi": {"eager_limit": 8192}, "mpich": {"cma_threshold": 1 << 20}}
 
 
 def main(options: argparse.Namespace) -> dict[str, Any]:
@@ -69,11 +69,11 @@ def measure(inst: Installation, knobs: KnobFile, count: int) -> dict[str, Any]:
 
 
 def two_rules(inst: Installation, knobs: KnobFile, topology: Topology, distance: str) -> Rules:
-    if inst.family not in ELSEWHERE:
+    if inst.family not in OTHER_SETTINGS:
         raise MpiError(f"no rules are made up for {inst.family}")
     other = "same-core" if distance != "same-core" else "same-node"
     own = {"cma_threshold": int(knobs["cma_threshold"].default) * 2} if inst.family == "mpich" else {}
-    given = {distance: own, other: ELSEWHERE[inst.family]}
+    given = {distance: own, other: OTHER_SETTINGS[inst.family]}
     return Rules(
         schema_version=1, nearfield="", created="", command="", seconds=0.0, host="",
         mpi=MpiTable(family=inst.family, version=inst.version, transport=knobs.transport),

@@ -13,14 +13,17 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from support import console, finish, new_table, parser, verdict
 from support.launches import program_for
 
-from nearfield import _native, mpi
+from nearfield import mpi
 from nearfield.base.errors import MeasurementError
+from nearfield.base.paired import measure_alternately, paired_gain
 from nearfield.forecast.recording import FOLDER
 from nearfield.mpi import Installation
 
@@ -52,14 +55,11 @@ def measure(inst: Installation, folder: Path, pairs: int) -> dict[str, Any]:
     found: dict[str, Any] = {"mpi": inst.name}
     for name in ("compute", "messages"):
         ways: dict[str, dict[str, str]] = {"alone": {}, "layer": {"LD_PRELOAD": str(layer), FOLDER: str(folder)}}
-        times: dict[str, list[float]] = {way: [] for way in ways}
-        for number in range(pairs + 1):
-            for way in sorted(ways, reverse=number % 2 == 1):
-                times[way].append(round_ns(inst, program, name, ways[way]))
-        alone, under = (values[1:] for values in times.values())  # the first one warms up
-        ratio = _native.paired_ratio(under, alone)
-        added = (ratio.value - 1) * _median(alone)
-        found[name] = {"value": ratio.value, "low": ratio.low, "high": ratio.high, "n": ratio.n, "added_ns": added}
+        rounds = measure_alternately({way: partial(round_ns, inst, program, name, ways[way]) for way in ways})
+        found_rounds = list(islice(rounds, pairs + 1))[1:]  # the first one warms up
+        alone, under = ([times[way] for times in found_rounds] for way in ways)
+        ratio = paired_gain(under, alone)  # time under the layer / time alone
+        found[name] = {**vars(ratio), "added_ns": (ratio.value - 1) * _median(alone)}
     cost = (found["messages"]["high"] - 1) * _median(alone) / CALLS
     found["met"] = found["compute"]["high"] <= 1 + BAR_SHARE and cost <= BAR_NS
     return found

@@ -124,11 +124,11 @@ def shown(value: Ratio | None) -> str:
     return f"{value[0]:.2f} ({value[1]:.2f}-{value[2]:.2f})" if value else "noise"
 
 
-def judged(value: Ratio | None, most: float) -> bool | None:
+def judged(value: Ratio | None, maximum: float) -> bool | None:
     """Whether it is at most that; None if the interval cannot tell."""
     if value is None:
         return None
-    return True if value[2] <= most else False if value[1] > most else None
+    return True if value[2] <= maximum else False if value[1] > maximum else None
 
 
 def together(name: str, results: list[tuple[str, bool | None]]) -> bool | None:
@@ -137,8 +137,8 @@ def together(name: str, results: list[tuple[str, bool | None]]) -> bool | None:
     if not results:
         verdict(None, f"{name}: the cores were never near")
         return None
-    told = f"{len(results) - len(missed) - len(open_)} of {len(results)} cases met"
-    verdict(met, f"{name}: {told}" + (f"; missed: {', '.join(missed)}" if missed else ""))
+    summary = f"{len(results) - len(missed) - len(open_)} of {len(results)} cases met"
+    verdict(met, f"{name}: {summary}" + (f"; missed: {', '.join(missed)}" if missed else ""))
     return met
 
 
@@ -153,14 +153,14 @@ def rows(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, An
         lines += lines_of(inst, cpus, "rows", rounds, count, *sizes)
     for line in by_nearness(lines):
         size = line["row_bytes"]
-        most = 0.1 if size <= 32 * KIB else 0.2 if size <= 64 * KIB else 0.4
+        maximum = 0.1 if size <= 32 * KIB else 0.2 if size <= 64 * KIB else 0.4
         sendrecv = beyond(line, "sendrecv")
         plain, overlapped = (ratio(beyond(line, way), sendrecv) for way in ("in-place", "in-place overlapped"))
         copy = ratio(beyond(line, "in-place overlapped"), beyond(line, "direct"))
         best = min((r for r in (plain, overlapped) if r), default=None)
         name = f"{line['rows']:.0f} x {size:.0f} B"
         if line["cores"] == "near":
-            judgements.append((f"{name} {shown(best)}", judged(best, most)))
+            judgements.append((f"{name} {shown(best)}", judged(best, maximum)))
             if copy:
                 judgements.append((f"{name} {shown(copy)} of one copy", judged(copy, 0.6)))
         times = [statistics.median(beyond(line, way)) for way in ("sendrecv", "in-place", "in-place overlapped")]
@@ -214,11 +214,11 @@ def vectorised(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[s
     for line in lines:
         cells = []
         for kernel in kernels:
-            told, untold, scalar = (line["ns"][f"{kernel} {build}"] for build in builds)
-            of_untold, of_scalar = ratio(told, untold), ratio(told, scalar)
+            restricted, unrestricted, scalar = (line["ns"][f"{kernel} {build}"] for build in builds)
+            of_unrestricted, of_scalar = ratio(restricted, unrestricted), ratio(restricted, scalar)
             name = f"{kernel}, {line['row_cells']:.0f} cells"
-            judgements += [(f"{name} {shown(of_untold)}", judged(of_untold, NO_SLOWER))]
-            cells += [f"{statistics.median(told) / 1e3:.2f}", shown(of_untold), shown(of_scalar)]
+            judgements += [(f"{name} {shown(of_unrestricted)}", judged(of_unrestricted, NO_SLOWER))]
+            cells += [f"{statistics.median(restricted) / 1e3:.2f}", shown(of_unrestricted), shown(of_scalar)]
         table.add_row(f"{line['row_cells']:.0f}", *cells)
     console.print(table)
     return {"met": together("never slower for being told", judgements), "lines": lines}
@@ -235,8 +235,8 @@ def pages(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, A
     for line in lines:
         of_private, window = (ratio(line["ns"][way], line["ns"]["private"]) for way in ("in-place", "window"))
         assert of_private
-        apart = max(of_private[2] - 1, 1 - of_private[1])
-        met = True if apart <= 0.05 else False if of_private[1] > 1.05 else None
+        difference = max(of_private[2] - 1, 1 - of_private[1])
+        met = True if difference <= 0.05 else False if of_private[1] > 1.05 else None
         judgements.append((f"{line['mib']} MiB {shown(of_private)}", met))
         counts = (f"{line[f'faults_{way}']:.0f}" for way in ("private", "in_place", "window"))
         private = statistics.median(line["ns"]["private"])
@@ -253,13 +253,13 @@ def python(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, 
     for line in lines:
         if "call_us" in line:
             call = _native.median_estimate(line["call_us"])
-            told = f"a call costs {call.value:.2f} us ({call.low:.2f}-{call.high:.2f}) more than in C++"
-            judgements.append((told, call.high <= 1.5))
+            result = f"a call costs {call.value:.2f} us ({call.low:.2f}-{call.high:.2f}) more than in C++"
+            judgements.append((result, call.high <= 1.5))
         else:
             of_ours = ratio(line["ghex_us"], line["ours_us"])
-            told = f"GHEX, {line['cells']}^3 width {line['width']}: {shown(of_ours)} times ours"
-            judgements.append((told, bool(of_ours and of_ours[1] >= 5)))
-        console.print(f"{inst.name}: {told}")
+            result = f"GHEX, {line['cells']}^3 width {line['width']}: {shown(of_ours)} times ours"
+            judgements.append((result, bool(of_ours and of_ours[1] >= 5)))
+        console.print(f"{inst.name}: {result}")
     return {"met": together("from Python", judgements), "lines": lines}
 
 

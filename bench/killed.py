@@ -62,12 +62,12 @@ def kill_often(inst: Installation, setting: Tuned, options: argparse.Namespace, 
             outcomes.note(kill_once(here, way, [str(program), *ARGUMENTS], delay_s, victim))
             outcomes.files += len(remove_stale_shm(shm))
         if number % 50 == 49:
-            told = "; ".join(f"{name}: {outcomes}" for name, outcomes in found.items())
-            console.print(f"  {inst.name}: {number + 1} of {options.kills}: {told}")
+            summary = "; ".join(f"{name}: {outcomes}" for name, outcomes in found.items())
+            console.print(f"  {inst.name}: {number + 1} of {options.kills}: {summary}")
     left = shared_bytes() - before
     met = left <= ALLOWED_BYTES and found["tuned"].wrong.total() <= found["stock"].wrong.total()
-    told = "; ".join(f"{name}: {outcomes}" for name, outcomes in found.items())
-    verdict(met, f"{inst.name}: {options.kills} kills each; {told}; {max(0, left) >> 20} MiB of shared memory left")
+    summary = "; ".join(f"{name}: {outcomes}" for name, outcomes in found.items())
+    verdict(met, f"{inst.name}: {options.kills} kills each; {summary}; {max(0, left) >> 20} MiB of shared memory left")
     return {"kills": options.kills, "met": met, "left_bytes": left, **{n: vars(o) for n, o in found.items()}}
 
 

@@ -76,15 +76,17 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     inst, found = mpi.choose(options.mpi), defaultdict(list)
     tests = [test for name in options.folders.split(",") for test in tests_of(options.suite / name)]
     if options.once:
-        fewest = {test.program: test for test in sorted(tests, key=lambda test: -test.ranks)}
-        tests = [test for test in tests if test is fewest[test.program]]
+        smallest = {test.program: test for test in sorted(tests, key=lambda test: -test.ranks)}
+        tests = [test for test in tests if test is smallest[test.program]]
     for test in (test for test in tests if re.search(options.only, str(test))):
         kind, words = compared(test, inst, options)
         found[kind].append(str(test))
         if words:
             console.print(f"{kind}: {test}: {words}", markup=False)
     met = not found["different"]
-    verdict(met, f"{inst.name}, by {options.way}: " + ", ".join(f"{len(its)} {kind}" for kind, its in found.items()))
+    verdict(
+        met, f"{inst.name}, by {options.way}: " + ", ".join(f"{len(tests)} {kind}" for kind, tests in found.items())
+    )
     return {"met": met, "mpi": inst.name, "way": options.way, **found}
 
 
@@ -111,8 +113,8 @@ def compared(test: Test, inst: Installation, options: argparse.Namespace) -> tup
     if REFUSED in other.words:
         return "refused", other.words.splitlines()[-1]
     alones, others = ({run(test, inst, options, way) for _ in range(2)} for way in ("", options.way))
-    told = f"{alone} alone, {other} by {options.way}\n{other.words}"
-    return ("different" if alones == {alone} and alone not in others else "varying"), told
+    words = f"{alone} alone, {other} by {options.way}\n{other.words}"
+    return ("different" if alones == {alone} and alone not in others else "varying"), words
 
 
 def run(test: Test, inst: Installation, options: argparse.Namespace, way: str = "") -> Outcome:

@@ -24,7 +24,7 @@ from support import console, finish, new_table, parser, verdict
 from nearfield._native import stream
 from nearfield.observe import hooks
 
-MOST_TIMES, MOST_BYTES = 15.0, 0.5
+MAX_TIMES, MAX_BYTES = 15.0, 0.5
 
 
 def cpu_seconds(program: str, folder: str = "") -> float:
@@ -58,7 +58,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     met = True
     for one in found:
         times, per_access = statistics.median(one["ratios"]), one["stream_bytes"] / one["accesses"]
-        met &= times <= MOST_TIMES and per_access <= MOST_BYTES
+        met &= times <= MAX_TIMES and per_access <= MAX_BYTES
         lowest, highest = min(one["ratios"]), max(one["ratios"])
         table.add_row(
             one["program"],
@@ -69,7 +69,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
             f"{per_access:.4f}",
         )
     console.print(table)
-    verdict(met, f"at most {MOST_TIMES:g} times as long, at most {MOST_BYTES:g} byte an access")
+    verdict(met, f"at most {MAX_TIMES:g} times as long, at most {MAX_BYTES:g} byte an access")
     return {"met": met, "programs": found}
 
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLES = 15, MOST = 500, FEWEST = 2, SAMPLE_BYTES = 4 << 20 };
+enum { SAMPLES = 15, MAX_TURNS = 500, MIN_TURNS = 2, SAMPLE_BYTES = 4 << 20 };
 
 static int rank;
 
@@ -85,7 +85,7 @@ static int ascending(const void* a, const void* b) {
 static void measure(const char* mode, unsigned char* out, unsigned char* in, size_t size) {
   void (*const turn)(unsigned char*, unsigned char*, size_t, unsigned) = strcmp(mode, "use") ? same : use;
   size_t turns = SAMPLE_BYTES / size;
-  turns = turns > MOST ? MOST : turns < FEWEST ? FEWEST : turns;
+  turns = turns > MAX_TURNS ? MAX_TURNS : turns < MIN_TURNS ? MIN_TURNS : turns;
   double ns[SAMPLES];
   unsigned number = 0;
   memset(out, rank == 0 ? 1 : 2, size);

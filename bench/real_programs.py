@@ -33,9 +33,9 @@ from support.programs import hpcc_input
 
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError
+from nearfield.base.paired import Gain
 from nearfield.base.toml import read_toml
 from nearfield.forecast.recording import FOLDER
-from nearfield.rules.gains import Gain
 
 MAX_OVERHEAD = 1.01
 CASE = ("time", "")

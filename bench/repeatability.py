@@ -25,9 +25,10 @@ from support import console, finish, new_table, parser, verdict
 
 from nearfield import load
 from nearfield.base.errors import MeasurementError
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
-from nearfield.profile.compare import DEFAULT_THRESHOLD, Change, Estimate, agree, agreement, compare
+from nearfield.profile.compare import DEFAULT_THRESHOLD, Change, agree, agreement, compare
 
 BAR = 0.90
 LEAST_COMMON = 5  # a group of fewer times says nothing

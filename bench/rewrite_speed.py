@@ -27,19 +27,19 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
 from random_programs import ARRAYS, random_program  # noqa: E402
 
 from nearfield import mpi  # noqa: E402
-from nearfield.rewrite import analyse, analysis  # noqa: E402
-from nearfield.rewrite.build import include_folders  # noqa: E402
+from nearfield.rewrite import analyse, driver, proof  # noqa: E402
+from nearfield.rewrite.check.build import include_folders  # noqa: E402
 
 LINES, BAR_S = 1000, 2.0
 PHASES = {  # by name: a function, as a member of what it is called by
-    "libclang reads the file": (analysis, "parse"),
-    "regions": (analysis.Reader, "regions"),
-    "models and dependences": (analysis, "Model"),
-    "parts of iterations": (analysis, "Parts"),
-    "legality": (analysis, "guard_of"),
-    "writing": (analysis.Emitter, "emit"),
-    "second proof: libclang": (analysis.Unit, "reread"),
-    "second proof: isl": (analysis.Validator, "check"),
+    "libclang reads the file": (driver, "parse"),
+    "regions": (driver.Reader, "regions"),
+    "models": (driver, "build_model"),
+    "dependences and parts of iterations": (driver, "Partition"),
+    "legality": (driver, "guard_of"),
+    "writing": (driver.Emitter, "emit"),
+    "second proof: libclang": (driver.Unit, "reread"),
+    "second proof: isl": (proof.Validator, "check"),
 }
 
 

@@ -26,7 +26,7 @@ from nearfield.measure.sim.places import NOWHERE
 POLICIES = ["memory", "header-l2", "payload-l3", "header-payload"]
 SLOWDOWNS = [1.0, 2.5, 5.0, 7.5]
 COUNTS = ("l2_misses", "l3_misses", "dram_reads")
-MOST = 0.01
+MAX_DIFFERENCE = 0.01
 NODES = 64
 CASES = [("amg", 384), ("fft", 64 << 10)]
 LARGE = ("fft", 4 << 20)
@@ -64,17 +64,17 @@ def joined(operation: str, size: int, groups: list[list[str]], speeds: list[list
     return found
 
 
-def departure(together: Numbers, apart: Numbers) -> Departure:
+def departure(together: Numbers, separate: Numbers) -> Departure:
     """Returns how far runs of several policies and speeds are from those that are run apart."""
     found = Departure()
     for policy, slowdown in product(POLICIES, SLOWDOWNS):
         key = ("time", policy, slowdown)
-        off = abs(together[key] / apart[key] - 1)
+        off = abs(together[key] / separate[key] - 1)
         if off >= found.time:
             found.time, found.where = off, f"{policy}, memory {slowdown:g} times as slow"
-        found.gain = max(found.gain, abs(_gain(together, policy, slowdown) - _gain(apart, policy, slowdown)))
+        found.gain = max(found.gain, abs(_gain(together, policy, slowdown) - _gain(separate, policy, slowdown)))
     for key in product(COUNTS, POLICIES, SLOWDOWNS):
-        one, other = together[key], apart[key]
+        one, other = together[key], separate[key]
         found.counts = max(found.counts, abs(one - other) / max(other, 1.0))
     return found
 
@@ -88,16 +88,16 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     result: dict[str, Any] = {}
     each_policy, each_speed = [[policy] for policy in POLICIES], [[slowdown] for slowdown in SLOWDOWNS]
     for operation, size in [*CASES, *([LARGE] if options.whole else [])]:
-        apart = joined(operation, size, each_policy, each_speed)
+        separate = joined(operation, size, each_policy, each_speed)
         for runs, groups in (("one", [POLICIES]), ("one for each policy", each_policy)):
-            found = departure(joined(operation, size, groups, [SLOWDOWNS]), apart)
+            found = departure(joined(operation, size, groups, [SLOWDOWNS]), separate)
             table.add_row(f"{operation} of {size} B a rank", runs, f"{found.time:.2%}",
                           f"{100 * found.gain:.2f} points", f"{found.counts:.2%}", found.where)  # fmt: skip
             result[f"{operation}-{size}, {runs}"] = vars(found)
     console.print(table)
-    most = max(one["time"] for one in result.values())
-    verdict(most <= MOST, f"no time departs by more than {most:.2%} (bar: {MOST:.0%})")
-    return {"met": most <= MOST, **result}
+    largest = max(one["time"] for one in result.values())
+    verdict(largest <= MAX_DIFFERENCE, f"no time departs by more than {largest:.2%} (bar: {MAX_DIFFERENCE:.0%})")
+    return {"met": largest <= MAX_DIFFERENCE, **result}
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ from nearfield.base.units import format_bytes, format_ns
 from nearfield.machine import load_machine
 from nearfield.machine.native import native
 from nearfield.measure.sim import pool
-from nearfield.measure.sim.cases import Case
 from nearfield.measure.sim.operations import Operations, Savings, savings_of
-from nearfield.measure.sim.store import Listener, simulate_rows
+from nearfield.measure.sim.store import simulate_rows
+from nearfield.ui.progress import ProgressDisplay
 
 SWEEP = ("bcast", "allgather", "allreduce", "scatter", "alltoall")
 SIZES = (128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384, 32768, 65536, 131072, 262144, 393216, 524288, 1048576)
@@ -72,8 +72,9 @@ def speed() -> dict[str, float]:
 
 def sweep(policy: str, sizes: tuple[int, ...]) -> tuple[float, list[Savings]]:
     machine = load_machine("power5-redstorm")
-    asked = Operations(machine, SWEEP, sizes, (64,), (policy,), SLOWDOWNS, total_bytes=True)
-    seconds, rows = processor_s(lambda: simulate_rows(asked.cases(), pool.runner_on_cores(1), Tell()))
+    operations = Operations(machine, SWEEP, sizes, (64,), (policy,), SLOWDOWNS, total_bytes=True)
+    with ProgressDisplay(console) as display:
+        seconds, rows = processor_s(lambda: simulate_rows(operations.cases(), pool.runner_on_cores(1), display))
     return seconds, savings_of(rows)
 
 
@@ -83,14 +84,6 @@ def merged(found: list[Savings], more: list[Savings]) -> list[Savings]:
     for one in more:
         places[one.operation, one.size_bytes, one.slowdown].by_policy |= one.by_policy
     return found
-
-
-class Tell(Listener):
-    """A line per case where a person looks on."""
-
-    def done(self, case: Case, seconds: float) -> None:
-        if console.is_terminal:
-            console.print(f"[dim]{case}[/dim]")
 
 
 def draw(found: list[Savings]) -> None:

@@ -64,8 +64,8 @@ class Smpi:
 
     def __init__(self, machine: Any, folder: Path) -> None:
         self._folder = folder
-        most = max(ranks for _, ranks, _, _ in CASES)
-        (folder / "hosts").write_text("".join(f"n{number}\n" for number in range(most)))
+        max_ranks = max(ranks for _, ranks, _, _ in CASES)
+        (folder / "hosts").write_text("".join(f"n{number}\n" for number in range(max_ranks)))
         half_latency_ns = (machine.network.latency_ns + machine.nic.dma_ns) / 2  # a way is up one link and down another
         bandwidth = machine.nic.gb_per_s * 1e9
         for way, bytes_per_s in {"shared": bandwidth, "queued": 1e18}.items():
@@ -73,7 +73,7 @@ class Smpi:
                 "<?xml version='1.0'?>\n"
                 '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n'
                 '<platform version="4.1">\n'
-                f'  <cluster id="c" prefix="n" suffix="" radical="0-{most - 1}" speed="1Gf" bw="{bytes_per_s}Bps" '
+                f'  <cluster id="c" prefix="n" suffix="" radical="0-{max_ranks - 1}" speed="1Gf" bw="{bytes_per_s}Bps" '
                 f'lat="{half_latency_ns}ns" sharing_policy="SPLITDUPLEX"/>\n'
                 "</platform>\n"
             )

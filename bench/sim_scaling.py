@@ -25,7 +25,7 @@ from nearfield.base.units import format_bytes
 from nearfield.machine import load_machine
 from nearfield.machine.native import native
 
-LINEAR, MOST_OVER_NODES, MOST_BYTES = (0.97, 1.03), 1.1, 4 << 30
+LINEAR, MAX_OVER_NODES, MAX_BYTES = (0.97, 1.03), 1.1, 4 << 30
 WORD = 8
 SLOWDOWNS = [1.0, 2.5, 5.0, 7.5]
 
@@ -64,8 +64,8 @@ def _peak_bytes(pipe: Any) -> None:
 def peak_bytes() -> int:
     """In a process of its own, so that nothing else counts."""
     context = multiprocessing.get_context("spawn")
-    mine, its = context.Pipe(duplex=False)
-    process = context.Process(target=_peak_bytes, args=(its,))
+    mine, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_peak_bytes, args=(sender,))
     process.start()
     peak = mine.recv()
     process.join()
@@ -97,12 +97,10 @@ def main(_: argparse.Namespace) -> dict[str, Any]:
     power, over_nodes = result["exponent_over_sizes"], result["exponent_over_nodes"]
     linear = LINEAR[0] <= power <= LINEAR[1]
     verdict(linear, f"cost grows as the accesses to the power {power:.3f} over sizes (bar: {LINEAR[0]} to {LINEAR[1]})")
-    scales = over_nodes <= MOST_OVER_NODES
-    verdict(scales, f"and to the power {over_nodes:.3f} over nodes (bar: {MOST_OVER_NODES})")
-    fits = result["peak_bytes"] <= MOST_BYTES
-    verdict(
-        fits, f"256 nodes by all policies take {result['peak_bytes'] / (1 << 30):.2f} GiB (bar: {MOST_BYTES >> 30})"
-    )
+    scales = over_nodes <= MAX_OVER_NODES
+    verdict(scales, f"and to the power {over_nodes:.3f} over nodes (bar: {MAX_OVER_NODES})")
+    fits = result["peak_bytes"] <= MAX_BYTES
+    verdict(fits, f"256 nodes by all policies take {result['peak_bytes'] / (1 << 30):.2f} GiB (bar: {MAX_BYTES >> 30})")
     return {"met": linear and scales and fits, **result}
 
 

@@ -40,9 +40,9 @@ from support.compare import (
 from support.launches import STOCK, Place, Tuned, Way, chosen, options_for, pingpong_for, place, tuned
 
 from nearfield.base.errors import MeasurementError
+from nearfield.base.paired import Gain
 from nearfield.base.units import format_bytes
 from nearfield.mpi import Installation
-from nearfield.rules.gains import Gain
 
 SIZES = (1, 16 << 20)
 MODES = ("same", "use")
@@ -106,8 +106,8 @@ def bars_of(inst: Installation, turns: dict[str, Turns]) -> list[Bar]:
         far = f"{inst.name}, same, in rounds with a flag of {FAR_NS:.0f} ns or more"
         bars.append(bar_over(FAR_BAR[0], same.gains(flag_from=FAR_NS), *FAR_BAR[1:], far))
     if OWN_HEAP in same.times:
-        beside = same.gains(over=OWN_HEAP)
-        bars.append(bar_over(NEVER_BELOW, beside, 4 << 10, SIZES[1], f"{inst.name} over its own heap, same"))
+        over_own_heap = same.gains(over=OWN_HEAP)
+        bars.append(bar_over(NEVER_BELOW, over_own_heap, 4 << 10, SIZES[1], f"{inst.name} over its own heap, same"))
     return [*bars, none_below({**same.gains(), **use.gains()}, inst.name)]
 
 

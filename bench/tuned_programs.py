@@ -25,9 +25,9 @@ from support.launches import STOCK, Place, Tuned, Way, chosen, options_for, plac
 from support.programs import SIZES, Hpcc, Imb, NetPipe, Program
 
 from nearfield.base.errors import MeasurementError
+from nearfield.base.paired import Gain
 from nearfield.base.units import format_bytes
 from nearfield.mpi import Installation
-from nearfield.rules.gains import Gain
 
 KINDS = ("imb", "netpipe", "hpcc")
 

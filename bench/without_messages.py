@@ -30,10 +30,10 @@ from support.programs import hpcc_input
 from support.resources import run_measured
 
 from nearfield.base.errors import MeasurementError
+from nearfield.base.paired import Gain
 from nearfield.rules import shared_heap
-from nearfield.rules.gains import Gain
 
-MOST, FEWEST_HUGE = 1.01, 0.99
+MAX_COST, MIN_HUGE_SHARE = 1.01, 0.99
 MEASURES = ("time", "processor time", "faults", "memory")
 LOOK_EVERY_S = 0.005
 NUMPY = {
@@ -75,14 +75,17 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
             }
             turns = in_turn(contestants, options.rounds, cpus, program, takes=1)
             costs = {case[0]: cost for case, cost in turns.gains("stock", "preloaded").items()}
-            huge = {way: most_huge(command, env, scratch) for way, env in ways.items()}
+            huge = {way: max_huge_mib(command, env, scratch) for way, env in ways.items()}
             made.add_row(program, *(text(costs[what]) for what in MEASURES), f"{huge['preloaded']} of {huge['stock']}")
             results[program] = {"costs": {what: costs[what].value for what in MEASURES}, "huge_mib": huge}
             bars += [
-                Bar(f"{program}, {what}: {text(costs[what])}", costs[what].value <= MOST if sure(costs[what]) else None)
+                Bar(
+                    f"{program}, {what}: {text(costs[what])}",
+                    costs[what].value <= MAX_COST if sure(costs[what]) else None,
+                )
                 for what in MEASURES
             ]
-            bars.append(Bar(f"{program}, huge pages", huge["preloaded"] >= FEWEST_HUGE * huge["stock"]))
+            bars.append(Bar(f"{program}, huge pages", huge["preloaded"] >= MIN_HUGE_SHARE * huge["stock"]))
     if not results:
         verdict(None, "no such program is here")
         return {"met": None}
@@ -118,9 +121,9 @@ def run(command: list[str], environment: dict[str, str], scratch: Path) -> Times
     return {(what, ""): amount for what, amount in zip(MEASURES, amounts, strict=True)}
 
 
-def most_huge(command: list[str], environment: dict[str, str], scratch: Path) -> int:
+def max_huge_mib(command: list[str], environment: dict[str, str], scratch: Path) -> int:
     """Returns the most MiB of huge pages, private and shared, that a program had whenever they were looked at."""
-    most = 0
+    max_kib = 0
     with subprocess.Popen(
         command, env={**os.environ, **environment}, cwd=scratch, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
@@ -129,12 +132,14 @@ def most_huge(command: list[str], environment: dict[str, str], scratch: Path) ->
                 lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
             except OSError:
                 break
-            most = max(most, sum(map(int, re.findall(r"^(?:Anon|Shmem)HugePages: +(\d+) kB", lines, re.MULTILINE))))
+            max_kib = max(
+                max_kib, sum(map(int, re.findall(r"^(?:Anon|Shmem)HugePages: +(\d+) kB", lines, re.MULTILINE)))
+            )
             time.sleep(LOOK_EVERY_S)
         words = process.communicate()[1]
     if process.returncode:
         raise MeasurementError(f"ends with {process.returncode}: {' '.join(command)}", words.decode()[-300:])
-    return most // 1024
+    return max_kib // 1024
 
 
 def text(cost: Gain) -> str:
@@ -143,7 +148,7 @@ def text(cost: Gain) -> str:
 
 def sure(cost: Gain) -> bool:
     """Returns whether the interval lies on one side of what is allowed."""
-    return cost.high <= MOST or cost.low > MOST
+    return cost.high <= MAX_COST or cost.low > MAX_COST
 
 
 def parse() -> argparse.Namespace:

@@ -21,6 +21,7 @@ import halo_reference
 import typer
 
 import nearfield
+from nearfield.cli.help import tables as help_tables
 from nearfield.cli.verbs import app
 
 if TYPE_CHECKING:
@@ -115,22 +116,10 @@ def command_pages() -> Iterator[Page]:
 
 
 def _page(command: Any, context: Any) -> Page:
-    tables: dict[str, list[Row]] = {}
-    for title, kind in (("Arguments", "argument"), ("Options", "option")):
-        own = [one for one in command.get_params(context) if one.param_type_name == kind]
-        tables[title] = [_plain(record) for one in own if (record := one.get_help_record(context))]
-    listed = dict(getattr(command, "further", {}))
-    if hasattr(command, "list_commands"):
-        listed = {name: command.get_command(context, name) for name in command.list_commands(context)}
-    tables["Commands"] = [(name, inspect.cleandoc(one.help or "").partition("\n\n")[0]) for name, one in listed.items()]
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     paragraphs = [part.rstrip() for part in inspect.cleandoc(command.help or "").split("\n\n")]
+    tables = dict(help_tables(command, context))
     return Page(context.command_path, usage, paragraphs, tables, " ".join((command.epilog or "").split()))
-
-
-def _plain(record: Row) -> Row:
-    name, words = record
-    return name, " ".join(words.replace("\\[", "[").split())
 
 
 # ---- the page of the site
@@ -148,10 +137,9 @@ def _section(page: Page) -> str:
         lines += [_escaped(" ".join(paragraph.split())), ""]
     lines += _fenced(examples)
     for title, rows in page.tables.items():
-        if rows:
-            lines += [f"| {title} | |", "| --- | --- |"]
-            lines += [f"| {_code(name)} | {_escaped(' '.join(words.split()))} |" for name, words in rows]
-            lines.append("")
+        lines += [f"| {title} | |", "| --- | --- |"]
+        lines += [f"| {_code(name)} | {_escaped(words)} |" for name, words in rows]
+        lines.append("")
     return "\n".join(lines) + "\n"
 
 
@@ -181,10 +169,9 @@ def _manual(page: Page, others: list[str]) -> str:
         prose = not paragraph.startswith("  ")
         lines += [".PP", _roff(" ".join(paragraph.split()))] if prose else [".PP", ".EX", _roff(paragraph), ".EE"]
     for title, rows in page.tables.items():
-        if rows:
-            lines.append(f".SH {title.upper()}")
+        lines.append(f".SH {title.upper()}")
         for key, words in rows:
-            lines += [".TP", f"\\fB{_roff(key)}\\fR", _roff(" ".join(words.split()))]
+            lines += [".TP", f"\\fB{_roff(key)}\\fR", _roff(words)]
     if page.epilog:
         lines += [".PP", _roff(page.epilog)]
     seen = ", ".join(f"\\fB{_roff(other)}\\fR(1)" for other in others if _related(other, name))

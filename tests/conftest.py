@@ -12,7 +12,7 @@ from two_nodes import TwoNodes, two_nodes, why_not
 
 from nearfield import mpi
 from nearfield.mpi import Installation
-from nearfield.rewrite.build import include_folders
+from nearfield.rewrite.check.build import include_folders
 
 # Debian's Open MPI leaves these components out by its own configuration. No test needs them, and ofi of Open MPI 5
 # sleeps for a second in each launch.

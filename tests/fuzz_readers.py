@@ -38,8 +38,8 @@ def main() -> int:
             whole.counts += one.counts
             whole.bad += one.bad
             print(f"{name}: {one}, {time.monotonic() - start:.0f} s", flush=True)
-            for told, count in _kinds(one.bad):
-                print(f"  {count} times: {told}", flush=True)
+            for details, count in _kinds(one.bad):
+                print(f"  {count} times: {details}", flush=True)
     print(whole)
     return 1 if whole.bad else 0
 
@@ -48,10 +48,10 @@ def _kinds(bad: list[Result]) -> list[tuple[str, int]]:
     """Returns the last lines of what was told, with how often each was, and an example's number."""
     found: dict[str, list[int]] = {}
     for result in bad:
-        lines = result.told.strip().splitlines() or [""]
+        lines = result.details.strip().splitlines() or [""]
         place = next((line.strip() for line in reversed(lines) if "nearfield/" in line), "")
         found.setdefault(f"{place[-100:]}: {lines[-1][:160]}", []).append(result.number)
-    return [(f"{told} (such as {numbers[0]})", len(numbers)) for told, numbers in found.items()]
+    return [(f"{details} (such as {numbers[0]})", len(numbers)) for details, numbers in found.items()]
 
 
 if __name__ == "__main__":

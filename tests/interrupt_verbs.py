@@ -29,7 +29,7 @@ def interrupt(field: Field, name: str, number: str, times: int, chance: random.R
     return [end(field, verb, FAMILY[number], moment, alone.code) for moment in moments]
 
 
-def _tell(name: str, number: str, tries: list[Try]) -> int:
+def _print_result(name: str, number: str, tries: list[Try]) -> int:
     """Prints a line for a verb and a signal, and one for each failure. Returns the number of failures."""
     hit = [one for one in tries if one.hit]
     early = [one for one in hit if not one.began]
@@ -60,7 +60,7 @@ def main() -> int:
                 chance = random.Random(f"{options.seed} {name} {number}")
                 tries = interrupt(field, name, number, options.times, chance)
                 total += sum(one.hit for one in tries)
-                wrong += _tell(name, number, tries)
+                wrong += _print_result(name, number, tries)
     print(f"{total} signals hit, {wrong} wrong")
     return 1 if wrong else 0
 

@@ -63,10 +63,12 @@ PYTHON = {
     "forecast": _RULES | {"apply", "observe"},
     "report": _RULES,
     "advise": _RULES | {"observe", "plan", "report"},
-    "rewrite": _RULES | {"advise"},
+    "rewrite": _RULES,
     "reproduce": _RULES | {"observe", "report", "simulate", "apply", "tune"},
     "doctor": _RULES | {"apply", "halo"},
 }
+# Folders of a part, of which each may import the ones before it, and none the modules beside the folders.
+FOLDERS = {"rewrite": ("frontend", "analysis", "model", "codegen", "check")}
 
 
 def part_of(path: str) -> str:
@@ -85,7 +87,7 @@ def native_problems() -> Iterator[str]:
 
 
 def imports(file: Path) -> Iterator[str]:
-    """Yields the parts of nearfield that the file imports, wherever in it."""
+    """Yields the modules of nearfield that the file imports, wherever in it, without 'nearfield.'."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -93,18 +95,24 @@ def imports(file: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module == "nearfield":
             names = [f"nearfield.{alias.name}" for alias in node.names if not alias.name.startswith("__")]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module]
-        yield from (name.split(".")[1] for name in names if name.startswith("nearfield."))
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        yield from (name.removeprefix("nearfield.") for name in names if name.startswith("nearfield."))
 
 
 def python_problems() -> Iterator[str]:
     package = ROOT / "python" / "nearfield"
     for file in sorted(package.rglob("*.py")):
-        part = file.relative_to(package).parts[0].removesuffix(".py")
+        part, *inner = file.relative_to(package).with_suffix("").parts
         if part in ("cli", "__init__", "__main__"):
             continue  # they may use everything
-        for used in sorted({*imports(file)} - {part} - PYTHON.get(part, set())):
-            yield f"{file.relative_to(ROOT)}: {part} must not import {used}"
+        used = [name.split(".") for name in imports(file)]
+        for other in sorted({names[0] for names in used} - {part} - PYTHON.get(part, set())):
+            yield f"{file.relative_to(ROOT)}: {part} must not import {other}"
+        folders = FOLDERS.get(part, ())
+        if inner and inner[0] in folders:
+            allowed = folders[: folders.index(inner[0]) + 1]
+            for other in sorted({names[1] for names in used if names[0] == part and names[1:]} - {*allowed}):
+                yield f"{file.relative_to(ROOT)}: {inner[0]} must not import {other}"
 
 
 def module_circles() -> Iterator[str]:

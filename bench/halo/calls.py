@@ -39,7 +39,7 @@ def time_us(work: Callable[[], Any], count: int) -> float:
     return WORLD.allreduce((time.perf_counter() - start) / count * 1e6, MPI.MAX)
 
 
-def tell(**line: Any) -> None:
+def report(**line: Any) -> None:
     if WORLD.rank == 0:
         print(json.dumps(line), flush=True)
 
@@ -48,7 +48,7 @@ def calls(rounds: int) -> None:
     """On a grid of one rank the library has nothing to do: what is left is Python's part."""
     with Grid((64, 64), comm=MPI.COMM_SELF) as grid:
         field = grid.field()
-        tell(call_us=[time_us(lambda: grid.exchange(field), 20000) for _ in range(rounds)])
+        report(call_us=[time_us(lambda: grid.exchange(field), 20000) for _ in range(rounds)])
 
 
 def ghex_exchange(cells: int, width: int) -> Callable[[], Any]:
@@ -78,7 +78,7 @@ def ghex_exchange(cells: int, width: int) -> Callable[[], Any]:
     cells_of_others = [pattern(field)]
     planes = data[-2 * width : -width] if WORLD.rank == 0 else data[width : 2 * width]
 
-    def step(kept: object = (context, domain, pattern, data, field)) -> None:  # GHEX holds pointers to them
+    def step(referenced: object = (context, domain, pattern, data, field)) -> None:  # GHEX holds pointers to them
         planes.fill(1.0)
         exchange.exchange(cells_of_others).wait()
 
@@ -121,7 +121,7 @@ def against_ghex(rounds: int) -> None:
                 times = [[time_us(way, count) for way in ways] for _ in range(rounds)]
             ours_us = [t[0] - t[1] for t in times]
             ghex_us = [t[2] - t[3] for t in times]
-            tell(cells=cells, width=width, ours_us=ours_us, ghex_us=ghex_us)
+            report(cells=cells, width=width, ours_us=ours_us, ghex_us=ghex_us)
 
 
 if __name__ == "__main__":

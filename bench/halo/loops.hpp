@@ -15,7 +15,7 @@ struct Cells {
 
 using Sweep = void (*)(const Cells& from, const Cells& to);
 
-namespace told {
+namespace restricted {
 extern const Sweep sweeps[3];
 }
 namespace untold {

@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
       const auto add = [&](const char* build, bench::Sweep sweep) {
         ways.push_back({std::string(names[kernel]) + build, [=] { sweep(source, target); }});
       };
-      add(" told", bench::told::sweeps[kernel]);
+      add(" told", bench::restricted::sweeps[kernel]);
       add(" untold", bench::untold::sweeps[kernel]);
       add(" scalar", bench::scalar::sweeps[kernel]);
     }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
 from nearfield import _native
+from nearfield.base.paired import Gain, measure_alternately
 from nearfield.base.units import format_bytes
-from nearfield.rules.gains import Gain, Pair, geometric_mean, median_gain
+from nearfield.rules.gains import Pair, geometric_mean, median_gain
 from support import console, verdict
 
 NEVER_BELOW = 0.97  # of stock: what tune promises
@@ -72,26 +74,32 @@ class Turns:
 def in_turn(
     contestants: Mapping[str, Callable[[], Times]], rounds: int, cpus: tuple[int, int], title: str, takes: int = 3
 ) -> Turns:
-    """Every contestant once a round; each round in the opposite order. A round during which the cores moved, as a
-    virtual machine's do, is taken again, but only so many times."""
+    """Measures all contestants alternately. A round during which the cores moved, as a virtual machine's do, is
+    repeated, but at most `takes` rounds are made for one."""
+
+    def measure(run: Callable[[], Times]) -> tuple[float, Times, float]:
+        return _native.flag_ns(*cpus), run(), _native.flag_ns(*cpus)
+
     turns = Turns(times={name: [] for name in contestants})
-    for number in range(rounds):
-        order = list(contestants) if number % 2 == 0 else list(reversed(contestants))
-        for _ in range(takes):
-            flags, times = [_native.flag_ns(*cpus)], {}
-            for name in order:
-                times[name] = contestants[name]()
-                flags.append(_native.flag_ns(*cpus))
-            moved = max(flags) > MOVED * min(flags)
-            if not moved:
-                break
+    measurements = {name: partial(measure, run) for name, run in contestants.items()}
+    for number, results in zip(range(rounds), measure_alternately(measurements, cores_moved, takes), strict=False):
+        flags = flags_of(results)
         turns.flags.append(flags[0])
-        turns.moved += [number] * moved
-        for name in order:
-            turns.times[name].append(times[name])
+        turns.moved += [number] * cores_moved(results)
+        for name, (_, times, _) in results.items():
+            turns.times[name].append(times)
         seen = ", ".join(f"{flag:.0f}" for flag in flags)
         console.print(f"  {title}: round {number + 1} of {rounds}, a flag takes {seen} ns", style="dim")
     return turns
+
+
+def flags_of(results: Mapping[str, tuple[float, Times, float]]) -> list[float]:
+    """Returns what a flag took before and after each contestant, in ns."""
+    return [flag for before, _, after in results.values() for flag in (before, after)]
+
+
+def cores_moved(results: Mapping[str, tuple[float, Times, float]]) -> bool:
+    return max(flags_of(results)) > MOVED * min(flags_of(results))
 
 
 def slower(one: Gain) -> bool:

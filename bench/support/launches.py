@@ -19,7 +19,7 @@ from nearfield.mpi.process import MARK, end_all
 from nearfield.rules.knobs import KnobFile, Settings, find_knobs, numbers
 from nearfield.rules.schema import Rules, load_rules, save_rules
 from nearfield.tune.request import Request
-from nearfield.tune.tuning import Listener, Tuning
+from nearfield.tune.tuning import Tuning
 from support import console, parser, two_cpus
 from support.compare import NEVER_BELOW
 
@@ -99,7 +99,7 @@ def tuned_now(
     if not (reuse and path.exists()):
         console.print(f"tuning {inst.name}: {budget_s:.0f} s")
         request = Request(mpi=inst.name, budget_s=budget_s, never_below=never_below, command="bench")
-        save_rules(Tuning(request, Listener()).run(), path)
+        save_rules(Tuning(request).run(), path)
     return path
 
 

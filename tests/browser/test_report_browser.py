@@ -73,8 +73,8 @@ def show(browser: webdriver.Chrome, page: Path, width: int = 1400, scheme: str =
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     for log in ("browser", "performance"):
         browser.get_log(log)
-    kept = {"origin": "file://", "storageTypes": "local_storage"}
-    browser.execute_cdp_cmd("Storage.clearDataForOrigin", kept)
+    storage = {"origin": "file://", "storageTypes": "local_storage"}
+    browser.execute_cdp_cmd("Storage.clearDataForOrigin", storage)
     browser.get(page.as_uri())
     wait(lambda: browser.execute_script("return document.readyState") == "complete")
 
@@ -109,8 +109,8 @@ def test_it_loads_without_an_error_and_without_the_network(browser: webdriver.Ch
     show(browser, real_page)
     assert complaints(browser) == []
     events = [json.loads(line["message"])["message"] for line in browser.get_log("performance")]
-    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-    assert asked and all(url.startswith(("file:", "data:", "blob:")) for url in asked)
+    requested_urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    assert requested_urls and all(url.startswith(("file:", "data:", "blob:")) for url in requested_urls)
 
 
 @pytest.mark.parametrize("which", ["real_page", "comparison_page"])
@@ -134,7 +134,7 @@ def test_findings_and_rules_are_on_top(browser: webdriver.Chrome, tmp_path: Path
     assert tops == sorted(tops)
 
 
-def test_the_theme_button_changes_the_page_and_its_plots(browser: webdriver.Chrome, real_page: Path) -> None:
+def test_the_theme_button_changes_the_page_and_the_plots(browser: webdriver.Chrome, real_page: Path) -> None:
     show(browser, real_page, scheme="dark")
     line = "document.querySelector('#pingpong .scatterlayer .js-line:not([style*=\"width: 0\"])').style.stroke"
     paper = "getComputedStyle(document.body).backgroundColor"
@@ -202,7 +202,7 @@ def test_the_summary_prints_on_one_sheet(browser: webdriver.Chrome, tmp_path: Pa
     assert len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed))) == 1
 
 
-def test_a_choice_redraws_its_plot(browser: webdriver.Chrome, real_page: Path) -> None:
+def test_a_choice_redraws_the_plot(browser: webdriver.Chrome, real_page: Path) -> None:
     show(browser, real_page)
     title = "document.querySelector('#pingpong .ytitle').textContent"
     assert script(browser, title) == "bandwidth (GB/s)"
@@ -211,7 +211,7 @@ def test_a_choice_redraws_its_plot(browser: webdriver.Chrome, real_page: Path) -
     assert complaints(browser) == []
 
 
-def test_the_table_beneath_a_plot_has_its_values(browser: webdriver.Chrome, real_page: Path) -> None:
+def test_the_table_beneath_a_plot_has_the_values(browser: webdriver.Chrome, real_page: Path) -> None:
     show(browser, real_page)
     browser.find_element("css selector", "#pingpong details summary").click()
     wait(lambda: len(browser.find_elements("css selector", "#pingpong details tbody tr")) > 10)

@@ -19,7 +19,7 @@ BROWSER = next(filter(None, map(shutil.which, pictures.BROWSERS)), None)
 def test_pictures_are_drawn(tmp_path: Path) -> None:
     """Is there a picture for each choice of each plot, which is SVG with the plot's title, machine and curves?"""
     made = profile([message(8 << i, 500 + i) for i in range(3)])
-    drawn = pictures.drawn(render(made))
+    drawn = pictures.draw_pictures(render(made))
     assert len(drawn) == sum(len(chart.variants) for chart in charts_of(made)) > 0
     for name, content in drawn.items():
         words = "".join(ElementTree.fromstring(content).itertext())

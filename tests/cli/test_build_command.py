@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from nearfield import mpi
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.cli import app
-from nearfield.cli.build import Product, _build_product, products
+from nearfield.cli.verbs.build import Product, _build_product, products
 from nearfield.mpi import build
 
 
@@ -30,7 +30,7 @@ def test_afterwards_everything_is_there() -> None:
 
 def test_no_target_is_forgotten() -> None:
     """Is every target that is built on first use built for some MPI, or by settings per pair?"""
-    from nearfield.cli.build import OF_EACH_MPI, PER_PAIR
+    from nearfield.cli.verbs.build import OF_EACH_MPI, PER_PAIR
 
     assert {*OF_EACH_MPI, *(target for target, _ in PER_PAIR.values())} == set(build._SOURCES)
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from tuning import in_process, nearfield
 
-from nearfield.cli import VERBS, app, fast_dispatch, run
+from nearfield.cli import VERBS, app, fast_dispatch
+from nearfield.cli.verbs import run
 
 RULES = Path(__file__).parents[1] / "data" / "rules" / "openmpi-5.0.11.toml"
 HEAVY = ("polars", "plotly", "optuna", "nearfield.measure", "nearfield.report", "typer")
@@ -59,7 +60,7 @@ def test_run_imports_no_more_than_it_needs(tmp_path: Path) -> None:
         "a",
     ],
 )
-def test_run_reads_its_options_as_typer_does(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+def test_run_reads_options_as_typer_does(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     """Do both ways to read a command line come to the same?"""
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(run, "start", lambda *values: seen.append(dict(zip(NAMES, values, strict=True))))
@@ -83,7 +84,7 @@ def test_the_help_imports_no_verb() -> None:
     command = [sys.executable, "-c", f"{script}\nfrom nearfield.cli import app; app()", "--help"]
     done = subprocess.run(command, capture_output=True, text=True)
     imported = done.stdout.splitlines()[-1].split()
-    assert imported[0] == "True" and not {f"nearfield.cli.{verb}" for verb in VERBS} & set(imported)
+    assert imported[0] == "True" and not {f"nearfield.cli.verbs.{verb}" for verb in VERBS} & set(imported)
 
 
 def test_every_verb_has_a_summary_of_one_line() -> None:

@@ -10,8 +10,9 @@ import typer
 
 from nearfield.base import errors
 from nearfield.base.cpu_load import Busyness, advice
-from nearfield.cli import demo, demo_steps
+from nearfield.cli import demo_steps
 from nearfield.cli.demo_steps import Standing, describe_profile, describe_rules, probe_standing, run_step, tune_standing
+from nearfield.cli.verbs import demo
 
 
 def test_standing_follows_the_files(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_a_step_goes_on_from_where_it_stands(
     assert seen == ran
 
 
-def test_a_step_returns_the_exit_code_of_its_verb(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_step_returns_the_exit_code_of_the_verb(capfd: pytest.CaptureFixture[str]) -> None:
     """Does a verb that fails end neither the demo nor in silence?"""
     assert run_step("show", ["show", "there-is-no-such-profile"]) != 0
     assert "there-is-no-such-profile" in capfd.readouterr().err
@@ -82,7 +83,7 @@ def test_the_summary_names_what_is_not_known(tmp_path: Path) -> None:
     assert describe_rules(tmp_path / "rules.toml", errors.NOT_DECIDED).startswith("not decided")
 
 
-def test_a_busy_machine_is_reported_with_its_effects() -> None:
+def test_a_busy_machine_is_reported_with_the_effects() -> None:
     """Do the first words say how long it will take, and a quiet machine's not?"""
     text = advice(Busyness(cores=2, used=1.6, waiting=4.0, steal=0.0))
     assert "1.6 of 2 cores" in text and "about 3 times as long" in text and "unstable" in text

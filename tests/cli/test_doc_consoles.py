@@ -9,7 +9,7 @@ LANGUAGES = ("c", "console", "cpp", "diff", "python", "sh", "text", "toml")
 
 
 @pytest.mark.parametrize("block", blocks(), ids=str)
-def test_a_page_shows_what_its_command_prints(block: Block) -> None:
+def test_a_page_shows_what_the_command_prints(block: Block) -> None:
     """Does each checked block have the digits of now? If not: python tests/support/doc_consoles.py"""
     assert agree(block.text, block.printed()), block.printed()
 
@@ -20,7 +20,7 @@ def test_no_console_block_is_just_written(fence: Fence) -> None:
     assert fence.says_whence, f"{fence.before!r} stands before the block, not <!-- console: --> or <!-- measured: -->"
 
 
-def test_every_block_says_its_language() -> None:
+def test_every_block_says_a_language() -> None:
     """Can none escape the check above, and those of the command line and of Python, by naming no language?"""
     assert not [f"{fence}: {fence.language!r}" for fence in fences() if fence.language not in LANGUAGES]
 

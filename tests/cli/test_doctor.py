@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from nearfield.base.cpu_load import cpu_utilization
 from nearfield.base.errors import UsageError
-from nearfield.cli.doctor import command, draw, summary
+from nearfield.cli.verbs.doctor import command, draw, summary
 from nearfield.doctor import CHECKS, Check, copying, counters, examine, host, kernel, memory, processor, shared_heap
 
 
@@ -220,7 +220,7 @@ def test_one_pu_makes_measuring_impossible():
     """Does a process that may use one PU only end with 1 and say which check is to blame?"""
     script = (
         "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n"
-        "from nearfield.doctor import examine, processor; from nearfield.cli.doctor import summary\n"
+        "from nearfield.doctor import examine, processor; from nearfield.cli.verbs.doctor import summary\n"
         "checks = examine((processor.cores,)); assert checks[0].blocks; print(summary(checks))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

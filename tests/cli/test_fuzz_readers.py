@@ -31,7 +31,7 @@ SLOW = (
 @pytest.mark.parametrize("name", [name for name in READERS if name not in SLOW])
 def test_damaged_files_are_taken_or_refused(name: str, tmp_path: Path) -> None:
     tally = fuzz(name, range(12), tmp_path / name)
-    assert not tally.bad, [(one.number, one.outcome, one.told) for one in tally.bad]
+    assert not tally.bad, [(one.number, one.outcome, one.details) for one in tally.bad]
     assert tally.counts.total() == 12
 
 

@@ -85,7 +85,7 @@ def test_an_older_output_stays_as_it_was(call: str, folder: Path, shim: Path) ->
     assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_written_file_keeps_its_mode(tmp_path: Path) -> None:
+def test_a_written_file_keeps_the_mode(tmp_path: Path) -> None:
     """Is a file that its owner has made private still private after it was written anew?"""
     (tmp_path / "private").touch(0o600)
     atomic_write(tmp_path / "private", b"new", "")

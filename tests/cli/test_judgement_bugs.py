@@ -11,7 +11,7 @@ from pathlib import Path
 
 import injected
 
-TESTS = [Path(__file__).parents[1] / "unit" / f"test_{name}.py" for name in ("gains", "criterion")]
+TESTS = [Path(__file__).parents[1] / "unit" / f"test_{name}.py" for name in ("gains", "criterion", "paired")]
 
 
 def outcome(bug: str) -> str:

@@ -18,7 +18,7 @@ from tuning import in_process
 from typer.testing import CliRunner
 
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.cli import machine as cli
+from nearfield.cli.verbs import machine as cli
 from nearfield.machine import facts, load_machine
 from nearfield.machine import simulated as simulation
 from nearfield.machine.simulated import comparisons

@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
-from nearfield.cli.plan import command, full_nodes
+from nearfield.cli.verbs.plan import command, full_nodes
 from nearfield.measure.sim import costs, pool
 from nearfield.plan.cost_source import default_model
 from nearfield.profile import load, save

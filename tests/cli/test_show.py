@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
-from nearfield.cli.show import command
+from nearfield.cli.verbs.show import command
 from nearfield.profile import from_rows, load, save, where
 from nearfield.profile.pivot import grids, headline_metric, overview
 
@@ -60,7 +60,7 @@ def test_a_cell_is_value_unit_interval_and_mark() -> None:
     assert unstable.count("~") == 4
 
 
-def test_a_value_that_cannot_be_had_has_its_reason_below() -> None:
+def test_a_value_that_cannot_be_had_has_the_reason_below() -> None:
     """Is a null in the table a footnote with the note of the record, each reason once?"""
     text = show(QUIET, "--metric", "l1d_misses")
     assert text.count("null [1]") == 4
@@ -154,7 +154,7 @@ def test_json_holds_every_record() -> None:
     assert from_rows(everything["records"]).equals(RECORDS, null_equal=True)
 
 
-def test_csv_holds_the_records_asked_for() -> None:
+def test_csv_holds_the_selected_records() -> None:
     """Is the output CSV and nothing else, with just what the options select?"""
     text = show(
         QUIET,

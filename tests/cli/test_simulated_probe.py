@@ -246,6 +246,7 @@ def test_files_and_measured_profiles_are_machines_too(tmp_path: Path) -> None:
         (["--on", "t3e-900", "--distance", "network-99"], "t3e-900 has no distance 'network-99'"),
         (["--on", "leo3", "--sizes", "0"], "--sizes"),
         (["--on", "leo3", "--mpi", "mpich"], "--mpi is for measuring"),
+        (["--on", "leo3", "--filter", "pingpong:state=reused"], "--filter is for measuring"),
         (["--distance", "same-node"], "--distance is for simulating"),
         (["--memory-slowdown", "2"], "--memory-slowdown is for simulating"),
         (["--on", "leo3", "--policy", "payload-l4"], "Did you mean 'payload-l3'"),
@@ -263,7 +264,7 @@ def test_what_cannot_be_is_refused_with_the_reason(options: list[str], says: str
     assert not (tmp_path / "p").exists()
 
 
-def test_a_simulated_profile_names_its_machine(leo3: Profile, tmp_path: Path) -> None:
+def test_a_simulated_profile_names_the_machine(leo3: Profile, tmp_path: Path) -> None:
     """However it was made, has it the machine as it was described, one topology and one MPI, so that `probe --on` and
     `simulate` take it, and `simulate` adds to it?"""
     assert load_machine(str(leo3.path)) == load_machine("leo3")

@@ -18,7 +18,6 @@ from nearfield.base.errors import MeasurementError
 from nearfield.base.topology import Topology
 from nearfield.cli import (
     diff_tables,
-    doctor,
     machine_tables,
     plan_tables,
     print_error,
@@ -26,10 +25,10 @@ from nearfield.cli import (
     reproduce_tables,
     show_tables,
     simulate_tables,
-    tune,
     tune_all,
 )
-from nearfield.cli import mpi as mpi_command
+from nearfield.cli.verbs import doctor, tune
+from nearfield.cli.verbs import mpi as mpi_command
 from nearfield.doctor import examine
 from nearfield.machine import facts, load_machine, machine_files
 from nearfield.measure.sim.cases import applications, collectives
@@ -177,7 +176,7 @@ def test_the_number_of_a_line_is_no_picture(capsys: pytest.CaptureFixture[str]) 
     assert (out + errors).count("a.c:100: it waits") == 3
 
 
-def test_no_verb_draws_tables_of_its_own() -> None:
+def test_no_verb_draws_tables_by_itself() -> None:
     """Are all tables of this one kind?"""
     package = Path(nearfield.__file__).parent
     assert {p.name for p in package.rglob("*.py") if re.search(r"rich\.table import .*Table", p.read_text())} == {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfield.mpi.build import BuildProgress
+from nearfield.base.progress import LogLines
 from nearfield.mpi.process import is_dead_process
 
 # A build tool whose "compiler" goes into a session of its own and ignores SIGTERM, beside one that obeys.
@@ -51,12 +51,12 @@ def test_a_build_ends_with_who_started_it(number: int, tmp_path: Path) -> None:
 
 
 def test_progress_is_reported_when_it_changes() -> None:
-    """Is a change told after some seconds, and what has not changed only every quarter of a minute?"""
-    said: list[str] = []
+    """Is a change printed after some seconds, and an unchanged line only every quarter of a minute?"""
+    printed: list[str] = []
     now = [0.0]
-    news = BuildProgress(said.append, clock=lambda: now[0])
+    lines = LogLines(printed.append, clock=lambda: now[0])
     for second in range(60):
         now[0] = float(second)
-        news.report("compiling 1 of 9" if second < 30 else f"compiling {second // 2} of 99")
-    assert said[:2] == ["compiling 1 of 9"] * 2
-    assert said.count("compiling 1 of 9") == 2 and len(said) == 2 + 6
+        lines.add("compiling 1 of 9" if second < 30 else f"compiling {second // 2} of 99")
+    assert printed[:2] == ["compiling 1 of 9"] * 2
+    assert printed.count("compiling 1 of 9") == 2 and len(printed) == 2 + 6

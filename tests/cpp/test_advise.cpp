@@ -13,7 +13,7 @@
 #include "analysis/message_lines.hpp"
 #include "analysis/reuse_distance.hpp"
 #include "check.hpp"
-#include "made_up_stream.hpp"
+#include "stream_builder.hpp"
 
 namespace {
 
@@ -51,17 +51,17 @@ void exact_with_all_lines() {
   ReuseDistance reuse_distance(1 << 10, 1);
   Stack stack;
   std::map<std::uint64_t, Moment> touched;
-  int asked = 0;
+  int n_queries = 0;
   // 400 lines fit the sample; 1600 steps fill the tree of 4096 places, so that moments are given up on the way.
   touch_many(200, 1600, [&](std::uint64_t line) {
-    if (touched.contains(line) && ++asked % 5 == 0)
+    if (touched.contains(line) && ++n_queries % 5 == 0)
       CHECK(reuse_distance.lines_since(touched[line]) == stack.depth(line));
     reuse_distance.touch(line);
     stack.touch(line);
     touched[line] = reuse_distance.now();
   });
   CHECK(reuse_distance.rate() == 1);
-  CHECK(asked > 2000);
+  CHECK(n_queries > 2000);
 }
 
 void close_with_a_sample() {
@@ -69,23 +69,23 @@ void close_with_a_sample() {
   Stack stack;
   std::map<std::uint64_t, Moment> touched;
   double off = 0, worst = 0;
-  int asked = 0, step = 0;
+  int n_queries = 0, step = 0;
   touch_many(4000, 10000, [&](std::uint64_t line) {
     if (touched.contains(line) && ++step % 97 == 0) {
       const double exact = stack.depth(line), found = reuse_distance.lines_since(touched[line]);
       if (exact > 2000) {
         off += found / exact - 1;
         worst = std::max(worst, std::abs(found / exact - 1));
-        ++asked;
+        ++n_queries;
       }
     }
     reuse_distance.touch(line);
     stack.touch(line);
     touched[line] = reuse_distance.now();
   });
-  CHECK(asked > 100);
+  CHECK(n_queries > 100);
   CHECK(reuse_distance.rate() < 0.15);
-  CHECK(std::abs(off / asked) < 0.15);  // 250 to 512 lines of 8,000 are sampled: sqrt(1 / 125) is 9 %
+  CHECK(std::abs(off / n_queries) < 0.15);  // 250 to 512 lines of 8,000 are sampled: sqrt(1 / 125) is 9 %
   CHECK(worst < 0.4);
 }
 
@@ -108,16 +108,16 @@ void pages_are_sampled_when_there_are_many() {
 
 constexpr std::uint64_t kib = 1024, buffer = 1 << 20, inbox = 2 << 20, other = 16 << 20;
 
-AnalysisResult analysed(const std::function<MadeUpStream()>& make) {
-  MadeUpStream second = make();
+AnalysisResult analysed(const std::function<StreamBuilder()>& make) {
+  StreamBuilder second = make();
   Options options;
   options.limits_bytes = {32 * kib, 256 * kib};
-  return advise::analyse(std::make_unique<MadeUpStream>(make()), second, options, {});
+  return advise::analyse(std::make_unique<StreamBuilder>(make()), second, options, {});
 }
 
 // Writes 8 KiB, touches so many lines of others, sends; receives 8 KiB, touches as many, and reads all.
-MadeUpStream exchange(std::uint64_t lines) {
-  MadeUpStream stream(0, 2);
+StreamBuilder exchange(std::uint64_t lines) {
+  StreamBuilder stream(0, 2);
   stream.access(true, buffer, kib).access(false, other, lines, 64);
   stream.enter("MPI_Send", 1).send(1, 1, {buffer, 8 * kib, 0}).wait({1}).leave();
   stream.enter("MPI_Recv", 2).receive(1, 1, {inbox, 8 * kib, 0});
@@ -132,11 +132,11 @@ void distances_of_messages() {
     CHECK(found.messages.size() == 2 && found.calls.size() == 2);
     for (const Messages& one : found.messages) {
       CHECK(one.messages == 1 && one.bytes == 8 * kib && one.lines == 128 && one.untouched == 0);
-      const auto its = static_cast<std::size_t>(expected);
-      CHECK(one.reach.lines[its] == 128);
+      const auto index = static_cast<std::size_t>(expected);
+      CHECK(one.reach.lines[index] == 128);
       // Between are the lines of others, and those of the message itself but one.
       const double between = static_cast<double>(lines) + 127;
-      CHECK(std::abs(one.reach.bytes[its] / 128 / 64 - between) < 5);
+      CHECK(std::abs(one.reach.bytes[index] / 128 / 64 - between) < 5);
       CHECK(one.sites.empty() == (expected == 0));
     }
     CHECK(found.messages[0].sends && !found.messages[1].sends);
@@ -147,7 +147,7 @@ void distances_of_messages() {
 
 void messages_that_nobody_reads() {
   const AnalysisResult found = analysed([] {
-    MadeUpStream stream(0, 2);
+    StreamBuilder stream(0, 2);
     stream.enter("MPI_Recv")
         .receive(1, 1, {inbox, 8 * kib, 0})
         .add(stream::Outcome{1, 1, 0, 4 * kib})
@@ -164,7 +164,7 @@ void messages_that_nobody_reads() {
 void bursts_of_small_messages() {
   for (const bool reads : {false, true}) {
     const AnalysisResult found = analysed([reads] {
-      MadeUpStream stream(0, 2);
+      StreamBuilder stream(0, 2);
       for (std::uint64_t i = 0; i < 10; ++i) {
         stream.access(true, buffer + 8 * i);
         stream.enter("MPI_Sendrecv").send(1, 1, {buffer + 8 * i, 8, 0}).receive(2, 1, {inbox + 8 * i, 8, 0});
@@ -182,40 +182,41 @@ void bursts_of_small_messages() {
 // Twenty messages in two rounds, of which the second one sends what was computed after the first; and one variable that
 // is sent again and again.
 void bursts_end_when_their_data_change() {
-  for (const std::uint64_t apart : {64, 0}) {
-    const AnalysisResult found = analysed([apart] {
-      MadeUpStream stream(0, 2);
+  for (const std::uint64_t gap_bytes : {64, 0}) {
+    const AnalysisResult found = analysed([gap_bytes] {
+      StreamBuilder stream(0, 2);
       for (std::uint64_t i = 0; i < 20; ++i) {
-        const std::uint64_t address = buffer + apart * (i % 10);
-        if (i % 10 == 0 || apart == 0) stream.access(true, address, apart ? 80 : 1);
+        const std::uint64_t address = buffer + gap_bytes * (i % 10);
+        if (i % 10 == 0 || gap_bytes == 0) stream.access(true, address, gap_bytes ? 80 : 1);
         stream.enter("MPI_Send").send(1, 1, {address, 8, 0}).wait({1}).leave();
       }
       return stream.end();
     });
     CHECK(found.bursts.size() == 1);
-    CHECK(found.bursts[0].bursts == (apart ? 2u : 1u) && found.bursts[0].messages == 20);
+    CHECK(found.bursts[0].bursts == (gap_bytes ? 2u : 1u) && found.bursts[0].messages == 20);
   }
 }
 
 // A column of 16 doubles in rows of 64 bytes and more.
 void strides_of_messages() {
   const AnalysisResult found = analysed([] {
-    MadeUpStream stream(0, 2);
+    StreamBuilder stream(0, 2);
     stream.add(stream::Layout{7, 128, 15 * 512 + 8, {{8, 8, 16, 512}}, "MPI_Type_vector"});
     stream.enter("MPI_Send").send(1, 1, {buffer, 1, 7}).wait({1}).leave();
     return stream.end();
   });
   CHECK(found.messages.size() == 1);
-  const Messages& its = found.messages[0];
-  CHECK(its.piece_bytes == 8 && its.stride_bytes == 512 && its.address == buffer + 8 && its.lines == 16);
-  CHECK(its.untouched == 16);
+  const Messages& messages = found.messages[0];
+  CHECK(messages.piece_bytes == 8 && messages.stride_bytes == 512 && messages.address == buffer + 8 &&
+        messages.lines == 16);
+  CHECK(messages.untouched == 16);
 }
 
 // Of five collectives, a barrier and two exchanges synchronise, one of these with a part that has no bytes.
 void collectives_that_wait_for_all() {
   const AnalysisResult found = analysed([] {
-    MadeUpStream stream(0, 2);
-    const MadeUpStream::Data eight{buffer, 8, 0}, none{inbox, 0, 0};
+    StreamBuilder stream(0, 2);
+    const StreamBuilder::Data eight{buffer, 8, 0}, none{inbox, 0, 0};
     const auto call = [&](const char* name, std::uint64_t place, stream::Collective event) {
       stream.enter(name, place).add(std::move(event)).leave();
     };
@@ -228,15 +229,16 @@ void collectives_that_wait_for_all() {
     return stream.end();
   });
   CHECK(found.synchronisations.size() == 1);
-  const Synchronisations& its = found.synchronisations[0];
-  CHECK(its.context == 1 && its.world == (std::vector<std::uint64_t>{0, 1}));
-  CHECK(its.calls == (std::vector<std::uint64_t>{0, 3, 3}) && its.times_ns == (std::vector<std::uint64_t>{10, 10, 0}));
+  const Synchronisations& waits = found.synchronisations[0];
+  CHECK(waits.context == 1 && waits.world == (std::vector<std::uint64_t>{0, 1}));
+  CHECK(waits.calls == (std::vector<std::uint64_t>{0, 3, 3}) &&
+        waits.times_ns == (std::vector<std::uint64_t>{10, 10, 0}));
 }
 
 void progress_may_end_it() {
-  MadeUpStream second = exchange(10);
+  StreamBuilder second = exchange(10);
   const auto enough = [](std::uint64_t) { throw std::runtime_error("enough"); };
-  CHECK_THROWS(advise::analyse(std::make_unique<MadeUpStream>(exchange(10)), second, {}, enough));
+  CHECK_THROWS(advise::analyse(std::make_unique<StreamBuilder>(exchange(10)), second, {}, enough));
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 
 #include "base/registry.hpp"
 #include "check.hpp"
-#include "made_up_machine.hpp"
 #include "sim/run/app/amg_problem.hpp"
 #include "sim/run/app/application.hpp"
 #include "sim/run/app/distributed.hpp"
+#include "test_machine.hpp"
 
 namespace {
 
@@ -67,10 +67,10 @@ void coarse_operators_are_galerkins() {
     }
   int whole = 0;
   for (int i = 0; i < a.rows; ++i) {
-    double kept = 0;
-    for (int k = p.begin[i]; k < p.begin[i + 1]; ++k) kept += p.value[k];
-    CHECK(kept <= 1 + 1e-9);
-    whole += kept > 1 - 1e-9;
+    double weight_sum = 0;
+    for (int k = p.begin[i]; k < p.begin[i + 1]; ++k) weight_sum += p.value[k];
+    CHECK(weight_sum <= 1 + 1e-9);
+    whole += weight_sum > 1 - 1e-9;
   }
   CHECK(whole > c.rows);
 }
@@ -105,7 +105,7 @@ void cuts_fit_together() {
 }
 
 nearfield::Machine zero_copy_machine() {
-  nearfield::Machine machine = made_up_machine();
+  nearfield::Machine machine = test_machine();
   machine.messaging.network = "zero-copy";
   return machine;
 }

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "check.hpp"
-#include "in_memory.hpp"
-#include "made_up_machine.hpp"
+#include "loopback_communicator.hpp"
 #include "sim/mpi/collectives/lists.hpp"
 #include "sim/run/collective_workload.hpp"
+#include "test_machine.hpp"
 
 namespace {
 
@@ -60,12 +60,13 @@ Bytes wanted(const std::string& name, int rank, const Call& call, const std::vec
   return result;
 }
 
-bool is_at(InMemory& all, int rank, Address address, const Bytes& expected) {
+bool is_at(LoopbackCommunicator& all, int rank, Address address, const Bytes& expected) {
   return std::equal(expected.begin(), expected.end(), all.at(rank, address, expected.size()));
 }
 
 // Checks the result, and that the contribution is unchanged.
-bool right(InMemory& all, const CollectiveSpec& spec, const std::vector<Call>& calls, const std::vector<Bytes>& in) {
+bool right(LoopbackCommunicator& all, const CollectiveSpec& spec, const std::vector<Call>& calls,
+           const std::vector<Bytes>& in) {
   const Bytes sum = adds_up(spec.name) ? sum_of(in) : Bytes();
   for (int r = 0; r < all.ranks(); ++r) {
     const Call& call = calls[static_cast<std::size_t>(r)];
@@ -77,7 +78,7 @@ bool right(InMemory& all, const CollectiveSpec& spec, const std::vector<Call>& c
 }
 
 std::string problem_of(const CollectiveSpec& spec, int ranks, std::uint64_t bytes, int root, unsigned seed) {
-  InMemory all(ranks, seed);
+  LoopbackCommunicator all(ranks, seed);
   std::vector<Call> calls;
   std::vector<Bytes> in;
   for (int r = 0; r < ranks; ++r) {
@@ -281,13 +282,13 @@ void mistakes_are_noticed() {
 
 // ---- times
 
-// LogGP parameters of made_up_machine's zero-copy messages without memory effects: a send costs its core o_s = 3 + 30
+// LogGP parameters of test_machine's zero-copy messages without memory effects: a send costs its core o_s = 3 + 30
 // ns, and a receive o_r = 5 + 30; the event is visible d = 70 ns after the last byte, and to handle it costs 7 ns. The
 // wire has L = 1000 ns, and G = 1 ns per byte on the link, 0.5 at the sender's NIC, which has a gap g = 200 ns.
 constexpr double o_s = 33, o_r = 35, d = 70, match = 7, latency = 1000, gap = 200;
 
 Machine zero_copy_machine() {
-  Machine machine = made_up_machine();
+  Machine machine = test_machine();
   machine.messaging.network = "zero-copy";
   return machine;
 }

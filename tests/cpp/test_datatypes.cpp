@@ -44,7 +44,7 @@ std::vector<Address> expected(const stream::Layout& layout, AddressSpace& space,
   return all;
 }
 
-stream::Layout made_up(std::mt19937& random) {
+stream::Layout random_layout(std::mt19937& random) {
   stream::Layout layout;
   const int runs = static_cast<int>(random() % 3) + (random() % 8 > 0);
   std::int64_t end = static_cast<std::int64_t>(random() % 40) - 20;
@@ -67,7 +67,7 @@ stream::Layout made_up(std::mt19937& random) {
 void bytes_lie_where_they_should() {
   std::mt19937 random(11);
   for (int i = 0; i < 3000; ++i) {
-    const stream::Layout layout = made_up(random);
+    const stream::Layout layout = random_layout(random);
     AddressSpace space = scattered_space();
     const Datatype type(layout, space);
     const std::uint64_t address = 100 * region - random() % 300, count = random() % 7;

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "check.hpp"
-#include "made_up_machine.hpp"
 #include "sim/mpi/endpoint.hpp"
 #include "sim/run/cluster.hpp"
+#include "test_machine.hpp"
 
 namespace {
 
@@ -25,7 +25,7 @@ constexpr Way ways[] = {
 };
 
 Outcome run(const Way& way, const Program& program) {
-  Machine machine = made_up_machine();
+  Machine machine = test_machine();
   machine.messaging.network = way.network;
   machine.messaging.node = way.node;
   ClusterOptions options;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "made_up_machine.hpp"
+#include "list_prefetcher.hpp"
 #include "memory_traces.hpp"
 #include "sim/memory/bus.hpp"
 #include "sim/memory/frames.hpp"
@@ -15,7 +15,7 @@
 #include "sim/memory/memory.hpp"
 #include "sim/memory/prefetcher.hpp"
 #include "sim/memory/self_benchmark.hpp"
-#include "streams_in_a_list.hpp"
+#include "test_machine.hpp"
 
 namespace {
 
@@ -27,7 +27,7 @@ constexpr Address line = 128;
 
 // A cycle is 1 ns; memory latency is 100 ns, and a line occupies the memory's bus for 12.8 ns.
 Machine machine_with(int window, int misses = 8) {
-  Machine machine = made_up_machine();
+  Machine machine = test_machine();
   machine.core.window = window;
   machine.core.outstanding_misses = misses;
   return machine;
@@ -111,7 +111,7 @@ void grouping_changes_nothing(std::uint64_t machines, Machine (*make)(Random&)) 
 }
 
 // A device's single write takes as long as consecutive writes of its granules, whatever cores do between them.
-void a_transfer_takes_as_long_as_its_granules(std::uint64_t machines) {
+void a_transfer_takes_as_long_as_the_granules(std::uint64_t machines) {
   for (std::uint64_t seed = 1; seed <= machines; ++seed) {
     Random random(seed);
     const Machine machine = any_machine(random);
@@ -163,7 +163,7 @@ void stores_do_not_fill_the_window() {
 }
 
 // A gather's address is the data of the index load before it; other loads do not wait for that.
-void a_gather_waits_for_its_index() {
+void a_gather_waits_for_the_index() {
   const auto until = [](Access second, Access first = Access::index) {
     Memory memory(machine_with(0));
     memory.access(0, first, 0, word);
@@ -256,7 +256,7 @@ void streams_are_followed_as_in_a_list() {
   for (int machine = 0; machine < 200; ++machine) {
     const Prefetcher prefetcher{random.between(1, 63), random.between(1, 6), 1};
     StreamPrefetcher streams(prefetcher, line, 4096);
-    StreamsInAList list(prefetcher, 4096 / line);
+    ListPrefetcher list(prefetcher, 4096 / line);
     const int lines = 1 << random.between(3, 14);
     int at = 0, direction = 1;
     for (int access = 0; access < 600; ++access) {
@@ -297,7 +297,7 @@ void a_prefetch_is_a_use() {
 }
 
 // Stores that L1 writes through occupy L2's port for their bytes, not for a line.
-void a_store_goes_through_with_its_bytes() {
+void a_store_writes_through_only_the_stored_bytes() {
   Machine machine = machine_with(0);
   machine.caches[0].write = WritePolicy::through;
   machine.caches[1].bytes_per_cycle = 4;
@@ -500,10 +500,10 @@ int main(int argc, char** argv) {
   const std::uint64_t machines = argc > 1 ? std::stoull(argv[1]) : 1200;
   grouping_changes_nothing(machines, any_machine);
   grouping_changes_nothing(machines / 4, any_machine_with_hubs);
-  a_transfer_takes_as_long_as_its_granules(machines / 4);
+  a_transfer_takes_as_long_as_the_granules(machines / 4);
   the_window_limits_instructions_behind_a_miss();
   stores_do_not_fill_the_window();
-  a_gather_waits_for_its_index();
+  a_gather_waits_for_the_index();
   for (const int level : {0, 1}) a_line_in_flight_stalls_nobody(level);
   prefetches_take_slots_of_misses();
   streams_end_with_their_page();
@@ -512,7 +512,7 @@ int main(int argc, char** argv) {
   streams_are_followed_as_in_a_list();
   prefetches_are_served_by_other_cores();
   a_prefetch_is_a_use();
-  a_store_goes_through_with_its_bytes();
+  a_store_writes_through_only_the_stored_bytes();
   frames_are_a_permutation();
   random_frames_meet_in_sets();
   a_bus_serves_late_requests_in_free_intervals();

@@ -9,9 +9,9 @@
 #include <set>
 
 #include "check.hpp"
-#include "made_up_machine.hpp"
 #include "memory_traces.hpp"
 #include "sim/memory/counts.hpp"
+#include "test_machine.hpp"
 
 using namespace nearfield;
 using namespace nearfield::sim;
@@ -177,7 +177,7 @@ std::size_t count_equal_steps(const Case& it, std::vector<Counts>& counts) {
 void memories_split_if_many_accesses_differ() {
   constexpr Address line = 128, many = 17'000;
   for (const Address differs : {1, 8}) {
-    Memory memory(made_up_machine(), slowdown, 2);
+    Memory memory(test_machine(), slowdown, 2);
     for (Address i = 0; i < many * differs; ++i) {
       const std::array targets{InjectionTarget{}, i % differs == 0 ? InjectionTarget{1, 0} : InjectionTarget{}};
       memory.dma_write(i * line, line, targets, memory.clock(0));

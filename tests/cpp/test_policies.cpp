@@ -4,11 +4,11 @@
 #include <string>
 
 #include "check.hpp"
-#include "made_up_machine.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/nic/policy.hpp"
 #include "sim/node/node.hpp"
 #include "sim/run/cluster.hpp"
+#include "test_machine.hpp"
 
 namespace {
 
@@ -27,7 +27,7 @@ struct Left {
 };
 
 Left after_one_message(const std::string& policy, std::uint64_t bytes, int steered = -1,
-                       Machine machine = made_up_machine()) {
+                       Machine machine = test_machine()) {
   machine.messaging.network = "zero-copy";
   ClusterOptions options;
   options.nodes = 2;
@@ -66,7 +66,7 @@ Left after_one_message(const std::string& policy, std::uint64_t bytes, int steer
 // which is an entry of the queue or the answer to a poll.
 void each_policy_by_hand(nearfield::Polling polling) {
   const auto left = [polling](const std::string& policy, int steered = -1) {
-    Machine machine = made_up_machine();
+    Machine machine = test_machine();
     machine.nic->polling = polling;
     return after_one_message(policy, 1000, steered, machine);
   };
@@ -99,7 +99,7 @@ void each_policy_by_hand(nearfield::Polling polling) {
 void sizes_that_are_not_injected() {
   CHECK(after_one_message("payload-l3", 95).l3 == 0);
   CHECK(after_one_message("payload-l3", 0).l3 == 0);
-  const std::uint64_t half = made_up_machine().caches[2].size_bytes / 2;
+  const std::uint64_t half = test_machine().caches[2].size_bytes / 2;
   CHECK(after_one_message("payload-l3", half).l3 == half / line - 1);
   CHECK(after_one_message("payload-l3", half + 1).l3 == 0);
   CHECK(after_one_message("header-payload", half + 1).l3 == 0);
@@ -107,13 +107,13 @@ void sizes_that_are_not_injected() {
 }
 
 // DDIO uses only its ways: an L3 of 256 sets keeps at most 256 lines per way of a long message.
-void ddio_keeps_to_its_ways() {
-  const auto kept = [](const char* policy) { return after_one_message(policy, 200000).l3_lines; };
-  CHECK(kept("ddio:ways=1") <= 256);
-  CHECK(kept("ddio:ways=1") > 200);
-  CHECK(kept("ddio") <= 512);
-  CHECK(kept("ddio") > 400);
-  CHECK(kept("ddio:ways=8") > 1500);
+void ddio_uses_only_the_ddio_ways() {
+  const auto l3_lines_after = [](const char* policy) { return after_one_message(policy, 200000).l3_lines; };
+  CHECK(l3_lines_after("ddio:ways=1") <= 256);
+  CHECK(l3_lines_after("ddio:ways=1") > 200);
+  CHECK(l3_lines_after("ddio") <= 512);
+  CHECK(l3_lines_after("ddio") > 400);
+  CHECK(l3_lines_after("ddio:ways=8") > 1500);
 }
 
 // The adaptive policy injects small messages near the core, medium ones into the last level, long ones not at all.
@@ -130,7 +130,7 @@ void adaptive_goes_by_size() {
 // If injected lines are evicted unused, it pauses for some windows; if they are used, it does not.
 void adaptive_stops_leaking() {
   const auto injected = [](const char* policy, bool use) {
-    Machine machine = made_up_machine();
+    Machine machine = test_machine();
     machine.messaging.network = "zero-copy";
     ClusterOptions options;
     options.nodes = 2;
@@ -153,7 +153,7 @@ void adaptive_stops_leaking() {
 }
 
 std::string refusal(const std::string& policy, std::size_t levels) {
-  Machine machine = made_up_machine();
+  Machine machine = test_machine();
   machine.caches.resize(levels);
   try {
     const PolicyChoice choice(policy, machine);
@@ -192,7 +192,7 @@ void what_cannot_be_is_refused() {
 // With header-l2, `held` of them remain with the slowest memory: an answer goes to memory, too, and is visible
 // afterwards.
 void polling_follows_memory(nearfield::Polling polling, int rounds, double held) {
-  Machine machine = made_up_machine();
+  Machine machine = test_machine();
   machine.nic->polling = polling;
   machine.messaging.network = "zero-copy";
   ClusterOptions options;
@@ -220,7 +220,7 @@ void polling_follows_memory(nearfield::Polling polling, int rounds, double held)
 // Does a device wait for the DRAM latency once, however much it reads, at every memory speed, and not for cached lines?
 // DRAM takes 100 ns, 40 of them on the core's path through its caches, and 12.8 ns for a line.
 void reading_waits_for_memory() {
-  Memory memory(made_up_machine(), {1, 2.5, 5, 7.5});
+  Memory memory(test_machine(), {1, 2.5, 5, 7.5});
   constexpr double slowdown[] = {1, 2.5, 5, 7.5};
   const auto after = [&](std::uint64_t address, std::uint64_t bytes, double expected_ns) {
     const ConfigClock start = memory.clock(0) + 1e9;
@@ -244,7 +244,7 @@ int main() {
   each_policy_by_hand(nearfield::Polling::queue);
   each_policy_by_hand(nearfield::Polling::command);
   sizes_that_are_not_injected();
-  ddio_keeps_to_its_ways();
+  ddio_uses_only_the_ddio_ways();
   adaptive_goes_by_size();
   adaptive_stops_leaking();
   what_cannot_be_is_refused();

@@ -1,16 +1,13 @@
 // Do simulated ranks behave as MPI ranks, at the times that are computed by hand?
 #include <cmath>
 #include <random>
-#include <span>
 #include <stdexcept>
 #include <string>
 
 #include "check.hpp"
-#include "made_up_machine.hpp"
-#include "sim/memory/memory.hpp"
+#include "rank_programs.hpp"
 #include "sim/mpi/protocol.hpp"
-#include "sim/node/node.hpp"
-#include "sim/run/cluster.hpp"
+#include "test_machine.hpp"
 
 namespace {
 
@@ -18,26 +15,6 @@ using namespace nearfield::sim;
 using nearfield::Machine;
 
 constexpr double ns = 1e3;
-
-ClusterOptions options(int nodes, int ranks_per_node, bool memory_effects,
-                       std::vector<std::string> policies = {"memory"}) {
-  ClusterOptions result;
-  result.nodes = nodes;
-  result.ranks_per_node = ranks_per_node;
-  result.memory_effects = memory_effects;
-  result.policies = std::move(policies);
-  result.memory_slowdown = {1, 2.5, 5, 7.5};
-  return result;
-}
-
-// One message from rank 0 to rank 1; each waits for it.
-Program one_message(std::uint64_t bytes) {
-  return [bytes](Rank& rank) -> Task<> {
-    const Buffer buffer(rank.allocate(bytes), bytes);
-    if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 5));
-    if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
-  };
-}
 
 bool everywhere(const ConfigClock& clock, double expected_ns) {
   bool same = clock.variants() > 0;
@@ -52,7 +29,7 @@ bool everywhere(const ConfigClock& clock, double expected_ns) {
 void protocols_are_loggp() {
   std::mt19937 random(3);
   for (int i = 0; i < 60; ++i) {
-    Machine machine = made_up_machine();
+    Machine machine = test_machine();
     machine.network->topology = "torus";
     machine.network->shape = {2, static_cast<int>(random() % 4 + 1)};
     const int nodes = 2 * machine.network->shape[1];
@@ -83,7 +60,7 @@ void protocols_are_loggp() {
 // Is an unexpected message written when its receive is posted, and not before, at every speed? At the slow ones the
 // receive is late, at the fast one the message is; in separate runs, each speed gives the same.
 void nics_hold_messages() {
-  Machine machine = made_up_machine();
+  Machine machine = test_machine();
   machine.messaging.network = "zero-copy";
   const Program late = [](Rank& rank) -> Task<> {
     const Buffer buffer(rank.allocate(500), 500);
@@ -110,7 +87,7 @@ void nics_hold_messages() {
 
 // Does memory that is slower than the network delay a message from the beginning of its arrival?
 void slow_memory_holds_back() {
-  Machine machine = made_up_machine();
+  Machine machine = test_machine();
   machine.messaging.network = "zero-copy";
   machine.dram.gb_per_s = 0.5;
   const Outcome outcome = Cluster(machine, options(2, 1, true)).run(one_message(12800));
@@ -136,7 +113,7 @@ void slow_memory_holds_back() {
 
 // Within a node: without memory effects, only the library's own costs remain.
 void node_protocols_add_up() {
-  Machine machine = made_up_machine();
+  Machine machine = test_machine();
   for (const char* name : {"copy-in-copy-out", "single-copy"})
     for (const std::uint64_t bytes : {0u, 1u, 1024u, 1025u, 100000u}) {
       machine.messaging.node = name;
@@ -222,7 +199,7 @@ void random_traffic_arrives() {
   for (const auto& pair : all_protocol_pairs(true)) pairs.push_back(pair);
   for (const auto& pair : pairs)
     for (const bool memory : {false, true}) {
-      Machine machine = made_up_machine();
+      Machine machine = test_machine();
       (pair.large->within_node ? machine.messaging.node : machine.messaging.network) = pair.name;
       const auto all = random_traffic(6, 250, ++seed);
       const auto cluster_options = options(3, 2, memory, {"memory", "header-payload", "ddio"});
@@ -264,7 +241,7 @@ void variants_are_separate_runs() {
   const std::vector<std::string> policies{"header-payload", "memory", "ddio:ways=1", "adaptive:small_bytes=512"};
   for (const char* way : {"zero-copy", "eager-rendezvous"})
     for (const std::uint64_t bytes : {64u, 1000u, 5000u, 150000u}) {
-      Machine machine = made_up_machine();
+      Machine machine = test_machine();
       machine.messaging.network = way;
       const Outcome combined = Cluster(machine, options(4, 1, true, policies)).run(chain(bytes));
       for (std::size_t p = 0; p < policies.size(); ++p) {
@@ -293,7 +270,7 @@ bool names(const std::string& text, const std::string& part) {
 
 // Is a deadlock reported, with the ranks that wait for each other, and for which message?
 void deadlocks_are_reported() {
-  Machine machine = made_up_machine();
+  Machine machine = test_machine();
   machine.messaging.network = "rendezvous";
   const std::string text = failure(machine, options(4, 1, true), [](Rank& rank) -> Task<> {
     const Buffer buffer(rank.allocate(64), 64);
@@ -309,7 +286,7 @@ void deadlocks_are_reported() {
 
 // Do a program's exceptions propagate from any depth, and are impossible options refused by name?
 void mistakes_are_reported() {
-  const Machine machine = made_up_machine();
+  const Machine machine = test_machine();
   CHECK(names(failure(machine, options(2, 1, true),
                       [](Rank& rank) -> Task<> {
                         co_await rank.barrier();
@@ -353,7 +330,7 @@ void mistakes_are_reported() {
 // Does a repeated barrier resume all ranks at the last one's clock plus the network's latency, and do marks measure
 // from start to stop?
 void ranks_meet_at_a_barrier() {
-  Cluster cluster(made_up_machine(), options(4, 2, false));
+  Cluster cluster(test_machine(), options(4, 2, false));
   const Outcome outcome = cluster.run([](Rank& rank) -> Task<> {
     for (int round = 0; round < 3; ++round) {
       rank.compute((rank.rank() + round) % 8 * ns);
@@ -377,7 +354,7 @@ void ranks_meet_at_a_barrier() {
 
 // Can a cluster run again, with its cache contents kept and its counts reset?
 void a_cluster_runs_twice() {
-  Cluster cluster(made_up_machine(), options(2, 1, true));
+  Cluster cluster(test_machine(), options(2, 1, true));
   const Program program = [](Rank& rank) -> Task<> { co_await rank.read(4096, 1024); };
   const Outcome cold = cluster.run(program), warm = cluster.run(program);
   CHECK(cold.variants[0].memory.dram.reads == 16);
@@ -385,197 +362,6 @@ void a_cluster_runs_twice() {
   CHECK_THROWS(cluster.run([](Rank& rank) -> Task<> { co_await rank.wait(rank.receive(0, {}, 0)); }));
   CHECK_THROWS(cluster.run(program));  // an aborted run is not resumed
   CHECK(warm.ranks[0].finished.first() > cold.ranks[0].finished.first());
-}
-
-// Returns whether a core's caches hold a line.
-bool holds(Cluster& cluster, int node, int core, Address address) {
-  return cluster.node(node).memory().copy_in(core, 0, address).present;
-}
-
-// Between nodes: eager leaves the data in both cores' caches; zero copy and rendezvous leave nothing, and invalidate
-// the receiver's copies (S0.3, S0.5).
-void who_touches_what_between_nodes() {
-  for (const char* way : {"eager-rendezvous", "rendezvous", "zero-copy"}) {
-    Machine machine = made_up_machine();
-    machine.messaging.network = way;
-    Cluster cluster(machine, options(2, 1, true));
-    Address buffers[2] = {};
-    cluster.run([&](Rank& rank) -> Task<> {
-      const Buffer buffer(rank.allocate(1024), 1024);
-      buffers[rank.rank()] = buffer.address;
-      co_await rank.prepare(buffer, rank.rank() == 1 ? BufferState::modified : BufferState::invalid);
-      co_await rank.barrier();
-      if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
-      if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
-    });
-    const bool copies = way[0] == 'e';
-    CHECK(holds(cluster, 0, 0, buffers[0] + 896) == copies);
-    CHECK(holds(cluster, 1, 0, buffers[1] + 896) == copies);
-  }
-}
-
-// Do pieces of a long message arrive at their addresses? They invalidate the last line in the receiver's cache.
-void pieces_arrive_in_their_places() {
-  constexpr std::uint64_t bytes = 600000;
-  Machine machine = made_up_machine();
-  machine.messaging.network = "rendezvous";
-  Cluster cluster(machine, options(2, 1, true));
-  Address end = 0;
-  const Outcome outcome = cluster.run([&](Rank& rank) -> Task<> {
-    const Buffer buffer(rank.allocate(bytes), bytes);
-    const Buffer last(buffer.address + bytes - 64, 64);
-    co_await rank.prepare(last, BufferState::modified);
-    if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
-    if (rank.rank() == 1) {
-      end = last.address;
-      CHECK(holds(cluster, 1, 0, end));
-      co_await rank.wait(rank.receive(0, buffer, 0));
-    }
-  });
-  CHECK(!holds(cluster, 1, 0, end));
-  CHECK(outcome.variants[0].nic.written_bytes == bytes);
-  CHECK(outcome.messages == 1 + 3 + 3);
-}
-
-// Is a payload written as it arrives? In the middle of 64 us the receiver's cache still has the last line of its
-// buffer, but no longer the first one.
-void a_payload_takes_its_time() {
-  Machine machine = made_up_machine();
-  machine.messaging.network = "zero-copy";
-  Cluster cluster(machine, options(2, 1, true));
-  cluster.run([&](Rank& rank) -> Task<> {
-    const Buffer buffer(rank.allocate(1 << 16), 1 << 16);
-    const Address first = buffer.address, last = buffer.address + buffer.bytes() - 128;
-    co_await rank.prepare(Buffer(first, 128), BufferState::modified);
-    co_await rank.prepare(Buffer(last, 128), BufferState::modified);
-    co_await rank.barrier();
-    if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
-    if (rank.rank() == 1) {
-      const auto arrives = rank.receive(0, buffer, 0);
-      co_await rank.sweep(Access::load, rank.allocate(8), 32'000, 0, 8);
-      CHECK(!holds(cluster, 1, 0, first) && holds(cluster, 1, 0, last));
-      co_await rank.wait(arrives);
-      CHECK(!holds(cluster, 1, 0, last));
-    }
-  });
-}
-
-// Does the NIC write in the middle of a long loop, which loads one line repeatedly that the message invalidates?
-void devices_act_during_a_loop() {
-  Machine machine = made_up_machine();
-  machine.messaging.network = "zero-copy";
-  const auto run = [&](bool as_span) {
-    return Cluster(machine, options(2, 1, true)).run([as_span](Rank& rank) -> Task<> {
-      const Buffer buffer(rank.allocate(128), 128);
-      if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
-      if (rank.rank() == 1) {
-        const auto arrives = rank.receive(0, buffer, 0);
-        const Sweep loop{.bytes = 8, .address = buffer.address, .count = 100'000};
-        if (as_span) co_await rank.sweep(std::span(&loop, 1));
-        if (!as_span) co_await rank.sweep(loop.kind, loop.address, loop.count, loop.stride_bytes, loop.bytes);
-        co_await rank.wait(arrives);
-      }
-    });
-  };
-  const Outcome span = run(true), plain = run(false);
-  CHECK(span.variants[0].memory.dram.reads == plain.variants[0].memory.dram.reads);
-  CHECK(plain.variants[0].memory.dram.reads >= 2);
-  CHECK(span.ranks[1].finished.first() == plain.ranks[1].finished.first());
-}
-
-// Within a node: with a single copy the receiver's core has read the sender's buffer; through the ring it has not.
-void who_touches_what_within_a_node() {
-  for (const char* way : {"copy-in-copy-out", "single-copy"}) {
-    Machine machine = made_up_machine();
-    machine.messaging.node = way;
-    Cluster cluster(machine, options(1, 2, true));
-    Address sent = 0, received = 0;
-    cluster.run([&](Rank& rank) -> Task<> {
-      const Buffer buffer(rank.allocate(1536), 1536);
-      (rank.rank() == 0 ? sent : received) = buffer.address;
-      if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
-      if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
-    });
-    const bool single = way[0] == 's';
-    CHECK(holds(cluster, 0, 0, sent + 1408) == !single);
-    CHECK(holds(cluster, 0, 1, sent + 1408) == single);
-    CHECK(holds(cluster, 0, 1, received + 1408));
-  }
-}
-
-// Do cores work concurrently that share only a memory with sufficient bandwidth?
-void cores_work_side_by_side() {
-  Machine machine = made_up_machine();
-  machine.dram.gb_per_s = 1000;
-  const auto outcome = Cluster(machine, options(1, 4, true)).run([](Rank& rank) -> Task<> {
-    const Address a = rank.allocate(100000), b = rank.allocate(100000);
-    if (rank.rank() < 3) co_await rank.copy(a, b, 100000);
-    if (rank.rank() == 3) co_await rank.wait({});
-  });
-  const Ps alone = Cluster(machine, options(1, 4, true))
-                       .run([](Rank& rank) -> Task<> {
-                         const Address a = rank.allocate(100000), b = rank.allocate(100000);
-                         if (rank.rank() == 0) co_await rank.copy(a, b, 100000);
-                       })
-                       .ranks[0]
-                       .finished.first();
-  CHECK(outcome.ranks[2].finished.first() < 1.1 * alone);
-}
-
-// Ranks that post many sends and receives in a row run ahead of the others. Does that delay no rank: does memory add
-// about as much time with two ranks on a node as with one?
-void being_ahead_delays_no_rank() {
-  Machine machine = made_up_machine();
-  machine.messaging.network = "zero-copy";
-  machine.network->gap_ns = 0;
-  const auto time = [&](int ranks_per_node, bool memory) {
-    const Outcome outcome = Cluster(machine, options(8, ranks_per_node, memory)).run([](Rank& rank) -> Task<> {
-      const int ranks = rank.size(), me = rank.rank();
-      std::vector<Request> requests;
-      for (int i = 1; i < ranks; ++i) requests.push_back(rank.receive((me + i) % ranks, {rank.allocate(256), 256}, 0));
-      for (int i = 1; i < ranks; ++i) requests.push_back(rank.send((me + i) % ranks, {rank.allocate(256), 256}, 0));
-      co_await rank.wait_all(requests);
-    });
-    return outcome.ranks[0].finished.first();
-  };
-  const double one = time(1, true) / time(1, false), two = time(2, true) / time(2, false);
-  CHECK(one > 1 && two > 1 && two < 1.5 * one);
-}
-
-// Does the ring throttle a fast sender? Its data is cached, the receiver's buffer is in memory: the sender finishes at
-// most one ring before the receiver.
-void the_ring_holds_the_sender_back() {
-  constexpr std::uint64_t bytes = 100000;
-  const Outcome outcome = Cluster(made_up_machine(), options(1, 2, true)).run([](Rank& rank) -> Task<> {
-    const Buffer buffer(rank.allocate(bytes), bytes);
-    co_await rank.prepare(buffer, rank.rank() == 0 ? BufferState::modified : BufferState::invalid);
-    co_await rank.barrier();
-    rank.start();
-    if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
-    if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
-    rank.stop();
-  });
-  const auto took = [&](std::size_t rank) {
-    return outcome.ranks[rank].marks[0].stop.first() - outcome.ranks[rank].marks[0].start.first();
-  };
-  CHECK(took(0) < took(1));
-  CHECK(took(0) > 0.85 * took(1));
-}
-
-// Do the two sides of copy-in-copy-out overlap: is a long message faster than both copies one after the other?
-void the_ring_is_a_pipeline() {
-  constexpr std::uint64_t bytes = 1 << 20;
-  Machine machine = made_up_machine();
-  machine.dram.gb_per_s = 1000;  // otherwise both would wait for the shared memory
-  const auto time = [&](const Program& program) {
-    const Outcome outcome = Cluster(machine, options(1, 2, true)).run(program);
-    return std::max(outcome.ranks[0].finished.first(), outcome.ranks[1].finished.first());
-  };
-  const Ps copied = time([](Rank& rank) -> Task<> {
-    const Address a = rank.allocate(bytes), b = rank.allocate(bytes);
-    if (rank.rank() == 0) co_await rank.copy(a, b, bytes);
-  });
-  CHECK(time(one_message(bytes)) < 1.3 * copied);
 }
 
 }  // namespace
@@ -591,14 +377,5 @@ int main() {
   mistakes_are_reported();
   ranks_meet_at_a_barrier();
   a_cluster_runs_twice();
-  who_touches_what_between_nodes();
-  pieces_arrive_in_their_places();
-  a_payload_takes_its_time();
-  devices_act_during_a_loop();
-  who_touches_what_within_a_node();
-  cores_work_side_by_side();
-  being_ahead_delays_no_rank();
-  the_ring_holds_the_sender_back();
-  the_ring_is_a_pipeline();
   return failed_checks == 0 ? 0 : 1;
 }

@@ -89,7 +89,7 @@ void estimates_scale() {
 }
 
 // A hundred-fold outlier must not move a median; the share of outliers tells of it.
-void outliers_are_kept_and_counted() {
+void outliers_are_retained_and_counted() {
   Samples samples = recorded("half_round_trip_64");
   const Estimate before = median_estimate(samples);
   const double share = outlier_share(samples);
@@ -139,9 +139,9 @@ void launches_are_pooled() {
   for (double& s : b) s += 1000;
   const Visits many(20, a);
   for (const auto& launches : {std::vector<Visits>{many, {b}, {}}, std::vector<Visits>{{b}, Visits(20, b), {a}}}) {
-    const Estimate apart = pooled_estimate(launches);
-    CHECK(apart.low <= 51 && apart.high >= 1051);
-    CHECK(apart.n == 101 * (launches[0].size() + launches[1].size() + launches[2].size()));
+    const Estimate separate = pooled_estimate(launches);
+    CHECK(separate.low <= 51 && separate.high >= 1051);
+    CHECK(separate.n == 101 * (launches[0].size() + launches[1].size() + launches[2].size()));
   }
   const Estimate together = pooled_estimate(std::vector<Visits>{{a}, {a}});
   CHECK(together.high - together.low < 30);
@@ -230,7 +230,7 @@ int main() {
   intervals_by_table();
   interval_covers();
   estimates_scale();
-  outliers_are_kept_and_counted();
+  outliers_are_retained_and_counted();
   coarse_clock_is_interpolated();
   coarse_clock_recovers_the_median();
   launches_are_pooled();

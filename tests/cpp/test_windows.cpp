@@ -9,28 +9,20 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
 
 #include "check.hpp"
-#include "made_up_machine.hpp"
-#include "made_up_stream.hpp"
+#include "race_writer.hpp"
 #include "sim/engine/thread_pool.hpp"
 #include "sim/run/replay/run.hpp"
+#include "test_machine.hpp"
 
 namespace {
 
 using namespace nearfield;
 using namespace nearfield::sim;
-using Streams = std::vector<MadeUpStream>;
-using Kind = stream::CollectiveKind;
-
-constexpr std::uint64_t heap = 0x5555'0000'0000, receive_heap = heap + (1 << 20);
-
-stream::Data data(std::uint64_t bytes, std::uint64_t address = heap) { return {address, bytes, MadeUpStream::bytes}; }
-
 ClusterOptions cluster(int nodes, int ranks_per_node, int threads) {
   ClusterOptions options;
   options.nodes = nodes;
@@ -43,121 +35,13 @@ ClusterOptions cluster(int nodes, int ranks_per_node, int threads) {
   return options;
 }
 
-// ---- a program with all kinds of races
-
-class Writer {
- public:
-  Writer(unsigned ranks, unsigned seed) : random_(seed), ranks_(ranks) {
-    for (unsigned r = 0; r < ranks; ++r) all_.emplace_back(r, ranks);
-  }
-
-  Streams program(int rounds) {
-    for (int round = 0; round < rounds; ++round) {
-      compute();
-      switch (round % 5) {
-        case 0:
-          ring();
-          break;
-        case 1:
-          to_anyone(round);
-          break;
-        case 2:
-          collective(round % 2 ? Kind::alltoall : Kind::allreduce, round % 3 == 0);
-          break;
-        case 3:
-          poll_round(round);
-          break;
-        case 4:
-          pairs();
-          break;
-      }
-    }
-    for (auto& one : all_) one.end();
-    return std::move(all_);
-  }
-
- private:
-  std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
-  std::int64_t other(unsigned rank, unsigned by) const { return (rank + by) % ranks_; }
-
-  void compute() {
-    for (auto& one : all_) one.access(below(2) != 0, heap + 8 * below(4000), below(1500), 8 << below(5));
-  }
-  void ring() {
-    const std::uint64_t bytes = below(2) ? 100 : 9000;
-    for (unsigned r = 0; r < ranks_; ++r) {
-      all_[r].enter("MPI_Irecv", 1).receive(1, other(r, ranks_ - 1), data(bytes, receive_heap)).leave();
-      all_[r].enter("MPI_Isend", 2).send(2, other(r, 1), data(bytes)).leave();
-      all_[r].enter("MPI_Waitall", 3).wait({1, 2}).leave();
-    }
-  }
-  // All ranks send to one rank at once, which receives from any source; the recorded matches are in its stream.
-  void to_anyone(int tag) {
-    const auto to = static_cast<unsigned>(below(ranks_));
-    const std::uint64_t bytes = below(2) ? 64 : 5000;
-    for (unsigned r = 0; r < ranks_; ++r)
-      if (r != to) all_[r].enter("MPI_Send", 4).send(1, to, data(bytes), tag).wait({1}).leave();
-    const auto first = static_cast<unsigned>(below(ranks_ - 1));
-    for (unsigned i = 0; i + 1 < ranks_; ++i)
-      all_[to].receive(i + 1, stream::any, data(bytes, receive_heap + i * 8192), i % 2 ? stream::any : tag);
-    for (unsigned i = 0; i + 1 < ranks_; ++i) {
-      const std::int64_t from = other(to, 1 + (first + i) % (ranks_ - 1));
-      all_[to].enter("MPI_Wait", 5).add(stream::Outcome{i + 1, from, tag, bytes}).wait({i + 1}).leave();
-    }
-  }
-  void collective(Kind kind, bool nonblocking) {
-    for (unsigned r = 0; r < ranks_; ++r) {
-      stream::Collective event;
-      event.kind = kind;
-      event.request = nonblocking ? 7 : 0;
-      event.gives = {data(kind == Kind::alltoall ? 200 : 3000)};
-      event.gets = {data(kind == Kind::alltoall ? 200 : 3000, receive_heap)};
-      all_[r].enter("MPI_Collective", 6).add(event).leave();
-      if (nonblocking) all_[r].access(false, heap, 300).enter("MPI_Wait", 7).wait({7}).leave();
-    }
-  }
-  // Each rank tests, then probes for its neighbour's message.
-  void poll_round(int tag) {
-    for (unsigned r = 0; r < ranks_; ++r) {
-      auto& one = all_[r];
-      const std::int64_t from = other(r, ranks_ - 1);
-      one.receive(1, from, data(8, receive_heap), tag + 1000).send(2, other(r, 1), data(8), tag + 1000);
-      one.enter("MPI_Test", 8).add(stream::Tested{{1}, {}, false}).leave().access(true, heap, below(200));
-      one.enter("MPI_Waitany", 9).add(stream::Tested{{1, 2}, {1}, true}).leave().wait({2});
-      one.send(3, other(r, 1), data(700), tag);
-      one.enter("MPI_Probe", 10).add(stream::Outcome{0, from, tag, 700});
-      one.add(stream::Probe{0, stream::any, tag, true, true}).leave();
-      one.receive(4, from, data(700, receive_heap), tag).wait({3, 4});
-    }
-  }
-  // Pairs exchange at the same time, so that messages of many nodes contend for links.
-  void pairs() {
-    for (unsigned r = 0; r < ranks_; ++r) {
-      const std::int64_t with = other(r, ranks_ / 2);
-      const bool first = r < ranks_ / 2;
-      if (r >= ranks_ / 2 * 2) continue;
-      const std::int64_t peer = first ? with : r - ranks_ / 2;
-      all_[r]
-          .receive(1, peer, data(20000, receive_heap))
-          .send(2, peer, data(20000))
-          .enter("MPI_Waitall", 3)
-          .wait({1, 2})
-          .leave();
-    }
-  }
-
-  std::mt19937 random_;
-  unsigned ranks_;
-  Streams all_;
-};
-
 // Runs the streams; each shard reads those of its own ranks only.
 replay::Replayed run(const Machine& machine, const ClusterOptions& options, Streams all) {
   std::vector<replay::Stream> sources;
   const NodeRange local_nodes = options.shards ? options.shards->part_of(options.nodes) : NodeRange{0, options.nodes};
   for (auto& one : all)
     if (local_nodes.has(static_cast<int>(sources.size()) / options.ranks_per_node))
-      sources.push_back({&one, [again = one] { return std::make_unique<MadeUpStream>(again); }, {}});
+      sources.push_back({&one, [again = one] { return std::make_unique<StreamBuilder>(again); }, {}});
     else
       sources.emplace_back();
   return replay::run(machine, options, sources, {});
@@ -285,7 +169,7 @@ const std::vector<Case> cases{{"eager-rendezvous", "full", {}, 1, 5, 1},
                               {"buffered-synchronous", "full", {}, 2, 3, 2}};
 
 Machine machine_of(const Case& tested) {
-  Machine machine = made_up_machine();
+  Machine machine = test_machine();
   machine.messaging.network = tested.protocol;
   machine.network->topology = tested.topology;
   machine.network->shape = tested.shape;
@@ -297,7 +181,7 @@ Digits digits(const Case& tested, unsigned seed, int threads, Shards* shards = n
   const auto ranks = static_cast<unsigned>(tested.nodes * tested.ranks_per_node);
   ClusterOptions options = cluster(tested.nodes, tested.ranks_per_node, threads);
   options.shards = shards;
-  return Digits(run(machine_of(tested), options, Writer(ranks, seed).program(25)));
+  return Digits(run(machine_of(tested), options, RaceWriter(ranks, seed).program(25)));
 }
 
 // Are all times, counts and timelines identical to the last digit with one to four threads, and with more threads than
@@ -335,7 +219,7 @@ Outcome run(const Machine& machine, const ClusterOptions& options, const Program
 
 // Is the first message to depart the first to be carried, whatever the numbers of the nodes?
 void the_first_departure_is_first() {
-  Machine machine = made_up_machine();
+  Machine machine = test_machine();
   machine.messaging.network = "eager-rendezvous";
   machine.messaging.eager_bytes = 1 << 20;
   for (const int early : {1, 2}) {
@@ -360,7 +244,7 @@ void the_first_departure_is_first() {
 // Does the barrier resume all ranks at the same time when the last one has arrived, on one node and on several?
 void ranks_meet_at_a_barrier() {
   for (const auto& options : {cluster(4, 2, 2), cluster(1, 4, 2)}) {
-    const Outcome outcome = run(made_up_machine(), options, [](Rank& rank) -> Task<> {
+    const Outcome outcome = run(test_machine(), options, [](Rank& rank) -> Task<> {
       for (int i = 0; i < 3; ++i) {
         rank.compute(1e6 * (rank.rank() * 7 % 5 + i));
         co_await rank.barrier();
@@ -375,7 +259,7 @@ void ranks_meet_at_a_barrier() {
 
 // Do messages that depart from nodes of two shards at the same time enter the network in the order of the nodes?
 void nodes_of_all_shards_have_one_order() {
-  Machine machine = made_up_machine();
+  Machine machine = test_machine();
   machine.messaging.network = "eager-rendezvous";
   machine.messaging.eager_bytes = 1 << 20;
   const auto last_mark = [&](Shards* shards) {
@@ -410,11 +294,11 @@ void ranks_of_shards_meet_at_a_barrier() {
       rank.stop();
     }
   };
-  const Outcome alone = run(made_up_machine(), cluster(4, 2, 1), program);
+  const Outcome alone = run(test_machine(), cluster(4, 2, 1), program);
   const auto problems = on_shards(3, [&](Shards& me) {
     ClusterOptions options = cluster(4, 2, 1);
     options.shards = &me;
-    const Outcome outcome = run(made_up_machine(), options, program);
+    const Outcome outcome = run(test_machine(), options, program);
     CHECK(outcome.ranks.size() == static_cast<std::size_t>(2 * me.part_of(4).size()));
     for (std::size_t i = 0; i < 3; ++i)
       for (const auto& rank : outcome.ranks) CHECK(rank.marks[i].start == alone.ranks[0].marks[i].start);
@@ -426,7 +310,7 @@ void ranks_of_shards_meet_at_a_barrier() {
 
 std::string problem_of(const ClusterOptions& options, const Program& program) {
   try {
-    run(made_up_machine(), options, program);
+    run(test_machine(), options, program);
   } catch (const std::exception& problem) {
     return problem.what();
   }
@@ -466,7 +350,7 @@ std::vector<std::string> problems_of_shards(int count, ClusterOptions options, c
   return on_shards(count, [&](Shards& me) {
     ClusterOptions mine = options;
     mine.shards = &me;
-    run(made_up_machine(), mine, program);
+    run(test_machine(), mine, program);
   });
 }
 
@@ -485,7 +369,7 @@ void failures_end_all_shards() {
       options.progress_callback = [&] {
         if (me.number() == 1 && ++calls > after) throw std::runtime_error("enough");
       };
-      run(made_up_machine(), options, never_ends);
+      run(test_machine(), options, never_ends);
     });
     CHECK((problems == Problems{others, "enough", others}));
   }

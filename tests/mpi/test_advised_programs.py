@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 
 from nearfield import mpi
 from nearfield.advise import advise, read_run
-from nearfield.advise.costs import Costs
 from nearfield.base.errors import NOT_DECIDED
 from nearfield.cli import app
 from nearfield.mpi import Installation
@@ -28,6 +27,7 @@ from nearfield.observe import trace as traces
 from nearfield.observe.observing import finish
 from nearfield.observe.trace import Trace, TraceFile
 from nearfield.profile import Profile, load
+from nearfield.profile.costs import Costs
 from nearfield.report.advice import Advised, advice_section
 
 SOURCE = PROGRAMS / "advised.c"
@@ -181,8 +181,8 @@ def test_waiting_is_seen_without_hooks(observations: Path, name: str) -> None:
     """Is a wait of 90 ms in all, or of 400 ms in collectives, named first, and of about that length?"""
     advice = advice_on(observations / f"plain-{name}", least="1%")
     assert advice["seconds_are"] == "observed"
-    told = [*advice["notes"], *advice["undecided"]]  # undecided where other programs took the cores for as long
-    first = next(note for note in told if (note["rule"], note["line"]) == (name, line_of(f"fault {name}")))
+    notes = [*advice["notes"], *advice["undecided"]]  # undecided where other programs took the cores for as long
+    first = next(note for note in notes if (note["rule"], note["line"]) == (name, line_of(f"fault {name}")))
     assert 0.05 < first["loss"]["high"] < 10
     without = next(one["value"] for one in first["evidence"] if one["name"].startswith("without a core"))
     assert first["loss"]["seconds"] <= max(0.0, first["loss"]["high"] - without / 1e9) + 1e-9
@@ -255,8 +255,10 @@ def test_losses_on_another_machine(observations: Path, monkeypatch: pytest.Monke
     simulated = ["simulate", "run", words[1], "--on", "leo3", "--nodes", "1", "--policy", "memory", "--json"]
     found = json.loads(CliRunner().invoke(app, [*simulated, "--memory-slowdown", "1"]).stdout)
     assert there["seconds"] == pytest.approx(found["time_ns"][0][0] / 1e9)
-    apart = json.loads(CliRunner().invoke(app, [*words, "--nodes", "2"]).stdout)  # of which this profile has no records
-    assert apart["notes"] == [] and any("on 2 nodes" in remark for remark in apart["remarks"])
+    two_nodes = json.loads(
+        CliRunner().invoke(app, [*words, "--nodes", "2"]).stdout
+    )  # of which this profile has no records
+    assert two_nodes["notes"] == [] and any("on 2 nodes" in remark for remark in two_nodes["remarks"])
 
 
 def test_the_report_has_the_notes(observations: Path, tmp_path: Path) -> None:
@@ -291,7 +293,7 @@ def test_without_a_profile_it_says_how_to_get_one(
     assert "probe --quick" in str(invoked(observations / "cold-send").exception)
 
 
-def test_a_profile_of_another_machine_is_told(observations: Path) -> None:
+def test_a_profile_of_another_machine_is_reported(observations: Path) -> None:
     """Is the user told whose losses these are?"""
     done = invoked(observations / "cold-send", "--profile", PROFILE.with_name("epyc-vm-quiet"), "--json")
     assert any("the program ran on" in remark for remark in json.loads(done.stdout)["remarks"])

@@ -61,8 +61,8 @@ def test_two_jobs_take_turns(installation: Installation, monkeypatch: pytest.Mon
             one.check(case)
             turns.clear()
             found = interleaved_pairs(one, other, case, 3)
-            asked = count_repetitions(case)
-            taken = [(job, asked, asked) for job in (one, other, other, one, one, other)]
+            repetitions = count_repetitions(case)
+            taken = [(job, repetitions, repetitions) for job in (one, other, other, one, one, other)]
             assert turns == taken or len(turns) > len(taken)  # again where the cores moved
             assert len(found) == 3 and all(time > 0 for pair in found for time in pair[:3])
         assert len(ranks()) == 4
@@ -178,13 +178,13 @@ def test_memory_is_what_the_knobs_say(installation: Installation, more: dict[str
     knobs = find_knobs(installation.family, installation.version, mpi.transport_or_reason(installation)[0])
     if knobs.problems(more):
         pytest.skip("this MPI has no such knobs")
-    told = knobs.memory(more, ranks=2) - knobs.memory({}, ranks=2)
+    expected = knobs.memory(more, ranks=2) - knobs.memory({}, ranks=2)
     mapped = []
     for environment in ({}, knobs.environment(more)):
         with job(installation, environment) as one:
             one.run_batch(("stream", 1 << 20), 1)
             mapped.append(sum(shared_bytes(ranks()).values()) / 2)
-    assert mapped[1] - mapped[0] == pytest.approx(told, rel=0.1, abs=1 << 20)
+    assert mapped[1] - mapped[0] == pytest.approx(expected, rel=0.1, abs=1 << 20)
 
 
 def shared_bytes(pids: list[int]) -> dict[str, int]:

@@ -67,7 +67,7 @@ def test_every_scenario_measures(installation: Installation, tmp_path: Path) -> 
             assert min(values) > 0, line
 
 
-def test_a_field_lies_on_huge_pages_from_its_first_touch(installations: list[Installation], tmp_path: Path) -> None:
+def test_a_field_lies_on_huge_pages_from_the_first_touch(installations: list[Installation], tmp_path: Path) -> None:
     """Memory made as the halo library makes it: is all of it on huge pages, and are there few page faults? Or does the
     engine say why not?"""
     size = 4 << 20
@@ -99,7 +99,7 @@ def test_more_ranks_than_cores(installation: Installation, tmp_path: Path, ranks
 
 
 @needs_two_cores
-def test_only_the_cases_that_are_asked_for_are_measured(installations: list[Installation], tmp_path: Path) -> None:
+def test_only_the_requested_cases_are_measured(installations: list[Installation], tmp_path: Path) -> None:
     """Are other cases of that scenario neither measured nor missed, and is a value that no case has an error?"""
     plan = write_plan(tmp_path, ["pingpong"], 2, sizes="8 64", only="pingpong state modified")
     finished, lines = run_plan(installations[0], plan, 2)
@@ -113,7 +113,7 @@ def test_only_the_cases_that_are_asked_for_are_measured(installations: list[Inst
 
 
 @pytest.mark.families
-def test_load_runs_beside_the_pair(installation: Installation, tmp_path: Path) -> None:
+def test_load_runs_during_the_pair(installation: Installation, tmp_path: Path) -> None:
     """Does the pair measure while two other ranks exchange, and does everybody come to an end?"""
     plan = write_plan(tmp_path, ["load"], 4, sizes="8 4096", min_samples=1)
     finished, lines = run_plan(installation, plan, 4)
@@ -259,7 +259,7 @@ def _is_rank(process: Path, plan: Path) -> bool:
 
 @needs_two_cores
 @pytest.mark.parametrize("limit", [0.001, 1.0])
-def test_time_limit_is_kept(installations: list[Installation], tmp_path: Path, limit: float) -> None:
+def test_time_limit_is_met(installations: list[Installation], tmp_path: Path, limit: float) -> None:
     """If cases never become precise enough, does measuring end in time, is each either measured or missing with that
     reason, and is the scenario not whole if one is missing?"""
     plan = write_plan(tmp_path, ["floor", "pollution"], 2, min_samples=10_000_000, time_limit_s=limit)

@@ -10,7 +10,8 @@ from tuning import nearfield, rules_for, write
 
 from nearfield import mpi
 from nearfield.base.errors import NOT_DECIDED
-from nearfield.cli.compare import Gain
+from nearfield.base.paired import Gain
+from nearfield.cli.verbs.compare import gate_exit_code
 from nearfield.mpi import Installation, launch_command
 
 OPEN_MPI = Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
@@ -35,19 +36,23 @@ def test_a_short_run_is_not_decided(installation: Installation, programs: Path, 
     out = tmp_path / "kept"
     done = nearfield("forecast", "--json", "--out", out, "--", *argv, env=env)
     assert done.code == NOT_DECIDED, done.err
-    told = json.loads(done.out[done.out.index("{") :])
-    reasons = " ".join(told["undecided"])
-    assert not told["decided"] and ("too short" in reasons or "had no core" in reasons), (
+    result = json.loads(done.out[done.out.index("{") :])
+    reasons = " ".join(result["undecided"])
+    assert not result["decided"] and ("too short" in reasons or "had no core" in reasons), (
         "the latter where much else runs"
     )
-    assert len(told["per_rank"]) == told["ranks"] == len(list(out.glob("*.rank"))) == 2
-    assert {"MPI_Sendrecv", "MPI_Allreduce"} <= {call["name"] for call in told["calls"]}
-    assert {one["means"] for one in told["ceilings"]} == {"rules and shared heap", "direct collectives", "halo library"}
+    assert len(result["per_rank"]) == result["ranks"] == len(list(out.glob("*.rank"))) == 2
+    assert {"MPI_Sendrecv", "MPI_Allreduce"} <= {call["name"] for call in result["calls"]}
+    assert {one["means"] for one in result["ceilings"]} == {
+        "rules and shared heap",
+        "direct collectives",
+        "halo library",
+    }
     taken = nearfield("forecast", "--out", out, "--", *argv, env=env)
     assert taken.code == 2 and "holds something already" in taken.words
 
 
-def test_a_failing_program_keeps_its_exit_code(installations: list[Installation]) -> None:
+def test_a_failing_program_keeps_the_exit_code(installations: list[Installation]) -> None:
     """Is a command that fails before MPI begins told as that, and not as a program that cannot be recorded?"""
     argv, env = launch_command(installations[0], ["sh", "-c", "exit 9"], 1)
     done = nearfield("forecast", "--", *argv, env=env)
@@ -87,4 +92,4 @@ def test_each_job_leaves_a_line(installations: list[Installation], programs: Pat
 )
 def test_the_gate_of_compare_fails_closed(gain: Gain, code: int) -> None:
     """Is tuned let through only if it is surely not slower by 2 %, and is what few or noisy runs show no success?"""
-    assert gain.exit_code(0.02) == code
+    assert gate_exit_code(gain, 0.02) == code

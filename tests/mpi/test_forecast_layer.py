@@ -63,7 +63,7 @@ def test_both_layers_count_the_same(installation: Installation, programs: Path, 
     ]
     known = offered(installation) - ANY_NUMBER
     for of_observe, rank in zip(written, counted, strict=True):
-        names = Counter(of_observe.texts[its["name"]] for _, its in of_observe.all("enter"))
+        names = Counter(of_observe.texts[event["name"]] for _, event in of_observe.all("enter"))
         expected = {name: number for name, number in names.items() if name in known}
         found = counts(rank)
         assert {name: found[name] for name in expected} == expected
@@ -113,7 +113,7 @@ def test_fortran_is_counted_once_and_where_it_calls(
         assert {Path(one.site[0]).name for one in rank.calls if one.site} == {program.name}
 
 
-def test_sizes_and_kinds_are_told_apart(installation: Installation, programs: Path, tmp_path: Path) -> None:
+def test_sizes_and_kinds_are_distinguished(installation: Installation, programs: Path, tmp_path: Path) -> None:
     """Is the time of a wait counted with the sizes of its messages, nonblocking and persistent ones alike, and are
     collectives, receives of less than they have room for, and one-sided transfers what they are?"""
     compiler = wrapper(installation, "c")

@@ -216,13 +216,13 @@ def test_a_late_neighbour_is_an_error(installation: Installation, faults: Path) 
 def test_a_dead_neighbour_is_an_error(installation: Installation, faults: Path, tmp_path: Path) -> None:
     """A rank is killed, behind a shell so that the launcher does not end the others at once: is its neighbour told,
     long before the limit of 600 s?"""
-    told = tmp_path / "told"
+    release = tmp_path / "told"
 
     def end(stream: str, line: str) -> None:
         if line.startswith("code"):
-            told.touch()
+            release.touch()
 
-    argv = ["sh", "-c", f"{faults} die; until [ -e {told} ]; do sleep 0.05; done"]
+    argv = ["sh", "-c", f"{faults} die; until [ -e {release} ]; do sleep 0.05; done"]
     done = mpi.run(installation, argv, 2, timeout_s=30, on_line=end)
     assert f"code {LOST}: rank 1 " in done.stdout and "has died" in done.stdout, done.stdout + done.stderr
 
@@ -321,7 +321,7 @@ def test_flags_are_all_that_a_compiler_needs(installation: Installation, languag
 
 
 @pytest.mark.families
-def test_an_older_standard_is_told(installation: Installation, tmp_path: Path) -> None:
+def test_an_older_standard_is_reported(installation: Installation, tmp_path: Path) -> None:
     """Does a C++17 compiler say that the header wants C++20, and not templates' errors?"""
     source = tmp_path / "app.cpp"
     source.write_text('#include "nearfield/halo.hpp"\n')

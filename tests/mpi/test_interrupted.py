@@ -144,7 +144,7 @@ def test_second_interrupt_ends_at_once(tmp_path: Path) -> None:
     assert "floor" in set(nearfield.load(out).records["scenario"])
 
 
-def test_killed_rank_is_told_and_resume_completes(tmp_path: Path) -> None:
+def test_killed_rank_is_reported_and_resume_completes(tmp_path: Path) -> None:
     """If a rank is killed, is the rest measured and saved, the launch named as failed, and completed by --resume?"""
     out = tmp_path / "p"
     before = snapshot_shm()

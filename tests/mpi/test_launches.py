@@ -12,7 +12,7 @@ from nearfield import mpi
 from nearfield.mpi import Installation, selection
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.process import is_dead_process
-from nearfield.rewrite.build import c_wrapper
+from nearfield.rewrite.check.build import c_wrapper
 
 
 def build_ahead(inst: Installation, programs: Path) -> None:
@@ -59,11 +59,11 @@ def test_an_mpi_that_starts_no_ranks_is_not_the_default(
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     broken = mpi.choose(str(tmp_path / "bin"))
     monkeypatch.setattr(selection, "SAY_EVERY_S", 0.5)
-    told: list[str] = []
+    messages: list[str] = []
     assert broken.launcher.parent == tmp_path / "bin" and "no ranks today" in selection._start_problem(
-        broken, told.append
+        broken, messages.append
     )
-    assert told and all("waiting for 2 ranks" in line for line in told)
+    assert messages and all("waiting for 2 ranks" in line for line in messages)
     assert mpi.default().installation.launcher != broken.launcher
 
 

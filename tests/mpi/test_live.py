@@ -84,7 +84,7 @@ def processes_with(word: str) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("whom", "number", "told"),
+    ("whom", "number", "message"),
     [
         ("rank", signal.SIGKILL, "the command ended with code"),
         ("launcher", signal.SIGKILL, "the command ended with code 137"),
@@ -93,7 +93,7 @@ def processes_with(word: str) -> list[int]:
     ],
 )
 def test_nothing_is_left_when_one_is_killed(
-    installation: Installation, programs: Path, tmp_path: Path, whom: str, number: int, told: str
+    installation: Installation, programs: Path, tmp_path: Path, whom: str, number: int, message: str
 ) -> None:
     """Whoever is killed, do the others end soon, say why, and leave no process behind?"""
     program = tmp_path / "endless-farm"
@@ -105,7 +105,7 @@ def test_nothing_is_left_when_one_is_killed(
     launcher = int(subprocess.run(["pgrep", "-P", str(running.pid)], capture_output=True, text=True).stdout.split()[0])
     os.kill({"rank": ranks[0], "launcher": launcher, "simulation": running.pid}[whom], number)
     _, problem = running.communicate(timeout=LIMIT_S)
-    assert running.returncode and told in problem
+    assert running.returncode and message in problem
     until = time.monotonic() + 10
     while processes_with(str(program)) and time.monotonic() < until:
         time.sleep(0.05)
@@ -153,7 +153,7 @@ def test_every_call_is_simulated_while_it_runs(installation: Installation, progr
     check_laws(streams(tmp_path / "trace"), printed)
 
 
-def test_a_deadlock_is_told(installation: Installation, programs: Path) -> None:
+def test_a_deadlock_is_reported(installation: Installation, programs: Path) -> None:
     """Does everything end, with a line for each rank, where one waits and the other one polls for ever?"""
     running = live(installation, farm(installation, programs), 2, way="deadlock")
     _, problem = running.communicate(timeout=LIMIT_S)

@@ -191,7 +191,7 @@ def spoken(done: Finished) -> list[str]:
 
 
 @pytest.mark.parametrize("near", ["16384", "131072", "never"])
-def test_each_pair_follows_its_own_threshold(mpich: Installation, program: Path, shim: Path, near: str) -> None:
+def test_each_pair_follows_a_separate_threshold(mpich: Installation, program: Path, shim: Path, near: str) -> None:
     """In every way of sending, is a message copied singly from exactly its own pair's threshold on?"""
     limits = {1: 1 << 30 if near == "never" else int(near), 2: 30000}
     done = run(mpich, program, shim, f"shared-l3:single_copy_from={near};same-node:single_copy_from=30000")

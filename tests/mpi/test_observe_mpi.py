@@ -84,23 +84,23 @@ class Rank:
     layouts: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for kind, its in self.events:
+        for kind, event in self.events:
             if kind == "text":
-                self.texts[its["text"]] = its["is"]
+                self.texts[event["text"]] = event["is"]
             if kind == "communicator":
-                self.communicators[its["communicator"]] = its
+                self.communicators[event["communicator"]] = event
             if kind == "layout":
-                self.layouts[its["layout"]] = its
+                self.layouts[event["layout"]] = event
 
     def all(self, *kinds: str) -> list[Event]:
-        return [(kind, its) for kind, its in self.events if kind in kinds]
+        return [(kind, event) for kind, event in self.events if kind in kinds]
 
     def refused(self) -> set[str]:
-        return {self.texts[its["what"]] for _, its in self.all("refused")}
+        return {self.texts[event["what"]] for _, event in self.all("refused")}
 
     def world(self, communicator: int, peer: int) -> int:
-        its = self.communicators[communicator]
-        return int((its["remote"] or its["world"])[peer])
+        event = self.communicators[communicator]
+        return int((event["remote"] or event["world"])[peer])
 
     def bytes(self, data: dict[str, Any]) -> int:
         return int(data["count"] * self.layouts[data["layout"]]["size_bytes"])
@@ -111,7 +111,7 @@ def streams(folder: Path) -> list[Rank]:
     ranks = []
     for number, file in enumerate(files):
         assert file.name == f"rank-{number}.nfs"
-        found = [(kind, its) for kind, its in events(stream.Reader(str(file))) if kind != "sites"]
+        found = [(kind, event) for kind, event in events(stream.Reader(str(file))) if kind != "sites"]
         ranks.append(Rank(number, found))
     return ranks
 
@@ -138,16 +138,18 @@ def check_requests(rank: Rank) -> None:
     """Each request begins once and ends once; what is waited for or looked at is under way. Receives have outcomes."""
     active: dict[int, str] = {}
     outcomes: set[int] = set()
-    for kind, its in rank.events:
-        if kind in ("send", "receive", "collective") and its["request"]:
-            assert its["request"] not in active
-            active[its["request"]] = kind
-        elif kind == "outcome" and its["request"]:
-            assert active[its["request"]] == "receive" and its["request"] not in outcomes
-            outcomes.add(its["request"])
+    for kind, event in rank.events:
+        if kind in ("send", "receive", "collective") and event["request"]:
+            assert event["request"] not in active
+            active[event["request"]] = kind
+        elif kind == "outcome" and event["request"]:
+            assert active[event["request"]] == "receive" and event["request"] not in outcomes
+            outcomes.add(event["request"])
         elif kind in ("wait", "looked", "forget"):
-            done: list[int] = [its["request"]] if kind == "forget" else its["requests" if kind == "wait" else "done"]
-            assert set(its.get("at", done)) <= set(active) and set(done) <= set(its.get("at", done))
+            done: list[int] = (
+                [event["request"]] if kind == "forget" else event["requests" if kind == "wait" else "done"]
+            )
+            assert set(event.get("at", done)) <= set(active) and set(done) <= set(event.get("at", done))
             for request in done:
                 assert (active.pop(request) == "receive") == (request in outcomes) or kind == "forget"
                 outcomes.discard(request)
@@ -159,10 +161,10 @@ def check_contexts(ranks: list[Rank]) -> None:
     members: dict[int, Counter[int]] = defaultdict(Counter)
     groups: dict[int, set[frozenset[tuple[int, ...]]]] = defaultdict(set)
     for rank in ranks:
-        for its in rank.communicators.values():
-            members[its["context"]][rank.number] += 1
-            groups[its["context"]].add(frozenset({tuple(its["world"]), tuple(its["remote"])}))
-            assert rank.number in its["world"]
+        for event in rank.communicators.values():
+            members[event["context"]][rank.number] += 1
+            groups[event["context"]].add(frozenset({tuple(event["world"]), tuple(event["remote"])}))
+            assert rank.number in event["world"]
     for context, (sides, *others) in groups.items():
         assert not others
         assert members[context] == Counter(rank for side in sides for rank in side)
@@ -173,17 +175,19 @@ def messages(ranks: list[Rank], kind: str) -> dict[tuple[int, int, int, int], li
     found: dict[tuple[int, int, int, int], list[int]] = defaultdict(list)
     for rank in ranks:
         outcome: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        for _, its in rank.all("outcome"):
-            outcome[its["request"]].append(its)
-        for _, its in rank.all(kind):
-            got = outcome[its["request"]].pop(0) if kind == "receive" else {**its, "bytes": rank.bytes(its["data"])}
+        for _, event in rank.all("outcome"):
+            outcome[event["request"]].append(event)
+        for _, event in rank.all(kind):
+            got = (
+                outcome[event["request"]].pop(0) if kind == "receive" else {**event, "bytes": rank.bytes(event["data"])}
+            )
             if got["peer"] == -2:
                 continue
-            assert got["bytes"] <= rank.bytes(its["data"])
-            assert its["peer"] in (-1, got["peer"]) and its["tag"] in (-1, got["tag"])
-            peer = rank.world(its["communicator"], got["peer"])
+            assert got["bytes"] <= rank.bytes(event["data"])
+            assert event["peer"] in (-1, got["peer"]) and event["tag"] in (-1, got["tag"])
+            peer = rank.world(event["communicator"], got["peer"])
             sender, receiver = (rank.number, peer) if kind == "send" else (peer, rank.number)
-            context = rank.communicators[its["communicator"]]["context"]
+            context = rank.communicators[event["communicator"]]["context"]
             found[context, sender, receiver, got["tag"]].append(got["bytes"])
     return found
 
@@ -192,9 +196,9 @@ def check_collectives(ranks: list[Rank]) -> None:
     """All members of a communicator do the same operations on it in the same order, and what they move agrees."""
     orders: dict[int, set[tuple[tuple[int, int], ...]]] = defaultdict(set)
     for rank in ranks:
-        order: dict[int, list[tuple[int, int]]] = {its["context"]: [] for its in rank.communicators.values()}
-        for _, its in rank.all("collective"):
-            order[rank.communicators[its["communicator"]]["context"]].append((its["kind"], its["root"]))
+        order: dict[int, list[tuple[int, int]]] = {event["context"]: [] for event in rank.communicators.values()}
+        for _, event in rank.all("collective"):
+            order[rank.communicators[event["communicator"]]["context"]].append((event["kind"], event["root"]))
         for context, operations in order.items():
             orders[context].add(tuple(operations))
     assert all(len(order) == 1 for order in orders.values())
@@ -210,10 +214,10 @@ def offsets(runs: list[dict[str, int]]) -> Iterator[int]:
 
 def check_layouts(rank: Rank, said: str) -> None:
     """Layouts have as many bytes as MPI says, and those that MPI_Pack takes, where the program printed that."""
-    for its in rank.layouts.values():
-        assert sum(run["count"] * run["bytes"] for run in its["runs"]) == its["size_bytes"]
+    for event in rank.layouts.values():
+        assert sum(run["count"] * run["bytes"] for run in event["runs"]) == event["size_bytes"]
     packed = dict(re.findall(r"^bytes of (.*?):((?: -?\d+)*)$", said, re.MULTILINE))
-    named = {its["name"]: its for its in rank.layouts.values()}
+    named = {event["name"]: event for event in rank.layouts.values()}
     assert set(packed) <= set(named)
     for name, ints in packed.items():
         wanted = [int(start) + i for start in ints.split() for i in range(4)]
@@ -249,10 +253,10 @@ def test_streams_obey_laws_and_the_program_does_not_notice(
     check_laws(ranks, done.stdout)
     for rank in ranks:
         assert rank.refused() == set()
-        assert {rank.texts[its["name"]] for _, its in rank.all("enter")} >= {"MPI_Init", "MPI_Imrecv", "MPI_Exscan"}
-        assert [its["level"] for _, its in rank.all("region")] == [1, 0]
-        assert {its["kind"] for _, its in rank.all("collective")} == set(range(22))
-        assert {its["mode"] for _, its in rank.all("send")} == {0, 1, 2, 3}
+        assert {rank.texts[event["name"]] for _, event in rank.all("enter")} >= {"MPI_Init", "MPI_Imrecv", "MPI_Exscan"}
+        assert [event["level"] for _, event in rank.all("region")] == [1, 0]
+        assert {event["kind"] for _, event in rank.all("collective")} == set(range(22))
+        assert {event["mode"] for _, event in rank.all("send")} == {0, 1, 2, 3}
 
 
 @pytest.mark.families
@@ -294,8 +298,8 @@ def test_fortran_is_recorded_once_and_where_it_calls(
     check_laws(ranks, "")
     for rank in ranks:
         assert rank.refused() == set()
-        assert [Path(its["path"]).name for _, its in rank.all("object")] == [program.name]
-        names = [rank.texts[its["name"]] for _, its in rank.all("enter")]
+        assert [Path(event["path"]).name for _, event in rank.all("object")] == [program.name]
+        names = [rank.texts[event["name"]] for _, event in rank.all("enter")]
         assert [name for name in names if name != "MPI_Test"] == [
             "MPI_Init", "MPI_Irecv", "MPI_Isend", "MPI_Waitall", "MPI_Sendrecv", "MPI_Isend", "MPI_Probe", "MPI_Recv",
             "MPI_Allreduce", "MPI_Comm_split", "MPI_Gather", "MPI_Bcast", "MPI_Comm_free", "MPI_Barrier",

@@ -104,11 +104,11 @@ class Runs:
         self.default = found.strip().split(":")[-1]
 
     def environment(self, parameters: dict[str, str], component: bool) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_MCA_btl", "OMPI_MCA_mca_base"))}
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_MCA_btl", "OMPI_MCA_mca_base"))}
         given = {f"OMPI_MCA_{k}": v for k, v in parameters.items()}
         if component:
             given["OMPI_MCA_mca_base_component_path"] = f"{self.folder}:{self.default}"
-        return {**kept, "OMPI_MCA_mpi_yield_when_idle": "1", **given}
+        return {**inherited, "OMPI_MCA_mpi_yield_when_idle": "1", **given}
 
     def __call__(
         self,
@@ -184,7 +184,7 @@ def stock(run: Runs) -> str:
     return run(3, "pair_limits", *SIZES, component=False).stdout
 
 
-def test_shows_its_parameters(run: Runs) -> None:
+def test_shows_parameters(run: Runs) -> None:
     """Does ompi_info know the component and its parameters?"""
     shown = subprocess.run(
         [INFO, "--param", "btl", "nearfield", "--level", "9", "--parsable"],
@@ -195,12 +195,12 @@ def test_shows_its_parameters(run: Runs) -> None:
     assert all(f"btl_nearfield_{name}" in shown for name in ("rules", "classes"))
 
 
-def test_each_pair_has_its_own_eager_limit(two_classes: str) -> None:
+def test_each_pair_has_a_separate_eager_limit(two_classes: str) -> None:
     """Is a message to rank 1 eager up to its class's limit, and one to rank 2 up to another?"""
     assert eager(two_classes) == {1: 1500, 2: 20000}
 
 
-def test_each_pair_has_its_own_single_copies(two_classes: str, stock: str) -> None:
+def test_each_pair_has_separate_single_copies(two_classes: str, stock: str) -> None:
     """Does the kernel copy to rank 1 from the threshold on, and to rank 2 never?"""
     if not copied(stock)[1]:
         pytest.skip("the kernel copies nothing between processes here")
@@ -317,7 +317,7 @@ def test_mistakes_are_named_with_their_place(class_of: Path) -> None:
     assert lines_of(class_of, "pairs", THREE_PAIRS, "") == ["", ""]
 
 
-def test_wrong_rules_are_told_once(run: Runs) -> None:
+def test_wrong_rules_are_reported_once(run: Runs) -> None:
     """Is a mistake told in one line per node, and does the program run as without rules?"""
     rules = next(iter(MISTAKES))
     done = run(3, "messages", "1", "20", btl_nearfield_rules=rules)
@@ -325,7 +325,7 @@ def test_wrong_rules_are_told_once(run: Runs) -> None:
     assert said(done) == stock_messages(run, 3, 1, 20)
 
 
-def test_wrong_pairs_are_told_once(run: Runs) -> None:
+def test_wrong_pairs_are_reported_once(run: Runs) -> None:
     """Is a mistake in the pairs told in one line, and does the program run stock?"""
     done = run(3, "pair_limits", "800", "3500", btl_nearfield_classes=WRONG_PAIRS[0], **ONE_CLASS)
     assert re.fullmatch(r"nearfield: btl_nearfield_classes: .*; no rules are used\n", done.stderr)

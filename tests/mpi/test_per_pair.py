@@ -40,7 +40,7 @@ def of(installations: list[Installation], family: str, version: str) -> Installa
 
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
-def test_open_mpi_sends_to_each_peer_by_its_own_rule(
+def test_open_mpi_sends_to_each_peer_by_the_rule_for_it(
     installations: list[Installation],
     run: Runs,  # noqa: F811
     tmp_path: Path,

@@ -72,12 +72,12 @@ def test_units_are_those_promised(whole: Profile) -> None:
             assert units <= {metric.unit}
 
 
-def test_sizes_are_those_asked_for(whole: Profile) -> None:
+def test_sizes_are_the_requested_ones(whole: Profile) -> None:
     """Does `--sizes` with units, in any order and twice the same, give each size once?"""
     assert set(where(whole.records, scenario="pingpong")["size_bytes"].drop_nulls()) == {8, 4096}
 
 
-def test_pingpong_is_told_apart_by_side_and_state(whole: Profile) -> None:
+def test_pingpong_is_distinguished_by_side_and_state(whole: Profile) -> None:
     """Are Send and Recv recorded at each side, and each buffer state with a verdict?"""
     stated = {"invalid", "exclusive", "modified"}
     sends = where(whole.records, scenario="pingpong", metric="send", state=stated)
@@ -125,7 +125,7 @@ def test_eager_limit_is_named(whole: Profile) -> None:
     assert limits[0].value == 4096
 
 
-def test_samples_are_kept_when_asked(folder: Path, whole: Profile) -> None:
+def test_samples_are_stored_on_request(folder: Path, whole: Profile) -> None:
     """Does `--keep-samples` leave the raw samples of every launch in the profile, and no work folder?"""
     files = sorted((folder / "samples").glob("*.jsonl"))
     assert len(files) == len(whole.run.launch)
@@ -169,8 +169,8 @@ def test_list_for_people_and_scripts(tmp_path: Path) -> None:
     assert table.code == 0
     listed = in_process("probe", "--list", "--json", "--out", tmp_path / "p")
     scenarios = json.loads(listed.out)
-    only_when_asked_for = {"cut", "loop", "one-way", "rows", "stencil"}
-    assert {s["name"] for s in scenarios} == {*EVERYTHING, *only_when_asked_for, "load", "traffic"}
+    not_by_default = {"cut", "loop", "one-way", "rows", "stencil"}
+    assert {s["name"] for s in scenarios} == {*EVERYTHING, *not_by_default, "load", "traffic"}
     assert all(s["name"] in table.out and s["summary"] and s["metrics"] for s in scenarios)
     assert not list(tmp_path.iterdir())
 

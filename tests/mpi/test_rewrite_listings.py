@@ -13,7 +13,7 @@ from nearfield import mpi
 from nearfield._native import simulation, stream
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.rewrite import analyse
-from nearfield.rewrite.build import c_wrapper, include_folders
+from nearfield.rewrite.check.build import c_wrapper, include_folders
 
 LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 VARIANTS = {"listing-1": "", "opt1": "warm-send", "opt2": "reverse"}

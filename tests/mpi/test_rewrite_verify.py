@@ -10,12 +10,14 @@ from typer.testing import CliRunner
 
 from nearfield import mpi, rewrite
 from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.base.paired import MIN_PAIRS
 from nearfield.cli.verbs import app
 from nearfield.mpi import Installation
-from nearfield.rewrite import Analysis, Patch, verify
-from nearfield.rewrite.build import CompileError, Program
-from nearfield.rewrite.measure import MIN_PAIRS, _evaluate, _Times, measure
-from nearfield.rewrite.verify import Verifier
+from nearfield.rewrite import Analysis, Patch
+from nearfield.rewrite.check import verify
+from nearfield.rewrite.check.build import CompileError, Program
+from nearfield.rewrite.check.measure import _evaluate, _Times, measure
+from nearfield.rewrite.check.verify import Verifier
 
 SOURCE = Path(__file__).parents[1] / "programs" / "rewrite_stencil.c"
 ORIGINAL = SOURCE.read_text()
@@ -163,7 +165,7 @@ def test_measure_sees_a_gain(inst: Installation) -> None:
         measure(program, ORIGINAL, ORIGINAL.replace("free(u);", "free(u); abort();"), inst)
 
 
-def test_a_gain_is_supported_only_by_its_interval() -> None:
+def test_a_gain_is_supported_only_by_the_interval() -> None:
     def judged(before: list[float], after: list[float], messages_after: list[float] | None = None) -> bool:
         rest = messages_after or before
         times = [_Times(b, b) for b in before], [_Times(a, m) for a, m in zip(after, rest, strict=True)]

@@ -10,9 +10,9 @@ from rewriting import analysed, names
 from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.rewrite import analyse
-from nearfield.rewrite.build import Program
-from nearfield.rewrite.chunks import ChunkSizes
-from nearfield.rewrite.verify import Verifier
+from nearfield.rewrite.check.build import Program
+from nearfield.rewrite.check.verify import Verifier
+from nearfield.rewrite.model.chunk_sizes import ChunkSizes
 
 ROWS = Path(__file__).parents[1] / "programs" / "rewrite_rows.c"
 PIECES = ChunkSizes(64, 64)  # eight doubles

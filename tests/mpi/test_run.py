@@ -12,7 +12,7 @@ from tuning import NEARFIELD, nearfield, rules_for, write
 from nearfield import mpi
 from nearfield.apply.cached_plan import cached_launch_plan
 from nearfield.base.errors import MpiError, UsageError
-from nearfield.cli.export import export_text
+from nearfield.cli.verbs.export import export_text
 from nearfield.mpi import Installation, launch_command
 from nearfield.mpi.detect_command import of_launcher, of_program, recognise
 from nearfield.rules import shared_heap
@@ -51,7 +51,7 @@ def test_an_unmodified_program_is_tuned(installation: Installation, tmp_path: Pa
         assert "single_copies 0 -" not in stock.stdout, "stock copies by the kernel here, or this test shows nothing"
 
 
-def test_the_launcher_and_the_program_tell_the_mpi(installation: Installation) -> None:
+def test_the_launcher_and_the_program_show_the_mpi(installation: Installation) -> None:
     engine = str(mpi.program(installation))
     for found in (
         of_launcher([str(installation.launcher), "-n", "2", "true"]),
@@ -142,14 +142,14 @@ def test_what_changed_is_found_out_anew(rules: Path, tmp_path: Path, monkeypatch
         cached_launch_plan([str(program), "-n", "1"], rules, False, None)
 
 
-def test_options_of_the_launcher_are_its_own(rules: Path) -> None:
+def test_options_of_the_launcher_stay_with_it(rules: Path) -> None:
     """Does `-n` or `-v` after the command belong to the command, with or without `--`?"""
     for dashes in ([], ["--"]):
         done = nearfield("run", "--force", "--rules", rules, *dashes, "echo", "-v", "-n", "--force")
         assert done.code == 0 and "-v -n --force" in done.out
 
 
-def test_missing_commands_and_rules_are_told(rules: Path, tmp_path: Path) -> None:
+def test_missing_commands_and_rules_are_reported(rules: Path, tmp_path: Path) -> None:
     assert "no command 'no-such'" in nearfield("run", "--rules", rules, "--", "no-such").words
     assert "no rules at" in nearfield("run", "--rules", tmp_path / "none.toml", "--", "true").words
     assert "tells which MPI" in nearfield("run", "--rules", rules, "--", "true").words
@@ -298,8 +298,10 @@ def test_what_cannot_be_preloaded_sets_nothing(heap_rules: Path, tmp_path: Path)
         assert (f"LD_PRELOAD={central}" in printed) == there and ("NEARFIELD_HEAP" in printed) == there
         assert f'if {{ [file readable "{central}"] }} {{' in module.splitlines() and "module unload" in module
     assert "every process" in text
-    told = nearfield("export", "--rules", heap_rules, "--library", tmp_path / "none.so").err
-    assert "not there yet" in told and f"cp {shared_heap.library()} {tmp_path / 'none.so'}" in " ".join(told.split())
+    message = nearfield("export", "--rules", heap_rules, "--library", tmp_path / "none.so").err
+    assert "not there yet" in message and f"cp {shared_heap.library()} {tmp_path / 'none.so'}" in " ".join(
+        message.split()
+    )
     assert "cannot be preloaded" in nearfield("export", "--rules", heap_rules, "--library", "none.so").err
     assert "a virtual environment" in nearfield("export", "--rules", heap_rules).err
     refused = nearfield("export", "--rules", heap_rules, "--format", "conf")
@@ -317,7 +319,7 @@ def test_rules_that_set_nothing_say_so(installations: list[Installation], tmp_pa
         assert done.code == 2 and words in " ".join(done.err.split())
 
 
-def test_rules_of_another_version_tell_how_to_make_them(rules: Path, tmp_path: Path) -> None:
+def test_rules_of_another_version_say_how_to_make_them(rules: Path, tmp_path: Path) -> None:
     """Is the command that tunes the program's own MPI printed, and not one that tunes another; also without rules?"""
     program = tmp_path / "mpirun"
     program.write_text('#!/bin/sh\necho "mpirun (Open MPI) 4.1.4"\n')

@@ -65,7 +65,7 @@ def test_the_number_of_shards_is_not_seen(installation: Installation, ring: Path
     assert load(tmp_path / "profile").records.height > 0
 
 
-def test_an_error_of_one_shard_is_told_once(ring: Path, tmp_path: Path) -> None:
+def test_an_error_of_one_shard_is_reported_once(ring: Path, tmp_path: Path) -> None:
     """Is a stream that is cut, on the last shard, what ends all? Are regions and nodes that are not there told as one
     process tells them?"""
     inst = mpi.discover()[0]

@@ -11,7 +11,6 @@ from nearfield import mpi
 from nearfield.base.errors import UsageError
 from nearfield.cli import app
 from nearfield.measure.sim.cases import Case
-from nearfield.measure.sim.store import Listener
 from nearfield.reproduce.page import render
 from nearfield.reproduce.papers import choose
 from nearfield.reproduce.session import Settings, reproduce
@@ -30,12 +29,12 @@ def ring(tmp_path_factory, programs: Path) -> Path:
     return folder / "trace"
 
 
-def test_a_trace_answers_beside_the_verdicts(ring, tmp_path):
+def test_a_trace_answers_without_changing_verdicts(ring, tmp_path):
     """Are the answers those of `simulate run`, what one trace cannot answer left open, and verdicts as they were?"""
     wanted, settings = choose(["S4.4"]), Settings(tmp_path / "out")
     traces = answering(wanted, parse_traces([f"fft:4MiB={ring}"]), settings, lambda line: None)
-    found = reproduce(wanted, settings, nothing, Listener(), traced=traces)
-    plain = reproduce(wanted, settings, nothing, Listener())
+    found = reproduce(wanted, settings, nothing, traced=traces)
+    plain = reproduce(wanted, settings, nothing)
     ((claim,),) = [paper.claims for paper in found.papers]
     assert claim.verdict == plain.papers[0].claims[0].verdict == "not simulated"
     answers = {one.says: one.traced for one in claim.statements}
@@ -65,13 +64,13 @@ def test_a_trace_answers_beside_the_verdicts(ring, tmp_path):
     assert "traced" not in render(plain, settings.out)
 
 
-def test_mistakes_in_traces_are_told(ring, tmp_path):
+def test_mistakes_in_traces_are_reported(ring, tmp_path):
     """Are other applications, sizes and no traces refused, with what there is?"""
     wanted, settings = choose(["S4.4"]), Settings(tmp_path / "out")
     for text in ("amg", "=x", "amg="):
         with pytest.raises(UsageError, match="no application and folder"):
             parse_traces([text])
     for text in (f"lammps={ring}", f"fft={ring}", f"fft:5MiB={ring}"):
-        with pytest.raises(UsageError, match="no claim is about") as told:
+        with pytest.raises(UsageError, match="no claim is about") as error:
             answering(wanted, parse_traces([text]), settings, lambda line: None)
-        assert "fft:4194304" in told.value.remedy
+        assert "fft:4194304" in error.value.remedy

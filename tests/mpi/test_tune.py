@@ -22,7 +22,7 @@ from nearfield.rules.knobs import find_knobs
 from nearfield.rules.schema import RuleTable, load_rules
 from nearfield.tune.model import candidates
 from nearfield.tune.paired_benchmark import PairedBenchmark
-from nearfield.tune.tuning import Listener, Request, Tuning
+from nearfield.tune.tuning import Request, Tuning
 
 pytestmark = [pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
 SHORT = ("--budget", "5", "--sizes", "8,16KiB,1MiB")
@@ -62,7 +62,7 @@ def test_rules_are_found(installation: Installation, tmp_path: Path) -> None:
             assert {p.size_bytes for p in rule.point} == {8, 16 << 10, 1 << 20}
 
 
-def test_ctrl_c_ends_at_once_and_the_best_so_far_can_be_kept(tmp_path: Path) -> None:
+def test_ctrl_c_ends_at_once_and_the_best_so_far_can_be_saved(tmp_path: Path) -> None:
     """Is there no rules file after Ctrl-C, and a whole one after --confirm-best if what was found holds?"""
     out = tmp_path / "rules.toml"
     command = [*NEARFIELD, "tune", "--budget", "300", "--sizes", "8", "-o", str(out)]
@@ -110,7 +110,7 @@ def test_a_killed_tune_goes_on(tmp_path: Path) -> None:
     assert shlex.join(command[command.index("tune") :]) in rules.command, "it is the first command's work"
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_the_search(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_before_the_search(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for out in (tmp_path, tmp_path / "file" / "rules.toml"):
         done = in_process("tune", "-o", out)
@@ -138,7 +138,7 @@ def test_a_rule_is_measured_at_other_distances(installation: Installation) -> No
     settings = candidates(knobs, topology.cache_bytes(pair[0]), distance)[0]
     other = next(one for one in DISTANCES if one != distance)
     rule = RuleTable(distance=other, pair="0-1", parameters=settings, memory_per_rank_bytes=0, at_ranks_per_node=2)
-    tuning = Tuning(Request(sizes=(8, 16 << 10)), Listener())
+    tuning = Tuning(Request(sizes=(8, 16 << 10)))
     with PairedBenchmark(installation, mpi.program(installation), topology, pair, knobs) as benchmark:
         tuning._measure_other_distances(benchmark, distance, [rule])
     assert 0.1 < rule.other_distances[distance] < 10

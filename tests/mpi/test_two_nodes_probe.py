@@ -105,7 +105,7 @@ def test_floor_alone_across_is_a_profile_of_reasons(nodes: TwoNodes, tmp_path: P
     ],
     ids=["no-such-cpu", "no-such-host", "no-such-key"],
 )
-def test_wrong_hosts_are_told(nodes: TwoNodes, tmp_path: Path, hosts: str, code: int, words: str) -> None:
+def test_wrong_hosts_are_reported(nodes: TwoNodes, tmp_path: Path, hosts: str, code: int, words: str) -> None:
     """Is a hostfile that does not fit the nodes an error in words, and no profile?"""
     out = tmp_path / "p"
     text = hosts.format(first=FIRST, second=SECOND)

@@ -61,7 +61,7 @@ def test_only_a_function_is_recorded_under_valgrind(tmp_path, plain):
     ("what", "code", "words"),
     [("killed", 137, "the stream is cut"), ("thread", 0, "cannot be simulated: threads"), ("fork", 0, "")],
 )
-def test_what_happens_to_the_program_is_told(tmp_path, plain, what, code, words):
+def test_what_happens_to_the_program_is_reported(tmp_path, plain, what, code, words):
     """Are a kill, threads and children told apart?"""
     done = observe(tmp_path, "--valgrind", "--", plain, what)
     shown = CliRunner().invoke(app, ["observe", "show", str(tmp_path / "trace")]).output
@@ -92,7 +92,7 @@ def test_a_command_is_judged_and_simulated_without_hooks(tmp_path, programs):
         assert "was observed already" in str(refused.exception)
 
 
-def test_what_is_missing_is_told(tmp_path, programs):
+def test_what_is_missing_is_reported(tmp_path, programs):
     """Are a missing valgrind and a script refused before anything runs, with what to do?"""
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")

@@ -19,7 +19,7 @@ from nearfield.base.errors import NOT_DECIDED
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.profile import load
-from nearfield.rewrite.build import c_wrapper
+from nearfield.rewrite.check.build import c_wrapper
 from nearfield.rules.schema import load_rules
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +93,7 @@ def test_observe_records_what_simulate_run_simulates(inst: Installation, tmp_pat
     assert found["policies"] == ["memory", "payload-l3"] and all(min(times) > 0 for times in found["time_ns"])
 
 
-def test_rewrite_verifies_its_patches(inst: Installation, tmp_path: Path) -> None:
+def test_rewrite_verifies_patches(inst: Installation, tmp_path: Path) -> None:
     source = Path(shutil.copy(PROGRAMS / "listing1.c", tmp_path))
     done = nearfield("rewrite", source, "--verify", "--mpi", inst.name, "--ranks", "1,2")
     assert done.code == 0, done.err

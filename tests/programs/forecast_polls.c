@@ -55,10 +55,10 @@ static void poll_in_all_ways(void) {
   }
 }
 
-static void send_when_told(void) {
+static void send_on_token(void) {
   for (int i = 0; i < 4; ++i) {
-    char told;
-    MPI_Recv(&told, 1, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    char token;
+    MPI_Recv(&token, 1, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Send(data, sizeof data, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
   }
 }
@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank == 0) poll_in_all_ways();
-  if (rank == 1) send_when_told();
+  if (rank == 1) send_on_token();
   MPI_Finalize();
   return 0;
 }

@@ -95,7 +95,7 @@ void visit(const Part& p, std::int64_t* first, const std::array<std::int64_t, 3>
 }
 
 void compare(const Case& c, const Part& p, std::int64_t* first, const std::array<std::int64_t, 3>& strides, int field,
-             int round, bool boundary_kept) {
+             int round, bool boundary_unchanged) {
   visit(p, first, strides, true, [&](const Cell& cell, bool, std::int64_t found) {
     Cell owner{};
     std::int64_t wanted = untouched;
@@ -105,7 +105,7 @@ void compare(const Case& c, const Part& p, std::int64_t* first, const std::array
       bool inside = true;
       for (int d = 0; d < c.options.dimensions; ++d) inside = inside && cell[d] >= 0 && cell[d] < c.options.extents[d];
       // If corners are not exchanged, a diagonal ghost cell may or may not be a neighbour's, read in place.
-      if (inside || !boundary_kept || !c.options.corners) return;
+      if (inside || !boundary_unchanged || !c.options.corners) return;
     }
     if (found != wanted)
       fail("round " + std::to_string(round) + " field " + std::to_string(field) + " cell " + std::to_string(cell[0]) +

@@ -53,11 +53,11 @@ def a_library_that_cannot_be_had_is_an_error_on_all_ranks() -> None:
     def refused(_: Path) -> Path:
         raise PermissionError(13, "Permission denied", "cache")
 
-    asked = library._library_for
+    original = library._library_for
     for answer in (refused, lambda _: Path(__file__)):
         library._library_for = answer
         expect(library.load, MpiError, "the halo library cannot be built or loaded")
-    library._library_for = asked
+    library._library_for = original
 
 
 def fields_of_every_type() -> None:
@@ -164,7 +164,7 @@ def says_what_is_wrong() -> None:
             expect(wrong, kind, text)
 
 
-def plans_its_split() -> None:
+def plans_the_split() -> None:
     with Grid((64, 512), halo=2) as grid:
         best, *others = grid.plan()
         assert tuple(best.dims[1:]) == grid.dims and all(best.time_ns <= other.time_ns for other in others)
@@ -172,16 +172,16 @@ def plans_its_split() -> None:
         with Grid((64, 512), halo=2, dims=(1, WORLD.size)) as other:
             assert other.dims == (1, WORLD.size)
             assert {tuple(split.dims[1:]) for split in other.plan()} == {other.dims}
-    for asked in (
+    for options in (
         {"periodic": True},
         {"periodic": ((True, False), False), "corners": False},
         {"dims": (WORLD.size, 0)},
     ):
-        with Grid((64, 512), halo=(2, 1), **asked) as grid:
+        with Grid((64, 512), halo=(2, 1), **options) as grid:
             dims, time = re.search(r"by split: (.*?) ([\d.e+]+) us", grid.explain()).groups()
             best = grid.plan()[0]
-            assert dims == " x ".join(map(str, best.dims[1:])), (asked, dims)
-            assert np.isclose(float(time), best.time_ns / 1e3, rtol=1e-4, atol=1e-3), (asked, time, best.time_ns)
+            assert dims == " x ".join(map(str, best.dims[1:])), (options, dims)
+            assert np.isclose(float(time), best.time_ns / 1e3, rtol=1e-4, atol=1e-3), (options, time, best.time_ns)
 
 
 def plans_by_the_costs_it_is_given() -> None:
@@ -229,7 +229,7 @@ if __name__ == "__main__":
     an_exchange_can_be_closed()
     accumulates()
     says_what_is_wrong()
-    plans_its_split()
+    plans_the_split()
     plans_by_the_costs_it_is_given()
     debugging_damages_ghost_cells()
     examples_of_the_documentation_run()

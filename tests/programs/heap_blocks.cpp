@@ -97,11 +97,11 @@ void zeroed() {
       auto* block = static_cast<Byte*>(std::calloc(hidden(size / 16), 16));
       CHECK(is_shared(block) && is_zero(block, size));
       fill(block, size, 3);
-      auto* beside = static_cast<Byte*>(std::calloc(1, hidden(size + 1000)));
+      auto* neighbour = static_cast<Byte*>(std::calloc(1, hidden(size + 1000)));
       std::free(block);
-      CHECK(is_zero(beside, size + 1000));
-      fill(beside, size + 1000, 4);
-      std::free(beside);
+      CHECK(is_zero(neighbour, size + 1000));
+      fill(neighbour, size + 1000, 4);
+      std::free(neighbour);
       if (again == 1) malloc_trim(0);
     }
   CHECK(std::calloc(hidden(SIZE_MAX / 2), 4) == nullptr);
@@ -179,7 +179,7 @@ void alignments() {
   std::free(pages);
 }
 
-void errors_are_kept() {
+void free_preserves_errno() {
   for (const std::size_t size : {std::size_t{100}, 10 * KiB, 3 * MiB, 80 * MiB}) {
     Byte* block = bytes(size);
     fill(block, size, 0);
@@ -224,7 +224,7 @@ void family() {
   moves_in_place();
   moves_that_fail();
   alignments();
-  errors_are_kept();
+  free_preserves_errno();
   other_threads();
   calls_by_number();
 }

@@ -160,25 +160,25 @@ void spawn(char* program) {
 }
 
 void fork_between() {
-  Block kept(longest, 64);
+  Block inherited(longest, 64);
   for (int round = 0; round < 5; ++round) {
-    kept.fill(round);
+    inherited.fill(round);
     const pid_t child = fork();
     if (child == 0) {
-      kept.verify(round, "in a child");
-      kept.fill(50);
+      inherited.verify(round, "in a child");
+      inherited.fill(50);
       _exit(0);
     }
     // It overlaps with the child's writing.
     Block in(longest, 64);
     for (int again = 0; again < 3; ++again) {
-      MPI_Sendrecv(kept.memory, longest, MPI_BYTE, 1 - own, 0, in.memory, longest, MPI_BYTE, 1 - own, 0, MPI_COMM_WORLD,
-                   MPI_STATUS_IGNORE);
+      MPI_Sendrecv(inherited.memory, longest, MPI_BYTE, 1 - own, 0, in.memory, longest, MPI_BYTE, 1 - own, 0,
+                   MPI_COMM_WORLD, MPI_STATUS_IGNORE);
       in.verify(round, "message after a fork");
     }
     int status = 1;
     check(waitpid(child, &status, 0) == child && status == 0, "end of a child");
-    kept.verify(round, "after a fork");
+    inherited.verify(round, "after a fork");
     exchange(MPI_COMM_WORLD, 1 - own, 300000, 64, round);
   }
 }

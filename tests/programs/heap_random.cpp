@@ -87,7 +87,7 @@ class Program {
     for (int rank = 0; rank < ranks; ++rank)
       for (int i = 0; i < blocks_per_rank; ++i) renew(rank, i);
     open_file();
-    renew_beside();
+    renew_watched_block();
   }
 
   void run(long steps) {
@@ -133,7 +133,7 @@ class Program {
       case 11:
       case 12:
       case 13:
-        return send_beside_thread(rank, i);
+        return send_watched_block(rank, i);
       default:
         return send(rank, i);
     }
@@ -273,20 +273,20 @@ class Program {
   }
 
   // Each block is one that no message has passed through. None is freed, since the thread may still write to it.
-  void renew_beside() {
-    auto* block = static_cast<Byte*>(std::malloc(beside_bytes));
-    for (std::size_t at = 8; at < beside_bytes - 8; ++at) block[at] = static_cast<Byte>(at * 7 + at / 256);
-    beside_.store(block);
+  void renew_watched_block() {
+    auto* block = static_cast<Byte*>(std::malloc(watched_bytes));
+    for (std::size_t at = 8; at < watched_bytes - 8; ++at) block[at] = static_cast<Byte>(at * 7 + at / 256);
+    watched_.store(block);
   }
 
   // Sends what lies between the words that the thread writes.
-  void send_beside_thread(int rank, int i) {
+  void send_watched_block(int rank, int i) {
     const int to = (rank + 1) % ranks;
-    const std::size_t size = std::min(shape(to, i).size, beside_bytes - 16);
+    const std::size_t size = std::min(shape(to, i).size, watched_bytes - 16);
     if (rank == own) {
-      renew_beside();
+      renew_watched_block();
       for (int again = 0; again < 2; ++again)
-        MPI_Send(beside_.load() + 8, static_cast<int>(size), MPI_BYTE, to, 3, MPI_COMM_WORLD);
+        MPI_Send(watched_.load() + 8, static_cast<int>(size), MPI_BYTE, to, 3, MPI_COMM_WORLD);
     } else if (to == own) {
       Block& block = blocks_[i];
       for (int again = 0; again < 2; ++again)
@@ -298,9 +298,9 @@ class Program {
 
   // Counts in the words, and looks whether they stay. It yields, since there may be more ranks than cores.
   void write_all_the_time() {
-    constexpr std::size_t last = beside_bytes / sizeof(std::uint64_t) - 1;
+    constexpr std::size_t last = watched_bytes / sizeof(std::uint64_t) - 1;
     for (std::uint64_t number = 1; !is_over_; ++number) {
-      auto* words = reinterpret_cast<volatile std::uint64_t*>(beside_.load());
+      auto* words = reinterpret_cast<volatile std::uint64_t*>(watched_.load());
       words[0] = number;
       words[last] = number;
       for (int again = 0; again < 100; ++again)
@@ -319,8 +319,8 @@ class Program {
   Random random_;
   std::vector<Shape> shapes_;
   Block blocks_[blocks_per_rank];
-  static constexpr std::size_t beside_bytes = std::size_t{64} << 10;
-  std::atomic<Byte*> beside_{nullptr};
+  static constexpr std::size_t watched_bytes = std::size_t{64} << 10;
+  std::atomic<Byte*> watched_{nullptr};
   std::atomic<bool> is_over_{false};
   std::uint64_t digest_ = 1469598103934665603u;
   int file_ = -1;

@@ -42,7 +42,7 @@ Give some_give(Random& random, const Message& m) {
   auto give = static_cast<Give>(random.below(gives));
   if (!is_posted_before(take_of(m.round, m.comm, m.to)) && needs_posted(give)) give = Give::isend;
   const bool is_buffered = give == Give::bsend || give == Give::ibsend;
-  return is_buffered && m.size > buffered_at_most ? Give::isend : give;
+  return is_buffered && m.size > max_buffered ? Give::isend : give;
 }
 
 std::vector<Message> all_messages(int count) {
@@ -271,15 +271,15 @@ void exchange_around(int round, int kind) {
   sent.resize(static_cast<std::size_t>(std::max(out.size, in.size)) + 1, 0xee);
   Bytes memory(static_cast<std::size_t>(in.size) + 1, 0xee);
   if (kind == 0) {
-    MPI_Sendrecv(sent.data(), out.size, MPI_BYTE, right, out.tag, memory.data(), in.size, MPI_BYTE, left, in.tag, apart,
-                 &status);
+    MPI_Sendrecv(sent.data(), out.size, MPI_BYTE, right, out.tag, memory.data(), in.size, MPI_BYTE, left, in.tag,
+                 ring_communicator, &status);
   } else {  // one size for all, rank 0's
     const int size = ring_message(round, kind, 0, 0).size;
     out.size = in.size = size;
     layout = contiguous(size);
     memory = content(out);
     memory.push_back(0xee);
-    MPI_Sendrecv_replace(memory.data(), size, MPI_BYTE, right, out.tag, left, in.tag, apart, &status);
+    MPI_Sendrecv_replace(memory.data(), size, MPI_BYTE, right, out.tag, left, in.tag, ring_communicator, &status);
   }
   accept(in, status, memory, layout);
 }
@@ -294,8 +294,9 @@ struct Standing {
     const Message sent = ring_message(0, kind, own, right), taken = ring_message(0, kind, left, own);
     out.resize(static_cast<std::size_t>(sent.size) + 1);
     in.resize(static_cast<std::size_t>(taken.size) + 1);
-    MPI_Recv_init(in.data(), taken.size, MPI_BYTE, left, taken.tag, apart, &requests[0]);
-    (kind == 2 ? MPI_Send_init : MPI_Ssend_init)(out.data(), sent.size, MPI_BYTE, right, sent.tag, apart, &requests[1]);
+    MPI_Recv_init(in.data(), taken.size, MPI_BYTE, left, taken.tag, ring_communicator, &requests[0]);
+    (kind == 2 ? MPI_Send_init : MPI_Ssend_init)(out.data(), sent.size, MPI_BYTE, right, sent.tag, ring_communicator,
+                                                 &requests[1]);
   }
 
   // The values change from round to round, their addresses do not.
@@ -361,7 +362,7 @@ int main(int argc, char** argv) {
   standing[0].open(2);
   standing[1].open(3);
   const int rounds = (count + per_round - 1) / per_round;
-  Bytes buffer(static_cast<std::size_t>(per_round) * (buffered_at_most + MPI_BSEND_OVERHEAD) + (1 << 16));
+  Bytes buffer(static_cast<std::size_t>(per_round) * (max_buffered + MPI_BSEND_OVERHEAD) + (1 << 16));
   for (int round = 0; round < rounds; ++round) {
     MPI_Buffer_attach(buffer.data(), static_cast<int>(buffer.size()));
     run_round(round, messages);
@@ -371,7 +372,7 @@ int main(int argc, char** argv) {
     for (Standing& one : standing) one.turn(round);
   }
   for (Standing& one : standing) one.close();
-  MPI_Comm_free(&apart);
+  MPI_Comm_free(&ring_communicator);
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
   std::printf("rank %d of %d: %llu messages, %llu bytes, digest %016llx ok\n", own, ranks,
               static_cast<unsigned long long>(n_messages), static_cast<unsigned long long>(n_bytes),

@@ -41,7 +41,7 @@ struct Message {
   bool arrived = false;
 };
 
-constexpr int per_round = 40, communicators = 4, largest = 4 << 20, buffered_at_most = 256 << 10;
+constexpr int per_round = 40, communicators = 4, largest = 4 << 20, max_buffered = 256 << 10;
 constexpr int unused_tag = 999, ring_tag = 1000;
 
 inline std::uint64_t seed;
@@ -60,12 +60,13 @@ inline std::uint64_t state_of(std::uint64_t a, std::uint64_t b) { return Random{
 // (3)
 
 inline MPI_Comm comms[communicators];
-inline MPI_Comm apart;  // for the rings: a neighbour may begin them while receives with wildcards still wait for others
+inline MPI_Comm
+    ring_communicator;  // for the rings: a neighbour may begin them while receives with wildcards still wait for others
 
 inline void make_communicators() {
   MPI_Comm_dup(MPI_COMM_WORLD, &comms[0]);
   MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
-  MPI_Comm_dup(MPI_COMM_WORLD, &apart);
+  MPI_Comm_dup(MPI_COMM_WORLD, &ring_communicator);
   MPI_Comm_split(MPI_COMM_WORLD, own % 2, -own, &comms[2]);
   MPI_Comm_split(MPI_COMM_WORLD, 0, -own, &comms[3]);
 }

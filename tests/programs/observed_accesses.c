@@ -18,29 +18,29 @@ struct big {
 };
 static struct big one, two;
 
-#define APART __attribute__((noinline, noclone))
+#define NOINLINE __attribute__((noinline, noclone))
 
-APART static void fill(void) {
+NOINLINE static void fill(void) {
   for (int i = 0; i < n; ++i) a[i] = i, order[i] = (i * 7919) % n;
 }
-APART static void add(void) {
+NOINLINE static void add(void) {
   for (int i = 0; i < n; ++i) b[i] = b[i] + a[i];
 }
-APART static double gather(void) {
+NOINLINE static double gather(void) {
   double sum = 0;
   for (int i = 0; i < n; ++i) sum += a[order[i]];
   return sum;
 }
-APART static void copies(void) {
+NOINLINE static void copies(void) {
   memcpy(b, a, sizeof b / 2);
   memmove(b + 1, b, 80);
   memset(a, 0, 160);
   two = one;
 }
-APART static void count(void) {
+NOINLINE static void count(void) {
   for (int i = 0; i < 10; ++i) atomic_fetch_add(&counter, 2);
 }
-APART static void *in_thread(void *what) {
+NOINLINE static void *in_thread(void *what) {
   add();
   return what;
 }

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { most = 1 << 15, tasks = 40, done = 1, stop = 2 };
-static double memory[most];
+enum { length = 1 << 15, tasks = 40, done = 1, stop = 2 };
+static double memory[length];
 static int rank, ranks;
 
 /* Waits for a message from anybody, and returns from whom it got one. */
@@ -65,7 +65,7 @@ static void works(void) {
     MPI_Recv(&task, 1, MPI_INT, 0, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
     if (status.MPI_TAG == stop) return;
     for (int walk = 0; walk < walks; ++walk)
-      for (int i = 0; i < most; ++i) memory[i] += task;
+      for (int i = 0; i < length; ++i) memory[i] += task;
     if (rank != ranks - 1) usleep(20000);
     MPI_Send(&rank, 1, MPI_INT, 0, done, MPI_COMM_WORLD);
   }

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { EACH = 500, MOST_RANKS = 8, SIZE = 3000 };
-static char bytes[EACH * MOST_RANKS][SIZE];
-static MPI_Request requests[EACH * MOST_RANKS];
+enum { EACH = 500, MAX_RANKS = 8, SIZE = 3000 };
+static char bytes[EACH * MAX_RANKS][SIZE];
+static MPI_Request requests[EACH * MAX_RANKS];
 
 static void acknowledge(int n_ranks) {
   int n = 0;
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
-  if (n_ranks < 4 || n_ranks > MOST_RANKS) MPI_Abort(MPI_COMM_WORLD, 2);
+  if (n_ranks < 4 || n_ranks > MAX_RANKS) MPI_Abort(MPI_COMM_WORLD, 2);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) acknowledge(n_ranks);
   if (rank == 1) {

@@ -64,14 +64,14 @@ void* at(Function* function) {
 }  // namespace
 
 void* nearfield::next_or_abort(const char* name, const char*) {
-  const std::string asked = name + std::strlen("PMPI_T_");
-  if (asked == "init_thread") return at(init_thread);
-  if (asked == "cvar_get_index") return at(get_index);
-  if (asked == "cvar_get_info") return at(get_info);
-  if (asked == "cvar_handle_alloc") return at(handle_alloc);
-  if (asked == "cvar_handle_free") return at(handle_free);
-  if (asked == "cvar_read") return at(read);
-  if (asked == "cvar_write") return at(write);
+  const std::string function = name + std::strlen("PMPI_T_");
+  if (function == "init_thread") return at(init_thread);
+  if (function == "cvar_get_index") return at(get_index);
+  if (function == "cvar_get_info") return at(get_info);
+  if (function == "cvar_handle_alloc") return at(handle_alloc);
+  if (function == "cvar_handle_free") return at(handle_free);
+  if (function == "cvar_read") return at(read);
+  if (function == "cvar_write") return at(write);
   return at(finalize);
 }
 

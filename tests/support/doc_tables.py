@@ -33,7 +33,7 @@ def rewrite(text: str) -> str:
 
 def column_table() -> str:
     """The records' columns."""
-    rows = [(name, kind, "no" if name in REQUIRED else "yes", told) for name, (kind, told) in CORE.items()]
+    rows = [(name, kind, "no" if name in REQUIRED else "yes", meaning) for name, (kind, meaning) in CORE.items()]
     rows.append(("(parameters)", "Int64, Float64 or String", "yes", "one column each; null where it does not apply"))
     rows.append((VERDICT, "String", "yes", VERDICT_SUMMARY))
     return markdown(("column", "type", "may be null", "what it says"), rows)

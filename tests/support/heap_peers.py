@@ -102,26 +102,26 @@ class Peer:
         self._rest = b""
         assert self._line() == "begun"
 
-    def ask(self, *words: object) -> str:
-        self.tell(*words)
+    def request(self, *words: object) -> str:
+        self.send(*words)
         return self._line()
 
-    def tell(self, *words: object) -> None:
+    def send(self, *words: object) -> None:
         os.write(self._to, (" ".join(map(str, words)) + "\n").encode())
 
     def take(self, size: int, alignment: int = 0) -> int:
-        address = int(self.ask("take", size, alignment))
+        address = int(self.request("take", size, alignment))
         assert address
         return address
 
     def filled(self, size: int, seed: int, alignment: int = 0) -> int:
         """Returns a block that is filled by SEED."""
         address = self.take(size, alignment)
-        assert self.ask("fill", address, size, seed) == "done"
+        assert self.request("fill", address, size, seed) == "done"
         return address
 
     def begin_anew(self) -> None:
-        assert self.ask("exec") == "begun"
+        assert self.request("exec") == "begun"
 
     def fork(self) -> Peer:
         """Forks the process and returns the child."""
@@ -129,7 +129,7 @@ class Peer:
         names = [self._folder / f"fifo{number}in", self._folder / f"fifo{number}out"]
         for name in names:
             os.mkfifo(name)
-        pid = int(self.ask("fork", *names))
+        pid = int(self.request("fork", *names))
         ends = [os.open(names[0], os.O_RDWR), os.open(names[1], os.O_RDWR)]
         return Peer(pid, *ends, self._folder)
 
@@ -180,9 +180,9 @@ class Peers:
     def share(owner: Peer, reader: Peer, address: int, size: int) -> None:
         """Makes pages of the owner shared, by a message that the kernel copies, whose reader asks for it. The owner
         notices during a message to itself; by one before it grants what was asked for earlier."""
-        owner.ask("get", owner.pid, address, 1, 0)
-        reader.ask("get", owner.pid, address, size, 0)
-        owner.ask("get", owner.pid, address, 1, 0)
+        owner.request("get", owner.pid, address, 1, 0)
+        reader.request("get", owner.pid, address, size, 0)
+        owner.request("get", owner.pid, address, 1, 0)
 
     def kill(self, peer: Peer) -> None:
         (process,) = [one for one in self._processes if one.pid == peer.pid]

@@ -18,14 +18,14 @@ from typing import Any
 import tomlkit
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"rewrite": "rewrite", "judgement": "rules"}  # file of mistakes -> the package that they are in
+PACKAGES = {"rewrite": "rewrite", "judgement": "rules"}  # file of mistakes -> the package of those that name none
 Bug = dict[str, Any]
 
 
 def bugs_of(file: str) -> dict[str, Bug]:
     """Returns the mistakes of tests/injected_bugs/FILE.toml by name."""
     listed = tomlkit.parse((ROOT / "tests" / "injected_bugs" / f"{file}.toml").read_text()).unwrap()["bug"]
-    return {bug["name"]: {**bug, "package": PACKAGES[file]} for bug in listed}
+    return {bug["name"]: {"package": PACKAGES[file], **bug} for bug in listed}
 
 
 BUGS = bugs_of("rewrite")
@@ -55,7 +55,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 class _Finder(importlib.abc.MetaPathFinder):
     def __init__(self, bug: Bug) -> None:
-        self._name = f"nearfield.{bug['package']}.{Path(bug['file']).stem}"
+        self._name = f"nearfield.{bug['package']}.{'.'.join(Path(bug['file']).with_suffix('').parts)}"
         self._loader = _Loader(self._name, str(_file_of(bug)), changed(bug))
 
     def find_spec(

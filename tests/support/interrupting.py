@@ -58,7 +58,7 @@ class Verb:
 
     name: str
     words: str
-    its_own_code: bool = False  # the exit code is that of the user's command
+    passes_exit_code: bool = False  # the exit code is that of the user's command
     cold: bool = False  # with an empty cache, so that it builds
 
 
@@ -70,9 +70,9 @@ VERBS = {
         Verb("report", "report p -o page.html"),
         Verb("show", "show p --scenario pingpong"),
         Verb("diff", "diff p q"),
-        Verb("run", "run --rules rules.toml --force -- {mpirun} ./app", its_own_code=True),
-        Verb("run-explain", "run --explain --rules rules.toml --force -- {mpirun} ./app", its_own_code=True),
-        Verb("forecast", "forecast -p p -- {mpirun} ./app", its_own_code=True),
+        Verb("run", "run --rules rules.toml --force -- {mpirun} ./app", passes_exit_code=True),
+        Verb("run-explain", "run --explain --rules rules.toml --force -- {mpirun} ./app", passes_exit_code=True),
+        Verb("forecast", "forecast -p p -- {mpirun} ./app", passes_exit_code=True),
         Verb("tune-all-mpis", "tune --all-mpis --budget 20 --sizes 8,64KiB"),
         Verb("demo", "demo"),
         Verb("compare", "compare -n 2 --rules rules.toml --force -- {mpirun} ./app"),
@@ -81,7 +81,7 @@ VERBS = {
         Verb("simulate", "simulate allreduce --nodes 16 --sizes 1K..256K -o simulated"),
         Verb("simulate-run", "simulate run t --on leo3 --jobs 2"),
         Verb("simulate-trace", "simulate trace accesses.din"),
-        Verb("observe", "observe -o t2 -- {mpirun} ./hooked", its_own_code=True),
+        Verb("observe", "observe -o t2 -- {mpirun} ./hooked", passes_exit_code=True),
         Verb("observe-show", "observe show t"),
         Verb("advise", "advise t -p p --sarif notes.sarif"),
         Verb("rewrite", "rewrite rewrite_stencil.c --all --report page.html"),
@@ -97,7 +97,7 @@ VERBS = {
         Verb("build", "build --mpi {mpi}", cold=True),
         Verb("doctor", "doctor"),
         Verb("topology", "topology"),
-        Verb("cc", "cc -O2 -c rewrite_rows.c -o rows.o", its_own_code=True),
+        Verb("cc", "cc -O2 -c rewrite_rows.c -o rows.o", passes_exit_code=True),
         Verb("completion", "--show-completion bash"),
     )
 }
@@ -326,7 +326,7 @@ def _wrong(found: Try, verb: Verb, work: Path, before: set[Path], natural: int) 
         yield f"took {found.took_s:.1f} s"
     expected = 128 + FAMILY[found.signal]
     as_shells_say = found.code if found.code >= 0 else 128 - found.code
-    if not verb.its_own_code and as_shells_say not in (expected, natural):
+    if not verb.passes_exit_code and as_shells_say not in (expected, natural):
         yield f"exit code {found.code}"
     for words in ("Traceback", "nanobind", "Exception ignored", "terminate called"):
         if words in found.output:

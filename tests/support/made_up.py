@@ -82,7 +82,7 @@ class MadeUpArena(PairedBenchmark):
 def _value(knob: Knob, text: str) -> Value:
     """Returns the value that an MPI reads from the variable."""
     if knob.values:
-        return next(name for name, told in knob.values.items() if told == text)
+        return next(name for name, setting in knob.values.items() if setting == text)
     return text if knob.type == "sizes" else int(text)
 
 
@@ -91,9 +91,11 @@ class MadeUpJob:
 
     def __init__(self, benchmark: MadeUpArena, sizes: Sequence[int], environment: Mapping[str, str]) -> None:
         self.benchmark = benchmark
-        heap = dict(told.split("=") for told in environment.get(VARIABLE, "").split(",") if told)
-        told = {**environment, **heap}
-        self.settings = {k.name: _value(k, told[k.variable]) for k in benchmark.knobs.knob if k.variable in told}
+        heap = dict(item.split("=") for item in environment.get(VARIABLE, "").split(",") if item)
+        variables = {**environment, **heap}
+        self.settings = {
+            k.name: _value(k, variables[k.variable]) for k in benchmark.knobs.knob if k.variable in variables
+        }
         self.cases = {(pattern, size): 0 for size in sizes for pattern in PATTERNS}
 
     def __enter__(self) -> MadeUpJob:

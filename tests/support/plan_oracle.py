@@ -53,11 +53,11 @@ def message_ns(link: Link, addresses: list[int], element_bytes: int) -> float:
     if len(starts) > 1:
         stride = (starts[1] - starts[0]) * element_bytes
         gap = stride - size // len(starts)
-        time += len(starts) * 8 * max(0.0, _apart(link, stride, gap) - link.ns_per_byte)
+        time += len(starts) * 8 * max(0.0, _strided_ns_per_byte(link, stride, gap) - link.ns_per_byte)
     return time
 
 
-def _apart(link: Link, stride: int, gap: int) -> float:
+def _strided_ns_per_byte(link: Link, stride: int, gap: int) -> float:
     banks = [m for m in link.banked if stride % m == 0]
     if banks:
         return link.banked[max(banks)]

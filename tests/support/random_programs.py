@@ -265,9 +265,9 @@ class _Writer:
         times."""
         rows = self._dimensions == 2 and self._chance.random() < 0.5
         parts = self._row_pipeline() if rows else self._buffer_pipeline()
-        kept = [part for part in parts if self._chance.random() < 0.8 or "MPI_" in part[0]]
+        retained = [part for part in parts if self._chance.random() < 0.8 or "MPI_" in part[0]]
         more = [self.nest() for _ in range(self._chance.choice((0, 1, 1)))]
-        return kept + more if self._chance.random() < 0.7 else more + kept
+        return retained + more if self._chance.random() < 0.7 else more + retained
 
     def _line(self, index: str, extent: str, target: str, terms: list[str]) -> list[str]:
         margin = int(any(f"{index} - 1" in term or f"{index} + 1" in term for term in terms))

@@ -25,7 +25,7 @@ from pathlib import Path
 from unittest import mock
 
 LIMIT_S = 40
-MOST_BYTES = 8 << 30  # of a worker's address space: what a damaged number asks for must not be taken from others
+MAX_BYTES = 8 << 30  # of a worker's address space: what a damaged number asks for must not be taken from others
 GOOD = ("ok", "refused")
 
 
@@ -36,7 +36,7 @@ class Result:
     reader: str
     number: int
     outcome: str  # ok, refused (exit codes 1 to 6), uncaught, crash, hang or litter
-    told: str = ""  # the traceback, the signal, or what was left behind
+    details: str = ""  # the traceback, the signal, or what was left behind
 
 
 @dataclass
@@ -116,16 +116,16 @@ def _keep(result: Result, folder: Path, out: Path) -> None:
     """Writes what went wrong, and the damaged file."""
     from readers import ALL
 
-    kept = out / f"{result.reader}-{result.number}"
-    kept.mkdir(parents=True, exist_ok=True)
-    (kept / "told.txt").write_text(f"{result.outcome}\n{result.told}\n", errors="replace")
-    shutil.rmtree(kept / "again", ignore_errors=True)
-    shutil.copytree(folder / "seed", kept / "again", symlinks=True)
-    file, use = ALL[result.reader].damage(kept / "again", result.number)
-    (kept / "told.txt").open("a").write(f"damaged: {file.relative_to(kept)}, read by {use}\n")
+    saved = out / f"{result.reader}-{result.number}"
+    saved.mkdir(parents=True, exist_ok=True)
+    (saved / "told.txt").write_text(f"{result.outcome}\n{result.details}\n", errors="replace")
+    shutil.rmtree(saved / "again", ignore_errors=True)
+    shutil.copytree(folder / "seed", saved / "again", symlinks=True)
+    file, use = ALL[result.reader].damage(saved / "again", result.number)
+    (saved / "told.txt").open("a").write(f"damaged: {file.relative_to(saved)}, read by {use}\n")
     if file.is_file():
-        shutil.copy(file, kept / file.name)
-    shutil.rmtree(kept / "again")
+        shutil.copy(file, saved / file.name)
+    shutil.rmtree(saved / "again")
 
 
 # ---- in the worker
@@ -232,7 +232,7 @@ def serve(name: str, folder: Path) -> None:
 if __name__ == "__main__":
     import resource
 
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     tempfile.tempdir = None
     serve(sys.argv[1], Path(sys.argv[2]))

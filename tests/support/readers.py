@@ -164,7 +164,7 @@ def _read_request(folder: Path) -> None:
 
 
 def _trials(folder: Path) -> None:
-    from nearfield.rules.gains import Gain
+    from nearfield.base.paired import Gain
     from nearfield.rules.schema import load_rules
     from nearfield.tune.request import Request
     from nearfield.tune.search import Trial
@@ -177,7 +177,7 @@ def _trials(folder: Path) -> None:
     with TrialLogFile(folder / "t.toml").locked(resume=False) as unfinished:
         unfinished.record_request(Request(command="nearfield tune"))
         for number in range(3):
-            trial = Trial({"eager_bytes": 4096 << number}, "search", gains=gains, state="measured", flag_ns=50.0)
+            trial = Trial({"eager_bytes": 4096 << number}, "search", gains=gains, state="measured", c2c_latency_ns=50.0)
             unfinished.add(TrialLine.of("shared-l3", float(number), trial))
         unfinished.add(RuleLine(distance=rules.rule[0].distance, spent_s=5.0, rule=rules.rule[0]))
 
@@ -282,7 +282,7 @@ def _sources(folder: Path) -> None:
 # ---- what nearfield keeps, and what it made
 
 
-def _kept(folder: Path) -> None:
+def _write_state(folder: Path) -> None:
     """Answers in the cache folder, a journal of simulated records, the costs of messages, and a reproduction."""
     from nearfield.plan.cost_source import costs_file_text, measured_model
     from nearfield.profile import load
@@ -295,9 +295,12 @@ def _kept(folder: Path) -> None:
 
 
 def _read_journal(folder: Path) -> None:
+    from nearfield.base.errors import UsageError
+    from nearfield.base.journal import Journal
     from nearfield.measure.sim.store import Store
 
-    Store(folder / "simulated.jsonl").records_outside([])
+    with Journal(folder / "simulated.jsonl", "").locked(UsageError("busy")) as journal:
+        Store(journal).records_outside([])
 
 
 def _read_costs(folder: Path) -> None:
@@ -455,8 +458,8 @@ READERS = {
             [["rewrite", "{file}"], ["rewrite", "{file}", "--all", "--json"]],
         ),
         Reader("claims", _copied(ROOT / "papers/S3/claims.toml"), {"claims.toml": "toml"}, [_with_claims]),
-        Reader("journals", _kept, {"simulated.jsonl": "json"}, [_read_journal]),
-        Reader("costs", _kept, {"costs": "text"}, [_read_costs], places=_NO_PIPES),
+        Reader("journals", _write_state, {"simulated.jsonl": "json"}, [_read_journal]),
+        Reader("costs", _write_state, {"costs": "text"}, [_read_costs], places=_NO_PIPES),
         Reader("disk-cache", _disk_cache, {"entry.json": "json"}, [_read_entry], places=("folder", "missing", "fifo")),
         Reader(
             "reproductions",

@@ -14,8 +14,8 @@ from rewrite_variants import RANKS, Candidate, Mismatch, compared
 
 from nearfield.mpi import Installation
 from nearfield.rewrite import analyse
-from nearfield.rewrite.build import CompileError, include_folders
-from nearfield.rewrite.chunks import ChunkSizes
+from nearfield.rewrite.check.build import CompileError, include_folders
+from nearfield.rewrite.model.chunk_sizes import ChunkSizes
 
 
 @dataclass

@@ -14,9 +14,9 @@ from random_programs import RandomProgram
 
 from nearfield import mpi
 from nearfield.mpi import Installation
-from nearfield.rewrite.build import c_wrapper, run_compiler
-from nearfield.rewrite.observed import Rank, Run, read_run
-from nearfield.rewrite.verify import FLAGS, layer
+from nearfield.rewrite.check.build import c_wrapper, run_compiler
+from nearfield.rewrite.check.observed import Rank, Run, read_run
+from nearfield.rewrite.check.verify import FLAGS, layer
 
 RANKS = (1, 2, 4)
 _HARNESS = Path(__file__).parents[1] / "programs" / "rewrite_variants.c"
@@ -125,8 +125,8 @@ def _run(
 def _problems(run: Run) -> list[tuple[str, str]]:
     """Returns the names of variants with what is wrong with them."""
     lines = [line for text in run.prints["stdout"] for line in text.splitlines()]
-    told = [(line.split()[1], line) for line in lines if line.startswith(("MISMATCH", "FAILED"))]
-    return told + [(_name_before(rank, places), text) for rank in run.ranks for places, text in rank.wrong]
+    reports = [(line.split()[1], line) for line in lines if line.startswith(("MISMATCH", "FAILED"))]
+    return reports + [(_name_before(rank, places), text) for rank in run.ranks for places, text in rank.wrong]
 
 
 def _name_before(rank: Rank, places: int) -> str:

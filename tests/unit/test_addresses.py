@@ -74,9 +74,9 @@ def test_what_is_printed_is_short_and_counts_are_plain_data() -> None:
     assert repr(memory) == "Memory('leo3', memory_slowdown=(1.0, 7.5))"
     assert repr(counts).startswith("Counts(levels=[LevelCounts(hits=1, misses=2), LevelCounts(")
     assert repr(counts.dram) == "DramCounts(reads=2, prefetches=1, bytes=192)"
-    told = counts.to_dict()
-    assert told["levels"][0] | {"hits": 1, "misses": 2, "snoops": 0} == told["levels"][0]
-    assert told["dram"]["reads"] == counts.dram.reads and json.loads(json.dumps(told)) == told
+    values = counts.to_dict()
+    assert values["levels"][0] | {"hits": 1, "misses": 2, "snoops": 0} == values["levels"][0]
+    assert values["dram"]["reads"] == counts.dram.reads and json.loads(json.dumps(values)) == values
     assert repr(memory.machine).startswith("DescribedMachine(name='leo3', title=")
     assert len(repr(load(DOCS.parent / "tests" / "data" / "epyc-vm-quiet").machine)) < 120
 
@@ -92,9 +92,9 @@ def test_addresses_are_folded_by_regions(tmp_path: Path) -> None:
     assert (memory.counts.levels[0].misses, memory.counts.levels[0].hits) == (128, 2)
     with pytest.raises(UsageError, match="more than 128 regions of 1 GiB"):
         memory.run([1 << 30, 3 << 30])
-    apart = Memory(machine)
-    apart.run([1 << 30, 5 << 30, (1 << 30) - 4])  # the last one also touches the line of the first
-    assert (apart.counts.levels[0].misses, apart.counts.levels[0].hits) == (3, 1)
+    memory = Memory(machine)
+    memory.run([1 << 30, 5 << 30, (1 << 30) - 4])  # the last one also touches the line of the first
+    assert (memory.counts.levels[0].misses, memory.counts.levels[0].hits) == (3, 1)
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

@@ -16,18 +16,18 @@ import pytest
 from typer.testing import CliRunner
 
 import nearfield
-from nearfield.advise.costs import Costs, at, difference
 from nearfield.advise.grid import _local
 from nearfield.advise.judged import Judged
 from nearfield.advise.rules import all_rules, late_sender, late_to_collective, waiting
 from nearfield.advise.rules.reuse import _each
 from nearfield.advise.run import Site
+from nearfield.base.estimates import Estimate
 from nearfield.cli import app
 from nearfield.notes import Note, Place
 from nearfield.observe import trace as traces
 from nearfield.observe.trace import TraceFile
 from nearfield.profile import Profile, load
-from nearfield.profile.compare import Estimate
+from nearfield.profile.costs import Costs, at
 
 PROFILE = Path(__file__).parents[1] / "data/leo3-simulated"
 
@@ -75,7 +75,7 @@ def test_times_between_records() -> None:
     assert at(points, 50) == points[100]
     assert at(points, 4000).value == pytest.approx(400)
     assert at({}, 10) is None
-    assert difference(Estimate(10, 7, 13), Estimate(5, 1, 9)) == Estimate(5, 0, 10)
+    assert Estimate(10, 7, 13) - Estimate(5, 1, 9) == Estimate(5, 0, 10)
 
 
 def more_records(*rows: dict[str, Any]) -> Profile:
@@ -134,7 +134,7 @@ def test_waiting_in_collectives() -> None:
         arrivals = [
             [random.expovariate(1e-6) + (rank == members[-1]) * late_ns for rank in members] for _ in range(calls)
         ]
-        spent = {rank: [int(max(its) - its[at]) + 100 for its in arrivals] for at, rank in enumerate(members)}
+        spent = {rank: [int(max(times) - times[at]) + 100 for times in arrivals] for at, rank in enumerate(members)}
         found = [
             SimpleNamespace(
                 synchronisations=[SimpleNamespace(context=1, world=members, calls=[0] * calls, times_ns=spent[rank])]
@@ -174,10 +174,10 @@ def test_nobody_waits_for_itself() -> None:
     line = Site("MPI_Waitall", Place("a.c", 3))
 
     def notes(ended_in: list[list[Any]], peers: list[list[int]], spent_ns: list[float]) -> list[Note]:
-        messages = [message(rank, peer) for rank, its in enumerate(peers) for peer in its]
+        messages = [message(rank, peer) for rank, entries in enumerate(peers) for peer in entries]
         ranks = [
-            SimpleNamespace(found=SimpleNamespace(ended_in=its, calls=[SimpleNamespace(time_ns=ns, delayed_ns=0)]))
-            for its, ns in zip(ended_in, spent_ns, strict=True)
+            SimpleNamespace(found=SimpleNamespace(ended_in=entries, calls=[SimpleNamespace(time_ns=ns, delayed_ns=0)]))
+            for entries, ns in zip(ended_in, spent_ns, strict=True)
         ]
         inside = SimpleNamespace(source="measured")
         run: Any = SimpleNamespace(

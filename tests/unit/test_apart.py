@@ -35,7 +35,7 @@ def test_the_borders_are_those_of_tuning(then: float) -> None:
 
 
 @pytest.mark.parametrize(("ns", "words"), [(300.0, "300 ns now, and was 60"), (15.0, "15 ns now, and was 60")])
-def test_cores_that_moved_are_told(now: dict[str, float], ns: float, words: str) -> None:
+def test_cores_that_moved_are_reported(now: dict[str, float], ns: float, words: str) -> None:
     """In either direction, and in any of several pairs?"""
     now["ns"] = ns
     why, warnings = changed_distance([RecordedLatency.of("0-1", ns), RecordedLatency.of("2-3", 60.0)])
@@ -59,7 +59,7 @@ def test_what_is_not_known_is_never_passed_over(now: dict[str, float], then: flo
         ({}, False, False),
     ],
 )
-def test_only_rules_without_the_heap_ask(
+def test_only_rules_without_the_heap_need_consent(
     now: dict[str, float],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

@@ -22,7 +22,7 @@ from nearfield.observe.flops import Instruction, instruction, shares
         ("addsubpd %xmm1,%xmm0", 0, 0, 2),
     ],
 )
-def test_instructions_are_told_apart(written, products, sums, others):
+def test_instructions_are_distinguished(written, products, sums, others):
     name, _, operands = written.partition(" ")
     assert instruction(16, name, operands) == Instruction(16, products, sums, others)
 
@@ -33,7 +33,7 @@ def test_jumps_end_blocks(written):
     assert instruction(64, name, operands) == Instruction(64, jumps=True, target=0x10)
 
 
-def test_arithmetic_goes_with_an_access_of_its_block():
+def test_arithmetic_goes_with_an_access_of_the_block():
     """Does a loop's arithmetic go with the loop's accesses, though others are nearer to some of it?"""
     product, total, root = ({"products": 1}, {"sums": 1}, {"others": 1})
     code = [

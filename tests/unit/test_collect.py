@@ -55,12 +55,12 @@ def test_visits_are_the_unit(tmp_path: Path) -> None:
     """Does a machine that is now fast, now slow, make a wide interval, however many repetitions each moment has?"""
     values = [100.0 + 30 * (visit % 2) for visit in range(20) for _ in range(50)]
     numbers = [visit for visit in range(20) for _ in range(50)]
-    apart = write(tmp_path, [HEADER, samples(values, visits=numbers), end()])
-    row = only(rows_of(collect([apart], tmp_path, KIND_OF)), "send")
+    separate = write(tmp_path, [HEADER, samples(values, visits=numbers), end()])
+    row = only(rows_of(collect([separate], tmp_path, KIND_OF)), "send")
     assert (row["low"] <= 105, row["high"] >= 125, row["stable"], row["n"]) == (True, True, False, 1000)
 
 
-def test_disturbed_repetitions_are_set_apart(tmp_path: Path) -> None:
+def test_disturbed_repetitions_are_excluded(tmp_path: Path) -> None:
     """Does a record leave out what was taken while something else used a core, as long as enough is left?"""
     line = samples([100.0] * 10, side="sender", disturbed=[160.0] * 30)
     found = collect([write(tmp_path, [HEADER, line, end()])], tmp_path, KIND_OF)
@@ -114,7 +114,7 @@ def test_killed_attempt_counts_until_another_is_whole(tmp_path: Path) -> None:
     assert only(rows_of(collect([job], tmp_path, KIND_OF)), "send")["value"] == 100.0
 
 
-def test_attempts_are_told_apart_from_launches(tmp_path: Path) -> None:
+def test_attempts_are_distinguished_from_launches(tmp_path: Path) -> None:
     """Does a whole attempt of one launch leave what an interrupted other launch measured as it is?"""
     first = write(tmp_path, [HEADER, samples([100.0] * 10), end()], number=0)
     second = write(tmp_path, [HEADER, samples([100.0] * 7), end(cut=True)], number=1)
@@ -159,7 +159,7 @@ def test_verdict_of_side_and_whole(tmp_path: Path, sender: str, receiver: str, w
     assert only(rows, "half_round_trip")["verdict"] == whole
 
 
-def test_verdict_is_of_its_case(tmp_path: Path) -> None:
+def test_verdict_is_of_the_case(tmp_path: Path) -> None:
     """Does a verdict of another size, or none at all, leave a record without one?"""
     job = write(tmp_path, [HEADER, samples([9.0] * 8), state("sender", "refuted", size=4096), end()])
     assert only(rows_of(collect([job], tmp_path, KIND_OF)), "send")["verdict"] is None
@@ -189,7 +189,7 @@ def test_start_skew_is_one_record_of_a_place(tmp_path: Path) -> None:
     assert "size_bytes" not in row
 
 
-def test_missing_counter_is_null_with_its_reason_once(tmp_path: Path) -> None:
+def test_missing_counter_is_null_with_the_reason_once(tmp_path: Path) -> None:
     """Does a counter that no launch has become one null record, and one that some launch has none?"""
     counted = samples([3.0], "page_faults", unit="count", side="sender")
     lines = [HEADER, counted, missing("llc_misses"), end()]
@@ -211,7 +211,7 @@ def test_counter_missing_in_one_launch_only(tmp_path: Path) -> None:
     assert only(rows, "llc_misses")["value"] == 3.0
 
 
-def test_missing_case_is_null_beside_measured_ones(tmp_path: Path) -> None:
+def test_missing_case_is_null_among_measured_ones(tmp_path: Path) -> None:
     """Is one case that cannot be measured null, although the metric's other cases have values?"""
     lines = [samples([9.0] * 8), missing("send", "no huge pages", {"size_bytes": 4096}) | {"unit": "ns"}]
     rows = rows_of(collect([write(tmp_path, [HEADER, *lines, end()])], tmp_path, KIND_OF))

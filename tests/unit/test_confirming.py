@@ -36,7 +36,7 @@ from nearfield.tune.confirm import MAX_FINALISTS, MAX_LAUNCHES, PAIRS, Confirmat
 from nearfield.tune.confirmed import ConfirmedGains, rule_table, tried_table
 from nearfield.tune.satisfy_constraints import move_limits_towards
 from nearfield.tune.search import Deadline, Search, Trial
-from nearfield.tune.tuning import Listener, Request, Tuning
+from nearfield.tune.tuning import Request, Tuning
 
 # ---- confirming
 
@@ -195,14 +195,14 @@ def test_a_gain_that_only_collectives_have_is_no_rule() -> None:
     assert judged(benchmark, search) == (None, "nothing was faster than the defaults")
 
 
-@pytest.mark.parametrize("elsewhere", [20.0, 230.0], ids=["nearer", "farther"])
-def test_it_waits_until_the_cores_are_where_they_were_searched(elsewhere: float) -> None:
+@pytest.mark.parametrize("moved_ns", [20.0, 230.0], ids=["nearer", "farther"])
+def test_it_waits_until_the_cores_are_where_they_were_searched(moved_ns: float) -> None:
     """Wherever they are meanwhile: is a rule for where most was searched; and is not waited beyond the end?"""
-    for deadline, expected in ((Turns(ENDLESS), 50.0), (Turns(3), elsewhere)):
+    for deadline, expected in ((Turns(ENDLESS), 50.0), (Turns(3), moved_ns)):
         benchmark = MadeUpArena(only({"fragment": 1.2}))
         search = searched(benchmark, [BIG])
         search.rank_finalists(Turns(0))
-        benchmark.flags = itertools.chain([elsewhere] * 40, itertools.repeat(50.0 if deadline.count > 3 else elsewhere))
+        benchmark.flags = itertools.chain([moved_ns] * 40, itertools.repeat(50.0 if deadline.count > 3 else moved_ns))
         chosen, _ = judged(benchmark, search, deadline)
         assert chosen and chosen.c2c_latency_ns == expected
 
@@ -364,8 +364,8 @@ def test_a_rule_is_for_where_the_cores_mostly_were() -> None:
         assert launches(pairs) >= MIN_LAUNCHES and {pair.c2c_latency_ns for pair in pairs} == {50.0}
 
 
-@pytest.mark.parametrize(("elsewhere", "chosen"), [(1.1, True), (0.5, False)], ids=["gains", "loses"])
-def test_a_case_that_was_only_measured_elsewhere_counts_as_it_was_there(elsewhere: float, chosen: bool) -> None:
+@pytest.mark.parametrize(("moved_gain", "chosen"), [(1.1, True), (0.5, False)], ids=["gains", "loses"])
+def test_a_case_measured_only_in_another_placement_counts_as_it_was_there(moved_gain: float, chosen: bool) -> None:
     """Where the cores moved each time that one case was measured, is a setting judged by what that case showed there,
     when there is no time to go on, instead of being given up for want of it?"""
     benchmark = MadeUpArena(only({"fragment": 1.2}))
@@ -376,7 +376,7 @@ def test_a_case_that_was_only_measured_elsewhere_counts_as_it_was_there(elsewher
     def speed(whole: Settings, case: Case) -> float:
         nonlocal now
         now = 230.0 if case == far else 50.0  # what the flags of this visit take
-        return 1.0 if whole["fragment"] != 131072 else elsewhere if case == far else 1.2
+        return 1.0 if whole["fragment"] != 131072 else moved_gain if case == far else 1.2
 
     benchmark.speed, benchmark.flags = speed, (now for _ in itertools.count())
     late = Deadline(ENDLESS)
@@ -458,7 +458,7 @@ def test_what_is_only_probably_slower_is_in_doubt() -> None:
 
 def tuned(benchmark: MadeUpArena, **more: object) -> tuple[Any, list[Trial]]:
     topology = Topology.from_synthetic("package:1 l3:1 l2:2 core:1 pu:1")
-    made = Tuning(Request(exhaustive=True, sizes=SIZES, ranks_per_node=2, **more), Listener())
+    made = Tuning(Request(exhaustive=True, sizes=SIZES, ranks_per_node=2, **more))
     return made._tune(benchmark, "same-node", (0, 1), topology, ENDLESS)
 
 
@@ -504,19 +504,19 @@ def test_a_small_gain_is_a_rule(gains: dict[int, float], seed: int) -> None:
     assert rule.gain and math.log(rule.gain.value) == pytest.approx(math.fsum(logs) / len(logs), abs=0.002)
 
 
-def test_what_may_not_be_but_gains_more_is_told() -> None:
+def test_a_refused_setting_that_gains_more_is_reported() -> None:
     """Is a setting that is half as fast again, and a tenth slower at one size, told with what allows it; and then
     chosen; and one that is far slower there not told?"""
-    for there, told in ((0.88, "with --max-regression 15%: pingpong of 8 B would be at 0.88"), (0.5, "")):
+    for there, expected in ((0.88, "with --max-regression 15%: pingpong of 8 B would be at 0.88"), (0.5, "")):
         benchmark = MadeUpArena(
             lambda whole, case, there=there: (
                 (there if case == ("pingpong", 8) else 1.5) if whole["fragment"] == 131072 else 1.0
             )
         )
         rule, _ = tuned(benchmark)
-        assert (rule.parameters, rule.beyond.partition("sizes ")[2]) == ({}, told)
+        assert (rule.parameters, rule.beyond.partition("sizes ")[2]) == ({}, expected)
         rule, _ = tuned(benchmark, never_below=0.85)
-        assert rule.parameters == (BIG if told else {}) and rule.beyond == ""
+        assert rule.parameters == (BIG if expected else {}) and rule.beyond == ""
 
 
 def test_a_rule_keeps_to_the_memory() -> None:

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
-from nearfield.cli.halo import command
+from nearfield.cli.verbs.halo import command
 from nearfield.plan import costs_file_text, default_model, measured_model, parse_model
 from nearfield.profile import load
 
@@ -63,11 +63,11 @@ def test_a_wrong_line_is_named(old: str, new: str, said: str) -> None:
     assert "verb halo and --costs PROFILE" in str(caught.value)
 
 
-@pytest.mark.parametrize("kept", [0, 1, 100, 400, TEXT.index("origin") - 1, TEXT.index("origin") + 3])
-def test_a_file_that_was_cut_short_is_refused(kept: int) -> None:
+@pytest.mark.parametrize("length", [0, 1, 100, 400, TEXT.index("origin") - 1, TEXT.index("origin") + 3])
+def test_a_file_that_was_cut_short_is_refused(length: int) -> None:
     """Is a file refused that was cut short, wherever its end is?"""
     with pytest.raises(UsageError):
-        parse_model(TEXT[:kept], "costs")
+        parse_model(TEXT[:length], "costs")
 
 
 def test_remarks_and_order_do_not_matter() -> None:

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from nearfield.base.paired import Gain
 from nearfield.rules.criterion import (
     COLLECTIVES,
     MESSAGES,
@@ -16,7 +17,7 @@ from nearfield.rules.criterion import (
     significantly_below,
     violations,
 )
-from nearfield.rules.gains import Case, Gain, Pair
+from nearfield.rules.gains import Case, Pair
 from nearfield.tune.confirmed import ConfirmedGains
 from nearfield.tune.tuning import all_sizes
 
@@ -76,7 +77,7 @@ def test_a_verdict_says_which_limit_is_broken_and_how_surely() -> None:
     ]
 
 
-def test_a_loss_is_significant_if_its_interval_is_below_the_limit() -> None:
+def test_a_loss_is_significant_if_the_interval_is_below_the_limit() -> None:
     """Is the whole interval needed, and of few launches, whose interval is too narrow, more distance from the limit?"""
     assert significantly_below(Gain(0.90, 0.88, 0.96, 6), 0.97)
     assert not significantly_below(Gain(0.90, 0.85, 0.98, 6), 0.97)

@@ -12,8 +12,8 @@ import pytest
 
 from nearfield.apply.formats import FORMATS
 from nearfield.base.errors import NearfieldError, ProfileError
-from nearfield.cli.export import export_text
-from nearfield.cli.tune import print_rules
+from nearfield.cli.verbs.export import export_text
+from nearfield.cli.verbs.tune import print_rules
 from nearfield.machine.captured import machine_from_profile
 from nearfield.machine.native import native
 from nearfield.plan.cost_source import measured_model

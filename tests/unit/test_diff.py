@@ -16,18 +16,17 @@ import typer
 from typer.testing import CliRunner
 
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.cli.diff import command
+from nearfield.base.estimates import Estimate, ratio_of
+from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import (
     Comparison,
-    Estimate,
     agree,
     agreement,
     compare,
     is_near,
     largest,
     lone_axes,
-    ratio_of,
     summarise,
     verdict_of,
 )

@@ -44,9 +44,9 @@ def test_a_changed_file_drops_the_value(file: Path, change: str) -> None:
 
 def test_a_damaged_entry_is_no_value(file: Path, tmp_path: Path) -> None:
     disk_cache.put("namespace", "key", "value", [file])
-    (kept,) = (tmp_path / "cache/values").iterdir()
-    for damage in ("", "[]", "{}", kept.read_text()[:20], '{"key": "\\"question\\"", "files": 3}'):
-        kept.write_text(damage)
+    (entry,) = (tmp_path / "cache/values").iterdir()
+    for damage in ("", "[]", "{}", entry.read_text()[:20], '{"key": "\\"question\\"", "files": 3}'):
+        entry.write_text(damage)
         assert disk_cache.get("namespace", "key") is None
 
 

@@ -128,7 +128,7 @@ def stock(installations: list[Installation], tmp_path: Path) -> list[str]:
     return [*NEARFIELD, "run", "--explain", "--force", "--rules", str(rules), "--", "sh", "-c"]
 
 
-def test_the_command_is_its_own(stock: list[str]) -> None:
+def test_the_command_behaves_as_if_run_directly(stock: list[str]) -> None:
     """Are standard streams and exit codes the command's, as a shell has them for one that a signal ends, with lines
     on standard error about rules that set nothing, a share of MPI that nobody can know here, and a heap that is off?"""
     one = subprocess.run(

@@ -322,7 +322,7 @@ def test_a_field_is_compared_with_private_memory_on_huge_pages() -> None:
     assert "Reading a field of the halo library again takes 3.0x as long as private memory" in finding.text
 
 
-def test_why_there_are_no_huge_pages_is_told() -> None:
+def test_the_reason_for_missing_huge_pages_is_reported() -> None:
     missing = row("pages", "first_touch", None, size_bytes=4 * MIB, memory="window-huge", note="needs Linux 6.1")
     assert "needs Linux 6.1" in of("pages", profile([*paged("window", 1024, 4e6), missing])).text
 
@@ -367,7 +367,7 @@ def test_unstable_refuted_and_missing_are_counted() -> None:
     assert any("llc_misses: no permission" in f.text for f in notes)
 
 
-def test_a_restless_machine_is_told() -> None:
+def test_a_restless_machine_is_reported() -> None:
     """Does the reader learn that something else used the cores, and not when it was next to nothing?"""
     assert "54 %" in of("quality", profile([], disturbed_share=0.54)).statement
     assert none_of("quality", profile([], disturbed_share=0.04))
@@ -433,8 +433,8 @@ def test_rule_2_needs_another_node() -> None:
 
 def test_rule_3_takes_the_measured_gap_or_half_of_the_cache() -> None:
     near = message(8, 500)
-    kept = evaluate_guidelines(profile([near, *after_receive({s * KIB: 1 for s in (8, 64, 512)})]))[2]
-    assert kept.status == "supported" and "up to 4 MiB (half of the last-level cache)" in kept.range
+    evaluated = evaluate_guidelines(profile([near, *after_receive({s * KIB: 1 for s in (8, 64, 512)})]))[2]
+    assert evaluated.status == "supported" and "up to 4 MiB (half of the last-level cache)" in evaluated.range
     gap = evaluate_guidelines(profile([near, *after_receive({8 * KIB: 1, 64 * KIB: 1, MIB: 1, 2 * MIB: 0})]))[2]
     assert "up to 1 MiB (measured here)" in gap.range and "at 2 MiB" in gap.evidence
     gone = evaluate_guidelines(profile([near, *after_receive({8 * KIB: 0, 64 * KIB: 0, MIB: 0})]))[2]

@@ -39,7 +39,7 @@ def test_lines_of_tools_are_understood(line: str, expected: str) -> None:
     assert expected in doing(line) and bool(doing(line)) == bool(expected)
 
 
-def test_set_up_reports_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_up_reports_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a step told while it lasts, also after the program that does it has become silent?"""
     monkeypatch.setattr(follow, "NEWS_S", 0.05)
     monkeypatch.setattr(follow, "SILENT_S", 0.05)

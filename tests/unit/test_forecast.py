@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from nearfield.base.estimates import interpolate
 from nearfield.forecast import saying
 from nearfield.forecast.ceiling import ceilings, refault_seconds
-from nearfield.forecast.prices import Prices, interpolate, pattern_of, prices_of_rules
+from nearfield.forecast.prices import Prices, pattern_of, prices_of_rules
 from nearfield.forecast.ranks import Calls, Category, Place, Rank, State, Usage
 from nearfield.forecast.run import Run
 from nearfield.rules.schema import load_rules
@@ -75,8 +76,8 @@ def test_page_faults_are_the_heaps_gain() -> None:
     assert rules.max_gain and rules.max_gain > 10 / 6
     assert collectives.max_gain == 1.0 and halo.max_gain and halo.max_gain < 1.03
     assert refault_seconds(ranks[0]) == pytest.approx(2.0)
-    kept = faulting._replace(resident_kib=4 * 4 * 10**6)
-    assert refault_seconds(replace(ranks[0], end=kept)) == 0.0, "memory that stays is faulted in once"
+    resident = faulting._replace(resident_kib=4 * 4 * 10**6)
+    assert refault_seconds(replace(ranks[0], end=resident)) == 0.0, "memory that stays is faulted in once"
 
 
 def test_a_run_in_mpi_alone_has_no_bound() -> None:
@@ -90,8 +91,8 @@ def test_of_a_rank_that_was_killed_little_is_known() -> None:
     rules, collectives, halo = run.ceilings
     assert rules.max_gain is None and collectives.max_gain == 1.0 and halo.max_gain == pytest.approx(10 / 8)
     assert "how busy the host was is not known" in " ".join(saying.run_sentences(run))
-    told = saying.plain(run)
-    assert told["no_core_share"] is None and told["per_rank"][0]["processor_seconds"] is None
+    result = saying.plain(run)
+    assert result["no_core_share"] is None and result["per_rank"][0]["processor_seconds"] is None
 
 
 class Modelled:
@@ -99,24 +100,28 @@ class Modelled:
     exchange begins when both are there, and takes its transfer."""
 
     def __init__(self, seed: int) -> None:
-        its = random.Random(seed)
-        self.ranks = its.randint(2, 5)
-        late = its.choice([0.1, 1.0, 5.0])
+        chance = random.Random(seed)
+        self.ranks = chance.randint(2, 5)
+        late = chance.choice([0.1, 1.0, 5.0])
         self.steps = [
-            ([its.uniform(0, late) for _ in range(self.ranks)], its.sample(range(self.ranks), 2), its.uniform(0, 2))
-            for _ in range(its.randint(1, 30))
+            (
+                [chance.uniform(0, late) for _ in range(self.ranks)],
+                chance.sample(range(self.ranks), 2),
+                chance.uniform(0, 2),
+            )
+            for _ in range(chance.randint(1, 30))
         ]
 
     def times(self, faster: float) -> tuple[list[float], list[float]]:
         """Returns each rank's time, and of it the time in MPI, where transfers take `faster` of what they take."""
         now, in_mpi = [0.0] * self.ranks, [0.0] * self.ranks
         for compute, (a, b), transfer in self.steps:
-            now = [time + its for time, its in zip(now, compute, strict=True)]
+            now = [time + duration for time, duration in zip(now, compute, strict=True)]
             end = max(now[a], now[b]) + faster * transfer
             for rank in (a, b):
                 in_mpi[rank] += end - now[rank]
                 now[rank] = end
-        return [max(now)] * self.ranks, [its + max(now) - time for its, time in zip(in_mpi, now, strict=True)]
+        return [max(now)] * self.ranks, [duration + max(now) - time for duration, time in zip(in_mpi, now, strict=True)]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -125,8 +130,8 @@ def test_no_gain_is_above_the_ceiling(seed: int) -> None:
     program = Modelled(seed)
     seconds, in_mpi = program.times(1.0)
     ranks = [
-        made_rank(number, whole, made_calls(its), ranks=program.ranks)
-        for number, (whole, its) in enumerate(zip(seconds, in_mpi, strict=True))
+        made_rank(number, whole, made_calls(durations), ranks=program.ranks)
+        for number, (whole, durations) in enumerate(zip(seconds, in_mpi, strict=True))
     ]
     max_gain = ceilings(ranks, None)[0].max_gain
     for faster in (0.0, 0.3, 0.9):
@@ -164,7 +169,7 @@ def test_transfer_is_priced_and_the_rest_is_waiting() -> None:
         ("MPI_Comm_dup", Category.OTHER, ""),
     ],
 )
-def test_each_call_is_priced_by_the_pattern_most_like_it(name: str, category: Category, pattern: str) -> None:
+def test_each_call_is_priced_by_the_nearest_pattern(name: str, category: Category, pattern: str) -> None:
     assert pattern_of(made_calls(1.0, name, category=category)) == pattern
 
 
@@ -188,7 +193,7 @@ def reasons(*ranks: Rank) -> str:
     return "; ".join(Run(list(ranks)).undecided())
 
 
-def test_what_a_run_cannot_tell_is_said() -> None:
+def test_what_a_run_cannot_show_is_said() -> None:
     """Does each way in which a run says nothing for sure have its reason, and a good run none?"""
     good = pair(made_calls(1.0))
     assert reasons(*good) == ""

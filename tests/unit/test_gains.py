@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from nearfield.base.paired import Gain
 from nearfield.rules.gains import (
-    Gain,
     Pair,
     distance_class_of,
     dominant_latency,
@@ -152,8 +152,8 @@ def test_cases_of_the_same_launches_are_not_independent() -> None:
     up, down = case(0.9, 0.95, 1.0, 1.05, 1.1), case(1.1, 1.05, 1.0, 0.95, 0.9)
     alike = joint_gain([up, up, up, up])
     assert (alike.low, alike.value, alike.high) == pytest.approx((0.9, 1.0, 1.1))
-    apart = joint_gain([up, down])
-    assert apart.value == pytest.approx(1.0, abs=0.003) and apart.high < 1.01
+    opposite = joint_gain([up, down])
+    assert opposite.value == pytest.approx(1.0, abs=0.003) and opposite.high < 1.01
     assert joint_gain([up, case(2.0, 2.0)[1:]]).value == pytest.approx(math.sqrt(2), abs=0.02), "not in every launch"
 
 
@@ -165,7 +165,7 @@ def test_ranges_cover_every_size_once() -> None:
     assert sum(r.gain.n for r in found) == sum(g.n for g in gains.values())
 
 
-def test_what_gains_is_told_by_its_sizes() -> None:
+def test_what_gains_is_reported_by_size() -> None:
     """Is the run of sizes chosen that gains most in all, and only if all patterns together gain there?"""
     gains = {("pingpong", 1 << power): sure(1.0) for power in range(12)}
     gains |= {("pingpong", 4): sure(1.5), ("pingpong", 64): sure(1.3), ("pingpong", 128): sure(1.4)}

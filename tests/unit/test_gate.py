@@ -14,10 +14,11 @@ import typer
 from typer.testing import CliRunner
 
 from nearfield.base.errors import NOT_DECIDED, UsageError
-from nearfield.cli.diff import command
+from nearfield.base.estimates import Estimate
 from nearfield.cli.help import use_own_help
+from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
-from nearfield.profile.compare import Change, Comparison, Estimate, compare
+from nearfield.profile.compare import Change, Comparison, compare
 from nearfield.profile.gate import Gate, Limits, judge
 
 DATA = Path(__file__).parents[1] / "data"
@@ -171,10 +172,10 @@ def test_the_command_ends_with_the_verdict(tmp_path: Path) -> None:
 
 def test_a_limit_has_a_unit() -> None:
     """Is `10` refused, which might be meant as 10 %, and is an option without its value told what to write?"""
-    for words, told in ((["10"], "10%"), (["1"], "1%"), (["2%", "--require-stable", "x"], "5%")):
+    for words, expected in ((["10"], "10%"), (["1"], "1%"), (["2%", "--require-stable", "x"], "5%")):
         with pytest.raises(UsageError) as error:
             CliRunner().invoke(app, [str(QUIET.path)] * 2 + ["--fail-if-slower", *words], catch_exceptions=False)
-        assert told in error.value.remedy
+        assert expected in error.value.remedy
     whole = typer.Typer()
     whole.command()(command)
     with pytest.raises(UsageError, match="needs a value") as missing:

@@ -24,27 +24,27 @@ def test_a_fork_divides_the_content(heap_ranks: Peers) -> None:
     size = 3 * MiB
     old = parent.filled(size, 1)
     heap_ranks.share(parent, peer, old, size)
-    assert peer.ask("get", parent.pid, old, size, 1) == f"{size} right"
-    assert peer.ask("put", parent.pid, old, size, 2) == f"{size}"
+    assert peer.request("get", parent.pid, old, size, 1) == f"{size} right"
+    assert peer.request("put", parent.pid, old, size, 2) == f"{size}"
     child = parent.fork()
-    parent.ask("fill", old, size, 3)
-    assert child.ask("check", old, size, 2) == "right"
-    child.ask("fill", old, size, 4)
-    assert parent.ask("check", old, size, 3) == "right"
-    assert peer.ask("get", parent.pid, old, size, 3) == f"{size} right"
-    assert peer.ask("get", child.pid, old, size, 4) == f"{size} right"
-    assert peer.ask("put", parent.pid, old, size, 5) == f"{size}"
-    assert peer.ask("put", child.pid, old, size, 6) == f"{size}"
-    assert parent.ask("check", old, size, 5) == "right"
-    assert child.ask("check", old, size, 6) == "right"
+    parent.request("fill", old, size, 3)
+    assert child.request("check", old, size, 2) == "right"
+    child.request("fill", old, size, 4)
+    assert parent.request("check", old, size, 3) == "right"
+    assert peer.request("get", parent.pid, old, size, 3) == f"{size} right"
+    assert peer.request("get", child.pid, old, size, 4) == f"{size} right"
+    assert peer.request("put", parent.pid, old, size, 5) == f"{size}"
+    assert peer.request("put", child.pid, old, size, 6) == f"{size}"
+    assert parent.request("check", old, size, 5) == "right"
+    assert child.request("check", old, size, 6) == "right"
     # They read each other, too.
-    assert child.ask("get", parent.pid, old, size, 5) == f"{size} right"
-    assert child.ask("get", peer.pid, peer.filled(size, 7), size, 7) == f"{size} right"
+    assert child.request("get", parent.pid, old, size, 5) == f"{size} right"
+    assert child.request("get", peer.pid, peer.filled(size, 7), size, 7) == f"{size} right"
     news = {owner: owner.filled(size, seed) for seed, owner in ((8, parent), (9, child))}
     for owner, new in news.items():
         heap_ranks.share(owner, peer, new, size)
-    assert peer.ask("get", parent.pid, news[parent], size, 8) == f"{size} right"
-    assert peer.ask("get", child.pid, news[child], size, 9) == f"{size} right"
+    assert peer.request("get", parent.pid, news[parent], size, 8) == f"{size} right"
+    assert peer.request("get", child.pid, news[child], size, 9) == f"{size} right"
     report = heap_ranks.report(peer)
     assert (report.in_user_space, report.by_kernel) == (3, 8)
 
@@ -54,19 +54,19 @@ def test_a_clone_divides_the_content(heap_ranks: Peers) -> None:
     parent, peer = heap_ranks.start(), heap_ranks.start()
     address = parent.filled(3 * MiB, 1)
     heap_ranks.share(parent, peer, address, 3 * MiB)
-    assert parent.ask("check_in_clone", address, 3 * MiB, 1) == "right"
-    assert peer.ask("get", parent.pid, address, 3 * MiB, 1) == f"{3 * MiB} right"
+    assert parent.request("check_in_clone", address, 3 * MiB, 1) == "right"
+    assert peer.request("get", parent.pid, address, 3 * MiB, 1) == f"{3 * MiB} right"
 
 
-def test_a_child_reads_whom_its_parent_has_read(heap_ranks: Peers) -> None:
+def test_a_child_reads_whom_the_parent_has_read(heap_ranks: Peers) -> None:
     """Does a child forget the peers that its parent had mapped, and find them again?"""
     parent, peer = heap_ranks.start(), heap_ranks.start()
     address = peer.filled(MiB, 1)
-    assert parent.ask("get", peer.pid, address, MiB, 1) == f"{MiB} right"
+    assert parent.request("get", peer.pid, address, MiB, 1) == f"{MiB} right"
     child = parent.fork()
-    assert child.ask("get", peer.pid, address, MiB, 1) == f"{MiB} right"
-    assert child.ask("put", peer.pid, address, MiB, 2) == f"{MiB}"
-    assert parent.ask("get", peer.pid, address, MiB, 2) == f"{MiB} right"
+    assert child.request("get", peer.pid, address, MiB, 1) == f"{MiB} right"
+    assert child.request("put", peer.pid, address, MiB, 2) == f"{MiB}"
+    assert parent.request("get", peer.pid, address, MiB, 2) == f"{MiB} right"
 
 
 def test_forks_while_others_read_write_and_allocate(heap_ranks: Peers) -> None:
@@ -76,19 +76,19 @@ def test_forks_while_others_read_write_and_allocate(heap_ranks: Peers) -> None:
     still, written = owner.filled(300 * KiB, 1), owner.take(300 * KiB)
     heap_ranks.share(owner, reader, still, 300 * KiB)
     heap_ranks.share(owner, writer, written, 300 * KiB)
-    owner.ask("churn")
-    owner.ask("count", owner.take(64 * KiB))
-    owner.ask("follow", reader.pid, reader.filled(100 * KiB, 2), 100 * KiB, 2)
-    reader.ask("follow", owner.pid, still, 300 * KiB, 1)
-    writer.ask("echo", owner.pid, written, 300 * KiB)
+    owner.request("churn")
+    owner.request("count", owner.take(64 * KiB))
+    owner.request("follow", reader.pid, reader.filled(100 * KiB, 2), 100 * KiB, 2)
+    reader.request("follow", owner.pid, still, 300 * KiB, 1)
+    writer.request("echo", owner.pid, written, 300 * KiB)
     for _ in range(20):
         child = owner.fork()
-        assert child.ask("check", still, 300 * KiB, 1) == "right"
+        assert child.request("check", still, 300 * KiB, 1) == "right"
         os.kill(child.pid, signal.SIGKILL)
-        owner.ask("wait")
+        owner.request("wait")
         child.close()
-    assert (reader.ask("stop"), writer.ask("stop")) == ("right", "right")
-    assert owner.ask("stop") == ", ".join(["right"] * 4)
+    assert (reader.request("stop"), writer.request("stop")) == ("right", "right")
+    assert owner.request("stop") == ", ".join(["right"] * 4)
     assert heap_ranks.report(reader).in_user_space > 0
 
 
@@ -118,14 +118,14 @@ def test_new_blocks_are_shared_after_forks(heap_ranks: Peers) -> None:
     for seed in range(10):
         block = owner.filled(MiB, seed)
         heap_ranks.share(owner, reader, block, MiB)
-        assert reader.ask("get", owner.pid, block, MiB, seed) == f"{MiB} right"
+        assert reader.request("get", owner.pid, block, MiB, seed) == f"{MiB} right"
         if seed % 3:
-            owner.ask("give", block)
+            owner.request("give", block)
         child = owner.fork()
         os.kill(child.pid, signal.SIGKILL)
-        owner.ask("wait")
+        owner.request("wait")
         if seed % 3 == 0:
-            owner.ask("give", block)
+            owner.request("give", block)
     report = heap_ranks.report(reader)
     assert (report.in_user_space, report.by_kernel) == (10, 10)
 
@@ -135,18 +135,18 @@ def test_a_program_that_closes_all_descriptors_forks(heap_ranks: Peers) -> None:
     after?"""
     parent, peer = heap_ranks.start(), heap_ranks.start()
     old = parent.filled(3 * MiB, 1)
-    assert parent.ask("close") == "done"
-    assert peer.ask("get", parent.pid, old, 3 * MiB, 1) == f"{3 * MiB} right"
+    assert parent.request("close") == "done"
+    assert peer.request("get", parent.pid, old, 3 * MiB, 1) == f"{3 * MiB} right"
     more = parent.filled(30 * MiB, 2)  # it grows without a descriptor
     child = parent.fork()
-    parent.ask("fill", old, 3 * MiB, 3)
-    assert child.ask("check", old, 3 * MiB, 1) == "right"
-    assert child.ask("check", more, 30 * MiB, 2) == "right"
-    child.ask("fill", more, 30 * MiB, 4)
-    assert parent.ask("check", more, 30 * MiB, 2) == "right"
-    assert peer.ask("get", parent.pid, old, 3 * MiB, 3) == f"{3 * MiB} right"
+    parent.request("fill", old, 3 * MiB, 3)
+    assert child.request("check", old, 3 * MiB, 1) == "right"
+    assert child.request("check", more, 30 * MiB, 2) == "right"
+    child.request("fill", more, 30 * MiB, 4)
+    assert parent.request("check", more, 30 * MiB, 2) == "right"
+    assert peer.request("get", parent.pid, old, 3 * MiB, 3) == f"{3 * MiB} right"
     new = parent.filled(MiB, 5)
-    assert peer.ask("get", parent.pid, new, MiB, 5) == f"{MiB} right"
+    assert peer.request("get", parent.pid, new, MiB, 5) == f"{MiB} right"
     assert heap_ranks.report(peer).messages("kernel_not_shared") == 3  # nobody can open the file
 
 
@@ -155,12 +155,12 @@ def test_writes_of_threads_while_a_program_without_descriptors_forks(heap_ranks:
     owner = heap_ranks.start()
     counter = owner.take(64 * KiB)
     owner.filled(200 * MiB, 1)
-    owner.ask("close")
-    owner.ask("count", counter)
+    owner.request("close")
+    owner.request("count", counter)
     for _ in range(3):
         os.kill(owner.fork().pid, signal.SIGKILL)
-        owner.ask("wait")
-    assert owner.ask("stop") == "right"
+        owner.request("wait")
+    assert owner.request("stop") == "right"
 
 
 PYTHON_STARTS = """
@@ -205,14 +205,14 @@ def test_exec_leaves_nothing_behind(heap_ranks: Peers) -> None:
     owner, reader = heap_ranks.start(), heap_ranks.start()
     old = owner.filled(MiB, 1)
     heap_ranks.share(owner, reader, old, MiB)
-    assert reader.ask("get", owner.pid, old, MiB, 1) == f"{MiB} right"
+    assert reader.request("get", owner.pid, old, MiB, 1) == f"{MiB} right"
     owner.begin_anew()
     new = owner.filled(MiB, 2)
     assert sum("nearfield-heap" in file for file in owner.files()) == 1
     heap_ranks.share(owner, reader, new, MiB)
-    assert reader.ask("get", owner.pid, new, MiB, 2) == f"{MiB} right"
-    assert reader.ask("put", owner.pid, new, MiB, 3) == f"{MiB}"
-    assert owner.ask("check", new, MiB, 3) == "right"
+    assert reader.request("get", owner.pid, new, MiB, 2) == f"{MiB} right"
+    assert reader.request("put", owner.pid, new, MiB, 3) == f"{MiB}"
+    assert owner.request("check", new, MiB, 3) == "right"
     report = heap_ranks.report(reader)
     assert (report.in_user_space, report.by_kernel) == (3, 2)
 

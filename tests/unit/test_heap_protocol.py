@@ -74,7 +74,7 @@ def moves_on_request(withdraws: bool = True) -> Model:
     return Model(processes, ends_with(8, got=SENT), PRIVATE)
 
 
-def moves_beside_a_thread() -> Model:
+def moves_during_a_thread() -> Model:
     """Why a page does not move while threads may write to it."""
     return Model({"owner": share(), "thread": write("rest", 9)}, ends_with(SENT, rest=9), PRIVATE)
 
@@ -108,7 +108,7 @@ def test_nothing_is_lost(model: Model) -> None:
         is_unshared_while_written(keeps_writers_out=False),
         is_unshared_while_threads_write(copies=True),
         moves_on_request(withdraws=False),
-        moves_beside_a_thread(),
+        moves_during_a_thread(),
     ],
 )
 def test_each_part_of_the_protocol_is_needed(model: Model) -> None:

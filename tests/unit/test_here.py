@@ -1,7 +1,6 @@
 """Does `reproduce --live` say that a statement holds, that it does not, or that noise hides it; and does the paper's
 verdict stay as it was?"""
 
-import io
 import random
 import re
 import shutil
@@ -12,13 +11,12 @@ from typing import Any
 
 import pytest
 import report_profiles as made
-from rich.console import Console
 from tuning import in_process
 
 from nearfield import mpi
 from nearfield.base.errors import NOT_DECIDED, ProfileError, UsageError
+from nearfield.base.progress import Progress, Report
 from nearfield.base.toml import parse_toml
-from nearfield.cli.launch_bar import LaunchBar
 from nearfield.measure.checkpoint import Outcome
 from nearfield.measure.request import Request
 from nearfield.profile import Profile, load, save
@@ -36,6 +34,7 @@ from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.schema import LiveCheck, Paper
 from nearfield.reproduce.verdicts import Evidence, judge_claim
 from nearfield.rules.schema import GainTable, load_rules
+from nearfield.ui.progress import TimeLeft
 
 DATA = Path(__file__).parents[1] / "data"
 PAPERS = [load_paper(name) for name in paper_files()]
@@ -58,8 +57,8 @@ def launches(truth: Callable[[int], float], noise: float, chance: random.Random,
 
 def judged(name: str, is_difference: bool = False, **more: Any) -> Callable[[dict], bool]:
     def holds(curve: dict) -> bool:
-        asked = JudgeInput(curve, None, None, more.get("at"), (), is_difference, str, str, (curve,))
-        return JUDGES[name].judge(asked).holds
+        given = JudgeInput(curve, None, None, more.get("at"), (), is_difference, str, str, (curve,))
+        return JUDGES[name].judge(given).holds
 
     return holds
 
@@ -78,11 +77,11 @@ def judged(name: str, is_difference: bool = False, **more: Any) -> Callable[[dic
 def test_there_are_three_answers(judge: str, true: Callable, false: Callable) -> None:
     """By quiet launches: does what is true hold, and what is false not? By noisy ones: can neither be told?"""
     chance = random.Random(1)
-    ask = judged(judge, is_difference=judge == "some")
-    assert decide(launches(true, 0.003, chance), ask, (0.0, 1.0), ANYWHERE) == "holds"
-    assert decide(launches(false, 0.003, chance), ask, (0.0, 1.0), ANYWHERE) == "does not"
-    assert decide(launches(true, 0.003, chance, 2), ask, (0.0, 1.0), ANYWHERE) == "cannot tell"
-    assert decide(launches(true, 1.0, chance), ask, (0.0, 1.0), ANYWHERE) == "cannot tell"
+    holds = judged(judge, is_difference=judge == "some")
+    assert decide(launches(true, 0.003, chance), holds, (0.0, 1.0), ANYWHERE) == "holds"
+    assert decide(launches(false, 0.003, chance), holds, (0.0, 1.0), ANYWHERE) == "does not"
+    assert decide(launches(true, 0.003, chance, 2), holds, (0.0, 1.0), ANYWHERE) == "cannot tell"
+    assert decide(launches(true, 1.0, chance), holds, (0.0, 1.0), ANYWHERE) == "cannot tell"
 
 
 @pytest.mark.parametrize("judge", ["same", "more", "less", "no-more", "grows", "falls", "flat", "peaks"])
@@ -91,14 +90,14 @@ def test_noise_alone_is_no_answer(judge: str, noise: float) -> None:
     """Where nothing differs but for noise that hides it: does at most one experiment in twenty say anything that is
     wrong, whatever is asked? (What is the same holds as "same" and "flat", and as nothing else.)"""
     chance = random.Random(2)
-    ask = judged(judge, is_difference=judge == "peaks", at=(SIZES[2], SIZES[3]))
+    holds = judged(judge, is_difference=judge == "peaks", at=(SIZES[2], SIZES[3]))
     truth: Callable[[int], float] = lambda x: 1.0  # noqa: E731
     said = []
     for _ in range(40):
         some = launches(truth, noise, chance)
         if judge == "peaks":
             some = [{x: y - 1 for x, y in one.items()} for one in some]
-        said.append(decide(some, ask, (0.0, 1.0), (SIZES[2], SIZES[3])))
+        said.append(decide(some, holds, (0.0, 1.0), (SIZES[2], SIZES[3])))
     wrong = "does not" if judge in ("same", "flat", "no-more") else "holds"
     assert said.count(wrong) <= 2
     assert said.count("cannot tell") >= 38 or noise < 1
@@ -127,8 +126,10 @@ def many(truth: float, noise: float, chance: random.Random, number: int) -> list
 def test_one_size_of_many_gives_no_false_alarm(judge: str, truth: float, wrong: str, number: int) -> None:
     """Where one size of 24 is enough for an answer, and noise hides the truth: is the answer wrong in at most one
     experiment of ten? (Without a correction for how many sizes there are, three launches say it in most.)"""
-    chance, ask = random.Random(8), judged(judge, is_difference=True)
-    said = [decide(many(truth, 0.3, chance, number), ask, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) for _ in range(40)]
+    chance, holds = random.Random(8), judged(judge, is_difference=True)
+    said = [
+        decide(many(truth, 0.3, chance, number), holds, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) for _ in range(40)
+    ]
     assert said.count(wrong) <= 4, said
 
 
@@ -137,8 +138,8 @@ def test_one_size_of_many_is_still_seen() -> None:
     chance = random.Random(9)
     for judge, value, word in (("some", 0.3, "holds"), ("never", 0.3, "does not"), ("more", -0.3, "does not")):
         some = [one | {5: value + chance.gauss(0, 0.003)} for one in many(0.0 if value > 0 else 0.3, 0.003, chance, 4)]
-        ask = judged(judge, is_difference=True)
-        assert decide(some, ask, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) == word, judge
+        holds = judged(judge, is_difference=True)
+        assert decide(some, holds, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) == word, judge
 
 
 # ---- what a statement means here
@@ -181,7 +182,7 @@ def of_states(saved: float, noise: float, chance: random.Random) -> Profile:
 @pytest.mark.parametrize(
     ("saved", "noise", "word"), [(0.25, 0.005, "holds"), (-0.25, 0.0, "does not"), (0.25, 0.3, "cannot tell")]
 )
-def test_a_statement_is_answered_with_its_intervals(saved: float, noise: float, word: str) -> None:
+def test_a_statement_is_answered_with_intervals(saved: float, noise: float, word: str) -> None:
     """S0.6: the gain peaks just below the last-level cache. Is each answer given, with our number and its interval?"""
     paper, (claim,) = choose(["S0.6"])[0]
     chance = random.Random(4)
@@ -193,7 +194,7 @@ def test_a_statement_is_answered_with_its_intervals(saved: float, noise: float, 
         assert found.ours.startswith("24.9 %") and " to " in found.ours and found.ours.endswith("at 4 MiB")
 
 
-def test_what_cannot_be_told_says_why() -> None:
+def test_what_cannot_be_decided_says_why() -> None:
     """Without a second node, an eager limit, enough launches, or a profile: is there a reason, and never an answer?"""
     paper, (claim,) = choose(["S0.2"])[0]
     some = [of_states(0.25, 0.0, random.Random(5))] * 5
@@ -234,16 +235,16 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("kind", UNUSABLE)
-def test_launches_that_tell_nothing_are_no_verdict(kind: str) -> None:
+def test_launches_without_information_give_no_verdict(kind: str) -> None:
     """By launches that are incomplete, disturbed or unstable: is the answer "cannot tell" with the reason, and is the
     same statement still answered by as many good ones as it takes?"""
     paper, (claim,) = choose(["S0.6"])[0]
     statement = next(one for one in claim.statement if one.says.startswith("receiver: the gain"))
     bad = [unusable(kind)] * 3
     good = [of_states(0.25, 0.005, random.Random(seed)) for seed in range(5)]
-    told = answer_statement(paper, statement, LiveData(Sizes(facts()), {"one-way": [*bad, *good[:2]]}))
-    assert told.answer == "cannot tell" and told.launches == 2
-    assert told.ours.startswith("3 of 5 launches cannot be used: ") and UNUSABLE[kind] in told.ours
+    answered = answer_statement(paper, statement, LiveData(Sizes(facts()), {"one-way": [*bad, *good[:2]]}))
+    assert answered.answer == "cannot tell" and answered.launches == 2
+    assert answered.ours.startswith("3 of 5 launches cannot be used: ") and UNUSABLE[kind] in answered.ours
     enough = answer_statement(paper, statement, LiveData(Sizes(facts()), {"one-way": [*bad, *good]}))
     assert (enough.answer, enough.launches) == ("holds", 5)
 
@@ -252,11 +253,11 @@ def test_no_verdict_depends_on_it() -> None:
     paper, (claim,) = choose(["S0.6"])[0]
     live = LiveData(Sizes(facts()), {"one-way": [of_states(0.25, 0.0, random.Random(6))] * 5})
     nothing = Evidence({}, {})
-    told = judge_claim(claim, nothing, here=lambda statement: answer_statement(paper, statement, live))
+    answered = judge_claim(claim, nothing, here=lambda statement: answer_statement(paper, statement, live))
     plain = judge_claim(claim, nothing)
-    assert any(one.here and one.here.answer == "holds" for one in told.statements)
-    assert [one.model_copy(update={"here": None}) for one in told.statements] == plain.statements
-    assert told.verdict == plain.verdict == "not simulated"
+    assert any(one.here and one.here.answer == "holds" for one in answered.statements)
+    assert [one.model_copy(update={"here": None}) for one in answered.statements] == plain.statements
+    assert answered.verdict == plain.verdict == "not simulated"
 
 
 def test_every_statement_is_judged_here_or_says_why_not() -> None:
@@ -288,7 +289,7 @@ def test_tuned_rules_answer(question: str, gain: str, word: str) -> None:
     assert found == word and (f"{value:.2f}x ({low:.2f}x to {high:.2f}x)" in ours or question != "faster")
 
 
-def test_parameters_that_lose_elsewhere_are_seen() -> None:
+def test_parameters_that_lose_at_another_distance_are_noticed() -> None:
     rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
     machine = rules.machine.model_copy(update={"distances": ["shared-l3", "same-node"]})
     near = rules.rule[0].model_copy(update={"other_distances": {"same-node": 0.6}})
@@ -302,7 +303,7 @@ def test_parameters_that_lose_elsewhere_are_seen() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
-def test_the_compiler_is_asked() -> None:
+def test_the_compiler_is_queried() -> None:
     """Is each loop told apart in its report, and is the paper's result there where a double may overlap a pointer?"""
     every = ("plain", "alias", "restricted")
     assert vectorised(["gcc"], "gcc") == dict.fromkeys(every, True)
@@ -371,14 +372,14 @@ def test_a_busy_machine_is_not_judged_and_measured_again(tmp_path: Path, monkeyp
     monkeypatch.setattr(measure, "probe", fake)
     monkeypatch.setattr(mpi, "choose", lambda name: SimpleNamespace(name="made-up"))
     words = ("reproduce", "S0.6", "--live-only", "--quick", "-o", tmp_path / "out")
-    told = in_process(*words)
-    assert told.code == NOT_DECIDED and "nothing could be told of this machine" in told.err
-    assert "4 of 4 launches cannot be used: the machine is busy" in told.out and "does not:" not in told.out
+    done = in_process(*words)
+    assert done.code == NOT_DECIDED and "nothing could be told of this machine" in done.err
+    assert "4 of 4 launches cannot be used: the machine is busy" in done.out and "does not:" not in done.out
     again = in_process(*words)
     assert again.code == 0 and "holds: 25 % at 4 MiB" in again.out and fake.made[:5] == fake.made[5:]
 
 
-def test_a_launch_aims_at_its_time_and_has_no_limit() -> None:
+def test_a_launch_aims_at_a_time_and_has_no_limit() -> None:
     """Is the time of a launch an aim, so that none of its cases is left out where the machine is busy?"""
     request = Request(tier="quick", launches=1, target_s=9.0)
     assert (request.thoroughness.launches, request.thoroughness.budget_s, request.budget_s) == (1, 9.0, None)
@@ -386,16 +387,37 @@ def test_a_launch_aims_at_its_time_and_has_no_limit() -> None:
         Request(only=("pingpong state",))
 
 
-def test_building_the_engine_is_not_expected_again() -> None:
-    """The first launch may have built the engine: are the others expected to take as long as estimated?"""
-    with LaunchBar(Console(file=io.StringIO())) as bar:
-        facts_launch = Launch(Path("facts"), Request(), "protocol", 6.0)
-        bar.start_launch(facts_launch)
-        bar._began -= 600
-        bar.launch_done(facts_launch)
-        bar.launches([Launch(Path("pages-1"), Request(), "pages", 10.0)], kept=0)
-        standing = bar.standing()
-        assert standing and standing.left_s == pytest.approx(10.0)
+def test_building_the_engine_is_not_expected_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first launch may have built the engine: are the others expected to take as long as they do? Does the progress
+    of one launch count as its share of all launches?"""
+    now, left, lines = [0.0], TimeLeft(lambda: now[0]), []
+
+    def report(event: str | Progress) -> None:
+        if isinstance(event, Progress):
+            left.update(event)
+        lines.append(left.line() if isinstance(event, Progress) else event)
+
+    def probe(*args: object, report: Report, **more: object) -> Outcome:
+        report(Progress("floor", 0.0))
+        now[0] += 600.0 if not runner.total_s else 20.0
+        report(Progress("floor", 0.5))
+        report("a remark")
+        return Outcome(complete=True)
+
+    monkeypatch.setattr(measure, "probe", probe)
+    runner = measure._Runner(report)
+    runner.profile(Launch(tmp_path / "facts", Request(), "protocol", 6.0))
+    runner.total_s = 40.0
+    for name in ("pages-1", "pages-2"):
+        runner.profile(Launch(tmp_path / name, Request(), "pages", 20.0))
+    assert lines == [
+        "facts: floor: 0 % done, time left not known yet", "facts: floor: 50 % done, about 10 min left",
+        "facts: a remark",
+        "pages-1: floor: 0 % done, time left not known yet", "pages-1: floor: 25 % done, about 60 s left",
+        "pages-1: a remark",
+        "pages-2: floor: 50 % done, about 20 s left", "pages-2: floor: 75 % done, about 13 s left",
+        "pages-2: a remark",
+    ]  # fmt: skip
 
 
 def test_what_is_for_measuring_needs_here(tmp_path: Path) -> None:
@@ -405,10 +427,10 @@ def test_what_is_for_measuring_needs_here(tmp_path: Path) -> None:
 
 def test_a_mistake_in_what_is_judged_here_is_named() -> None:
     path = paper_files()["S0"]
-    for old, new, told in (
+    for old, new, message in (
         ('here = { profile = "rules" }', 'here = { profile = "rule" }', "did you mean 'rules'"),
         ('"2*llc/3"', '"2*llcc/3"', "2*llcc/3"),
         ('here = { profile = "rules" }', 'here = { profile = "rules", judge = "highest" }', "needs a number"),
     ):
-        with pytest.raises(ProfileError, match=re.escape(told)):
+        with pytest.raises(ProfileError, match=re.escape(message)):
             parse_toml(Paper, path.read_text().replace(old, new).encode(), path)

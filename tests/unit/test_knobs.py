@@ -68,7 +68,7 @@ def test_the_model_halves_the_pieces_without_a_shared_cache() -> None:
 
 
 @FILES
-def test_a_message_fits_with_its_header(file: KnobFile) -> None:
+def test_a_message_fits_with_the_header(file: KnobFile) -> None:
     """Where what is sent at once is of a power of two, is there room for the header beside it?"""
     whole = [file.complete(settings) for settings in candidates(file, [32 << 10, 1 << 20, 32 << 20], "shared-l3", {})]
     names = {"openmpi": "eager_limit", "mpich": "cell_size"}
@@ -97,9 +97,9 @@ def test_what_is_repaired_can_be(file: KnobFile) -> None:
     """Whatever is asked for, does what comes out break no constraint, and is it left alone by another repair?"""
     random = Random(20100315)
     for _ in range(1000):
-        asked = {knob.name: random.choice(knob.choices()) for knob in file.knob if random.random() < 0.7}
-        made = satisfy(file, asked)
-        assert file.problems(made) == [], asked
+        random_settings = {knob.name: random.choice(knob.choices()) for knob in file.knob if random.random() < 0.7}
+        made = satisfy(file, random_settings)
+        assert file.problems(made) == [], random_settings
         assert satisfy(file, made) == made
 
 
@@ -162,7 +162,7 @@ def test_a_search_has_three_ways_to_stream() -> None:
         ({"shared_heap": "off", "stream": "never"}, None),
     ],
 )
-def test_the_heap_is_told_in_one_variable(settings: Settings, variable: str | None) -> None:
+def test_the_heap_is_set_by_one_variable(settings: Settings, variable: str | None) -> None:
     """Is it all that is not the default, beside the MPI's own variables; and nothing of it, nor anything loaded, where
     the heap is off?"""
     made = OPENMPI.environment(settings)
@@ -183,7 +183,7 @@ def test_what_the_user_preloads_stays() -> None:
 
 
 @FILES
-def test_the_heap_brings_its_knobs(file: KnobFile) -> None:
+def test_the_heap_adds_knobs(file: KnobFile) -> None:
     """Has a file the heap's knobs if it says so, all of them?"""
     of_heap = [knob.name for knob in file.knob if knob.carrier == "heap"]
     assert of_heap == (["shared_heap", "stream", "stream_when_far", "cooperative_copy"] if file.shared_heap else [])

@@ -41,7 +41,7 @@ def test_a_host_that_cannot_be_reached_ends_the_probe(said: str, remedy: str, tm
     assert remedy in caught.value.remedy
 
 
-def test_the_message_of_a_rank_comes_before_its_launchers(tmp_path: Path) -> None:
+def test_the_message_of_a_rank_comes_before_that_of_the_launcher(tmp_path: Path) -> None:
     """If a rank said why it ended, is that told, whatever a launcher warns of in words like those of ssh?"""
     warned = "[a:1] plm:ssh: setpgid(7,7) failed in parent with errno=Permission denied(13)"
     with pytest.raises(MeasurementError) as caught:
@@ -49,7 +49,7 @@ def test_the_message_of_a_rank_comes_before_its_launchers(tmp_path: Path) -> Non
     assert caught.value.message == "cannot bind to CPU 1000"
 
 
-def test_a_silent_launch_reports_its_command(tmp_path: Path) -> None:
+def test_a_silent_launch_reports_the_command(tmp_path: Path) -> None:
     """Does it tell how it was started, so that a person can see the cause by hand?"""
     reason = "exit code 255: it wrote nothing, and was started as: mpirun -np 2 'my engine'"
     assert ending("", tmp_path).reason == reason

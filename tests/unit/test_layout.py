@@ -74,7 +74,7 @@ def test_equal_places_are_launched_once() -> None:
     assert groups[0].distance == "shared-l3"
 
 
-def test_background_is_a_launch_of_its_own() -> None:
+def test_background_is_a_separate_launch() -> None:
     """Does load keep its own launch, although `all` of four cores are the same places?"""
     groups, _ = groups_of(FOUR_CORES)
     alike = [group for group in groups if cpus(group) == [0, 1, 2, 3]]
@@ -232,7 +232,7 @@ def test_names_make_files() -> None:
     assert "*" not in groups[0].name
 
 
-def test_a_reason_is_told_once() -> None:
+def test_a_reason_is_reported_once() -> None:
     """Is a reason told once however many scenarios and distances have it, with each scenario once?"""
     skipped = [
         ("load", "needs 4 cores"),

@@ -185,7 +185,7 @@ def test_a_mistake_is_named(mistake: str, tmp_path: Path) -> None:
     assert all(len(line) < 400 for line in message.splitlines()), message
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     """Misspelt and missing keys, wrong values and kinds, and what does not go together, in one error, each once?"""
     machine = values("power5-redstorm")
     for edit in (
@@ -251,7 +251,7 @@ MAKES_NEEDED: dict[str, list[Edit]] = {
     "messaging.system_call_ns": [put("messaging.node", "single-copy")],
 }  # key -> how power5-redstorm comes to need it, where it does not already
 # By their keys; by what a file of nothing says.
-OTHERWISE_TOLD = {"transfers", "communication", "network.shape", "links.shape"}
+CHECKED_OTHERWISE = {"transfers", "communication", "network.shape", "links.shape"}
 
 
 def needed_keys(model: Any = DescribedMachine, prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -264,8 +264,8 @@ def needed_keys(model: Any = DescribedMachine, prefix: str = "") -> Iterator[tup
             yield from needed_keys(inner, f"{key}.1." if key == "cache" else f"{key}.")
 
 
-@pytest.mark.parametrize(("key", "where"), [pair for pair in needed_keys() if pair[0] not in OTHERWISE_TOLD])
-def test_a_key_is_asked_for_where_the_page_says(key: str, where: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("key", "where"), [pair for pair in needed_keys() if pair[0] not in CHECKED_OTHERWISE])
+def test_a_key_is_required_where_the_page_says(key: str, where: str, tmp_path: Path) -> None:
     """Do the checks ask for each key that docs/reference/machine.md says is required somewhere, in the page's words?"""
     machine = values("power5-redstorm")
     for edit in MAKES_NEEDED.get(key, []):
@@ -275,8 +275,8 @@ def test_a_key_is_asked_for_where_the_page_says(key: str, where: str, tmp_path: 
     for part in outer:
         table = table[int(part)] if part.isdecimal() else table[part]
     table.pop(last, None)
-    told = key.replace("cache.1.", "cache[1].")
-    assert f"the key '{told}' is missing, required {where}: it is " in refusal(machine, tmp_path)
+    name = key.replace("cache.1.", "cache[1].")
+    assert f"the key '{name}' is missing, required {where}: it is " in refusal(machine, tmp_path)
     page = (ROOT / "docs/reference/machine.md").read_text()
     row = next(line for line in page.splitlines() if line.startswith(f"| `{key.replace('.1.', '[].')}"))
     assert f"| {where} |" in row
@@ -293,8 +293,8 @@ def test_an_inclusive_cache_may_have_any_number_of_children(tmp_path: Path) -> N
 def test_a_machine_of_messages_only_is_not_simulated(tmp_path: Path) -> None:
     """Is a file with nothing but [communication] right for plans, and refused, with what it lacks, elsewhere?"""
     every = values("t3e-900")
-    kept = ("schema_version", "name", "title", "study", "communication")
-    machine = loaded({key: every[key] for key in kept}, tmp_path)
+    names = ("schema_version", "name", "title", "study", "communication")
+    machine = loaded({key: every[key] for key in names}, tmp_path)
     assert not machine.simulable and comparisons(machine) == []
     with pytest.raises(UsageError) as caught:
         native(machine)
@@ -323,7 +323,7 @@ def test_no_file(tmp_path: Path) -> None:
      ("EPYC with CXL", 128, [48 << 10, 1 << 20, 32 << 20], "epyc-9755"),
      ("", 100, [48 << 10, 2 << 20, 100 << 20], "xeon-8470"), ("", 8, [32 << 10, 256 << 10, 8 << 20], "fusion")],
 )  # fmt: skip
-def test_a_wrong_file_is_told_the_machine_that_is_like_it(
+def test_a_wrong_file_is_answered_with_the_machine_that_is_like_it(
     title: str, cores: int, caches: list[int], name: str, tmp_path: Path
 ) -> None:
     """Does the remedy name a machine of as many cores, such caches and that architecture to start from?"""

@@ -157,7 +157,7 @@ def test_wrong_path_is_an_error(path: str) -> None:
     assert error.value.remedy
 
 
-def test_broken_wrapper_is_listed_with_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_wrapper_is_listed_with_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a wrapper that fails kept out of the usable ones, and its own message shown?"""
     launcher_script(tmp_path / "bin", "mpicxx", "echo 'libopal.so.80: cannot open' >&2; exit 3")
     monkeypatch.setenv("NEARFIELD_MPIS", str(tmp_path))

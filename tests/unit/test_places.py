@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfield.cli.observe_show import _calls
+from nearfield.cli.verbs.observe_show import _calls
 from nearfield.notes import Note, Rule, as_dict, as_sarif, note_text
 from nearfield.notes import Place as NotePlace
 from nearfield.observe.source_lines import UNKNOWN, Line, line_of_call, lines_of
@@ -45,7 +45,7 @@ def inside(library: Path, name: str) -> int:
     return next(symbol.offset for symbol in functions_of(str(library), demangled=False) if symbol.name == name) + 4
 
 
-def test_a_function_is_named_only_where_its_symbol_reaches(libraries: dict[str, Path]) -> None:
+def test_a_function_is_named_only_where_the_symbol_reaches(libraries: dict[str, Path]) -> None:
     """Is a place behind the last symbol of a stripped library told by its offset, and not by that symbol?"""
     behind, small = inside(libraries["whole"], "behind"), inside(libraries["whole"], "small")
     path = str(libraries["stripped"])

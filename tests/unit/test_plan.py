@@ -65,26 +65,26 @@ def random_request(rng: random.Random) -> PlanRequest:
 def test_times_are_those_of_a_walk_over_every_cell(seed: int) -> None:
     """Halos of any width, periodic or not, corners, placements, any costs: does every plan's time agree with the
     oracle's?"""
-    asked = random_request(random.Random(seed))
-    for plan in plans(asked):
-        assert plan.time_ns == pytest.approx(slowest_ns(asked, plan)), (plan.dims, plan.node_dims)
+    problem = random_request(random.Random(seed))
+    for plan in plans(problem):
+        assert plan.time_ns == pytest.approx(slowest_ns(problem, plan)), (plan.dims, plan.node_dims)
         parts = plan.parts
         assert plan.time_ns == pytest.approx(parts.latency_ns + parts.bytes_ns + parts.strided_ns)
 
 
 def test_a_split_by_hand() -> None:
     """12 x 10 cells on 3 x 2 ranks: is the middle rank's exchange two faces of 5 cells and one of 4?"""
-    asked = request(
+    problem = request(
         (1, 12, 10), 6, dimensions=2, fixed_dims=(1, 3, 2), costs=costs(link(100, 1, strided={8: 1, 96: 3}))
     )
-    [plan] = plans(asked)
+    [plan] = plans(problem)
     _, across, along = plan.faces
     assert (plan.box, plan.messages) == ([1, 4, 5], 3)
     assert (across.messages, across.message.bytes, across.message.runs) == (2, 40, 1)
     assert (along.messages, along.message.bytes, along.message.runs) == (1, 32, 4)
     assert (along.message.run_bytes, along.message.stride_bytes) == (8, 7 * 8)
-    apart = 1 + 2 * (56 - 8) / (96 - 8)  # ns per byte at a stride of 56 bytes
-    assert plan.time_ns == pytest.approx(3 * 100 + 112 + 4 * 8 * (apart - 1))
+    strided_ns = 1 + 2 * (56 - 8) / (96 - 8)  # ns per byte at a stride of 56 bytes
+    assert plan.time_ns == pytest.approx(3 * 100 + 112 + 4 * 8 * (strided_ns - 1))
 
 
 @pytest.mark.parametrize(("ranks", "per_node"), [(1, 1), (24, 1), (24, 6), (24, 24), (24, 5), (64, 8)])
@@ -105,8 +105,8 @@ def test_every_split_and_every_placement_is_there_once(ranks: int, per_node: int
 
 def test_best_first_and_always_the_same() -> None:
     """Are plans sorted, equal ones in one order, and of equals the one that splits slow dimensions?"""
-    asked = request((64, 64, 64), 8, ranks_per_node=2)
-    first, again = plans(asked), plans(asked)
+    problem = request((64, 64, 64), 8, ranks_per_node=2)
+    first, again = plans(problem), plans(problem)
     times = [p.time_ns for p in first]
     assert times == sorted(times) and [p.dims for p in first] == [p.dims for p in again]
     assert plans(request((64, 64, 64), 2))[0].dims == [2, 1, 1]
@@ -115,8 +115,8 @@ def test_best_first_and_always_the_same() -> None:
 def test_neighbours_on_the_same_node_are_worth_it() -> None:
     """With a slow network, does the best placement leave a rank with one neighbour on another node, not two?"""
     made = costs(network=link(1000, 10), in_place=link(10, 0.1))
-    asked = request((1, 64, 64), 64, dimensions=2, fixed_dims=(1, 8, 8), ranks_per_node=16, costs=made)
-    listed = plans(asked)
+    problem = request((1, 64, 64), 64, dimensions=2, fixed_dims=(1, 8, 8), ranks_per_node=16, costs=made)
+    listed = plans(problem)
     assert [p.network_messages for p in listed] == [1, 1, 2]
     assert listed[0].node_dims in ([1, 2, 8], [1, 8, 2]) and listed[-1].node_dims == [1, 4, 4]
 
@@ -145,7 +145,7 @@ def test_short_rows_cost_a_sweep() -> None:
     assert listed[0].dims[2] == 1 and listed[-1].dims == [1, 1, 32]
 
 
-def test_a_lone_rank_and_its_own_neighbour() -> None:
+def test_a_lone_rank_that_is_the_only_neighbour() -> None:
     """Does one rank exchange nothing, even in a periodic grid?"""
     [plan] = plans(request((8, 8, 8), 1, periodic=[[True, True]] * 3))
     assert (plan.dims, plan.time_ns, plan.messages) == ([1, 1, 1], 0, 0)
@@ -153,8 +153,8 @@ def test_a_lone_rank_and_its_own_neighbour() -> None:
 
 def test_boxes_hold_what_their_neighbours_read() -> None:
     """Is a split left out where a rank would have fewer cells than the halo is wide?"""
-    asked = request((4, 100, 100), 4, halo=[[2, 2], [2, 2], [2, 2]])
-    assert {p.dims[0] for p in plans(asked)} == {1, 2}
+    problem = request((4, 100, 100), 4, halo=[[2, 2], [2, 2], [2, 2]])
+    assert {p.dims[0] for p in plans(problem)} == {1, 2}
 
 
 @pytest.mark.parametrize(
@@ -172,11 +172,11 @@ def test_boxes_hold_what_their_neighbours_read() -> None:
 )
 def test_a_request_that_cannot_be_is_refused(change: dict[str, Any], words: str) -> None:
     """Does it say what is wrong?"""
-    asked = request((8, 8, 8), 4)
+    problem = request((8, 8, 8), 4)
     for name, value in change.items():
-        setattr(asked, name, value)
+        setattr(problem, name, value)
     with pytest.raises(ValueError, match=words):
-        plans(asked)
+        plans(problem)
 
 
 @pytest.mark.parametrize("name", ["halo", "periodic"])

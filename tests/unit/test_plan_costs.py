@@ -30,12 +30,12 @@ def whole() -> list[Row]:
     """Everything that costs are made of: 200 ns and 0.1 ns a byte near, 1000 ns and 1 ns a byte far."""
     near = [message(8, 200, "modified"), message(SIZE, 200 + SIZE / 10, "modified"), message(8, 100)]
     far = [message(8, 1000, "modified", **FAR), message(SIZE, 1000 + SIZE, "modified", **FAR)]
-    apart = [strided(1, SIZE / 10, "contiguous"), strided(4, SIZE * 0.3), strided(4, SIZE * 0.2, "manual-pack")]
+    strides = [strided(1, SIZE / 10, "contiguous"), strided(4, SIZE * 0.3), strided(4, SIZE * 0.2, "manual-pack")]
     cores = [floor("flag", 8, 50), floor("read-remote", SIZE, SIZE / 50), floor("copy-remote", SIZE, SIZE / 40)]
-    return near + far + apart + cores
+    return near + far + strides + cores
 
 
-def test_every_cost_is_its_record() -> None:
+def test_every_cost_equals_a_record() -> None:
     """By hand: are latency, bytes and strides of 256 KiB, two flags and a read in place those of the records?"""
     costs, notes = costs_of(from_rows(whole()), LINE_BYTES)
     near, far, place = costs.same_node, costs.network, costs.in_place
@@ -72,8 +72,8 @@ def test_the_farthest_node_counts() -> None:
 
 def test_the_farthest_pair_of_a_node_counts() -> None:
     """Two packages: is the slower of the two distances taken, as the slowest neighbour decides?"""
-    apart = {"distance": "same-node", "pair": "0-9"}
-    rows = [*whole(), message(8, 500, "modified", **apart), message(SIZE, SIZE, "modified", **apart)]
+    farthest = {"distance": "same-node", "pair": "0-9"}
+    rows = [*whole(), message(8, 500, "modified", **farthest), message(SIZE, SIZE, "modified", **farthest)]
     assert costs_of(from_rows(rows), LINE_BYTES)[0].same_node.latency_ns == 500
 
 
@@ -103,7 +103,7 @@ def test_recorded_profiles_give_plans(name: str) -> None:
     assert 0 < best.time_ns < 1e9 and name in known.origin
 
 
-def test_origins_are_told_apart() -> None:
+def test_origins_are_distinguished() -> None:
     """Does each say where it is from?"""
     assert "default" in default_model().origin and default_model().notes
     assert "t3e-900, buffered" in described_model(load_machine("t3e-900")).origin

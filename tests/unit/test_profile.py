@@ -66,7 +66,7 @@ def test_a_profile_is_pleasant_in_a_notebook() -> None:
     assert [switch.bytes for switch in p.run.switch] == [256, 4040]
 
 
-def test_the_table_alone_says_its_version() -> None:
+def test_the_table_alone_says_the_version() -> None:
     """Can another program that has only records.parquet tell the version of the format?"""
     assert pl.read_parquet_metadata(RECORDED / "records.parquet")["nearfield_schema_version"] == "1"
 
@@ -81,7 +81,7 @@ def test_the_documentation_is_the_schema() -> None:
 # ---- saving
 
 
-def test_an_existing_profile_is_replaced_only_when_asked(copy: Path) -> None:
+def test_an_existing_profile_is_replaced_only_on_request(copy: Path) -> None:
     """Does save refuse to overwrite, unless told to, and does it then leave the other files of the folder?"""
     (copy / "report.html").write_text("mine")
     (copy / "raw").mkdir()

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.topology import Topology
-from nearfield.cli.report import command
+from nearfield.cli.verbs.report import command
 from nearfield.profile import Profile, load
 from nearfield.profile.curves import Point
 from nearfield.profile.schema import Memory, Skipped
@@ -65,7 +65,7 @@ def trace(chart: dict[str, Any], name: str, **choice: str) -> dict[str, Any]:
 # ---- what the page says
 
 
-def test_the_page_is_one_file_with_all_its_parts() -> None:
+def test_the_page_is_one_file_with_all_parts() -> None:
     page = render(QUIET)
     assert page.startswith("<!doctype html>") and page.rstrip().endswith("</html>")
     assert "{{" not in own_part(page)
@@ -87,7 +87,7 @@ def test_an_incomplete_profile_says_so_at_the_top() -> None:
     assert 'class="banner"' not in render(profile([message(8, 500)]))
 
 
-def test_a_scenario_that_was_skipped_shows_its_reason() -> None:
+def test_a_scenario_that_was_skipped_shows_the_reason() -> None:
     made = profile([message(8, 500)], skipped=[Skipped(scenario="load", reason="needs 4 cores", distance="shared-l3")])
     assert [s.remarks for s in sections(made) if s.scenario == "load"] == [["Not measured: needs 4 cores (shared-l3)."]]
     assert "Not measured: needs 4 cores (shared-l3)." in render(made)
@@ -141,7 +141,7 @@ def test_axes_reach_as_far_as_medians() -> None:
     assert "range" not in linear_axis([], "t")
 
 
-def test_bandwidth_is_size_over_time_with_its_interval() -> None:
+def test_bandwidth_is_size_over_time_with_an_interval() -> None:
     chart = charts_of(render(profile([message(4 * KIB, 1024)])))["pingpong"]
     reused = trace(chart, "reused", show="bandwidth")
     assert reused["x"] == [4096] and reused["y"] == [pytest.approx(4.0)]
@@ -281,7 +281,7 @@ def test_a_scenario_of_the_future_gets_a_plot() -> None:
     assert trace(chart, "red", metric="delay")["y"] == [10, 20, 40]
 
 
-def test_every_scenario_has_a_plot_of_its_own() -> None:
+def test_every_scenario_has_a_separate_plot() -> None:
     """Is every measured scenario that the engine describes drawn, by its own module or the generic one?"""
     for section in sections(QUIET):
         assert section.charts or section.remarks, section.scenario
@@ -339,7 +339,7 @@ def test_a_damaged_topology_is_said_and_does_not_spoil_the_page() -> None:
 # ---- the command
 
 
-def test_the_command_writes_beside_the_profile_and_tells_the_findings(tmp_path: Path) -> None:
+def test_the_command_writes_next_to_the_profile_and_prints_the_findings(tmp_path: Path) -> None:
     folder = tmp_path / "p"
     folder.mkdir()
     for source in (DATA / "epyc-vm-quiet").iterdir():
@@ -358,11 +358,11 @@ def test_findings_are_data_too() -> None:
     first = printed["finding"][0]
     assert first["level"] == "warning" and first["numbers"]["unstable"] == 231 and "varied too much" in first["text"]
     assert not (DATA / "epyc-vm-busy" / "report.html").exists()
-    told = (DATA.parents[1] / "docs/reference/findings.md").read_text()
-    assert "`finding[].level`" in told and rewrite(told) == told
+    page = (DATA.parents[1] / "docs/reference/findings.md").read_text()
+    assert "`finding[].level`" in page and rewrite(page) == page
 
 
-def test_the_page_goes_where_it_is_told(tmp_path: Path) -> None:
+def test_the_page_goes_to_the_given_file(tmp_path: Path) -> None:
     run(DATA / "epyc-vm-quiet", "-o", tmp_path / "page.html")
     assert (tmp_path / "page.html").is_file()
     run(DATA / "epyc-vm-quiet", "--summary", "-o", tmp_path / "sheet.html")
@@ -414,7 +414,7 @@ def test_curves_of_several_profiles_are_in_one_plot() -> None:
     assert x["tickvals"] == sorted(set(x["tickvals"])) and len(x["tickvals"]) == len(x["ticktext"])
 
 
-def test_unstable_points_stay_hollow_beside_another_profile() -> None:
+def test_unstable_points_stay_hollow_with_another_profile() -> None:
     made = [named_profile(name, [message(KIB, 500, stable=name == "a"), message(2 * KIB, 600)]) for name in "ab"]
     chart = charts_of(comparison.render(made))["pingpong"]
     assert trace(chart, "a: reused")["marker"]["symbol"] == ["circle", "circle"]

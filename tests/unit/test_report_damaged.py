@@ -103,15 +103,15 @@ def test_names_that_are_not_utf8_are_written(tmp_path: Path) -> None:
     name = os.fsdecode(b"p\xff")
     folder = Path(shutil.copytree(DATA / "epyc-vm-quiet", tmp_path / name))
 
-    def told(*words: str | Path) -> str:
+    def output_of(*words: str | Path) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "nearfield", *words], cwd=tmp_path, capture_output=True, text=True, check=True
         )
         return done.stdout
 
-    assert "p?" in told("report", name) and "p?" in (folder / "report.html").read_text(encoding="utf-8")
-    assert "c?.html" in told("report", name, name, "-o", os.fsdecode(b"c\xff.html"))
+    assert "p?" in output_of("report", name) and "p?" in (folder / "report.html").read_text(encoding="utf-8")
+    assert "c?.html" in output_of("report", name, name, "-o", os.fsdecode(b"c\xff.html"))
     for verb in ("report", "show"):
-        found = json.loads(told(verb, name, "--json"))
+        found = json.loads(output_of(verb, name, "--json"))
         assert name in (found.get("path"), found.get("profile"))
-    assert "p?" in told("show", name)
+    assert "p?" in output_of("show", name)

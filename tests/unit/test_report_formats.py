@@ -27,8 +27,8 @@ def test_the_tables_are_the_records(tmp_path: Path) -> None:
     records = where(QUIET.records, scenario="pingpong", metric="half_round_trip").drop_nulls("value")
     for record in records.iter_rows(named=True):
         row = times.pop((record["state"], record["size_bytes"]))
-        told = (float(row["value"]), float(row["low"]), float(row["high"]), int(row["n"]), row["stable"], row["unit"])
-        assert told == (*(record[n] for n in ("value", "low", "high", "n")), str(record["stable"]), "ns")
+        values = (float(row["value"]), float(row["low"]), float(row["high"]), int(row["n"]), row["stable"], row["unit"])
+        assert values == (*(record[n] for n in ("value", "low", "high", "n")), str(record["stable"]), "ns")
     assert {curve for curve, _ in times} == {"floor: a flag and one copy"}
 
 

@@ -11,13 +11,13 @@ from report_profiles import KIB, floor, message, one_rule_judged, profile
 from test_report import DATA, QUIET, RULES, own_part, run
 from typer.testing import CliRunner
 
-from nearfield.cli.show import command
+from nearfield.cli.verbs.show import command
 from nearfield.profile import load
 from nearfield.profile.curves import Point
-from nearfield.profile.ending import unfinished
+from nearfield.profile.ending import describe_unfinished
 from nearfield.profile.schema import Launch
 from nearfield.report import comparison
-from nearfield.report.findings import findings, headlined
+from nearfield.report.findings import findings, select_headlines
 from nearfield.report.page import render, render_summary
 from nearfield.report.plots.axes import share_axis
 from nearfield.report.plots.series import line, style
@@ -39,14 +39,14 @@ def test_a_useless_profile_says_one_thing() -> None:
     both = own_part(comparison.render([QUIET, busy]))
     assert sentence in both.split("<h2>")[0] and 'class="whole cannot-tell"' in both
     assert both.index("what was compared all the same") < both.index('<th scope="col">scenario')
-    for told in (run(busy.path, "-o", os.devnull), CliRunner().invoke(shown, [str(busy.path)]).stdout):
-        assert told.startswith(("The times varied too much", "\u2022 The times varied too much"))
-        assert "probe --quick --overwrite" in told and "At 1 KiB" not in told and told.count("\u2022") <= 1
+    for output in (run(busy.path, "-o", os.devnull), CliRunner().invoke(shown, [str(busy.path)]).stdout):
+        assert output.startswith(("The times varied too much", "\u2022 The times varied too much"))
+        assert "probe --quick --overwrite" in output and "At 1 KiB" not in output and output.count("\u2022") <= 1
 
 
 def test_everything_unstable_leaves_nothing_to_use() -> None:
     """With no stable time at all, is it said so, and no cause that the records do not show?"""
-    [only] = headlined(findings(profile([message(8, 500, stable=False), message(16, 600, stable=False)])))
+    [only] = select_headlines(findings(profile([message(8, 500, stable=False), message(16, 600, stable=False)])))
     assert only.statement == "The times varied too much: nothing here can be used."
 
 
@@ -67,10 +67,10 @@ def test_what_is_unfinished_is_said_as_the_launches_ended() -> None:
     )
     pending = launch.model_copy(update={"state": "pending", "reason": "the time was over"})
     stopped = launch.model_copy(update={"state": "stopped"})
-    told = unfinished(profile([], complete=False, launch=[stopped, pending, launch]).run)
+    reason = describe_unfinished(profile([], complete=False, launch=[stopped, pending, launch]).run)
     stop, begin = "stopped before the end (interrupted)", "did not begin (the time was over)"
-    assert told == f"unfinished: 1 of 3 launches {stop}; 1 of 3 launches {begin}"
-    assert unfinished(profile([], complete=False).run) == "unfinished: it was interrupted"
+    assert reason == f"unfinished: 1 of 3 launches {stop}; 1 of 3 launches {begin}"
+    assert describe_unfinished(profile([], complete=False).run) == "unfinished: it was interrupted"
 
 
 def test_rules_that_were_not_judged_have_no_cards() -> None:
@@ -80,7 +80,7 @@ def test_rules_that_were_not_judged_have_no_cards() -> None:
     assert "<h3>Rule 1" in page and "<h3>Rule 2" not in page and "Not judged here, rule 2: No pair" in page
 
 
-def test_the_page_ends_its_findings_with_commands() -> None:
+def test_the_page_ends_the_findings_with_commands() -> None:
     """Are there at most three, to tune without rules, and to run and compare with them?"""
     for rules, words in ((None, ("tune --mpi", "advise -p", "diff")), (load_rules(RULES), ("run --rules", "compare"))):
         box = own_part(render(QUIET, rules, "nearfield run --rules r.toml -- mpirun ...")).split('class="next"')[1]

@@ -10,12 +10,13 @@ import pytest
 from tuning import in_process, nearfield
 
 from nearfield.base.errors import MeasurementError, NearfieldError, ProfileError, UsageError
+from nearfield.base.progress import Progress
 from nearfield.base.toml import parse_toml
 from nearfield.machine import load_machine
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import OPERATIONS, Case
 from nearfield.measure.sim.places import NOWHERE, all_places
-from nearfield.measure.sim.store import Listener, Store, fingerprint
+from nearfield.measure.sim.store import Store, fingerprint
 from nearfield.reproduce import outcome, page
 from nearfield.reproduce.checks import curves_of, profiles_of
 from nearfield.reproduce.curves import points
@@ -41,7 +42,7 @@ def test_every_claim_is_there() -> None:
     """Are all claims of the five papers there, simulated or not?"""
     ids = {claim.id for paper in PAPERS for claim in paper.claim}
     counts = {"S0": 10, "S1": 5, "S2": 5, "S3": 5, "S4": 8}
-    assert {f"{paper}.{n}" for paper, most in counts.items() for n in range(1, most + 1)} == ids
+    assert {f"{paper}.{n}" for paper, count in counts.items() for n in range(1, count + 1)} == ids
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -110,7 +111,7 @@ def test_readings_of_a_paper_are_parameters(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('judge = "grows"', 'judge = "grow"', "did you mean 'grows'"),
         ('profile = "fusion"', 'profile = "fussion"', "did you mean 'fusion'"),
@@ -120,16 +121,16 @@ def test_readings_of_a_paper_are_parameters(
         ('\njudge = "none"', '\njudge = "none"\nnot_simulated = "no"', "a judge, or a rule, or the reason"),
     ],
 )
-def test_a_mistake_in_a_file_is_named(old: str, new: str, told: str) -> None:
+def test_a_mistake_in_a_file_is_named(old: str, new: str, message: str) -> None:
     path = paper_files()["S1"]
-    with pytest.raises(ProfileError, match=told):
+    with pytest.raises(ProfileError, match=message):
         parse_toml(Paper, path.read_text().replace(old, new).encode(), path)
 
 
 # ---- the judges
 
 
-def ask(curve: dict, **more) -> JudgeInput:
+def case(curve: dict, **more) -> JudgeInput:
     given = {
         "than": None,
         "number": None,
@@ -143,38 +144,42 @@ def ask(curve: dict, **more) -> JudgeInput:
 
 
 GOOD_AND_BAD = {
-    "highest": (ask({1: 10, 2: 19}, number=(20, 20), at=(2, 3)), [
-        ask({1: 10, 2: 14}, number=(20, 20), at=(2, 3)), ask({1: 10, 2: 26}, number=(20, 20), at=(2, 3)),
-        ask({1: 19, 2: 10}, number=(20, 20), at=(2, 3)),
+    "highest": (case({1: 10, 2: 19}, number=(20, 20), at=(2, 3)), [
+        case({1: 10, 2: 14}, number=(20, 20), at=(2, 3)), case({1: 10, 2: 26}, number=(20, 20), at=(2, 3)),
+        case({1: 19, 2: 10}, number=(20, 20), at=(2, 3)),
     ]),
-    "at-least": (ask({1: 0.5, 2: 0.14}, number=(0.15, 0.15)), [ask({1: 0.1, 2: 0.05}, number=(0.15, 0.15))]),
-    "at-most": (ask({1: 0.1, 2: 0.17}, number=(0.15, 0.15)), [ask({1: 0.1, 2: 0.5}, number=(0.15, 0.15))]),
-    "lowest": (ask({1: 19, 2: 100}, number=(20, 20)), [ask({1: 14, 2: 19}, number=(20, 20))]),
-    "peaks": (ask({1: 0, 2: 0.1}, at=(2, 3)), [ask({1: 0.1, 2: 0}, at=(2, 3)), ask({1: 0, 2: 0.01})]),
-    "everywhere": (ask({1: 7, 2: 12}, number=(9, 10)), [ask({1: 7, 2: 13}, number=(9, 10))]),
-    "same": (ask({1: 1.04, 2: 0.96}), [ask({1: 1.0, 2: 1.06}), ask({1: 5}, than={1: 6}), ask({1: 5}, than={2: 5})]),
-    "more": (ask({1: 1.02, 2: 2}), [ask({1: 1.005, 2: 2}), ask({1: 5}, than={1: 6})]),
-    "less": (ask({1: 0.9, 2: 0.5}), [ask({1: 0.995}), ask({1: 0.2}, than={1: 0.1}, is_difference=True)]),
-    "no-more": (ask({1: 1.005, 2: 0.5}), [
-        ask({1: 1.02, 2: 0.5}), ask({1: 5}, than={1: 4}), ask({1: 0.2}, than={1: 0.1}, is_difference=True),
-        ask({1: 1}, than={1: 0}), ask({1: 5}, than={2: 5}),
+    "at-least": (case({1: 0.5, 2: 0.14}, number=(0.15, 0.15)), [case({1: 0.1, 2: 0.05}, number=(0.15, 0.15))]),
+    "at-most": (case({1: 0.1, 2: 0.17}, number=(0.15, 0.15)), [case({1: 0.1, 2: 0.5}, number=(0.15, 0.15))]),
+    "lowest": (case({1: 19, 2: 100}, number=(20, 20)), [case({1: 14, 2: 19}, number=(20, 20))]),
+    "peaks": (case({1: 0, 2: 0.1}, at=(2, 3)), [case({1: 0.1, 2: 0}, at=(2, 3)), case({1: 0, 2: 0.01})]),
+    "everywhere": (case({1: 7, 2: 12}, number=(9, 10)), [case({1: 7, 2: 13}, number=(9, 10))]),
+    "same": (case({1: 1.04, 2: 0.96}), [case({1: 1.0, 2: 1.06}), case({1: 5}, than={1: 6}), case({1: 5}, than={2: 5})]),
+    "more": (case({1: 1.02, 2: 2}), [case({1: 1.005, 2: 2}), case({1: 5}, than={1: 6})]),
+    "less": (case({1: 0.9, 2: 0.5}), [case({1: 0.995}), case({1: 0.2}, than={1: 0.1}, is_difference=True)]),
+    "no-more": (case({1: 1.005, 2: 0.5}), [
+        case({1: 1.02, 2: 0.5}), case({1: 5}, than={1: 4}), case({1: 0.2}, than={1: 0.1}, is_difference=True),
+        case({1: 1}, than={1: 0}), case({1: 5}, than={2: 5}),
     ]),
-    "higher": (ask({1: 5}, than={7: 4}), [ask({1: 4}, than={7: 5}), ask({1: 4}, than={7: 4})]),
-    "given": (ask({1: 1, 2: 3}, alternatives=({1: 1, 2: 3}, {1: 0, 2: 2})), [
-        ask({1: 1, 2: 3}, alternatives=({1: 1, 2: 3}, {})), ask({1: 1, 2: 3}, alternatives=({1: 1, 2: 3}, {1: 1})),
+    "higher": (case({1: 5}, than={7: 4}), [case({1: 4}, than={7: 5}), case({1: 4}, than={7: 4})]),
+    "given": (case({1: 1, 2: 3}, alternatives=({1: 1, 2: 3}, {1: 0, 2: 2})), [
+        case({1: 1, 2: 3}, alternatives=({1: 1, 2: 3}, {})), case({1: 1, 2: 3}, alternatives=({1: 1, 2: 3}, {1: 1})),
     ]),
-    "all": (ask({1: 1, 2: 3}), [ask({1: 0.9, 2: 3})]),
-    "none": (ask({1: 0, 2: 0.01}), [ask({1: 0, 2: 0.02})]),
-    "some": (ask({1: 0, 2: 0.02}), [ask({1: 0, 2: 0.01})]),
-    "never": (ask({1: -0.5, 2: 0.01}), [ask({1: 0, 2: 0.02})]),
-    "grows": (ask({1: 1, 2: 5, 3: 9}), [ask({1: 9, 2: 5}), ask({1: 1, 2: 9, 3: 5}), ask({1: 5, 2: 5}), ask({1: 1})]),
-    "falls": (ask({1: 9, 2: 5, 3: 1}), [ask({1: 5, 2: 9}), ask({1: 9, 2: 1, 3: 5})]),
-    "flat": (ask({1: 100, 2: 109}), [ask({1: 100, 2: 112}), ask({1: 100})]),
-    "steps": (ask({1: 1, 2: 1.1, 3: 2, 4: 2.1}, steps=(3,)), [
-        ask({1: 1, 2: 1.1, 3: 1.2}, steps=(2,)), ask({1: 1}, steps=(1,)),
-        ask({1: 0.001, 2: 0.002}, steps=(2,), is_difference=True, is_gain=True),
+    "all": (case({1: 1, 2: 3}), [case({1: 0.9, 2: 3})]),
+    "none": (case({1: 0, 2: 0.01}), [case({1: 0, 2: 0.02})]),
+    "some": (case({1: 0, 2: 0.02}), [case({1: 0, 2: 0.01})]),
+    "never": (case({1: -0.5, 2: 0.01}), [case({1: 0, 2: 0.02})]),
+    "grows": (case({1: 1, 2: 5, 3: 9}), [
+        case({1: 9, 2: 5}), case({1: 1, 2: 9, 3: 5}), case({1: 5, 2: 5}), case({1: 1}),
     ]),
-    "between": (ask({1: 10, 2: 15, 3: 20}), [ask({1: 10, 2: 22, 3: 20}), ask({1: 20, 2: 8, 3: 10}), ask({1: 1, 2: 2})]),
+    "falls": (case({1: 9, 2: 5, 3: 1}), [case({1: 5, 2: 9}), case({1: 9, 2: 1, 3: 5})]),
+    "flat": (case({1: 100, 2: 109}), [case({1: 100, 2: 112}), case({1: 100})]),
+    "steps": (case({1: 1, 2: 1.1, 3: 2, 4: 2.1}, steps=(3,)), [
+        case({1: 1, 2: 1.1, 3: 1.2}, steps=(2,)), case({1: 1}, steps=(1,)),
+        case({1: 0.001, 2: 0.002}, steps=(2,), is_difference=True, is_gain=True),
+    ]),
+    "between": (case({1: 10, 2: 15, 3: 20}), [
+        case({1: 10, 2: 22, 3: 20}), case({1: 20, 2: 8, 3: 10}), case({1: 1, 2: 2}),
+    ]),
 }  # fmt: skip
 
 
@@ -197,21 +202,21 @@ def test_every_judge_says_no_to_what_is_wrong() -> None:
 def test_gains_have_one_yardstick(own: float, other: float, same: bool) -> None:
     """Is a gain of 4 % not the same as one of 2 %, or as none, although both times are the same within 5 %?"""
     gain = {"is_difference": True, "is_gain": True}
-    assert JUDGES["same"].judge(ask({1: own}, than={1: other}, **gain)).holds is same
-    assert JUDGES["same"].judge(ask({1: own - other}, **gain)).holds is (abs(own - other) <= 0.01)
-    assert JUDGES["flat"].judge(ask({1: own, 2: 2 * other - own}, **gain)).holds is same
+    assert JUDGES["same"].judge(case({1: own}, than={1: other}, **gain)).holds is same
+    assert JUDGES["same"].judge(case({1: own - other}, **gain)).holds is (abs(own - other) <= 0.01)
+    assert JUDGES["flat"].judge(case({1: own, 2: 2 * other - own}, **gain)).holds is same
 
 
 def test_differences_of_counts_are_compared_relatively() -> None:
     """Are 1,000 misses spared the same as 1,040, and 1,000 not the same as 1,060, or none?"""
     count = {"is_difference": True, "is_count": True}
-    assert JUDGES["same"].judge(ask({1: 1040}, than={1: 1000}, **count)).holds
-    assert not JUDGES["same"].judge(ask({1: 1060}, than={1: 1000}, **count)).holds
-    assert not JUDGES["same"].judge(ask({1: 1000}, than={1: 0}, **count)).holds
-    assert JUDGES["flat"].judge(ask({1: 1000, 2: 1080}, **count)).holds
-    assert not JUDGES["flat"].judge(ask({1: 10, 2: 12}, **count)).holds
-    assert not JUDGES["flat"].judge(ask({1: 0, 2: 0}, **count)).holds, "nothing is spared"
-    assert JUDGES["more"].judge(ask({1: 3}, **count)).holds and not JUDGES["more"].judge(ask({1: -3}, **count)).holds
+    assert JUDGES["same"].judge(case({1: 1040}, than={1: 1000}, **count)).holds
+    assert not JUDGES["same"].judge(case({1: 1060}, than={1: 1000}, **count)).holds
+    assert not JUDGES["same"].judge(case({1: 1000}, than={1: 0}, **count)).holds
+    assert JUDGES["flat"].judge(case({1: 1000, 2: 1080}, **count)).holds
+    assert not JUDGES["flat"].judge(case({1: 10, 2: 12}, **count)).holds
+    assert not JUDGES["flat"].judge(case({1: 0, 2: 0}, **count)).holds, "nothing is spared"
+    assert JUDGES["more"].judge(case({1: 3}, **count)).holds and not JUDGES["more"].judge(case({1: -3}, **count)).holds
 
 
 def test_curves_are_what_they_are_called() -> None:
@@ -222,8 +227,8 @@ def test_curves_are_what_they_are_called() -> None:
     ]
 
     def curve(**more) -> dict:
-        asked = Curve(**({"profile": "p", "metric": "time", "where": {"state": "b"}} | more))
-        return points(asked, {"p": rows}, {"p": 64})
+        description = Curve(**({"profile": "p", "metric": "time", "where": {"state": "b"}} | more))
+        return points(description, {"p": rows}, {"p": 64})
 
     assert curve() == {64: 80, 128: 300}
     assert curve(versus={"state": "a"}, how="gain") == pytest.approx({64: 0.2, 128: -0.5})
@@ -241,10 +246,12 @@ def test_curves_are_what_they_are_called() -> None:
         curve(where={})
 
 
-def test_a_verdict_is_no_better_than_its_statements() -> None:
-    def judged(*told: str) -> str:
+def test_a_verdict_is_no_better_than_the_statements() -> None:
+    def judged(*statements: str) -> str:
         holds = {"+": True, "-": False, "?": None}
-        return verdict([Judged(says="", paper="", ours="", holds=holds[t[1]], is_number=t[0] == "n") for t in told])
+        return verdict(
+            [Judged(says="", paper="", ours="", holds=holds[t[1]], is_number=t[0] == "n") for t in statements]
+        )
 
     assert judged("n+", "s+") == "within"
     assert judged("n-", "s+") == "shape only"
@@ -265,7 +272,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_a_claim_is_simulated_judged_and_told(folder: Path) -> None:
+def test_a_claim_is_simulated_judged_and_reported(folder: Path) -> None:
     """Do the files, the page and JSON tell the verdict, free parameters included, and is nothing simulated twice?"""
     found = outcome.load(folder)
     claim = found.papers[0].claims[0]
@@ -296,8 +303,8 @@ def test_every_record_behind_a_statement_is_shown(folder: Path) -> None:
     assert one.shown and len(one.shown.records) == 2, "huge pages, and the base"
     for series in one.shown.records:
         where = [word for name, value in series.where.items() for word in ("--where", f"{name}={value}")]
-        told = in_process("show", folder / series.profile, "--metric", series.metric, *where, "--json")
-        rows = {r["size_bytes"]: r["value"] for r in json.loads(told.out)["records"] if r["size_bytes"] >= 4 << 20}
+        done = in_process("show", folder / series.profile, "--metric", series.metric, *where, "--json")
+        rows = {r["size_bytes"]: r["value"] for r in json.loads(done.out)["records"] if r["size_bytes"] >= 4 << 20}
         assert rows == dict(series.points)
         for word in (" ".join(map(str, where)), f'href="{series.profile}/"'):
             assert word in (folder / "report.html").read_text()
@@ -337,7 +344,7 @@ def test_records_that_say_otherwise_are_judged_otherwise(folder: Path) -> None:
     assert judge_claim(claim, Evidence({}, {})).verdict == "not simulated"
 
 
-def test_what_was_simulated_before_a_stop_is_kept(tmp_path: Path) -> None:
+def test_what_was_simulated_before_a_stop_is_stored(tmp_path: Path) -> None:
     """After Ctrl-C in the middle: is nothing judged by half of its records, and does the next run go on from there?"""
     wanted, simulated = choose([CHEAP]), []
 
@@ -350,15 +357,18 @@ def test_what_was_simulated_before_a_stop_is_kept(tmp_path: Path) -> None:
         yield from pool.run_sequentially(cases)
 
     settings = Settings(tmp_path / "out", quick=True)
-    found = reproduce(wanted, settings, stopped, Listener())
+    found = reproduce(wanted, settings, stopped)
     assert not found.complete and found.papers[0].claims[0].verdict == "not simulated"
     shown = page.render(found, settings.out)
     assert "Not all of it is simulated" in shown
     assert "No statement is judged; simulated to the end: 0 of 1 profile." in shown and "0 of 0" not in shown
     with (tmp_path / "out" / JOURNAL).open("a") as file:
         file.write('["cut')  # what a crash leaves
-    assert reproduce(wanted, settings, go_on, Listener()).complete
+    reported: list[str | Progress] = []
+    assert reproduce(wanted, settings, go_on, reported.append, at_once=2).complete
     assert len(simulated) == 6 - 3
+    assert reported[:2] == ["simulating 3 cases, 2 at a time, 3 more are there already", Progress("0 of 3 cases", 0.0)]
+    assert str(reported[-1]).startswith("3 of 3 cases (")
 
 
 @pytest.mark.parametrize("name", ["S0", "S3", "S4"])
@@ -367,13 +377,13 @@ def test_nothing_explains_what_was_not_judged(name: str) -> None:
     tell of numbers that nobody has seen?"""
     from nearfield.reproduce.session import _judge_papers
 
-    (told,) = _judge_papers(choose([name]), Evidence({}, {}), None, None)
-    assert told.missing and not told.simulated and not told.reading
-    assert not [one for claim in told.claims for one in (claim.note, *(s.why for s in claim.statements)) if one]
-    assert outcome.standing([told]).startswith("no statement is judged; simulated to the end: 0 of ")
+    (paper,) = _judge_papers(choose([name]), Evidence({}, {}), None, None)
+    assert paper.missing and not paper.simulated and not paper.reading
+    assert not [one for claim in paper.claims for one in (claim.note, *(s.why for s in claim.statements)) if one]
+    assert outcome.standing([paper]).startswith("no statement is judged; simulated to the end: 0 of ")
 
 
-def test_a_cause_is_told_only_of_what_does_not_hold(folder: Path) -> None:
+def test_a_cause_is_given_only_for_what_does_not_hold(folder: Path) -> None:
     """Is a statement's `why` there where it was judged and fails, and nowhere else?"""
     from nearfield.profile import load
 
@@ -421,7 +431,7 @@ curve = { profile = "slow", metric = "nic_events", where = { nodes = 4, policy =
 """
 
 
-def test_an_application_is_simulated_at_its_frequency_and_judged(tmp_path: Path) -> None:
+def test_an_application_is_simulated_at_the_given_frequency_and_judged(tmp_path: Path) -> None:
     """Is an application simulated once, on a processor of the frequency that the profile asks for, less of it if
     quick; judged by memory's speeds; and not judged by numbers that are the same at all speeds?"""
     paper = parse_toml(Paper, APPLICATION.encode(), tmp_path / "claims.toml")
@@ -444,7 +454,7 @@ def test_an_application_is_simulated_at_its_frequency_and_judged(tmp_path: Path)
     assert {case.axes.slowdowns for case in each} == {(1.0, 7.5)}
 
     settings = Settings(tmp_path / "out", quick=True)
-    found = reproduce([(paper, paper.claim)], settings, pool.run_sequentially, Listener())
+    found = reproduce([(paper, paper.claim)], settings, pool.run_sequentially)
     assert [one.holds for one in found.papers[0].claims[0].statements] == [True, None]
     assert in_process("show", tmp_path / "out" / "slow").code == 0
 
@@ -460,6 +470,6 @@ def test_mistakes_of_the_user_are_named(tmp_path: Path) -> None:
         choose(["S9"])
     (tmp_path / "mine.txt").write_text("not a reproduction")
     with pytest.raises(NearfieldError, match="in the way"):
-        reproduce(choose([CHEAP]), Settings(tmp_path), pool.runner_on_cores(1), Listener())
-    told = in_process("reproduce", "S3", "--list")
-    assert told.code == 0 and "S3.5" in told.out and "S0.1" not in told.out
+        reproduce(choose([CHEAP]), Settings(tmp_path), pool.runner_on_cores(1))
+    done = in_process("reproduce", "S3", "--list")
+    assert done.code == 0 and "S3.5" in done.out and "S0.1" not in done.out

@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
-from nearfield.rewrite import analyse, legality
-from nearfield.rewrite import analysis as analysis_module
+from nearfield.rewrite import analyse, driver
 from nearfield.rewrite.applying import apply_patches, best
-from nearfield.rewrite.model import Model
-from nearfield.rewrite.validate import Invalid, Validator
+from nearfield.rewrite.check.validate import Invalid, Validator
+from nearfield.rewrite.model import legality
+from nearfield.rewrite.model.polyhedral import Model
 
 LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 
@@ -169,9 +169,9 @@ def test_each_kind_of_dependence_forbids(
         ):  # fmt: skip
             if other != kind:
                 pairs = pairs.union(first.apply_range(second.reverse()))
-        return model._in_order(pairs.intersect_domain(model.instances).intersect_range(model.instances))
+        return model.in_order(pairs.intersect_domain(model.instances).intersect_range(model.instances))
 
-    monkeypatch.setattr(Model, "_dependences", without)
+    monkeypatch.setattr(Model, "dependences", property(without))
     assert names(analysed(tmp_path, arguments, step(body))) & forbidden
 
 
@@ -209,7 +209,7 @@ def test_damaged_text_is_not_proved(
 ) -> None:
     """Does the second proof, on the text, find a mistake of what writes it?"""
     old, new = DAMAGES[damage]
-    emit = analysis_module.Emitter.emit
+    emit = driver.Emitter.emit
 
     def damaged(self: object, *given: object) -> object:
         made = emit(self, *given)  # type: ignore[arg-type]
@@ -217,7 +217,7 @@ def test_damaged_text_is_not_proved(
         made.text = made.text[::-1].replace(old[::-1], new[::-1], 1)[::-1]
         return made
 
-    monkeypatch.setattr(analysis_module.Emitter, "emit", damaged)
+    monkeypatch.setattr(driver.Emitter, "emit", damaged)
     found = analyse(LISTING, arguments, only=frozenset({"warm-send"}))
     assert not found.patches
     assert "could not be proved" in found.missed[0].reason
@@ -225,7 +225,7 @@ def test_damaged_text_is_not_proved(
 
 def test_a_lost_else_is_not_proved(tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a guard without the original code in its 'else' noticed?"""
-    monkeypatch.setattr(analysis_module.Emitter, "_original", lambda self: "")
+    monkeypatch.setattr(driver.Emitter, "_original", lambda self: "")
     found = analysed(tmp_path, arguments, step(EXCHANGE + SWEEP + "b[i * m + j] = a[(i + 1) * m + j];"))
     assert names(found) <= {"overlap"}  # which needs no guard here
     assert all("else" not in patch.rewritten for patch in found.patches)
@@ -234,7 +234,7 @@ def test_a_lost_else_is_not_proved(tmp_path: Path, arguments: list[str], monkeyp
 # ---- hostile input
 
 
-def test_hostile_files_are_refused_and_kept(tmp_path: Path, arguments: list[str]) -> None:
+def test_hostile_files_are_refused_and_left_unchanged(tmp_path: Path, arguments: list[str]) -> None:
     """Does what is no readable C end in an error that says so?"""
     for name, content, said in (
         ("syntax.c", b"int main( {", "does not compile"),
@@ -298,9 +298,9 @@ def test_the_diff_applies_and_apply_writes_the_same(tmp_path: Path) -> None:
     """Is what is printed a diff that git applies, and does --apply write the same file?"""
     path = tmp_path / "listing1.c"
     shutil.copy(LISTING, path)
-    told = CliRunner().invoke(app, ["rewrite", str(path), "--json"])
-    assert told.exit_code == 0
-    patch = json.loads(told.stdout)["patches"][0]
+    done = CliRunner().invoke(app, ["rewrite", str(path), "--json"])
+    assert done.exit_code == 0
+    patch = json.loads(done.stdout)["patches"][0]
     (tmp_path / "a.diff").write_text(patch["diff"])
     subprocess.run(["git", "apply", "--unsafe-paths", "--directory=/", "a.diff"], cwd=tmp_path, check=True)
     by_git = path.read_text()

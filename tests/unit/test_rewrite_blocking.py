@@ -77,7 +77,7 @@ def test_what_cannot_be_completed_later_is_not(
     assert "late-receive" in names(analysis) or any(reason in one.reason for one in analysis.missed)
 
 
-def test_what_a_message_is_told_is_not_changed_before_it(tmp_path: Path, arguments: list[str]) -> None:
+def test_the_arguments_of_a_message_are_not_changed_before_it(tmp_path: Path, arguments: list[str]) -> None:
     """Do ranks and tags of a message keep their values where loops and statements are moved?"""
     body = f"int to = rank;\n{pair('to', '1', '0')}to = 0;\nb[0] = to;\n{pair('to', 'n - 2', 'n - 1')}{STENCIL}"
     for patch in found(tmp_path, arguments, body).patches:

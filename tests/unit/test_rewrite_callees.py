@@ -9,7 +9,7 @@ import pytest
 from rewriting import analysed
 
 from nearfield.rewrite import callees
-from nearfield.rewrite.inlining import Inliner, Text
+from nearfield.rewrite.codegen.inlining import Inliner, Text
 
 # ---- one callee, one call
 
@@ -66,7 +66,7 @@ INLINED = {
 
 
 @pytest.mark.parametrize("name", INLINED)
-def test_a_body_stands_in_place_of_its_call(name: str, tmp_path: Path, arguments: list[str]) -> None:
+def test_a_body_stands_in_place_of_the_call(name: str, tmp_path: Path, arguments: list[str]) -> None:
     found = analysed(tmp_path, arguments, INLINED[name], only=frozenset({"overlap"}))
     assert len(found.patches) == 1, found.missed
     assert "update(" not in found.patches[0].rewritten.partition("void step")[2]
@@ -185,8 +185,8 @@ def test_a_reason_behind_an_inlined_body_has_the_lines_of_the_file(tmp_path: Pat
     text = program(BODY.replace("y[i", "y[(i - 1)").replace("x[(i + 1)", "y[i"), "update(a, a, n, m, 0.25);")
     found = analysed(tmp_path, arguments, text, only=frozenset({"warm-send"}))
     assert not found.patches
-    told = next(one.reason for one in found.missed if "with the body of update in place of the call" in one.reason)
-    assert "line 6" in told or "line 5" in told, told
+    reason = next(one.reason for one in found.missed if "with the body of update in place of the call" in one.reason)
+    assert "line 6" in reason or "line 5" in reason, reason
 
 
 # ---- the proof of the text

@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
-from nearfield.rewrite import Analysis, analyse
-from nearfield.rewrite import analysis as analysis_module
-from nearfield.rewrite.callee_lookup import Others
-from nearfield.rewrite.chunks import ChunkSizes, sizes_by_caches
+from nearfield.rewrite import Analysis, analyse, driver
+from nearfield.rewrite.frontend.callee_lookup import Others
+from nearfield.rewrite.model.chunk_sizes import ChunkSizes, sizes_by_caches
 from nearfield.rewrite.ranking import Costs
 
 ROWS = Path(__file__).parents[1] / "programs" / "rewrite_rows.c"
@@ -147,7 +146,7 @@ def test_damaged_pieces_are_not_proved(
 ) -> None:
     """Does the second proof, on the text, find a mistake of what writes pieces?"""
     old, new = DAMAGES[damage]
-    emit, damaged = analysis_module.Emitter.emit, []
+    emit, damaged = driver.Emitter.emit, []
 
     def emitted(self: object, *given: object) -> object:
         made = emit(self, *given)  # type: ignore[arg-type]
@@ -156,7 +155,7 @@ def test_damaged_pieces_are_not_proved(
         made.text = made.text.replace(old, new, 1)
         return made
 
-    monkeypatch.setattr(analysis_module.Emitter, "emit", emitted)
+    monkeypatch.setattr(driver.Emitter, "emit", emitted)
     found = analysed(tmp_path, arguments, step(MAKE + CALL + USE))
     assert damaged and len(found.patches) == 2 - len(damaged)
 
@@ -169,8 +168,8 @@ def test_pieces_are_those_of_a_machines_caches(arguments: list[str]) -> None:
     ]
     made = profile(rows)
     caches = made.machine.data_caches
-    fewest = min(one.shared_by for one in caches)
-    own = max(one.size_bytes for one in caches if one.shared_by == fewest)
+    min_sharers = min(one.shared_by for one in caches)
+    own = max(one.size_bytes for one in caches if one.shared_by == min_sharers)
     assert sizes_by_caches(made) == ChunkSizes(own // 4, caches[-1].size_bytes)
     known = Costs(made).expected_of_cutting(32 << 20, 64 << 10).gain
     assert known and known.ratio.value == pytest.approx(2) and known.before.value == pytest.approx(2e6)
@@ -182,6 +181,6 @@ def test_cutting_needs_to_know_the_length_of_pieces(tmp_path: Path) -> None:
     """Does --only cut without a size or a profile say what is missing, and does --piece do?"""
     done = CliRunner().invoke(app, ["rewrite", str(ROWS), "--only", "cut"])
     assert isinstance(done.exception, UsageError) and "--piece" in str(done.exception.remedy)
-    told = ["rewrite", str(ROWS), "--only", "cut", "--piece", "4KiB", "--assume-uniform", "rows,cols"]
-    done = CliRunner().invoke(app, told)
+    words = ["rewrite", str(ROWS), "--only", "cut", "--piece", "4KiB", "--assume-uniform", "rows,cols"]
+    done = CliRunner().invoke(app, words)
     assert "nearfield_at += 512" in done.output

@@ -10,7 +10,7 @@ from random_programs import ARRAYS, random_program
 
 from nearfield.cli.rewrite_checks import Checks
 from nearfield.rewrite import Analysis, analyse
-from nearfield.rewrite.compile_commands import files_of
+from nearfield.rewrite.frontend.compile_commands import files_of
 
 HEAD = "#include <mpi.h>\n#include <stdio.h>\n"
 PARAMETERS = "int n, int m, double *restrict a, double *restrict b, int up, int down"
@@ -31,8 +31,8 @@ def read(tmp_path: Path, arguments: list[str]):  # type: ignore[no-untyped-def]
         path = tmp_path / "step.c"
         path.write_text(f"{HEAD}{before}void step({PARAMETERS}) {{\n{body}\n}}\n")
         (tmp_path / "other.c").write_text(f"{HEAD}{others}")
-        told = [(tmp_path / "other.c", arguments)] if others else []
-        return analyse(path, arguments, others=told, **more)  # type: ignore[arg-type]
+        sources = [(tmp_path / "other.c", arguments)] if others else []
+        return analyse(path, arguments, others=sources, **more)  # type: ignore[arg-type]
 
     return analysed
 
@@ -227,7 +227,7 @@ def test_reasons_are_specific(name: str, read) -> None:  # type: ignore[no-untyp
     assert said in reasons(found)
 
 
-def test_what_a_loop_changes_says_nothing_of_its_other_iterations(read) -> None:  # type: ignore[no-untyped-def]
+def test_what_a_loop_changes_says_nothing_of_other_iterations(read) -> None:  # type: ignore[no-untyped-def]
     """Is a condition on a variable that each iteration gives a value no reason to take its accesses apart?"""
     change = "k = (int)a[n + i]; if (k == 0) b[i] = a[i]; if (k == 1) a[i] = b[i - 1];"
     ends = "&a[1], 1, MPI_DOUBLE, up, 0, &a[n - 1], 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE"

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
-from nearfield.rewrite.compile_commands import arguments_of, files_of
+from nearfield.rewrite.frontend.compile_commands import arguments_of, files_of
 
 LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 
@@ -39,8 +39,8 @@ def test_a_diff_applies_whatever_separates_words(tmp_path: Path, character: str)
     done = subprocess.run(["patch", "-p1", "-d", "/", "--dry-run"], input=diff, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     page, sarif = tmp_path / "page.html", tmp_path / "notes.sarif"
-    told = ["rewrite", str(file), "--only", "warm-send", "--report", str(page), "--sarif", str(sarif)]
-    assert CliRunner().invoke(app, told).exit_code == 0
+    words = ["rewrite", str(file), "--only", "warm-send", "--report", str(page), "--sarif", str(sarif)]
+    assert CliRunner().invoke(app, words).exit_code == 0
     (note,) = json.loads(sarif.read_text())["runs"][0]["results"]
     (change,) = note["fixes"][0]["artifactChanges"][0]["replacements"]
     first, last = change["deletedRegion"]["startLine"], change["deletedRegion"].get("endLine")
@@ -84,9 +84,9 @@ def test_a_damaged_entry_is_named(tmp_path: Path, name: str) -> None:
     entry, said = DAMAGED[name]
     database = tmp_path / "compile_commands.json"
     database.write_text(json.dumps([GOOD, entry]))
-    for ask in (lambda: arguments_of(LISTING, tmp_path), lambda: files_of(database)):
+    for read in (lambda: arguments_of(LISTING, tmp_path), lambda: files_of(database)):
         with pytest.raises(UsageError) as raised:
-            ask()
+            read()
         assert str(raised.value).startswith(f"{database}, entry 2: ") and said in str(raised.value)
         str(raised.value).encode()
 
@@ -104,7 +104,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str | bytes, said: str) -
     assert str(database) in str(raised.value) and said in str(raised.value)
 
 
-def test_only_reasons_about_what_was_asked_for_are_printed(tmp_path: Path) -> None:
+def test_only_reasons_about_requested_records_are_printed(tmp_path: Path) -> None:
     """With a patch in hand: are other places counted in one line, and explained with -v only?"""
     text = LISTING.read_text()
     other = (
@@ -113,6 +113,6 @@ def test_only_reasons_about_what_was_asked_for_are_printed(tmp_path: Path) -> No
     )
     file = tmp_path / "two.c"
     file.write_text(text.replace("int main", f"{other}int main", 1))
-    plain, told = (CliRunner().invoke(app, ["rewrite", str(file), *more]).output for more in ([], ["-v"]))
+    plain, verbose = (CliRunner().invoke(app, ["rewrite", str(file), *more]).output for more in ([], ["-v"]))
     assert "communication stays" not in plain and "1 other place stays as before (-v says why)." in plain
-    assert "communication stays where it is" in told and "-v says" not in told
+    assert "communication stays where it is" in verbose and "-v says" not in verbose

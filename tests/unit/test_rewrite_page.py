@@ -12,8 +12,8 @@ LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 
 
 def test_the_page_has_both_versions_and_the_reason(tmp_path: Path) -> None:
-    page, told = tmp_path / "page.html", ["rewrite", str(LISTING), "--report"]
-    assert CliRunner().invoke(app, [*told, str(page)]).exit_code == 0
+    page, words = tmp_path / "page.html", ["rewrite", str(LISTING), "--report"]
+    assert CliRunner().invoke(app, [*words, str(page)]).exit_code == 0
     text = page.read_text()
     assert not re.search(r"(src|href)=\"(?!#|data:)", text), "it needs nothing else"
     first = text.split("<details")[0]

@@ -12,12 +12,12 @@ from report_profiles import message, profile, read
 from typer.testing import CliRunner
 
 from nearfield import mpi
+from nearfield.base.estimates import Estimate
 from nearfield.cli.verbs import app
 from nearfield.profile import save
-from nearfield.profile.compare import Estimate
 from nearfield.rewrite import analyse
-from nearfield.rewrite.build import include_folders
-from nearfield.rewrite.gain import Expected, Gain
+from nearfield.rewrite.check.build import include_folders
+from nearfield.rewrite.gain import Expected, MessageTimes
 from nearfield.rewrite.patch import Patch
 from nearfield.rewrite.ranking import Costs, rank_patches
 
@@ -56,10 +56,10 @@ def test_no_gain_is_made_up_of_records_at_other_sizes(missing: int) -> None:
     """If one of the four times is known only at 32 times the message's size: is no gain named, and the reason is?"""
     rows = records(KIB)
     rows[missing] = {**rows[missing], "size_bytes": 32 * KIB}
-    told = Costs(profile([*rows, *records(64 * KIB)])).expected("reverse", KIB)
+    expected = Costs(profile([*rows, *records(64 * KIB)])).expected("reverse", KIB)
     scenario = "pingpong" if missing < 2 else "pollution"
-    assert told.gain is None
-    assert str(told) == f"no gain known: the profile has no stable records of {scenario} near 1 KiB"
+    assert expected.gain is None
+    assert str(expected) == f"no gain known: the profile has no stable records of {scenario} near 1 KiB"
 
 
 def test_times_are_interpolated_but_not_far() -> None:
@@ -68,21 +68,21 @@ def test_times_are_interpolated_but_not_far() -> None:
     for size in (512, 2 * KIB, 4 * KIB, 32 * KIB):
         assert ratio(costs, "reverse", size) == pytest.approx(1.5), size
     assert ratio(costs, "reverse", 64 * KIB) is None and ratio(costs, "reverse", 256) is None
-    apart = Costs(profile([*records(1 * KIB), *records(256 * KIB)]))
-    assert ratio(apart, "reverse", 2 * KIB) is None, "one end of the interpolation would be 128 times as long"
+    sparse = Costs(profile([*records(1 * KIB), *records(256 * KIB)]))
+    assert ratio(sparse, "reverse", 2 * KIB) is None, "one end of the interpolation would be 128 times as long"
 
 
 def test_all_times_of_a_gain_are_of_one_distance() -> None:
     """If reading was measured at one distance only, and messages at another: is no gain named?"""
     rows = records(KIB)[2:] + records(KIB, **FAR)[:2]
-    told = Costs(profile(rows)).expected("warm-send", KIB)
-    assert told.gain is None and "pollution" in told.unknown
+    expected = Costs(profile(rows)).expected("warm-send", KIB)
+    assert expected.gain is None and "pollution" in expected.unknown
 
 
 def patch(transformation: str, lines: int, gain: tuple[float, float] | None = None) -> Patch:
     """A patch that makes `lines` lines out of one; its time has this interval, and the original takes 10 ns."""
     before, after = "a;\n", "".join(f"b{line};\n" for line in range(lines))
-    known = Gain(Estimate(10, 10, 10), Estimate(sum(gain) / 2, *gain)) if gain else None
+    known = MessageTimes(Estimate(10, 10, 10), Estimate(sum(gain) / 2, *gain)) if gain else None
     return Patch(Path("x.c"), before, after, "f", transformation, "", (1, 1), expected=Expected(known))
 
 
@@ -135,11 +135,11 @@ def test_a_long_patch_begins_with_a_warning(tmp_path: Path) -> None:
     assert "<b>more than 3 times as long as before: </b>" in (tmp_path / "page.html").read_text()
 
 
-def test_a_gain_is_told_in_times() -> None:
+def test_a_gain_is_reported_in_times() -> None:
     """Is a gain told as two times with the interval of their ratio, and one that is not certain as such?"""
-    sure = Gain(Estimate(12000, 11900, 12100), Estimate(900, 890, 910))
+    sure = MessageTimes(Estimate(12000, 11900, 12100), Estimate(900, 890, 910))
     assert str(sure).startswith("communication of this loop would take 900 ns instead of 12.0 us: 13.33x as fast, 13.")
-    assert str(Gain(Estimate(10, 5, 15), Estimate(9, 5, 15))).endswith("so that no gain is certain")
+    assert str(MessageTimes(Estimate(10, 5, 15), Estimate(9, 5, 15))).endswith("so that no gain is certain")
 
 
 def test_the_command_tells_gain_and_order(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_the_command_tells_gain_and_order(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text()
     assert all(f"<dt>{name}</dt>" in page for name in ("gain", "length", "conditions"))
     assert "instead of 1.50\u00a0µs" in page
-    told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["patches"]
-    reverse = next(one for one in told if one["transformation"] == "reverse")
+    patches = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["patches"]
+    reverse = next(one for one in patches if one["transformation"] == "reverse")
     assert reverse["gain"] == pytest.approx(1.5) and reverse["gain_low"] < 1.5 < reverse["gain_high"]
     assert (reverse["before_ns"], reverse["lines_before"]) == (1500, 6) and reverse["lines_after"] > 6
-    assert next(one for one in told if one["transformation"] == "overlap")["gain"] is None
+    assert next(one for one in patches if one["transformation"] == "overlap")["gain"] is None

@@ -13,8 +13,8 @@ from nearfield import mpi
 from nearfield.apply.formats import FORMATS
 from nearfield.apply.plan import application
 from nearfield.base.errors import NearfieldError
-from nearfield.cli.export import export_text
-from nearfield.cli.tune import print_rules
+from nearfield.cli.verbs.export import export_text
+from nearfield.cli.verbs.tune import print_rules
 from nearfield.rules.schema import GainTable, Rules, RuleTable, load_rules, mismatches, save_rules
 
 OLD = Path(__file__).parents[1] / "data/old_rules/openmpi-4.1.4.toml"  # of version 1
@@ -36,7 +36,7 @@ def test_rules_are_written_through_no_link(tmp_path: Path) -> None:
     assert target.read_text() == "mine"
 
 
-def test_a_rule_without_its_gain_is_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rule_without_the_gain_is_reported(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Is a rule told whose gain somebody has taken out?"""
     print_rules(load_rules(file))
     assert "gain not known" in capsys.readouterr().out
@@ -172,7 +172,7 @@ def two_rules(near_there: float | None, far_there: float | None) -> Rules:
     ("near_there", "far_there", "chosen"),
     [(1.0, 1.2, 8192), (0.98, 2.5, 16384), (0.5, 1.0, 16384), (0.9, 0.9, None), (None, None, 16384)],
 )
-def test_one_set_for_all_gains_most_and_slows_nobody(
+def test_one_set_for_all_has_the_highest_gain_and_slows_nobody(
     near_there: float | None, far_there: float | None, chosen: int | None
 ) -> None:
     """Does the product of gains decide, is what slows a distance out, and without numbers the farthest taken?"""

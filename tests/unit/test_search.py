@@ -47,8 +47,8 @@ def test_the_search_goes_beyond_the_model() -> None:
     search = searched(MadeUpArena(hill), MODEL, 120)
     search.rank_finalists(Turns(ENDLESS))
     assert search.winner
-    reached, most = (hill(KNOBS.complete(settings), ("stream", 8)) for settings in (search.winner, BEST))
-    assert reached > 0.94 * most > max(hill(KNOBS.complete(settings), ("stream", 8)) for settings in MODEL)
+    reached, best = (hill(KNOBS.complete(settings), ("stream", 8)) for settings in (search.winner, BEST))
+    assert reached > 0.94 * best > max(hill(KNOBS.complete(settings), ("stream", 8)) for settings in MODEL)
     assert {trial.origin for trial in search.trials} == {"model", "search"}
 
 
@@ -85,14 +85,14 @@ def test_stock_does_not_win_by_luck() -> None:
 
 def test_what_is_known_is_not_measured_again() -> None:
     """Is a setting that is asked for twice started and told once?"""
-    benchmark, told = MadeUpArena(hill), []
-    search = Search(benchmark, told.append, cases=search_cases(SIZES))
+    benchmark, reported = MadeUpArena(hill), []
+    search = Search(benchmark, reported.append, cases=search_cases(SIZES))
     search.run([BIG, MANY, BIG], Turns(3))
     assert benchmark.started == [{}, BIG, MANY]
-    assert [trial.settings for trial in told] == [BIG, MANY]
+    assert [trial.settings for trial in reported] == [BIG, MANY]
 
 
-def test_a_loss_somewhere_costs_more_than_it_gains_elsewhere() -> None:
+def test_a_loss_in_one_case_costs_more_than_a_gain_in_another() -> None:
     """Is what gains evenly preferred to what gains a bit more, but loses at one size?"""
 
     def speed(whole: Settings, case: Case) -> float:
@@ -107,12 +107,12 @@ def test_a_loss_somewhere_costs_more_than_it_gains_elsewhere() -> None:
 # ---- the play-off
 
 
-@pytest.mark.parametrize(("worth", "kept"), [(1.0, False), (1.004, False), (1.05, True), (0.9, False)])
-def test_a_parameter_is_kept_if_it_gains(worth: float, kept: bool) -> None:
+@pytest.mark.parametrize(("worth", "retained"), [(1.0, False), (1.004, False), (1.05, True), (0.9, False)])
+def test_a_parameter_is_retained_if_it_gains(worth: float, retained: bool) -> None:
     """Is a parameter put back to its default if that costs less than a hundredth, and kept if it costs more?"""
     search = searched(MadeUpArena(only({"fragment": 1.2, "cells": worth}), noise=0.001), [BIG | MANY])
     search.rank_finalists(Turns(ENDLESS))
-    assert search.winner == (BIG | MANY if kept else BIG)
+    assert search.winner == (BIG | MANY if retained else BIG)
 
 
 def test_a_small_gain_is_not_played_away() -> None:
@@ -122,7 +122,7 @@ def test_a_small_gain_is_not_played_away() -> None:
     assert search.winner == BIG
 
 
-def test_a_parameter_that_another_needs_is_kept() -> None:
+def test_a_parameter_that_another_needs_is_retained() -> None:
     """Does what gains nothing itself stay where a constraint wants it?"""
     needed: Settings = {"eager": 65536, "fragment": 65536}
     search = searched(MadeUpArena(lambda whole, case: 1.2 if whole["eager"] == 65536 else 1.0), [needed])
@@ -269,9 +269,9 @@ def test_stock_that_dies_is_started_anew() -> None:
 @pytest.mark.parametrize("how", ["run", "grid"])
 def test_what_is_refused_is_never_started(how: str) -> None:
     """Is a setting that must not be tried noted with the reason, told, and no job of it started in any phase?"""
-    benchmark, told = MadeUpArena(only({"fragment": 1.3, "cells": 1.1})), []
+    benchmark, reported = MadeUpArena(only({"fragment": 1.3, "cells": 1.1})), []
     refused = lambda settings: "too big" if "fragment" in settings else None  # noqa: E731
-    search = Search(benchmark, told.append, cases=search_cases(SIZES), refused=refused)
+    search = Search(benchmark, reported.append, cases=search_cases(SIZES), refused=refused)
     if how == "run":
         search.run([BIG, MANY, BIG | MANY], Turns(20))
     else:
@@ -281,7 +281,7 @@ def test_what_is_refused_is_never_started(how: str) -> None:
     assert left_out and {trial.reason for trial in left_out} == {"too big"}
     assert [settings for settings in benchmark.started if "fragment" in settings] == []
     assert search.winner == MANY
-    assert told == search.trials, "each once"
+    assert reported == search.trials, "each once"
 
 
 def test_what_breaks_a_constraint_is_never_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +349,7 @@ def test_repair_raises_one_after_the_other() -> None:
     assert satisfy(KNOBS, {"eager": 4096, "cells": 64, "copies": "none"}) == {"copies": "none"}
 
 
-def test_stock_has_its_luck_too() -> None:
+def test_the_baseline_varies_too() -> None:
     """Where stock's first launch is a little faster at one size than it should be, is what gains elsewhere found all
     the same, since what looks slower then is looked at beside another launch of stock?"""
     benchmark = MadeUpArena(lambda whole, case: 1.0)

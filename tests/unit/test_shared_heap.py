@@ -46,7 +46,7 @@ def test_the_malloc_family_does_what_it_should(heap_programs: Path, tmp_path: Pa
     assert report.values["reason"] == "-"
 
 
-def test_blocks_of_many_threads_stay_apart(heap_programs: Path) -> None:
+def test_blocks_of_many_threads_stay_separate(heap_programs: Path) -> None:
     """Do blocks keep their content while four threads take, change and give back each other's?"""
     assert run([heap_programs / "blocks", "stress", 1]) == "right\n"
 
@@ -74,7 +74,7 @@ def test_many_short_blocks_are_the_c_librarys(heap_ranks: Peers) -> None:
     assert is_shared(blocks[0]) and not is_shared(blocks[-1])
     assert is_shared(peer.take(MiB))
     for block in blocks[:1500]:
-        peer.ask("give", block)
+        peer.request("give", block)
     assert is_shared(peer.take(9 * KiB))
 
 
@@ -109,9 +109,9 @@ def test_ragged_pieces_arrive(heap_ranks: Peers) -> None:
     long = owner.take(200 * MiB)
     border = (long // (64 * MiB) + 2) * 64 * MiB  # 64 MiB is a window; the second one begins inside the block
     for address in (owner.take(size), border - size // 2):
-        owner.ask("fill", address, size, 5)
+        owner.request("fill", address, size, 5)
         heap_ranks.share(owner, reader, address, size)
-        assert reader.ask("ragged", owner.pid, address, size, 5, 300) == "right"
+        assert reader.request("ragged", owner.pid, address, size, 5, 300) == "right"
     report = heap_ranks.report(reader)
     assert report.by_kernel == 2
     assert report.in_user_space > 300  # messages of less than 64 B are not counted
@@ -128,12 +128,12 @@ def test_advised_memory_gets_huge_pages(heap_ranks: Peers, is_advised: bool) -> 
     owner, reader = heap_ranks.start(), heap_ranks.start()
     source, own = owner.filled(MiB, 1), reader.take(size, 2 * MiB)
     if is_advised:
-        assert reader.ask("advise", own, size) == "done"
-    reader.ask("fill", own, size, 2)
+        assert reader.request("advise", own, size) == "done"
+    reader.request("fill", own, size, 2)
     heap_ranks.share(reader, owner, own, size)
     heap_ranks.share(owner, reader, source, MiB)
     for _ in range(20):
-        assert reader.ask("get", owner.pid, source, MiB, 1).endswith("right")
+        assert reader.request("get", owner.pid, source, MiB, 1).endswith("right")
     assert bool(heap_ranks.report(reader).number("huge_pages")) is is_advised
 
 
@@ -141,9 +141,9 @@ def test_a_message_to_oneself_arrives(heap_ranks: Peers) -> None:
     """Does a process read and write itself?"""
     peer = heap_ranks.start()
     address = peer.filled(1 * MiB, 1)
-    assert peer.ask("get", peer.pid, address, 1 * MiB, 1) == f"{MiB} right"
-    assert peer.ask("put", peer.pid, address, 1 * MiB, 2) == f"{MiB}"
-    assert peer.ask("check", address, 1 * MiB, 2) == "right"
+    assert peer.request("get", peer.pid, address, 1 * MiB, 1) == f"{MiB} right"
+    assert peer.request("put", peer.pid, address, 1 * MiB, 2) == f"{MiB}"
+    assert peer.request("check", address, 1 * MiB, 2) == "right"
 
 
 def test_what_is_not_in_the_heap_is_the_kernels(heap_ranks: Peers) -> None:
@@ -152,22 +152,22 @@ def test_what_is_not_in_the_heap_is_the_kernels(heap_ranks: Peers) -> None:
     owner, reader = heap_ranks.start(), heap_ranks.start()
     address, short = owner.filled(64 * KiB, 1), owner.filled(1000, 2)
     assert not is_shared(short)
-    assert reader.ask("get", owner.pid, short, 1000, 2) == "1000 right"
+    assert reader.request("get", owner.pid, short, 1000, 2) == "1000 right"
     maps = Path(f"/proc/{owner.pid}/maps").read_text().splitlines()
     beyond = max(end for line in maps if is_shared((end := int(line.split("-")[1].split()[0], 16)) - 1))
-    assert owner.ask("fill", beyond - 5000, 5000, 3) == "done"
+    assert owner.request("fill", beyond - 5000, 5000, 3) == "done"
     for _ in range(2):
-        assert reader.ask("get", owner.pid, beyond - 5000, 5000, 3) == "5000 right"
-        assert reader.ask("get", owner.pid, beyond - 5000, 15000, 3) == "5000 right"  # what there is of it
-        assert reader.ask("put", owner.pid, beyond - 5000, 15000, 3) == "5000"
+        assert reader.request("get", owner.pid, beyond - 5000, 5000, 3) == "5000 right"
+        assert reader.request("get", owner.pid, beyond - 5000, 15000, 3) == "5000 right"  # what there is of it
+        assert reader.request("put", owner.pid, beyond - 5000, 15000, 3) == "5000"
         heap_ranks.share(owner, reader, beyond - 5000, 5000)
     for nothing in (beyond, BEHIND_LAST - 4096, BEHIND_LAST + (1 << 40), 4096):
-        assert reader.ask("get", owner.pid, nothing, 4096, 1) == "EFAULT"
-        assert reader.ask("put", owner.pid, nothing, 4096, 1) == "EFAULT"
-    assert reader.ask("get", 2**22 + 5, address, 4096, 1) == "ESRCH"
+        assert reader.request("get", owner.pid, nothing, 4096, 1) == "EFAULT"
+        assert reader.request("put", owner.pid, nothing, 4096, 1) == "EFAULT"
+    assert reader.request("get", 2**22 + 5, address, 4096, 1) == "ESRCH"
     without = subprocess.Popen(["sleep", "60"])
     try:
-        assert reader.ask("get", without.pid, address, 4096, 1) == "EFAULT"
+        assert reader.request("get", without.pid, address, 4096, 1) == "EFAULT"
     finally:
         without.kill()
         without.wait()
@@ -184,8 +184,8 @@ def test_a_block_that_is_used_again_is_read_anew(heap_ranks: Peers) -> None:
         address = owner.filled(20 * MiB, seed)
         seen.add(address)
         heap_ranks.share(owner, reader, address + 5 * MiB, 10 * MiB)
-        assert reader.ask("get", owner.pid, address + 5 * MiB, 10 * MiB, seed) == f"{10 * MiB} right"
-        owner.ask("give", address)
+        assert reader.request("get", owner.pid, address + 5 * MiB, 10 * MiB, seed) == f"{10 * MiB} right"
+        owner.request("give", address)
     assert len(seen) < 6
     assert heap_ranks.report(reader).in_user_space >= 6
 
@@ -196,11 +196,11 @@ def test_more_windows_than_may_be_mapped(heap_ranks: Peers) -> None:
     owner, reader = heap_ranks.start(), heap_ranks.start()
     blocks = [owner.take(64 * MiB) for _ in range(530)]
     for block in blocks:
-        owner.ask("fill", block, 4096, 1)
+        owner.request("fill", block, 4096, 1)
         heap_ranks.share(owner, reader, block, 4096)
     for _ in range(2):
         for block in blocks:
-            assert reader.ask("get", owner.pid, block, 4096, 1) == "4096 right"
+            assert reader.request("get", owner.pid, block, 4096, 1) == "4096 right"
     report = heap_ranks.report(reader)
     assert report.in_user_space == 2 * len(blocks)
     assert report.number("windows") == 512
@@ -209,21 +209,21 @@ def test_more_windows_than_may_be_mapped(heap_ranks: Peers) -> None:
 def test_blocks_of_a_thread_that_ended_are_shared(heap_ranks: Peers) -> None:
     """After the end of the thread that took the first block, are messages from it right, and does it become shared?"""
     owner, reader = heap_ranks.start(), heap_ranks.start()
-    address = int(owner.ask("from_thread"))
-    owner.ask("fill", address, 300000, 1)
+    address = int(owner.request("from_thread"))
+    owner.request("fill", address, 300000, 1)
     heap_ranks.share(owner, reader, address, 300000)
     for _ in range(20):
-        assert reader.ask("get", owner.pid, address, 300000, 1) == "300000 right"
+        assert reader.request("get", owner.pid, address, 300000, 1) == "300000 right"
     assert heap_ranks.report(reader).in_user_space == 20
 
 
-def test_a_message_makes_its_pages_shared_the_second_time(heap_ranks: Peers) -> None:
+def test_a_message_makes_pages_shared_the_second_time(heap_ranks: Peers) -> None:
     """Are pages of a block private until messages have passed through them twice, and no others shared then?"""
     owner, reader = heap_ranks.start(share_first=0), heap_ranks.start()
     address = owner.filled(MiB, 1)
     for _ in range(2):
         heap_ranks.share(owner, reader, address + 128 * KiB, 256 * KiB)
-        assert reader.ask("get", owner.pid, address + 128 * KiB, 256 * KiB, 1) == f"{256 * KiB} right"
+        assert reader.request("get", owner.pid, address + 128 * KiB, 256 * KiB, 1) == f"{256 * KiB} right"
     report = heap_ranks.report(reader)
     assert (report.in_user_space, report.by_kernel) == (2, 2)
     assert heap_ranks.report(owner).number("shared_bytes") == 256 * KiB
@@ -241,7 +241,7 @@ def test_memory_of_messages_stays_shared(heap_ranks: Peers) -> None:
         heap_ranks.share(owner, reader, block, size)
         held.append(block)
         if len(held) > 3:
-            owner.ask("give", held.pop(chance.randrange(3)))
+            owner.request("give", held.pop(chance.randrange(3)))
     assert heap_ranks.report(owner).number("moves") < 30
 
 
@@ -265,15 +265,15 @@ def test_a_peer_that_dies_is_gone(heap_ranks: Peers) -> None:
     for _ in range(4):
         owner, reader, writer = heap_ranks.start(), heap_ranks.start(), heap_ranks.start()
         blocks = [owner.filled(MiB, 1) for _ in range(2)]
-        reader.ask("follow", owner.pid, blocks[0], MiB, 1)
-        writer.ask("echo", owner.pid, blocks[1], MiB)
-        assert reader.ask("get", owner.pid, blocks[0], MiB, 1) == f"{MiB} right"
+        reader.request("follow", owner.pid, blocks[0], MiB, 1)
+        writer.request("echo", owner.pid, blocks[1], MiB)
+        assert reader.request("get", owner.pid, blocks[0], MiB, 1) == f"{MiB} right"
         heap_ranks.kill(owner)
         for _ in range(20):
-            assert reader.ask("get", owner.pid, blocks[0], MiB, 1) == "ESRCH"
-        assert writer.ask("put", owner.pid, blocks[1], MiB, 1) == "ESRCH"
-        assert reader.ask("join") == "ESRCH"
-        assert writer.ask("join") in ("ESRCH", "a write was lost")  # it reads what it wrote
+            assert reader.request("get", owner.pid, blocks[0], MiB, 1) == "ESRCH"
+        assert writer.request("put", owner.pid, blocks[1], MiB, 1) == "ESRCH"
+        assert reader.request("join") == "ESRCH"
+        assert writer.request("join") in ("ESRCH", "a write was lost")  # it reads what it wrote
         assert heap_ranks.report(reader).number("peers") < 5
 
 
@@ -283,14 +283,14 @@ def test_killed_processes_leave_nothing(heap_ranks: Peers) -> None:
     choice = random.Random(1)
     all_peers = [heap_ranks.start() for _ in range(8)]
     for peer in all_peers:
-        peer.ask("churn")
-        peer.ask("follow", peer.pid, peer.filled(MiB, 1), MiB, 1)
+        peer.request("churn")
+        peer.request("follow", peer.pid, peer.filled(MiB, 1), MiB, 1)
     children = [peer.fork().pid for peer in all_peers[:4]]
     for pid in children:
         os.kill(pid, signal.SIGKILL)
     for peer in choice.sample(all_peers, len(all_peers)):
         other = choice.choice(all_peers)
-        peer.tell("get", other.pid, FIRST + 4096, MiB, 1)
+        peer.send("get", other.pid, FIRST + 4096, MiB, 1)
         heap_ranks.kill(peer)
     assert set(Path("/dev/shm").glob("*nearfield-heap*")) == before
     assert not [peer for peer in all_peers if Path(f"/proc/{peer.pid}").exists()]
@@ -301,10 +301,10 @@ def test_another_user_may_not_read(heap_ranks: Peers) -> None:
     """Is a process of another user refused, as the kernel refuses it?"""
     owner, stranger = heap_ranks.start(), heap_ranks.start()
     address = owner.filled(MiB, 1)
-    assert stranger.ask("become", 65534) == "done"
-    assert stranger.ask("get", owner.pid, address, MiB, 1) == "EPERM"
-    assert stranger.ask("put", owner.pid, address, MiB, 1) == "EPERM"
-    assert owner.ask("check", address, MiB, 1) == "right"
+    assert stranger.request("become", 65534) == "done"
+    assert stranger.request("get", owner.pid, address, MiB, 1) == "EPERM"
+    assert stranger.request("put", owner.pid, address, MiB, 1) == "EPERM"
+    assert owner.request("check", address, MiB, 1) == "right"
 
 
 # ---- limits, tools, other kinds of programs
@@ -338,12 +338,12 @@ def test_reading_takes_no_memory_of_a_program_that_locks_it(heap_ranks: Peers) -
     """Where a reader has locked its memory of the future, do only those pages of its peer's file come into being there
     through which a message passes?"""
     owner, reader = heap_ranks.start(), heap_ranks.start()
-    if reader.ask("lock") != "done":
+    if reader.request("lock") != "done":
         pytest.skip("the limit of locked memory is too low (ulimit -l)")
     before = resident_kib(reader)
     address = owner.filled(MiB, 1)
     heap_ranks.share(owner, reader, address, MiB)
-    assert reader.ask("get", owner.pid, address, MiB, 1) == f"{MiB} right"
+    assert reader.request("get", owner.pid, address, MiB, 1) == f"{MiB} right"
     assert resident_kib(reader) - before < 8 * 1024
     assert heap_ranks.report(reader).in_user_space > 0
 
@@ -355,11 +355,11 @@ def test_locking_memory_makes_no_tables_and_windows_resident(heap_ranks: Peers) 
     address = owner.filled(MiB, 1)
     heap_ranks.share(owner, reader, address, MiB)
     file_before = blocks_of_file(owner)
-    if reader.ask("lock") != "done":
+    if reader.request("lock") != "done":
         pytest.skip("the limit of locked memory is too low (ulimit -l)")
     assert resident_kib(reader) < 32 * 1024  # code, libraries and a stack
     assert blocks_of_file(owner) - file_before < 2 * 512, "only the lines of peers, 256 KiB"
-    assert reader.ask("get", owner.pid, address, MiB, 1) == f"{MiB} right"
+    assert reader.request("get", owner.pid, address, MiB, 1) == f"{MiB} right"
 
 
 def blocks_of_file(peer: Peer) -> int:
@@ -387,7 +387,7 @@ def test_steps_aside_for_filters_that_kill(heap_programs: Path, tmp_path: Path) 
     assert "seccomp" in reasons["blocks"]
 
 
-def test_allocators_that_do_not_tell_lengths(heap_programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allocators_that_do_not_report_lengths(heap_programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind the heap and before it: are blocks right that an allocator without malloc_usable_size makes longer?"""
     code = "import array; a = array.array('b')\nfor _ in range(3000): a.frombytes(bytes(1000))\nprint(len(a), sum(a))"
     heap, theirs = str(shared_heap.library()), str(heap_programs / "shifting.so")

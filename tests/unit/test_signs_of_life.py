@@ -65,7 +65,7 @@ def test_patience_grows_with_the_measured_pace() -> None:
     assert ends_after(watched, clock) == pytest.approx(5 * QUIET_S, abs=1.5)
 
 
-def test_silence_is_reported_with_its_reason() -> None:
+def test_silence_is_reported_with_the_reason() -> None:
     """Does the sentence say for how long, how much longer than usual, and how slow the machine is?"""
     clock = Clock()
     watched = signs(clock, 8)

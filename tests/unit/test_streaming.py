@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 from made_up import BIG, ENDLESS, HEAP_KNOBS, KNOBS, MadeUpArena, Turns
 
+from nearfield.base.paired import Gain
 from nearfield.rules.criterion import MESSAGES, search_cases
-from nearfield.rules.gains import Case, Gain
+from nearfield.rules.gains import Case
 from nearfield.rules.knobs import ALWAYS, NEVER, Settings, is_size_list
 from nearfield.tune.model import candidates, heap_alone
 from nearfield.tune.search import Deadline, Search, Trial
@@ -95,8 +96,8 @@ def heap_speed(whole: Settings, case: Case) -> float:
 
 
 def heap_search(benchmark: MadeUpArena) -> tuple[Search, list[Trial]]:
-    told: list[Trial] = []
-    return Search(benchmark, told.append, cases=search_cases(SIZES)), told
+    reported: list[Trial] = []
+    return Search(benchmark, reported.append, cases=search_cases(SIZES)), reported
 
 
 BEST = {"shared_heap": "on", "stream": f"{256 * K}-", "cooperative_copy": f"{1024 * K}-"}
@@ -110,15 +111,16 @@ def test_the_heap_is_used_in_the_best_way() -> None:
     """Is it measured plain, streaming and with help, are the sizes composed of these, and is that measured, too, best
     of all, and what the search takes for all settings with the heap?"""
     benchmark = MadeUpArena(heap_speed, knobs=HEAP_KNOBS)
-    search, told = heap_search(benchmark)
+    search, reported = heap_search(benchmark)
     best = search.select_heap_settings(Turns(ENDLESS))
     assert best == BEST
-    assert ways(told) == [(NEVER, NEVER), (ALWAYS, NEVER), (NEVER, ALWAYS), (BEST["stream"], BEST["cooperative_copy"])]
+    composed = BEST["stream"], BEST["cooperative_copy"]
+    assert ways(reported) == [(NEVER, NEVER), (ALWAYS, NEVER), (NEVER, ALWAYS), composed]
     assert search.best_first()[0].settings == best
     search.run(candidates(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best), Turns(12))
-    with_heap = [trial for trial in told[4:] if "shared_heap" in trial.settings]
-    assert set(ways(with_heap)) == {(BEST["stream"], BEST["cooperative_copy"])}
-    assert set(ways([trial for trial in told[4:] if trial not in with_heap])) == {(None, None)}
+    with_heap = [trial for trial in reported[4:] if "shared_heap" in trial.settings]
+    assert set(ways(with_heap)) == {composed}
+    assert set(ways([trial for trial in reported[4:] if trial not in with_heap])) == {(None, None)}
     search.rank_finalists(Turns(ENDLESS))
     assert search.winner == best
 
@@ -126,8 +128,8 @@ def test_the_heap_is_used_in_the_best_way() -> None:
 def test_without_a_heap_nothing_is_tried() -> None:
     """Does an MPI that has no knob for it cost no launch, and no candidate either that is none without it?"""
     benchmark = MadeUpArena(heap_speed)
-    search, told = heap_search(benchmark)
-    assert search.select_heap_settings(Turns(ENDLESS)) == {} and told == [] and benchmark.started == []
+    search, reported = heap_search(benchmark)
+    assert search.select_heap_settings(Turns(ENDLESS)) == {} and reported == [] and benchmark.started == []
 
 
 @pytest.mark.parametrize(
@@ -149,22 +151,22 @@ def test_a_heap_that_fails_is_used_as_far_as_it_works(failing: Settings, best: S
     benchmark = MadeUpArena(
         heap_speed, lambda s, moment: "dies" if failing.items() <= s.items() else "", knobs=HEAP_KNOBS
     )
-    search, told = heap_search(benchmark)
+    search, reported = heap_search(benchmark)
     assert search.select_heap_settings(Turns(ENDLESS)) == best
-    assert len(told) == tried
+    assert len(reported) == tried
     proposed = candidates(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best)
     search.run(proposed, Turns(len(proposed)))
-    later = [settings for settings in [*proposed, *(t.settings for t in told[tried:])] if "shared_heap" in settings]
+    later = [settings for settings in [*proposed, *(t.settings for t in reported[tried:])] if "shared_heap" in settings]
     assert all(best and best.items() <= settings.items() for settings in later)
 
 
 @pytest.mark.parametrize("turns", range(5))
 def test_the_heap_is_not_looked_at_after_the_end(turns: int) -> None:
     """If the time is over, is no further launch made, and what is known by then used?"""
-    search, told = heap_search(MadeUpArena(heap_speed, knobs=HEAP_KNOBS))
+    search, reported = heap_search(MadeUpArena(heap_speed, knobs=HEAP_KNOBS))
     best = search.select_heap_settings(Turns(turns))
-    assert len(told) == turns
-    assert best == ({} if turns == 0 else told[3].settings if turns == 4 else told[0].settings)
+    assert len(reported) == turns
+    assert best == ({} if turns == 0 else reported[3].settings if turns == 4 else reported[0].settings)
 
 
 def test_a_stop_ends_the_look_at_the_heap() -> None:

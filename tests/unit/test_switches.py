@@ -124,7 +124,7 @@ def test_growth_is_no_step() -> None:
     assert add_steps([], curve({8: 100.0}), OPEN_MPI_5) == []
 
 
-def test_switches_given_are_kept() -> None:
+def test_given_switches_are_not_changed() -> None:
     """Without any ping-pong, are the protocol switches returned as they are?"""
     switch = Switch(pair="0-1", distance="shared-l3", bytes=4016, kind="eager-limit", evidence="seen")
     assert add_steps([switch], [], OPEN_MPI_5) == [switch]

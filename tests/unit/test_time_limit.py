@@ -37,7 +37,7 @@ def test_something_is_measured_however_short_the_time() -> None:
 
 
 @pytest.mark.parametrize("failed", [Ending("failed", "killed", seconds=70.0), Ending("stopped")])
-def test_a_launch_that_failed_has_used_its_time(failed: Ending) -> None:
+def test_a_launch_that_failed_has_used_the_time(failed: Ending) -> None:
     limit = TimeLimit(60.0)
     limit.spend(failed)
     assert limit.share(1) == (0 if failed.seconds else pytest.approx(60, abs=0.1))
@@ -52,8 +52,8 @@ def test_a_launch_that_failed_has_used_its_time(failed: Ending) -> None:
 def test_ranks_that_do_not_react_are_ended(monkeypatch: pytest.MonkeyPatch, numbers: list[signal.Signals]) -> None:
     """Are they ended after a while when asked once, and at once when asked twice or by SIGQUIT?"""
     monkeypatch.setattr(interrupt, "GRACE_PERIOD_S", 0.2 if len(numbers) == 1 else 60)
-    asked: list[bool] = []
-    with interrupt.InterruptGuard(lambda: asked.append(True) or True) as taken:
+    prompts: list[bool] = []
+    with interrupt.InterruptGuard(lambda: prompts.append(True) or True) as taken:
         for number in numbers:
             threading.Timer(0.1, signal.pthread_kill, [threading.main_thread().ident, number]).start()
         begin = time.monotonic()
@@ -63,7 +63,7 @@ def test_ranks_that_do_not_react_are_ended(monkeypatch: pytest.MonkeyPatch, numb
     assert time.monotonic() - begin < 20
     assert taken.signal_number in numbers
     if len(numbers) == 1:
-        assert bool(asked) == (signal.SIGQUIT not in numbers)
+        assert bool(prompts) == (signal.SIGQUIT not in numbers)
 
 
 def test_a_second_signal_may_come_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:

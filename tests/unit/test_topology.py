@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
 from nearfield.base.topology import DISTANCES, Topology, ranges
-from nearfield.cli.topology import command, load
+from nearfield.cli.verbs.topology import command, load
 from nearfield.ui.topology_view import matrix_rows, render
 
 MACHINES = Path(__file__).parents[1] / "topologies"
@@ -109,7 +109,7 @@ def test_pairs_of_all_distances_are_all_pairs(machine):
 
 
 @each_machine
-def test_a_representative_is_the_first_of_its_pairs(machine):
+def test_a_representative_is_the_first_of_the_pairs(machine):
     """Does the documented rule choose, for exactly the distances that exist?"""
     topology = machine.load()
     assert topology.representatives() == {d: topology.pairs(d)[0] for d in DISTANCES if topology.pairs(d)}
@@ -191,7 +191,7 @@ def test_this_machine():
     assert {pu for cache in topology.caches for pu in cache.pus} <= set(allowed)
 
 
-def test_a_restricted_process_sees_its_own_pus_only():
+def test_a_restricted_process_sees_only_the_allowed_pus():
     """Does the affinity mask (taskset, srun) cut the machine down?"""
     script = (
         "import os; pu = max(os.sched_getaffinity(0)); os.sched_setaffinity(0, [pu])\n"

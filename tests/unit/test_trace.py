@@ -248,8 +248,8 @@ def test_threads_share_cores_in_turn(tmp_path: Path) -> None:
     run = simulated("".join(lines).encode(), tmp_path, cores)
     level = run.memory.counts.levels[0]
     assert (run.threads, level.misses, level.hits) == (4, 2, 6)
-    told = in_process("simulate", "trace", tmp_path / "trace", "--on", tmp_path / "mine.toml").out
-    assert "4 threads share 2 cores in turn" in told
+    output = in_process("simulate", "trace", tmp_path / "trace", "--on", tmp_path / "mine.toml").out
+    assert "4 threads share 2 cores in turn" in output
 
 
 # ---- what is shown

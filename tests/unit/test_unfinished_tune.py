@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import signal
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +21,12 @@ from nearfield import mpi
 from nearfield.apply import cached_plan
 from nearfield.apply.plan import plan_launch
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError, ProfileError, UsageError
+from nearfield.base.paired import Gain
+from nearfield.base.progress import Progress
 from nearfield.base.topology import Topology
 from nearfield.cli import app, signals
-from nearfield.cli.export import export_text
-from nearfield.cli.tune_display import Display
-from nearfield.rules.gains import Case, Gain
+from nearfield.cli.verbs.export import export_text
+from nearfield.rules.gains import Case
 from nearfield.rules.knobs import Settings, find_knobs
 from nearfield.rules.schema import find_rules, load_rules, only_rules, rules_of_mpi
 from nearfield.tune import tuning
@@ -36,6 +36,8 @@ from nearfield.tune.search import Trial
 from nearfield.tune.starved import OutOfTime, Starved
 from nearfield.tune.trial_log import TrialLine, read_line
 from nearfield.tune.trial_log_file import TrialLogFile
+from nearfield.tune.tuning import PHASES, Tuning
+from nearfield.ui.progress import TimeLeft
 
 TRANSPORTS = {"openmpi": "ob1 / sm", "mpich": "ch4 / posix"}
 GRID = ("--exhaustive", "--sizes", "8,16KiB,1MiB", "--budget", "300")
@@ -98,13 +100,13 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Machine
     monkeypatch.setattr(mpi, "transport_or_reason", lambda inst: (TRANSPORTS[inst.family], ""))
     monkeypatch.setattr(Topology, "live", lambda: made.topology)
     monkeypatch.setattr(tuning, "PairedBenchmark", made.benchmark)
-    begin_phase = Display.begin
+    begin_phase = Tuning._begin_phase
 
-    def begin(display: Display, distance: str, phase: str, seconds: float) -> None:
+    def begin(tuning: Tuning, distance: str, phase: str, seconds: float) -> None:
         made.phase = (distance, phase)
-        begin_phase(display, distance, phase, seconds)
+        begin_phase(tuning, distance, phase, seconds)
 
-    monkeypatch.setattr(Display, "begin", begin)
+    monkeypatch.setattr(Tuning, "_begin_phase", begin)
     monkeypatch.setattr(tuning, "cpu_utilization", lambda: dict.fromkeys(range(1024), (made.others, 0.0)))
     yield made
 
@@ -497,7 +499,7 @@ def test_a_trial_is_read_as_it_was_written(tmp_path: Path) -> None:
 # ---- all MPIs
 
 
-def test_every_mpi_gets_its_rules(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_mpi_gets_the_rules_for_it(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is there a row for each, and does a program get the rules of its own MPI, whichever verb asks?"""
     done = tune("--all-mpis", *GRID)
     assert done.exit_code == 0, done.output
@@ -563,7 +565,7 @@ def test_all_mpis_needs_a_folder_and_all(machine: Machine) -> None:
     assert failed.exception and "knows no parameters of openmpi 3.0" in failed.output
 
 
-def test_the_time_is_told_before(machine: Machine) -> None:
+def test_the_time_is_announced_before(machine: Machine) -> None:
     """Of all MPIs, what is left of it when that goes on, and of one with its phases?"""
     machine.on_start = after(1, MeasurementError)
     said = tune("--all-mpis", "--budget", "300").output
@@ -577,28 +579,23 @@ def test_the_time_is_told_before(machine: Machine) -> None:
     assert "about 10 min in all" in said and "about 4 min, at most 8 min" in said
 
 
-def test_a_log_gets_a_line_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    """Also while nothing is tried: where it is, and how long it will take?"""
-    with Display(every_s=0.01) as display:
-        display.plan("mpich-5.0.2", ["same-core"], {"searching": 50.0, "confirming": 100.0}, 180.0)
-        display.begin("same-core", "searching", 50.0)
-        words = ""
-        for _ in range(1000):
-            time.sleep(0.01)
-            words += capsys.readouterr().err
-            if words.count("left") > 1:
-                break
-        for name in ("_begun", "_ends", "_latest"):
-            setattr(display, name, getattr(display, name) - 160)
-        late = [display.standing() for _ in range(3)]
-        assert str(late[0]) == "same-core: searching: longer than was planned, at most 20 s more"
-        assert late[1:] == [None, None], "but not all the time"
-        display._next_late -= 10
-        assert str(display.standing()) == str(late[0])
-    lines = words.splitlines()
-    assert lines[0].startswith("mpich-5.0.2, same-core: about 2 min 30 s, at most 3 min ")
-    assert lines[1] == "same-core: searching (50 s)"
-    assert re.fullmatch(r"same-core: searching: \d % done, (about 2 min left|time left not known yet)", lines[2])
+def test_progress_says_how_long_the_tune_will_take(machine: Machine) -> None:
+    """Does a log get a line when a phase begins, do trials report how many there are and the best, and is a tune that
+    takes longer than planned reported as such, with the time at which it ends at the latest?"""
+    reported: list[str | Progress] = []
+    Tuning(Request(budget_s=2.0, mpi="openmpi"), reported.append).run()
+    events = [event for event in reported if isinstance(event, Progress)]
+    assert str(reported[0]).startswith("openmpi-5.0.11, shared-l3: about 2 s, at most ")
+    phases = [event for event in events if event.text.endswith("s are planned")]
+    assert [event.phase for event in phases] == [f"shared-l3: {name}" for name in PHASES]
+    assert any(re.fullmatch(r"\d+ tried, best \d\.\d\dx", event.text) for event in events)
+    assert any(re.fullmatch(r"\d+ launch(es)?", event.text) for event in events)
+    assert all(event.left_s <= event.max_left_s and 0 <= event.share < 1 for event in events)  # type: ignore[operator]
+    now, left = [0.0], TimeLeft(lambda: now[0])
+    left.update(Progress("50 s are planned", 0.5, 50.0, 130.0, "same-core: searching"))
+    assert left.line() == "same-core: searching: 50 s are planned: 50 % done, about 50 s left"
+    now[0] = 110.0
+    assert str(left) == "longer than was planned, at most 20 s more"
 
 
 def test_all_rules_are_printed_as_json(machine: Machine) -> None:

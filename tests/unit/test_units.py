@@ -44,11 +44,11 @@ def test_sizes_are_exact(size_bytes: int, text: str) -> None:
         (5430, "1 h 30 min"),
     ],
 )
-def test_waits_are_told_in_whole_seconds(seconds: float, text: str) -> None:
+def test_waits_are_reported_in_whole_seconds(seconds: float, text: str) -> None:
     assert format_seconds(seconds) == text
 
 
-def test_capacities_are_rounded_when_asked() -> None:
+def test_capacities_are_rounded_on_request() -> None:
     """Does `digits` give a short text for a number that nobody wants to the byte?"""
     assert format_bytes(6537039872, digits=3) == "6.09 GiB"
     assert format_bytes(33554432, digits=3) == "32 MiB"

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from nearfield.base.errors import NearfieldError, ProfileError
+from nearfield.base.errors import NearfieldError, ProfileError, UsageError
+from nearfield.base.journal import Journal
 from nearfield.measure.checkpoint import CheckpointFolder
 from nearfield.measure.request import Request
 from nearfield.measure.sim.store import Store
+from nearfield.reproduce.session import open_store
 
 REQUEST = Request(tier="quick", sizes=(8, 64), scenarios=("floor",), mpi="openmpi", command="nearfield probe")
 
 
-def test_what_was_asked_is_read_again(tmp_path: Path) -> None:
+def test_the_request_is_read_again(tmp_path: Path) -> None:
     work = CheckpointFolder(tmp_path / "p")
     with work.locked(REQUEST, fresh=True):
         work.write_spent({"total": 2.5})
@@ -46,15 +48,28 @@ def test_damaged_seconds_are_none(tmp_path: Path, spent: str) -> None:
 
 
 @pytest.mark.parametrize("damage", ["17", "[1, 2]", '["mark", 3]', '["mark", [["time", "ns", "", "9"]]]', '["ma', "\0"])
-def test_simulated_cases_count_up_to_damage(tmp_path: Path, damage: str) -> None:
-    """And is the damage removed, so that what is appended can be read?"""
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_damaged_cases_are_skipped(tmp_path: Path, damage: str, end: str) -> None:
+    """Do the cases before and after damage count, also where a crash cut the last line and more is appended?"""
     row = {"scenario": "load", "metric": "time", "unit": "ns", "source": "sim", "distance": None, "side": None,
            "value": 9.0, "low": 9.0, "high": 9.0, "n": 1, "stable": True, "note": None, "size_bytes": 8}  # fmt: skip
     good, later = (json.dumps(["mark", [{**row, "size_bytes": size}]]) for size in (8, 16))
     journal = tmp_path / "simulated.jsonl"
-    journal.write_text(f"{good}\n{damage}\n{later}\n")
-    assert Store(journal).records_outside([]) == [row]
-    assert journal.read_text() == good + "\n"
+    journal.write_text(f"{good}\n{damage}{end}")
+    for expected in ([row], [row, {**row, "size_bytes": 16}]):
+        with Journal(journal, "").locked(UsageError("busy")) as opened:
+            assert Store(opened).records_outside([]) == expected
+            opened.append(later.encode())
+    assert journal.read_text() == f"{good}\n{damage}\n{later}\n{later}\n"
+
+
+def test_a_journal_is_open_once(tmp_path: Path) -> None:
+    """Is a second reproduction into a folder refused while the first one is at work?"""
+    out = tmp_path / "out"
+    with open_store(out), pytest.raises(UsageError, match="another reproduction"), open_store(out):
+        pass
+    with open_store(out):
+        pass
 
 
 def test_a_folder_of_ours_is_for_nobody_else(tmp_path: Path) -> None:

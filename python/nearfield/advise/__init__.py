@@ -1,7 +1,6 @@
 """Finds the time that an observed program loses in its MPI calls, by the costs in a profile.
 
-`run` reads a trace, `costs` looks up the profile, each file of `rules` is one check, and `advising` combines their
-notes."""
+`run` reads a trace, each file of `rules` is one check, and `advising` combines their notes."""
 
 from nearfield.advise.advising import MIN_SHARE, Advice, advise
 from nearfield.advise.run import Run, read_run

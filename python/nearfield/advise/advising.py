@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearfield.advise.judged import Judged, judged_calls
+from nearfield.advise.judged import Judged, judge_calls
 from nearfield.advise.rule import RuleSpec, has_delay
 from nearfield.advise.rules import all_rules
 from nearfield.advise.run import SLOWER, Run
@@ -14,7 +14,7 @@ from nearfield.notes import Note, Place, ranked
 from nearfield.observe.symbols import how_to_name
 
 _NO_ACCESSES = "loads and stores were not recorded"
-_MUCH = 0.05  # share of the run without a core; quiet machines stay below
+_MAX_DELAYED_SHARE = 0.05  # of the run, without a core; quiet machines stay below
 MIN_SHARE = 0.01  # default share of the run's time from which a loss is a note
 RECORDERS = {"hooks": "hooks", "valgrind": "Valgrind"}  # in sentences
 
@@ -24,7 +24,7 @@ class Advice:
     """Notes, most lost time first, and sentences on their basis."""
 
     run: Run
-    least: float  # the share of the run's time from which a loss is a note
+    min_share: float  # the share of the run's time from which a loss is a note
     notes: list[Note]
     below: list[Note]  # smaller losses, most first
     undecided: list[Note]  # waits that a lack of cores may explain
@@ -37,7 +37,7 @@ class Advice:
     def headline(self) -> str:
         """Returns the first line: the calls that could not be judged, or that nothing can be gained; "" if there are
         notes and all calls were judged."""
-        return self.judged.headline(self.least, bool(self.notes))
+        return self.judged.headline(self.min_share, bool(self.notes))
 
     @property
     def is_decided(self) -> bool:
@@ -45,25 +45,25 @@ class Advice:
         return bool(self.notes) or not self.judged.nothing
 
 
-def advise(run: Run, least: float = MIN_SHARE) -> Advice:
+def advise(run: Run, min_share: float = MIN_SHARE) -> Advice:
     """Returns the notes that lose at least this share of the run's time."""
     rules = [spec for spec in all_rules() if not _why_not(run, spec)]
     found = ranked(note for spec in rules for note in spec.find(run))
     lost = [note for note in found if note.loss and note.loss.seconds > 0]
-    notes = [note for note in lost if _share(note) >= least]
-    undecided = [note for note in found if note not in notes and _may_be_worth(note, run, least)]
-    judged = judged_calls(run, rules, undecided)
+    notes = [note for note in lost if _share(note) >= min_share]
+    undecided = [note for note in found if note not in notes and _may_be_worth(note, run, min_share)]
+    judged = judge_calls(run, rules, undecided)
     below = [note for note in lost if note not in notes and note not in undecided]
-    return Advice(run, least, notes, below, undecided, rules, judged, _warnings(run), _remarks(run))
+    return Advice(run, min_share, notes, below, undecided, rules, judged, _warnings(run), _remarks(run))
 
 
 def _share(note: Note) -> float:
     return (note.loss.share or 0.0) if note.loss else 0.0
 
 
-def _may_be_worth(note: Note, run: Run, least: float) -> bool:
+def _may_be_worth(note: Note, run: Run, min_share: float) -> bool:
     """Returns whether a wait is worth a note if none of it comes from a lack of cores."""
-    return bool(note.loss and has_delay(note) and 0 < note.loss.high >= least * run.seconds)
+    return bool(note.loss and has_delay(note) and 0 < note.loss.high >= min_share * run.seconds)
 
 
 def _why_not(run: Run, spec: RuleSpec) -> str:
@@ -71,7 +71,7 @@ def _why_not(run: Run, spec: RuleSpec) -> str:
     measured = set(run.profile.records["scenario"].unique())
     if spec.needs_accesses and not run.accesses:
         return _NO_ACCESSES
-    if spec.needs_times and run.elsewhere:
+    if spec.needs_times and run.assumed:
         return "nobody waited on a machine that is not here"
     if spec.needs_times and not run.timed:
         return f"times are those of a run with {RECORDERS[run.timing.trace.about.recorder]}"
@@ -92,7 +92,7 @@ def _warnings(run: Run) -> list[str]:
             f"cost something else. Measure a profile with that MPI: "
             f"{own_command.line('probe', '--quick', '--mpi', observed)}"
         )
-    if run.timed and not run.tells_delays:
+    if run.timed and not run.reports_delays:
         warnings.append(
             "this system does not tell how long ranks had no core: waiting may come from other programs on these cores"
         )
@@ -106,7 +106,7 @@ def _without_core(run: Run) -> str:
     run."""
     rank = max(range(len(run.timing.ranks)), key=run.delayed_ns)
     share = run.delayed_ns(rank) / 1e9 / run.seconds if run.seconds else 0.0
-    if share < _MUCH:
+    if share < _MAX_DELAYED_SHARE:
         return ""
     return (
         f"rank {rank} was ready to run but had no core for {share * 100:.0f} % of the run, because other processes ran "
@@ -115,7 +115,7 @@ def _without_core(run: Run) -> str:
 
 
 def _remarks(run: Run) -> list[str]:
-    remarks = [_examined(run), _compared(run)]
+    remarks = [_describe_examined(run), _describe_profile(run)]
     measured = set(run.profile.records["scenario"].unique())
     reasons: dict[str, list[str]] = {}
     for spec in all_rules():
@@ -145,7 +145,7 @@ def is_named(place: Place) -> bool:
     return bool(place.line or place.function)
 
 
-def _examined(run: Run) -> str:
+def _describe_examined(run: Run) -> str:
     messages = sum(one.found.messages for one in run.messages)
     calls = sum(call.calls for rank in run.ranks for call in rank.found.calls)
     sampled = min(rank.found.sampled for rank in run.ranks)
@@ -155,14 +155,14 @@ def _examined(run: Run) -> str:
     return f"examined {what}" + (f"; reuse distances from one line in {1 / sampled:.0f}" if sampled < 1 else "")
 
 
-def _compared(run: Run) -> str:
+def _describe_profile(run: Run) -> str:
     profile = run.profile
     hosts = sorted({rank.found.host for rank in run.ranks})
     of = f"{'simulated ' if profile.run.backend == 'sim' else ''}{profile.machine.name}, {profile.run.mpi.name}"
     text = f"losses are from the profile {profile.path} ({of}); "
     took = format_ns(run.seconds * 1e9)
-    if run.elsewhere:
-        text += f"the run takes {took} there on {counted(run.elsewhere.nodes, 'node')}, simulated"
+    if run.assumed:
+        text += f"the run takes {took} there on {counted(run.assumed.nodes, 'node')}, simulated"
     elif run.timed:
         text += f"the run took {took}"
     else:

@@ -28,19 +28,19 @@ class Judged:
         """Returns whether there are such calls, and none of them was judged."""
         return 0 < self.calls == self.unjudged
 
-    def headline(self, least: float, noted: bool) -> str:
-        """Returns the first line; "" if all calls were judged and there are notes. `least` is the share of the run's
-        time from which a loss is a note."""
+    def headline(self, min_share: float, noted: bool) -> str:
+        """Returns the first line; "" if all calls were judged and there are notes. A loss is a note from `min_share` of
+        the run's time on."""
         cannot = f"cannot tell for {self.unjudged} of {self.calls} calls: {self.why}" if self.unjudged else ""
         if noted or self.nothing:
             return cannot
         if not self.calls:
             return "nothing to gain: the program sends no messages and calls no collectives"
         where = f"{cannot}; nothing to gain at the others" if cannot else "nothing to gain"
-        return f"{where}: no rule finds a loss of {least * 100:g} % of the run's time or more"
+        return f"{where}: no rule finds a loss of {min_share * 100:g} % of the run's time or more"
 
 
-def judged_calls(run: Run, rules: Collection[RuleSpec], undecided: Sequence[Note]) -> Judged:
+def judge_calls(run: Run, rules: Collection[RuleSpec], undecided: Sequence[Note]) -> Judged:
     """Returns the calls that these checks judged; they must have found their notes. `undecided`: waits that a lack of
     cores may explain."""
     measured = set(run.profile.records["scenario"].unique()) | {"pingpong"}

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from nearfield.advise.costs import Costs, scaled, total
 from nearfield.advise.run import Messages, Run, Site
+from nearfield.base.estimates import Estimate, sum_of
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.notes import Evidence, Loss, Note, Place, Related, Rule
 from nearfield.notes.text import place_text
-from nearfield.profile.compare import Estimate
+from nearfield.profile.costs import Costs
 
+T = TypeVar("T", bound=tuple[Any, ...])
 _WITHOUT_CORE = "without a core"  # prefix of the name of that evidence
 
 
@@ -37,31 +39,31 @@ class Lost:
 
     def add(self, rank: int, each: Estimate, spent_ns: float, times: int) -> None:
         """Adds `times` calls that lose `each` of `spent_ns`."""
-        self._parts[rank].append(scaled(each, times) if times else each)
+        self._parts[rank].append(each * times if times else each)
         self.calls[rank] += times
         self._spent[rank] += int(spent_ns * times)
 
     @property
     def worst(self) -> int:
         """Returns the rank with the largest loss."""
-        return max(self._parts, key=lambda rank: total(self._parts[rank]).value)
+        return max(self._parts, key=lambda rank: sum_of(self._parts[rank]).value)
 
     @property
     def is_alike(self) -> bool:
         """Returns whether several ranks lose, each at least half of the largest loss."""
-        sums = [total(parts).value for parts in self._parts.values()]
+        sums = [sum_of(parts).value for parts in self._parts.values()]
         return len(sums) > 1 and 2 * min(sums) >= max(sums)
 
     def sum(self) -> Estimate:
         """Returns the loss of that rank, in ns."""
-        return total(self._parts[self.worst])
+        return sum_of(self._parts[self.worst])
 
-    def loss(self, run: Run, but_ns: float = 0.0) -> Loss:
-        """Returns the rank's loss as that of the run: other ranks wait for it, or lose at the same time. `but_ns`: the
-        part that may have another cause, which is subtracted; the upper end includes it."""
-        whole = scaled(self.sum(), 1e-9)
-        but = but_ns / 1e9
-        lost = Estimate(max(0.0, whole.value - but), max(0.0, whole.low - but), whole.high)
+    def loss(self, run: Run, other_cause_ns: float = 0.0) -> Loss:
+        """Returns the rank's loss as that of the run: other ranks wait for it, or lose at the same time.
+        `other_cause_ns` is the part that may have another cause: it is subtracted, but the upper end includes it."""
+        whole = self.sum() * 1e-9
+        other_cause = other_cause_ns / 1e9
+        lost = Estimate(max(0.0, whole.value - other_cause), max(0.0, whole.low - other_cause), whole.high)
         share = lost.value / run.seconds if run.seconds else None
         return Loss(lost.value, lost.low, lost.high, share)
 
@@ -73,6 +75,26 @@ class Lost:
             f"{format_ns(self.sum().value / calls)} of {format_ns(self._spent[rank] / calls)} per call, "
             f"{self.calls[rank]} calls of rank {rank}"
         )
+
+
+def find_losing(
+    messages: Iterable[Messages],
+    times: Callable[[Messages], T | None],
+    loss: Callable[[Messages, T], Estimate | None] = lambda message, times: times[0] - times[1],
+) -> tuple[Lost, list[Messages], Messages, T] | None:
+    """Returns the loss of these messages, those of them that lose, the one of these with most bytes, and its times;
+    None if none loses. `times` returns the time of a message in the program as it is, and of a better one, first."""
+    lost, losing = Lost(), []
+    for one in messages:
+        found = times(one)
+        each = loss(one, found) if found else None
+        if found and each and each.value > 0:
+            lost.add(one.rank, each, found[0].value, one.found.messages)
+            losing.append((one, found))
+    if not losing:
+        return None
+    example, of_example = max(losing, key=lambda pair: pair[0].found.bytes * pair[0].found.messages)
+    return lost, [one for one, _ in losing], example, of_example
 
 
 def without_core_ns(run: Run, waiting: int, site: Site, waited_for: Iterable[int]) -> int:
@@ -108,8 +130,8 @@ def number(name: str, value: Estimate, costs: Costs) -> Evidence:
 def size_text(messages: Sequence[Messages]) -> str:
     """Returns '64 KiB', or '8 B to 64 KiB' for messages of different sizes."""
     sizes = [one.found.bytes for one in messages]
-    least, most = format_bytes(min(sizes), digits=3), format_bytes(max(sizes), digits=3)
-    return least if least == most else f"{least} to {most}"
+    smallest, largest = format_bytes(min(sizes), digits=3), format_bytes(max(sizes), digits=3)
+    return smallest if smallest == largest else f"{smallest} to {largest}"
 
 
 def touched_between(messages: Sequence[Messages]) -> float:
@@ -118,14 +140,14 @@ def touched_between(messages: Sequence[Messages]) -> float:
     return sum(sum(one.found.reach.bytes[1:]) for one in messages) / lines if lines else 0.0
 
 
-def main_place(messages: Sequence[Messages], but: Place) -> Place | None:
-    """Returns the line of code that wrote, or read first, most of their cache lines; None if it is unknown, or the call
-    itself."""
+def main_place(messages: Sequence[Messages], excluded: Place) -> Place | None:
+    """Returns the line of code that wrote, or read first, most of their cache lines; None if it is unknown, or
+    `excluded`."""
     places: Counter[Place] = Counter()
     for one in messages:
         places.update(one.places)
-    found = places.most_common(1)
-    return found[0][0] if found and found[0][0] != but else None
+    found = max(places, key=places.__getitem__, default=None)
+    return None if found == excluded else found
 
 
 def related(place: Place | None, message: str) -> tuple[Related, ...]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from nearfield._native import advise as native
-from nearfield.advise.costs import Costs
 from nearfield.base.errors import UsageError
 from nearfield.notes import Place
 from nearfield.observe.observing import events
@@ -17,6 +16,7 @@ from nearfield.observe.source_lines import UNKNOWN, Line, line_of, line_of_call,
 from nearfield.observe.summary import read_lines
 from nearfield.observe.trace import Trace, broken_streams
 from nearfield.profile import Profile
+from nearfield.profile.costs import Costs
 
 SMALL_BYTES = 8192  # of messages in bursts
 SLOWER = {"hooks": 10.0, "valgrind": 30.0}  # slowdown of computation by the recorder (docs/performance.md)
@@ -53,7 +53,7 @@ class Messages:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class AssumedMachine:
     """The machine on which the program is assumed to run: its nodes, with equal numbers of consecutive ranks, and the
     program's duration there."""
 
@@ -72,9 +72,9 @@ class Run:
     ranks: list[native.Rank]
     sites: list[list[Site]]  # by rank and call
     messages: list[Messages]
-    hosts: list[str]  # of the ranks; node numbers if the program is assumed to run elsewhere
+    hosts: list[str]  # of the ranks; node numbers if the program is assumed to run on the profile's machine
     clock: Run | None = None  # another run of the program, without hooks, for the times
-    elsewhere: Elsewhere | None = None
+    assumed: AssumedMachine | None = None
 
     def costs(self, rank: int, peer: int) -> Costs:
         """Returns the costs of messages between two ranks."""
@@ -96,7 +96,7 @@ class Run:
         return self.clock or self
 
     @property
-    def tells_delays(self) -> bool:
+    def reports_delays(self) -> bool:
         """Returns whether the run for the times reports how long its ranks had no core."""
         return all(rank.found.delays for rank in self.timing.ranks)
 
@@ -108,13 +108,13 @@ class Run:
     @property
     def timed(self) -> bool:
         """Returns whether times are those of the program: it ran without hooks."""
-        return not (self.timing.accesses or self.elsewhere)
+        return not (self.timing.accesses or self.assumed)
 
     @cached_property
     def seconds(self) -> float:
         """Returns the time of the slowest rank without hooks, estimated if the run had hooks."""
-        if self.elsewhere:
-            return self.elsewhere.seconds
+        if self.assumed:
+            return self.assumed.seconds
         run = self.timing
         return max(_seconds(run, rank) for rank in range(len(run.ranks)))
 
@@ -125,40 +125,40 @@ class Run:
 
 
 def read_run(
-    trace: Trace, profile: Profile, *, times: Trace | None = None, elsewhere: Elsewhere | None = None,
+    trace: Trace, profile: Profile, *, times: Trace | None = None, assumed: AssumedMachine | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Run:  # fmt: skip
-    """Reads the streams. `times`: another trace of the program, which ran without hooks. `elsewhere`: the program is
+    """Reads the streams. `times`: another trace of the program, which ran without hooks. `assumed`: the program is
     assumed to run on the profile's machine. `progress` is called with the accesses read so far, each counted twice.
     Raises BrokenTraceError, and UsageError for a program without MPI."""
     if not trace.about.mpi:
         raise UsageError(f"{trace.folder} is of a program without MPI", "observe a program that sends messages")
     inside, across = Costs(profile), Costs(profile, network=True)
     hosts = hosts_of(trace)
-    if elsewhere:
-        hosts = [str(rank * elsewhere.nodes // len(hosts)) for rank in range(len(hosts))]
+    if assumed:
+        hosts = [str(rank * assumed.nodes // len(hosts)) for rank in range(len(hosts))]
     limits = [level.size_bytes for level in inside.levels(max(Counter(hosts).values()))]
     if not limits:
         raise UsageError(
             f"the profile {profile.path} does not know the caches of its machine", "measure on another one"
         )
-    found = _analysed(trace, limits, progress)
+    found = _analyse(trace, limits, progress)
     lines = read_lines(trace)
     sites = [[_site(call, lines) for call in rank.found.calls] for rank in found]
     messages = [
         Messages(
             number, sites[number][one.call],
-            (inside if _host(hosts, one.world_peer) == hosts[number] else across).for_itself(), one,
+            (inside if _host(hosts, one.world_peer) == hosts[number] else across).copy_for_messages(), one,
             _places(rank, one, lines),
         )
         for number, rank in enumerate(found)
         for one in rank.found.messages
     ]  # fmt: skip
     clock = read_run(times, profile) if times else None
-    return Run(trace, profile, inside, across, found, sites, messages, hosts, clock, elsewhere)
+    return Run(trace, profile, inside, across, found, sites, messages, hosts, clock, assumed)
 
 
-def _analysed(trace: Trace, limits: list[int], progress: Callable[[int], None] | None) -> list[native.Rank]:
+def _analyse(trace: Trace, limits: list[int], progress: Callable[[int], None] | None) -> list[native.Rank]:
     threads = len(os.sched_getaffinity(0))
     with broken_streams():
         return native.analyse([str(file) for file in trace.streams()], limits, SMALL_BYTES, threads, progress)

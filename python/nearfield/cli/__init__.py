@@ -16,33 +16,16 @@ if TYPE_CHECKING:
 # A system resource is exhausted: disk, quota, file size, file descriptors or memory.
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 NOWHERE = "No usable temporary directory"  # message of the FileNotFoundError that Python's tempfile raises
-VERBS = (
-    "demo",
-    "probe",
-    "show",
-    "diff",
-    "report",
-    "tune",
-    "run",
-    "compare",
-    "forecast",
-    "export",
-    "plan",
-    "simulate",
-    "observe",
-    "advise",
-    "cc",
-    "cxx",
-    "fc",
-    "rewrite",
-    "reproduce",
-    "halo",
-    "machine",
-    "mpi",
-    "build",
-    "topology",
-    "doctor",
-)
+VERBS_BY_TASK = {
+    "First look, builds": ("demo", "build"),
+    "Measure a machine and its MPI": ("doctor", "mpi", "topology", "probe", "show", "diff", "report"),
+    "Make unmodified programs faster": ("forecast", "tune", "compare", "run", "export"),
+    "Split a grid, exchange halos": ("plan", "halo"),
+    "Find and repair lost time in a code": ("cc", "cxx", "fc", "observe", "advise", "rewrite"),
+    "Simulate another machine": ("machine", "simulate"),
+    "Check the claims of papers": ("reproduce",),
+}
+VERBS = tuple(verb for verbs in VERBS_BY_TASK.values() for verb in verbs)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import typer
 
-from nearfield.advise.run import Elsewhere, hosts_of
+from nearfield.advise.run import AssumedMachine, hosts_of
 from nearfield.base import own_command
 from nearfield.base.disk_cache import cache_root
-from nearfield.cli.case_bar import CaseBar
-from nearfield.cli.probe import absolute
+from nearfield.cli.axes import absolute, ranks_per_node
 from nearfield.cli.probe_on import was_simulated
 from nearfield.cli.run_simulation import Chosen, simulate_trace
-from nearfield.cli.simulate_run import ranks_per_node
 from nearfield.machine import DescribedMachine
 from nearfield.measure import Request
 from nearfield.measure.sim.cases import BASE
@@ -24,7 +22,7 @@ from nearfield.measure.sim.store import fingerprint
 from nearfield.observe.replay import Cluster
 from nearfield.observe.trace import Trace
 from nearfield.profile.store import RUN
-from nearfield.ui.terminal import err
+from nearfield.ui.progress import ProgressDisplay
 
 SCENARIOS = ("pingpong", "pollution", "stride")  # the scenarios of the rules that can be simulated on every machine
 
@@ -37,14 +35,14 @@ def profile_of(machine: DescribedMachine, name: str) -> Path:
     if (out / RUN).exists() and not unfinished:
         return out
     request = Request(tier="quick", scenarios=SCENARIOS, on=absolute(name), command=own_command.original_line())
-    with CaseBar(err, cores()) as bar:
-        outcome = probe_on(out, request, resume=unfinished, overwrite=True, jobs=cores(), listener=bar)
+    with ProgressDisplay() as display:
+        outcome = probe_on(out, request, resume=unfinished, overwrite=True, jobs=cores(), report=display)
     if not outcome.complete:
         raise typer.Exit(outcome.exit_code)
     return out
 
 
-def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> Elsewhere:
+def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> AssumedMachine:
     """Simulates the program on `nodes` nodes of the machine; by default on as many as it was observed on. Returns the
     number of nodes and the time. Raises NearfieldError if the program cannot be simulated there."""
     node_count = nodes or len(set(hosts_of(trace)))
@@ -53,4 +51,4 @@ def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> E
         return Cluster(machine, node_count, ranks_per_node(ranks, node_count), (BASE,), (1.0,))
 
     done = simulate_trace(trace, Chosen(cluster_of, (BASE,), (1.0,), (), cores()), SingleProcess())
-    return Elsewhere(node_count, done.found.time_ns()[0][0] / 1e9)
+    return AssumedMachine(node_count, done.found.time_ns()[0][0] / 1e9)

@@ -1,36 +1,12 @@
-"""The options for the axes of a simulation: the machine, sizes, nodes, policies, memory speeds."""
+"""Parses the options for the axes of a simulation: the machine, sizes, nodes, policies, memory speeds."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated
-
-import typer
+from pathlib import Path
 
 from nearfield.base.errors import UsageError
-from nearfield.base.units import parse_bytes
-from nearfield.cli import complete
-from nearfield.ui.terminal import err
-
-# The default machine is that of a study, since only its results can be compared with published ones.
-USUAL_MACHINE = "power5-redstorm"
-TODAYS_MACHINES = ("epyc-9755", "grace", "xeon-8470")
-SimulatedMachine = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME|FILE|PROFILE",
-        help="the machine, see `nearfield machine list`; the default, of 2004, is the one whose results can be "
-        f"compared with published ones; of today: {', '.join(TODAYS_MACHINES)}",
-        autocompletion=complete.machines,
-    ),
-]
-
-
-def print_assumed_machine(ctx: typer.Context) -> None:
-    """If the user named no machine, prints that the default is an old one, and which others there are."""
-    source = ctx.get_parameter_source("on")
-    if source and source.name == "DEFAULT":
-        err.print(f"{USUAL_MACHINE} is a machine of 2004; of today are {', '.join(TODAYS_MACHINES)} (--on)")
+from nearfield.base.units import counted, parse_bytes
 
 
 def parse_sizes(text: str) -> list[int]:
@@ -84,3 +60,19 @@ def _parts(text: str, option: str) -> list[str]:
     if not all(parts):
         raise UsageError(f"{option} '{text}': nothing between two commas" if text else f"{option} is empty")
     return parts
+
+
+def ranks_per_node(ranks: int, nodes: int) -> int:
+    """Returns the number of ranks per node. Raises UsageError if they cannot be distributed evenly."""
+    if ranks % nodes:
+        raise UsageError(f"{counted(ranks, 'rank')} cannot be dealt out evenly to {counted(nodes, 'node')}")
+    return ranks // nodes
+
+
+def absolute(machine: str | None) -> str | None:
+    """Returns the path of a file or folder independently of the current folder, for --resume."""
+    from nearfield.machine import machine_files
+
+    if machine and machine not in machine_files() and Path(machine).exists():
+        return str(Path(machine).resolve())
+    return machine

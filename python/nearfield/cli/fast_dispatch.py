@@ -1,7 +1,7 @@
 """Starts `nearfield run` and the compilers with hooks without typer.
 
 Importing typer dominates start-up, so the options of `run`, `cc`, `cxx` and `fc` are parsed here. Typer handles
-everything else, such as help and errors (cli/run.py has the same options)."""
+everything else, such as help and errors (cli/verbs/run.py has the same options)."""
 
 from __future__ import annotations
 

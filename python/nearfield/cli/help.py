@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import typer
@@ -45,6 +45,10 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """A verb that has commands of its own, or the group of all verbs."""
 
+    def commands_by_title(self, ctx: Any) -> Mapping[str, Iterable[str]]:
+        """Returns the names of the commands that the help lists below each title."""
+        return {"Commands": self.list_commands(ctx)}
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         print_help(self, ctx, Terminal())
 
@@ -64,11 +68,10 @@ def print_help(command: Any, ctx: Any, console: Terminal) -> None:
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         console.print()
         _print_paragraph(_with_own_name(paragraph), console)
-    for title, rows in _tables(command, ctx):
-        if rows:
-            console.print()
-            console.print(Text(title, style="bold"))
-            console.print(_table(rows))
+    for title, rows in tables(command, ctx):
+        console.print()
+        console.print(Text(title, style="bold"))
+        console.print(_table(rows))
     if command.epilog:
         console.print()
         console.print(_with_own_name(command.epilog))
@@ -87,26 +90,24 @@ def _print_paragraph(text: str, console: Terminal) -> None:
         console.print(Text(" ".join(text.split())))
 
 
-def _tables(command: Any, ctx: Any) -> Iterable[tuple[str, list[tuple[str, str]]]]:
-    """Returns for each table its title, and its rows as pairs of a name and what it does."""
+def tables(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yields for each table of the help its title, and its rows as pairs of a name and what it does."""
     parameters = command.get_params(ctx)
     for title, kind in (("Arguments", "argument"), ("Options", "option")):
         records = (one.get_help_record(ctx) for one in parameters if one.param_type_name == kind)
-        yield title, [record for record in records if record]
-    listed = dict(getattr(command, "further", {}))
-    if isinstance(command, TyperGroup):
-        listed = {name: command.get_command(ctx, name) for name in command.list_commands(ctx)}
-    yield "Commands", [(name, _first_paragraph(one.help or "")) for name, one in listed.items()]
-
-
-def _first_paragraph(text: str) -> str:
-    return inspect.cleandoc(text).partition("\n\n")[0]
+        if rows := [(name, " ".join(words.replace("\\[", "[").split())) for name, words in filter(None, records)]:
+            yield title, rows
+    listed = {"Commands": command.further} if getattr(command, "further", {}) else {}
+    if isinstance(command, Group):
+        titled = command.commands_by_title(ctx).items()
+        listed = {title: {name: command.get_command(ctx, name) for name in names} for title, names in titled}
+    for title, commands in listed.items():
+        summaries = {name: inspect.cleandoc(one.help or "").partition("\n\n")[0] for name, one in commands.items()}
+        yield title, [(name, " ".join(summary.split())) for name, summary in summaries.items()]
 
 
 def _table(rows: list[tuple[str, str]]) -> Table:
     table = Table(Column(key=True), Column(prose=True))
     for name, words in rows:
-        table.add_row(
-            Text(f"  {name}", style="cyan"), Text(_with_own_name(" ".join(words.replace("\\[", "[").split())))
-        )
+        table.add_row(Text(f"  {name}", style="cyan"), Text(_with_own_name(words)))
     return table

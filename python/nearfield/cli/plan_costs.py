@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from nearfield.base.errors import UsageError
-from nearfield.base.units import counted
 from nearfield.machine import load_machine
-from nearfield.measure.sim.cases import Case
 from nearfield.measure.sim.costs import message_records
 from nearfield.measure.sim.pool import cores
-from nearfield.measure.sim.store import Listener
 from nearfield.plan import CostModel, default_model, described_model, measured_model, simulated_model
 from nearfield.profile import load
+from nearfield.ui.progress import ProgressDisplay
 
 
 def load_costs(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> CostModel:
@@ -39,15 +36,5 @@ def costs_on(name: str, mode: str | None) -> CostModel:
     machine = load_machine(name)
     if machine.communication or mode is not None or not machine.simulable:
         return described_model(machine, mode)
-    listener = CostsNotice(f"simulating what messages cost on {machine.name}, once")
-    return simulated_model(machine, message_records(machine, cores(), listener))
-
-
-class CostsNotice(Listener):
-    """Notifies the user once that simulating takes a while, and shows the progress."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def plan(self, cases: list[Case], kept: int) -> None:
-        print(f"{self._what}: {counted(len(cases), 'case')}, {cores()} at a time", file=sys.stderr)
+    with ProgressDisplay() as display:
+        return simulated_model(machine, message_records(machine, cores(), display))

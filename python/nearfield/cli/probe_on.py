@@ -12,7 +12,6 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
-from nearfield.cli.case_bar import CaseBar
 from nearfield.measure import Request
 from nearfield.measure.checkpoint import CheckpointFolder
 from nearfield.measure.sim.cases import scenarios
@@ -20,11 +19,13 @@ from nearfield.measure.sim.describe import described
 from nearfield.measure.sim.pool import cores
 from nearfield.measure.sim.session import probe_on
 from nearfield.profile.schema import Scenario
+from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
-# Options of `probe` about ranks, launching and time, which a simulation does not have.
-LIVE_ONLY = ("budget", "only", "launches", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples")
-SIMULATED_ONLY = ("distance", "nodes", "policy", "memory_slowdown", "jobs")
+# Parameters of `probe` about ranks, launching and time, which a simulation does not have.
+LIVE_ONLY = {"budget", "filter_", "launches", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples"}
+SIMULATED_ONLY = {"distance", "nodes", "policy", "memory_slowdown", "jobs"}
+OF_RESUME = {"resume", "out", "keep_samples", "jobs", "budget"}
 
 
 def was_simulated(out: Path) -> bool:
@@ -34,27 +35,28 @@ def was_simulated(out: Path) -> bool:
     return False
 
 
-def refuse_live_options(given: list[str]) -> None:
-    """Raises UsageError if one of the given options is for measuring only."""
-    for name in given:
-        if name in LIVE_ONLY:
-            option = {"mpi_name": "mpi", "keep_samples": "keep-samples"}.get(name, name)
-            raise UsageError(f"--{option} is for measuring; with --on nothing is measured", "Leave it out.")
-
-
-def refuse_simulated_options(given: list[str]) -> None:
-    """Raises UsageError if one of the given options is for simulating only."""
-    for name in given:
-        if name in SIMULATED_ONLY:
-            raise UsageError(f"--{name.replace('_', '-')} is for simulating", "Add --on MACHINE, or leave it out.")
+def check_options(typed: Iterable[str], *, resume: bool, simulated: bool) -> None:
+    """Raises UsageError for an option that would change what an interrupted probe measures, or that is for measuring
+    only if the probe simulates, or for simulating only if it measures."""
+    for name in typed:
+        option = f"--{name.removesuffix('_name').strip('_').replace('_', '-')}"
+        if resume and name not in OF_RESUME:
+            raise UsageError(
+                f"--resume completes what was asked for; {option} cannot change that",
+                "leave it out, or start anew with --overwrite",
+            )
+        if simulated and name in LIVE_ONLY:
+            raise UsageError(f"{option} is for measuring; with --on nothing is measured", "Leave it out.")
+        if not (simulated or resume) and name in SIMULATED_ONLY:
+            raise UsageError(f"{option} is for simulating", "Add --on MACHINE, or leave it out.")
 
 
 def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int | None) -> None:
     """Runs the simulation, prints its outcome, and ends the process with the exit code. Simulates `jobs` cases
     concurrently, by default one on each core."""
     jobs = jobs or cores()
-    with CaseBar(err, jobs) as bar:
-        outcome = probe_on(out, request, resume=resume, overwrite=overwrite, jobs=jobs, listener=bar)
+    with ProgressDisplay() as display:
+        outcome = probe_on(out, request, resume=resume, overwrite=overwrite, jobs=jobs, report=display)
     folder = escape(str(out))
     if not outcome.saved:
         err.print("stopped before anything was simulated")

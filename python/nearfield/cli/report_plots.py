@@ -54,6 +54,6 @@ def tables(profiles: Sequence[Profile], tuned: Rules | None) -> dict[str, str]:
 def pictures(profiles: Sequence[Profile], tuned: Rules | None) -> Mapping[str, str]:
     """Returns file name -> SVG for each plot and choice. Raises UsageError if no browser is installed."""
     from nearfield.report import comparison, page
-    from nearfield.report.pictures import drawn
+    from nearfield.report.pictures import draw_pictures
 
-    return drawn(page.render(profiles[0], tuned) if len(profiles) == 1 else comparison.render(profiles))
+    return draw_pictures(page.render(profiles[0], tuned) if len(profiles) == 1 else comparison.render(profiles))

@@ -13,12 +13,13 @@ from rich.markup import escape
 
 from nearfield.base.errors import UsageError
 from nearfield.mpi import Installation
+from nearfield.rewrite.analysis.program import MissedOptimization
 from nearfield.rewrite.applying import best
-from nearfield.rewrite.build import Program
-from nearfield.rewrite.compile_commands import arguments_of
-from nearfield.rewrite.measure import measure
-from nearfield.rewrite.patch import MissedOptimization, Patch
-from nearfield.rewrite.verify import RANKS, Verifier
+from nearfield.rewrite.check.build import Program
+from nearfield.rewrite.check.measure import measure
+from nearfield.rewrite.check.verify import RANKS, Verifier
+from nearfield.rewrite.frontend.compile_commands import arguments_of
+from nearfield.rewrite.patch import Patch
 from nearfield.ui.terminal import err
 
 

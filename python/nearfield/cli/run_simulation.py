@@ -7,7 +7,6 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import typer
 
 from nearfield._native import stream
 from nearfield.base.errors import MeasurementError, NearfieldError
-from nearfield.cli.trace_argument import AccessBar
+from nearfield.cli.trace_argument import AccessReporter
 from nearfield.measure.interrupt import InterruptGuard
 from nearfield.measure.sim.mpi_shards import SingleProcess
 from nearfield.observe.live import Code, Running
@@ -24,6 +23,7 @@ from nearfield.observe.replay import Cluster, Replay, run
 from nearfield.observe.source_lines import Line, line_of_call
 from nearfield.observe.summary import flops_of_objects, read_lines
 from nearfield.observe.trace import Trace, broken_streams, check_folder
+from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import err
 
 
@@ -81,17 +81,15 @@ def simulate_trace(trace: Trace, chosen: Chosen, shards: SingleProcess) -> Simul
             )
 
     # A shard records a signal and passes it to the others at their next exchange.
-    bar = None if shards.number else AccessBar(cluster.runs * trace.about.accesses)
-    with InterruptGuard((lambda: True) if shards.count > 1 else None) as stop, bar or nullcontext():
+    with InterruptGuard((lambda: True) if shards.count > 1 else None) as stop, ProgressDisplay() as display:
+        reporter = AccessReporter(display, cluster.runs * trace.about.accesses)
 
         def pass_on(accesses: int) -> None:
             stop.check()
             shards.report_progress(accesses)
-            if bar:
-                bar.pass_on(shards.total_accesses)
+            if not shards.number:
+                reporter(shards.total_accesses)
 
-        if bar:
-            bar.start()
         try:
             found = shards.run_on_all(lambda: stop.run(simulated))
         except KeyboardInterrupt:
@@ -136,10 +134,8 @@ def simulate_independently(argv: list[str], chosen: Chosen, course: Course) -> l
 def _while_it_runs(running: Running, chosen: Chosen) -> Replay:
     code = Code()
     cluster = chosen.cluster_of(running.wait_for_ranks())
-    bar = AccessBar(0)
-    progress = running.make_cancellable(bar.pass_on)
-    with bar:
-        bar.start()
+    with ProgressDisplay() as display:
+        progress = running.make_cancellable(AccessReporter(display))
         try:
             found = running.run_in_thread(
                 lambda: run(

@@ -14,7 +14,7 @@ from nearfield.base.units import counted, format_bytes, format_ns, format_value,
 from nearfield.base.words import capitalize, suggest
 from nearfield.profile import Profile, where
 from nearfield.profile.compare import declared_metrics
-from nearfield.profile.ending import unfinished
+from nearfield.profile.ending import describe_unfinished
 from nearfield.profile.pivot import Grid, grids, headline_metric, overview
 from nearfield.profile.records import PLACE, VERDICT, WORDS, parameters
 from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
@@ -139,7 +139,7 @@ def header(profile: Profile) -> Table:
         grid.add_row("", f"[bold]simulated[/bold]: nothing was measured (simulator {escape(run.simulator or '?')})")
     grid.add_row("run", escape(_run_line(profile)))
     if not run.complete:
-        remedy = escape(f"{unfinished(run)}; to complete it: {profile.completed_by}")
+        remedy = escape(f"{describe_unfinished(run)}; to complete it: {profile.completed_by}")
         grid.add_row("", f"[yellow]{remedy}[/yellow]")
     for switch in run.switch if unstable_share(profile) <= MAX_UNSTABLE else ():
         grid.add_row("switch", escape(_switch_line(switch)))

@@ -1,4 +1,5 @@
-"""Shared by the commands that read traces: gets the trace from a folder or a command, and shows a progress bar."""
+"""Shared by the commands that read traces: gets the trace from a folder or a command, and reports how much of it has
+been read."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.base.progress import Progress, Report
 from nearfield.base.units import format_rounded
 from nearfield.base.words import join_and
 from nearfield.observe.ending import EndedBySignal
 from nearfield.observe.observing import observe
 from nearfield.observe.trace import BrokenTraceError, Trace, find_newest
-from nearfield.ui.progress import Standing, WorkBar
 from nearfield.ui.terminal import err
 
 
@@ -64,22 +65,19 @@ def provide_trace(what: list[str], keep: Path | None, *, valgrind: bool = False)
         yield done.trace
 
 
-class AccessBar(WorkBar):
-    """Shows how many of the streams' accesses have been read."""
+class AccessReporter:
+    """Reports how many accesses have been read, and the accesses per second since `before` accesses, when it was made.
+    `total` is the number of accesses to read; 0 if it is unknown."""
 
-    def __init__(self, whole: int) -> None:
-        super().__init__(err, self.standing)
-        self._whole, self._done, self._begun = whole, 0, time.monotonic()
+    def __init__(self, report: Report, total: int = 0, source: str = "", before: int = 0) -> None:
+        self._report, self._total, self._source = report, total, source
+        self._before, self._begun = before, time.monotonic()
 
-    def pass_on(self, accesses: int) -> None:
-        """Records the progress."""
-        self._done = accesses
-
-    def standing(self) -> Standing:
-        """Returns the current progress."""
+    def __call__(self, accesses: int, share: float | None = None) -> None:
+        """Reports the progress; `share` is needed only if it is not that of the accesses."""
         seconds = time.monotonic() - self._begun
-        share = min(1.0, self._done / self._whole) if self._whole else None
-        what = (
-            f"{format_rounded(self._done)} accesses, {format_rounded(self._done / seconds if seconds else 0)} a second"
-        )
-        return Standing(what, share, seconds * (1 / share - 1) if share else None)
+        rate = (accesses - self._before) / seconds if seconds else 0.0
+        if self._total:
+            share = min(1.0, accesses / self._total)
+        text = f"{format_rounded(accesses)} accesses, {format_rounded(rate)} a second{self._source}"
+        self._report(Progress(text, share))

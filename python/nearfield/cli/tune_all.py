@@ -14,7 +14,7 @@ from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError, UsageError
 from nearfield.base.units import format_seconds, format_span
 from nearfield.cli import print_error
-from nearfield.cli.tune_session import INTERRUPTED, TuneOptions, TuneSession
+from nearfield.cli.tune_session import INTERRUPTED, TuneOptions, tune_and_save
 from nearfield.rules.schema import Rules, require_writable, run_command_line
 from nearfield.tune.request import Request
 from nearfield.tune.trial_log_file import SUFFIX, TrialLogFile
@@ -35,11 +35,10 @@ def run(folder: Path, options: TuneOptions, as_json: bool) -> None:
             options.require_free(one)
         waiting = [(one, options.begin(one, one.rules.stem)) for one in locked]
         _print_time(waiting)
-        session = stack.enter_context(TuneSession(options.confirm_best))
         try:
-            results = _tune_each(waiting, session)
+            results = _tune_each(waiting, options.confirm_best)
         except SystemExit:  # a signal
-            session.say(f"stopped; what was measured is kept. To go on: {_resuming(folder)}")
+            err.print(escape(f"stopped; what was measured is kept. To go on: {_resuming(folder)}"))
             raise
     left = [unfinished for unfinished, _ in waiting if unfinished.path.exists()]
     if as_json:
@@ -48,7 +47,7 @@ def run(folder: Path, options: TuneOptions, as_json: bool) -> None:
     elif results:
         Terminal().print(summary(results))
     _print_next_steps(folder, results)
-    _end(folder, results, left, stopped=session.stopped)
+    _end(folder, results, left, stopped=len(results) < len(waiting))
 
 
 def _resuming(folder: Path) -> str:
@@ -93,16 +92,16 @@ def _left_s(unfinished: TrialLogFile, request: Request) -> float:
     return max(0.0, request.budget_s - sum(map(unfinished.used_s, unfinished.distances())))
 
 
-def _tune_each(waiting: list[tuple[TrialLogFile, Request]], session: TuneSession) -> Results:
+def _tune_each(waiting: list[tuple[TrialLogFile, Request]], confirm_best: bool) -> Results:
+    """Returns the results of all MPIs, or of those before Ctrl-C."""
     results: Results = {}
     for number, (unfinished, request) in enumerate(waiting, 1):
-        if session.stopped:
-            break
-        name = unfinished.rules.stem
-        session.display.prefix = f"{number} of {len(waiting)}, "
+        name, prefix = unfinished.rules.stem, f"{number} of {len(waiting)}, "
         try:
-            if rules := session.tune(unfinished, request):
-                results[name] = rules
+            rules = tune_and_save(unfinished, request, confirm_best=confirm_best, prefix=prefix)
+            if rules is None:
+                break
+            results[name] = rules
         except NearfieldError as error:
             results[name] = error
             print_error(error)

@@ -1,15 +1,16 @@
-"""One call of `nearfield tune` for one MPI or several: its options, the display, and Ctrl-C."""
+"""One call of `nearfield tune` for one MPI or several: its options, the progress, and Ctrl-C."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from nearfield.base.errors import UsageError
-from nearfield.cli.tune_display import Display
+from nearfield.base.progress import Progress
 from nearfield.rules.schema import Rules, require_writable, save_rules
 from nearfield.tune.request import Request
 from nearfield.tune.trial_log_file import TrialLogFile
 from nearfield.tune.tuning import Tuning
+from nearfield.ui.progress import ProgressDisplay
 
 INTERRUPTED = 130  # as shells say: 128 + SIGINT
 
@@ -69,38 +70,24 @@ def is_saved(rules: Rules) -> bool:
     return rules.sets_something or not rules.undecided
 
 
-class TuneSession:
-    """A session of tuning; use it as a context manager. Ctrl-C ends it immediately, without rules; finished trials stay
-    saved. With `confirm_best` only the best candidate of an earlier session is confirmed, in few measurements."""
+def tune_and_save(
+    unfinished: TrialLogFile, request: Request, *, confirm_best: bool = False, prefix: str = ""
+) -> Rules | None:
+    """Tunes one MPI, saves its rules and returns them; returns None if Ctrl-C ended the tune. Finished trials stay
+    saved then. Nothing is saved if some distances are not decided and the others set nothing. The unfinished
+    file is removed only when the rules are complete. With `confirm_best` only the best candidate of an earlier session
+    is confirmed, in few measurements. `prefix` starts all lines of progress."""
+    try:
+        with ProgressDisplay() as display:
 
-    def __init__(self, confirm_best: bool = False) -> None:
-        self.display = Display()
-        self.stopped = False
-        self._confirm_best = confirm_best
+            def report(event: str | Progress) -> None:
+                display(prefix + event if isinstance(event, str) else replace(event, phase=prefix + event.phase))
 
-    def __enter__(self) -> TuneSession:
-        self.display.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.display.__exit__()
-
-    def say(self, text: str) -> None:
-        self.display.say(text)
-
-    def tune(self, unfinished: TrialLogFile, request: Request) -> Rules | None:
-        """Tunes one MPI, saves its rules and returns them; returns None if Ctrl-C ended the tune. Nothing is saved
-        if some distances are not decided and the others set nothing. The unfinished file is removed only when the rules
-        are complete."""
-        try:
-            rules = Tuning(request, self.display, unfinished, only_confirms=self._confirm_best).run()
+            rules = Tuning(request, report, unfinished, only_confirms=confirm_best).run()
             if is_saved(rules):
                 save_rules(rules, unfinished.rules)
-        except KeyboardInterrupt:
-            self.stopped = True
-            return None
-        finally:
-            self.display.end()
-        if not (self._confirm_best or rules.undecided):
-            unfinished.end()
-        return rules
+    except KeyboardInterrupt:
+        return None
+    if not (confirm_best or rules.undecided):
+        unfinished.end()
+    return rules

@@ -13,10 +13,10 @@ from nearfield.doctor.check import Check
 HARDWARE_EVENTS = {"cycles": kernel.CYCLES, "cache-misses": kernel.CACHE_MISSES}
 
 # A kernel error -> the reason and the remedy.
-ASK_FOR_PMU = "In a virtual machine: ask for a virtual PMU."
+USE_VIRTUAL_PMU = "In a virtual machine: ask for a virtual PMU."
 REFUSALS = {
-    errno.ENOENT: ("the kernel has no driver for these counters", ASK_FOR_PMU),
-    errno.EOPNOTSUPP: ("this processor does not offer them", ASK_FOR_PMU),
+    errno.ENOENT: ("the kernel has no driver for these counters", USE_VIRTUAL_PMU),
+    errno.EOPNOTSUPP: ("this processor does not offer them", USE_VIRTUAL_PMU),
     errno.ENOSYS: ("the kernel has no perf_event_open", "Use a kernel with CONFIG_PERF_EVENTS."),
     errno.EACCES: ("not permitted", "As root: sysctl kernel.perf_event_paranoid=2."),
     errno.EPERM: (
@@ -25,7 +25,7 @@ REFUSALS = {
         "In a container: --cap-add PERFMON and a seccomp profile that allows perf_event_open.",
     ),
 }
-SILENT = ("they can be opened but count nothing", ASK_FOR_PMU)
+SILENT = ("they can be opened but count nothing", USE_VIRTUAL_PMU)
 
 
 def hardware_counters() -> Check:

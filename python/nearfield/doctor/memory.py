@@ -88,8 +88,8 @@ def hugetlb_pages() -> Check:
         )
     if not pools:
         return Check(name, "ok", "the kernel has no hugetlb", "nothing here needs them")
-    kept = [f"{free} of {total} pages of {size // 1024} MiB free" for size, free, total in pools if total]
-    found = ", ".join(kept) or "none reserved"
+    reserved = [f"{free} of {total} pages of {size // 1024} MiB free" for size, free, total in pools if total]
+    found = ", ".join(reserved) or "none reserved"
     return Check(name, "ok", found, "nothing here needs them; an MPI that is told to can use them")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import bisect
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nearfield.base.estimates import interpolate
 from nearfield.forecast.ranks import Calls, Category
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _OF_CATEGORY = {
     Category.POINT_TO_POINT: "pingpong", Category.ONE_SIDED: "pingpong", Category.COMPLETION: "pingpong",
     Category.NEIGHBOURS: "exchange", Category.COLLECTIVE: "allreduce",
 }  # fmt: skip
-_STATES = ("modified", "reused", "exclusive", "invalid")  # of buffers: programs write their data before they send them
+_STATES = ("modified", "reused")  # of buffers: programs write their data before they send them
 
 
 @dataclass(frozen=True)
@@ -78,20 +78,6 @@ def pattern_of(calls: Calls) -> str:
     return _PATTERNS.get(name) or _OF_CATEGORY.get(calls.category, "")
 
 
-def interpolate(curve: Curve, size_bytes: float) -> float:
-    """Returns the time at a size: interpolated on a log-log scale, and proportional to the bytes beyond the largest
-    one."""
-    sizes = sorted(curve)
-    if size_bytes <= sizes[0]:
-        return curve[sizes[0]]
-    if size_bytes >= sizes[-1]:
-        return curve[sizes[-1]] * size_bytes / sizes[-1]
-    after = bisect.bisect_right(sizes, size_bytes)
-    low, high = sizes[after - 1], sizes[after]
-    weight = math.log(size_bytes / low) / math.log(high / low)
-    return math.exp((1 - weight) * math.log(curve[low]) + weight * math.log(curve[high]))
-
-
 def prices_of_rules(rules: Rules, source: str) -> Prices | None:
     """Returns the times in the rules, of the slowest distance; None if they have none."""
     baseline: dict[str, dict[int, float]] = {}
@@ -112,16 +98,17 @@ def prices_of_rules(rules: Rules, source: str) -> Prices | None:
 
 def prices_of_profile(profile: Profile, source: str) -> Prices | None:
     """Returns the times in a profile, of the slowest distance inside a node; None if it has no stable messages."""
-    from nearfield.profile.records import deciding, picked  # data frames are slow to import
+    from nearfield.profile.curves import pick  # data frames are slow to import
+    from nearfield.profile.records import select_deciding
 
-    records = deciding(profile.records)
+    records = select_deciding(profile.records)
     baseline: dict[str, dict[int, float]] = {}
     wanted = {"scenario": ["pingpong", "collective"], "metric": ["half_round_trip", "time"]}
-    for row in picked(records, **wanted).iter_rows(named=True):
+    for row in pick(records, None, **wanted).iter_rows(named=True):
         distance, size, value = row.get("distance") or "", row.get("size_bytes"), row.get("value")
         if distance.startswith("network") or not size or not value:
             continue
-        if row["scenario"] == "pingpong" and row.get("state") in _STATES[:2]:
+        if row["scenario"] == "pingpong" and row.get("state") in _STATES:
             pattern = "pingpong"
         elif row["scenario"] == "collective" and row.get("ranks") in (2, "2"):
             pattern = str(row.get("operation"))

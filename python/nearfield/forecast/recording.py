@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from nearfield import mpi
 from nearfield.base.errors import UsageError
+from nearfield.base.progress import ReportLine, ignore
 from nearfield.forecast.prices import Prices
 from nearfield.forecast.ranks import read_ranks
 from nearfield.forecast.run import Run
@@ -19,7 +20,6 @@ from nearfield.mpi.launch import in_allocation
 from nearfield.observe.observing import preloading, require_buildable
 
 FOLDER = "NEARFIELD_FORECAST"  # read by src/preload/forecast
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Recording:
 @contextmanager
 def recording(
     argv: Sequence[str], environment: Mapping[str, str], *, mpi_name: str | None = None, out: Path | None = None,
-    progress: Progress = lambda line: None,
+    progress: ReportLine = ignore,
 ) -> Iterator[Recording]:  # fmt: skip
     """A context in which the command can run with the layer. Its record remains only in `out`, if given. Raises
     UsageError or MpiError before anything runs."""

@@ -59,13 +59,15 @@ class Grid(Closing):
         if dims is not None and len(dims) != dimensions:
             raise UsageError(f"dims is given for {len(dims)} dimensions, but the grid has {dimensions}")
         self.halo = parse_per_side("halo", halo, dimensions)
-        self._asked_periodic, self._asked_dims = parse_per_side("periodic", periodic, dimensions), dims
+        self._requested_periodic, self._requested_dims = parse_per_side("periodic", periodic, dimensions), dims
         options = Options()
         check(self._library, self._library.nf_grid_options_init(byref(options), sizeof(options)))
         options.dimensions, options.corners, options.reorder = dimensions, corners, reorder
         options.protocol, options.limit_s = protocol.encode(), limit_s
         options.costs = os.fsencode(costs) if costs else None
-        for d, (extent, widths, turns) in enumerate(zip(self.extents, self.halo, self._asked_periodic, strict=True)):
+        for d, (extent, widths, turns) in enumerate(
+            zip(self.extents, self.halo, self._requested_periodic, strict=True)
+        ):
             options.extents[d] = extent
             options.dims[d] = dims[d] if dims is not None else 0
             for side in range(2):
@@ -148,19 +150,20 @@ class Grid(Closing):
         return splits(
             self.extents,
             self.ranks,
-            parse_model(self._told(self._library.nf_grid_costs), "the grid's").costs,
+            parse_model(self._read_text(self._library.nf_grid_costs), "the grid's").costs,
             ranks_per_node=self.ranks_per_node,
             halo=self.halo,
-            periodic=[(bool(low), bool(high)) for low, high in self._asked_periodic],
+            periodic=[(bool(low), bool(high)) for low, high in self._requested_periodic],
             corners=self.corners,
-            dims=self._asked_dims,
+            dims=self._requested_dims,
         )
 
     def explain(self) -> str:
         """Returns a text that explains the decisions: costs, the split, neighbours, memory, pages."""
-        return self._told(self._library.nf_grid_explain)
+        return self._read_text(self._library.nf_grid_explain)
 
-    def _told(self, function: Any) -> str:
+    def _read_text(self, function: Any) -> str:
+        """Returns the text that a function of the library writes into a buffer."""
         text = ctypes.create_string_buffer(function(self.handle, None, 0))
         function(self.handle, text, len(text))
         return text.value.decode(errors="replace")

@@ -147,9 +147,9 @@ def _transfers(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.T
     """Returns the costs of transfers between cores; the core-to-core latency is that of one line transfer."""
     last, cores = caches[-1].shared_by.value, profile.machine.cores
     usual = 2 * caches[-1].latency_cycles.value
-    flags = {d: ns for d, ns in _flags(profile).items() if not d.startswith("network")}
+    flags = _times(profile, "floor", "time", "distance", kind="flag")
     near = [ns for distance, ns in flags.items() if distance in SHARED]
-    far = [ns for distance, ns in flags.items() if distance not in SHARED]
+    far = [ns for distance, ns in flags.items() if not (distance in SHARED or distance.startswith("network"))]
 
     def cycles(found: list[float]) -> q.Cycles:
         source = "floor: a flag's way, the farthest such distance"
@@ -208,30 +208,23 @@ def _messaging(profile: Profile) -> s.Messaging:
 # ---- records
 
 
-def _pick(profile: Profile, **conditions: Any) -> pl.DataFrame:
-    from nearfield.profile.records import deciding, picked
+def _times(profile: Profile, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any) -> dict[Any, float]:
+    """Returns x -> value, ascending, of the records that a decision may use and that are above 0."""
+    from nearfield.profile.curves import curve
+    from nearfield.profile.records import select_deciding
 
-    rows = picked(deciding(profile.records).filter(pl.col("value") > 0), **conditions)
-    return rows.sort("size_bytes") if "size_bytes" in rows.columns else rows
-
-
-def _flags(profile: Profile) -> dict[str, float]:
-    rows = _pick(profile, scenario="floor", metric="time", kind="flag").select("distance", "value").drop_nulls()
-    return dict(rows.iter_rows())
+    positive = select_deciding(profile.records).filter(pl.col("value") > 0)
+    return {key: point.value for key, point in curve(positive, scenario, metric, x=x, **fixed).items()}
 
 
 def _memory_rate(profile: Profile) -> float | None:
     """Returns the rate in GB/s of reading beyond the caches' size; None if no stable record reads that much."""
-    rows = _pick(profile, scenario="floor", metric="time", kind="read-local")
-    if not rows.height or rows["size_bytes"][-1] <= (profile.machine.llc_bytes or 0):
-        return None
-    return float(rows["size_bytes"][-1] / rows["value"][-1])
+    times = _times(profile, "floor", "time", kind="read-local")
+    size = max(times, default=0)
+    return size / times[size] if size > (profile.machine.llc_bytes or 0) else None
 
 
 def _fault_ns(profile: Profile) -> float | None:
-    rates = []
-    for metric in ("first_touch", "first_touch_faults"):
-        rows = _pick(profile, scenario="pages", metric=metric, memory="private")
-        rates.append(dict(rows.select("size_bytes", "value").iter_rows()) if rows.height else {})
-    both = sorted(rates[0].keys() & rates[1].keys())
-    return rates[0][both[-1]] / rates[1][both[-1]] if both else None
+    times, faults = (_times(profile, "pages", one, memory="private") for one in ("first_touch", "first_touch_faults"))
+    size = max(times.keys() & faults.keys(), default=None)
+    return None if size is None else times[size] / faults[size]

@@ -296,9 +296,9 @@ def _policy(nic: Nic, caches: list[Cache]) -> Checks:
         yield f"nic.policy = '{policy}': there are only {len(caches)} caches; valid: {', '.join(fits)}"
     if nic.policy_ways and nic.policy is None:
         yield _missing("nic.policy")
-    most = max(cache.ways.value for cache in caches)
-    if nic.policy_ways and nic.policy_ways.value > most:
-        yield f"nic.policy_ways = {nic.policy_ways.value}: no cache has more than {most}; nearest: {most}"
+    maximum = max(cache.ways.value for cache in caches)
+    if nic.policy_ways and nic.policy_ways.value > maximum:
+        yield f"nic.policy_ways = {nic.policy_ways.value}: no cache has more than {maximum}; nearest: {maximum}"
 
 
 SHAPES = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}  # how many numbers each has; the others take none
@@ -309,9 +309,13 @@ def _topology(key: str, table: Network | Links, count_key: str, nodes: int) -> C
     name, shape = table.topology.value, table.shape.value if table.shape else []
     per_router = given.value if (given := getattr(table, count_key)) else 1
     count = "network.max_nodes" if key == "network" else "hubs"
-    fewest, most = SHAPES.get(name, (0, 0))
-    if not fewest <= len(shape) <= most:
-        words = "has no shape; leave it out" if most == 0 else f"needs {fewest if fewest == most else '1 to 8'} numbers"
+    minimum, maximum = SHAPES.get(name, (0, 0))
+    if not minimum <= len(shape) <= maximum:
+        words = (
+            "has no shape; leave it out"
+            if maximum == 0
+            else f"needs {minimum if minimum == maximum else '1 to 8'} numbers"
+        )
         yield f"{key}.shape = {shape}: the topology '{name}' {words}"
         return
     if name == "dragonfly" and per_router not in (1, shape[1]):

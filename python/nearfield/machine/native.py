@@ -47,19 +47,19 @@ def native(machine: DescribedMachine) -> structs.Machine:
     made.cores = machine.cores.value
     if machine.coherence:
         made.coherence = structs.Coherence[machine.coherence.value]
-    made.caches = [_filled(structs.Cache(), cache) for cache in machine.cache]
-    made.dram = _filled(structs.Dram(), machine.memory)
+    made.caches = [_fill(structs.Cache(), cache) for cache in machine.cache]
+    made.dram = _fill(structs.Dram(), machine.memory)
     for name, struct in _TABLES.items():
         if table := getattr(machine, name):
-            setattr(made, name, _filled(struct(), table))
+            setattr(made, name, _fill(struct(), table))
     if machine.pages:
-        made.pages.tlbs = [_filled(structs.Tlb(), tlb) for tlb in machine.pages.tlb]
+        made.pages.tlbs = [_fill(structs.Tlb(), tlb) for tlb in machine.pages.tlb]
     if machine.network:
         made.max_nodes = machine.network.max_nodes.value
     return made
 
 
-def _filled(struct: Any, table: BaseModel) -> Any:
+def _fill(struct: Any, table: BaseModel) -> Any:
     """Returns the struct with the table's values; an absent value keeps the struct's default."""
     for name in type(table).model_fields:
         fact = getattr(table, name)

@@ -34,7 +34,7 @@ def of_machine(name: str, file: Path) -> str:
     machine = load_machine(name)
     found = machine_text(name)
     text = found[1].decode() if found else as_toml(machine)
-    return _head(f"To start from: {name}.", file) + _renamed(text, file, title=f"{file.stem}, changed from {name}")
+    return _head(f"To start from: {name}.", file) + _rename(text, file, title=f"{file.stem}, changed from {name}")
 
 
 def of_here(host: profile_schema.Machine, profile: Profile | None, file: Path) -> str:
@@ -42,21 +42,21 @@ def of_here(host: profile_schema.Machine, profile: Profile | None, file: Path) -
     `profile` was measured on another machine."""
     if profile:
         _require_same(host, profile)
-        return _head(f"This machine, as the profile {profile.path} measured it.", file) + _renamed(
+        return _head(f"This machine, as the profile {profile.path} measured it.", file) + _rename(
             as_toml(machine_from_profile(profile)), file
         )
     machine = machine_from_profile(_unmeasured(host), "this machine")
     machine.title, machine.study = host.cpu_model, "what this machine says of itself (hwloc, kernel)"
     text = as_toml(machine, _how_to_get).replace('source = "machine.toml: ', 'source = "hwloc: ')
     measured = _OPEN.format(probe=own_command.line("probe", "--quick"), profile="nearfield-profile")
-    return _head("This machine, as far as it says.", file) + measured + _renamed(text, file)
+    return _head("This machine, as far as it says.", file) + measured + _rename(text, file)
 
 
 def _head(what: str, file: Path) -> str:
     return _HEAD.format(what=what, check=own_command.line("machine", "check", file)) + "\n"
 
 
-def _renamed(text: str, file: Path, title: str = "") -> str:
+def _rename(text: str, file: Path, title: str = "") -> str:
     """Returns the text with the name of its file, and with another title if one is given."""
     import tomlkit
 

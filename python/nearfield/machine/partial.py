@@ -42,7 +42,7 @@ class _Part:
         for name in [name for name in made.__dict__ if self._is_wrong(made.__dict__[name], (*at, name))]:
             del made.__dict__[name]
         if isinstance(made, Sourced) and at in self._around:  # the schema then does not ask for its source
-            self._ask_for_source(made, at)
+            self._check_source(made, at)
         return made
 
     def _value(self, model: type[BaseModel], name: str, value: Any, at: Location) -> Any:
@@ -62,7 +62,7 @@ class _Part:
         plain = not isinstance(made, BaseModel) and not (isinstance(made, list) and made and _is_table(type(made[0])))
         return at in self._wrong or (plain and at in self._around)
 
-    def _ask_for_source(self, made: Sourced, at: Location) -> None:
+    def _check_source(self, made: Sourced, at: Location) -> None:
         known = all(hasattr(made, name) for name in ("kind", "source", "reason", "claims"))
         if at not in self._wrong and known and (problem := made.origin_problem()):
             self.without_source.append(f"{key_path(at)}: {problem}")

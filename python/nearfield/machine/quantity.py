@@ -73,8 +73,8 @@ class Valued(Sourced):
 # These bounds leave room for future machines. A value beyond them is a typing error or damage.
 
 
-def _number(least: float, most: float) -> Any:
-    return Field(ge=least, le=most, allow_inf_nan=False)
+def _number(minimum: float, maximum: float) -> Any:
+    return Field(ge=minimum, le=maximum, allow_inf_nan=False)
 
 
 class Count(Valued):

@@ -47,7 +47,7 @@ def comparisons(machine: DescribedMachine) -> list[Comparison]:
     described = [(f"cache[{n}]", cache.latency_cycles.value) for n, cache in enumerate(machine.cache)]
     described.append(("memory", machine.memory.latency_ns.value * clock_ghz))
     described += [(f"memory, routers {n}", ns * clock_ghz) for n, ns in _described_by_routers(machine).items()]
-    *found, gb_per_s = _measured(machine)
+    *found, gb_per_s = _measure(machine)
     compared = [
         Comparison(f"latency of {what}", cycles, simulated, "cycles")
         for (what, cycles), simulated in zip(described, found, strict=True)
@@ -55,10 +55,10 @@ def comparisons(machine: DescribedMachine) -> list[Comparison]:
     described_gb_per_s = machine.memory.gb_per_s.value
     reachable = _under_way_gb_per_s(machine) >= ENOUGH * described_gb_per_s
     compared.append(Comparison("traffic of memory", described_gb_per_s, gb_per_s, "GB/s", reachable))
-    return [one if one.agrees else _explained(machine, one, place) for place, one in enumerate(compared)]
+    return [one if one.agrees else _explain(machine, one, place) for place, one in enumerate(compared)]
 
 
-def _measured(machine: DescribedMachine) -> list[float]:
+def _measure(machine: DescribedMachine) -> list[float]:
     """Returns the measurements on the simulated machine, in the order and units of `comparisons`."""
     made = native(machine)
     hubs = _hubs_by_routers(made).values()
@@ -81,11 +81,11 @@ def _described_by_routers(machine: DescribedMachine) -> dict[int, float]:
     return {routers: nearest + (routers - 1) * hop_ns for routers in _hubs_by_routers(native(machine))}
 
 
-def _explained(machine: DescribedMachine, one: Comparison, place: int) -> Comparison:
+def _explain(machine: DescribedMachine, one: Comparison, place: int) -> Comparison:
     """Returns the comparison with the cause of its difference: the first key whose change alone makes the two agree."""
     for change in CHANGES:
         other = machine.model_copy(deep=True)
-        if (keys := change.apply(other)) and replace(one, simulated=_measured(other)[place]).agrees:
+        if (keys := change.apply(other)) and replace(one, simulated=_measure(other)[place]).agrees:
             return replace(one, cause=f"{change.cause} ({keys})", remedy=change.remedy)
     if one.what.startswith("latency"):
         remedy = "Latencies are load-to-use, from the core, and those of farther caches contain those of nearer ones."

@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -20,10 +20,11 @@ from pydantic import Field, TypeAdapter
 
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import os_errors_as_profile_errors, read_file
+from nearfield.base.journal import Journal
 from nearfield.measure.request import Request
 from nearfield.measure.row import Row
 
-_REQUEST, _SPENT, _LOCK = "request.json", "spent.json", "lock"
+_REQUEST, _SPENT, _LOCK, _SIMULATED = "request.json", "spent.json", "lock", "simulated.jsonl"
 _REQUESTS = TypeAdapter(Request)
 _OTHER_FOLDER = "choose another folder with --out"
 _SECONDS = TypeAdapter(dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]])
@@ -47,7 +48,7 @@ class Outcome:
 
 
 class CheckpointFolder:
-    """The checkpoint folder of a profile."""
+    """The checkpoint folder of the profile `out`."""
 
     def __init__(self, out: Path) -> None:
         self.folder = out.parent / f"{out.name}.launches"
@@ -84,21 +85,13 @@ class CheckpointFolder:
     @contextmanager
     def locked(self, request: Request, *, fresh: bool) -> Iterator[None]:
         """Locks the folder against other probes and writes the request into it; with `fresh`, empties it first."""
-        from filelock import FileLock, Timeout  # slow to import, and few commands need it
-
         with os_errors_as_profile_errors(self.folder, _OTHER_FOLDER):
             self._make_folder()
-            lock = FileLock(self.folder / _LOCK, timeout=0, mode=0o600, fallback_to_soft=False)  # does not follow links
-            try:
-                lock.acquire()
-            except Timeout as error:
-                raise UsageError(
-                    f"another probe is measuring into {self._out}", "wait for it, or use another --out"
-                ) from error
         try:
-            with os_errors_as_profile_errors(self.folder, _OTHER_FOLDER):
-                self._set_up(request, fresh)
-            yield
+            with self._opened(_LOCK, private=True):
+                with os_errors_as_profile_errors(self.folder, _OTHER_FOLDER):
+                    self._set_up(request, fresh)
+                yield
         except FileNotFoundError as error:
             if self.folder.exists():
                 raise
@@ -106,8 +99,14 @@ class CheckpointFolder:
                 f"{self.folder} was removed while the probe wrote into it, and all measurements with it",
                 "measure again, and leave that folder alone until the probe ends",
             ) from error
-        finally:
-            lock.release()
+
+    def journal(self) -> AbstractContextManager[Journal]:
+        """Returns a context with the journal of the simulated cases, for a folder that is locked."""
+        return self._opened(_SIMULATED, private=False)  # the folder is private
+
+    def _opened(self, name: str, *, private: bool) -> AbstractContextManager[Journal]:
+        busy = UsageError(f"another probe is measuring into {self._out}", "wait for it, or use another --out")
+        return Journal(self.folder / name, _OTHER_FOLDER).locked(busy, private=private)
 
     def _require_ours(self) -> None:
         """Raises an error if other users may write there: their link would redirect our output, and their request could

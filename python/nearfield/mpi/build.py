@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from nearfield.base.disk_cache import cache_root
 from nearfield.base.errors import MpiError, UsageError
+from nearfield.base.progress import EVERY_S, LogLines, ReportLine, ignore
 from nearfield.mpi.compiler import compiler_environment, compiler_version, explain_failure
 from nearfield.mpi.installation import Installation
 from nearfield.mpi.tied import start_tied
@@ -48,24 +48,20 @@ _SOURCES = {  # source folders of a target; targets that are not listed use all 
     HALO: ("src/base", "src/plan", "src/halo", "include"),
     FORECAST: ("src/base", "src/preload/mpi", "src/preload/forecast"),
 }
-EVERY_S = 5.0  # between two lines of progress
-UNCHANGED_EVERY_S = 14.0  # between two lines of the same text
-Progress = Callable[[str], None]
 
 
 def program(
-    inst: Installation, target: str = ENGINE, progress: Progress | None = None, source: Path | None = None
+    inst: Installation, target: str = ENGINE, progress: ReportLine = ignore, source: Path | None = None
 ) -> Path:
     """Returns the path of the executable `target` for this MPI; the first call builds it. If the build fails, raises
     MpiError with the compiler's first error. `progress` gets a line for the user every few seconds."""
     source = source or native_source()
-    say = progress or (lambda line: None)
     while not _is_whole(folder := _folder(inst, target, source), target):
         wait = f"waiting for another build for {inst.name}"
-        with _cache_errors(), _locked(folder.with_suffix(".lock"), partial(say, wait)):
+        with _cache_errors(), _locked(folder.with_suffix(".lock"), partial(progress, wait)):
             if not _is_whole(folder, target):
-                say(f"building {_WORDS.get(target, target)} for {inst.name} (once)")
-                _build(inst, target, source, folder, say)
+                progress(f"building {_WORDS.get(target, target)} for {inst.name} (once)")
+                _build(inst, target, source, folder, progress)
     return folder / target
 
 
@@ -177,7 +173,7 @@ def _cache_errors() -> Iterator[None]:
         ) from error
 
 
-def _build(inst: Installation, target: str, source: Path, folder: Path, say: Progress) -> None:
+def _build(inst: Installation, target: str, source: Path, folder: Path, say: ReportLine) -> None:
     """Builds in the work tree, then moves the result into place by one atomic rename."""
     work = cache_root() / "work" / _digest(*_toolchain_parts(inst), str(source))
     with _locked(work.with_suffix(".lock"), lambda: None):
@@ -197,7 +193,7 @@ def _build(inst: Installation, target: str, source: Path, folder: Path, say: Pro
         fresh.rename(folder)
 
 
-def _compile(inst: Installation, target: str, source: Path, work: Path, say: Progress) -> Path:
+def _compile(inst: Installation, target: str, source: Path, work: Path, say: ReportLine) -> Path:
     """Configures and builds, from scratch if the old tree is unusable. Returns the path of the log."""
     configure = [_tool("cmake"), "-S", str(source), "-B", str(work), "-G", "Ninja"]
     configure += [f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
@@ -217,34 +213,18 @@ def _compile(inst: Installation, target: str, source: Path, work: Path, say: Pro
     raise explain_failure(inst, _WORDS.get(target, target), log)
 
 
-def _step(command: list[str], env: dict[str, str], log: Path, say: Progress, *, first: bool) -> bool:
+def _step(command: list[str], env: dict[str, str], log: Path, say: ReportLine, *, first: bool) -> bool:
     """Runs one command of the build, and returns whether it succeeded."""
     with log.open("w" if first else "a", encoding="utf-8") as out:
         out.write("$ " + " ".join(command) + "\n")
         out.flush()
         with start_tied(command, env, out) as process:
-            news = BuildProgress(say)
+            lines = LogLines(say)
             while True:
                 try:
                     return process.wait(min(1.0, EVERY_S)) == 0
                 except subprocess.TimeoutExpired:
-                    news.report(_how_far(log))
-
-
-class BuildProgress:
-    """Reports the progress of a build: every few seconds if it has changed, and less often if it has not, so that a
-    slow compiler is not mistaken for one that hangs."""
-
-    def __init__(self, say: Progress, clock: Callable[[], float] = time.monotonic) -> None:
-        self._say, self._clock = say, clock
-        self._reported, self._reported_at = "", clock()
-
-    def report(self, now: str) -> None:
-        """Prints `now`, unless the last line was printed too recently."""
-        silent_s = self._clock() - self._reported_at
-        if silent_s >= (EVERY_S if now != self._reported else UNCHANGED_EVERY_S):
-            self._say(now)
-            self._reported, self._reported_at = now, self._clock()
+                    lines.add(_how_far(log))
 
 
 def _how_far(log: Path) -> str:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from nearfield._native import stream
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, MpiError
+from nearfield.base.progress import ReportLine
 from nearfield.mpi.run_child import as_started_instead
 from nearfield.observe import trace
 from nearfield.observe.flops import flops_of_hooks
@@ -123,7 +124,7 @@ class Running:
 
         return report
 
-    def finish(self, progress: Callable[[str], None]) -> str:
+    def finish(self, progress: ReportLine) -> str:
         """Waits for the command's end, after the simulation's. Returns a problem of the command; "" if there is
         none."""
         self.streams.discard_unread()

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -20,6 +20,7 @@ from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, MpiError, UsageError
 from nearfield.base.files import os_errors_as_profile_errors
 from nearfield.base.frames import pl
+from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi.detect_command import Recognised, installation_of, of_launcher, program_at, recognise
 from nearfield.mpi.run_child import run_as_child
 from nearfield.observe import hooks, trace
@@ -33,7 +34,6 @@ from nearfield.observe.valgrind import under_valgrind
 FOLDER, REGION = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/preload/observe
 LIVE_QUERIES, CLOCK = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
 _FORWARD = "OMPI_MCA_mca_base_env_list"  # variables that Open MPI's mpirun forwards to other nodes
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def preloading(
 
 def prepare(
     argv: Sequence[str], *, region: str = "", valgrind: bool = False, mpi_name: str | None = None,
-    progress: Progress = lambda line: None,
+    progress: ReportLine = ignore,
 ) -> Prepared:  # fmt: skip
     """Determines the command's MPI and builds the libraries to preload. `valgrind`: the program has no hooks, and
     Valgrind records its accesses. Raises UsageError or MpiError."""
@@ -98,7 +98,7 @@ def prepare(
 
 def observe(
     argv: Sequence[str], folder: Path, *, region: str = "", valgrind: bool = False, force: bool = False,
-    mpi_name: str | None = None, progress: Progress = lambda line: None,
+    mpi_name: str | None = None, progress: ReportLine = ignore,
 ) -> Observed:  # fmt: skip
     """Runs the command and returns its trace; the options are those of prepare(), whose errors it raises. `problem` and
     the trace's exit code describe the end of the program. If nothing was recorded the folder is removed: raises
@@ -165,7 +165,7 @@ def require_buildable(found: Recognised) -> mpi.Installation:
     return inst
 
 
-def finish(folder: Path, about: TraceFile, progress: Progress = lambda line: None, ended_by: int = 0) -> str:
+def finish(folder: Path, about: TraceFile, progress: ReportLine = ignore, ended_by: int = 0) -> str:
     """Completes the trace of a command that has ended, by the signal `ended_by` unless that is 0. Returns why it is
     incomplete; "" if it is complete. Raises MeasurementError if no process recorded anything."""
     streams = _named_streams(folder)

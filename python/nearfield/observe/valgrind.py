@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from nearfield.base import own_command
 from nearfield.base.disk_cache import cache_root
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.base.executables import which
+from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi.compiler import first_error
 from nearfield.mpi.detect_command import program_at
 from nearfield.mpi.tied import run_tied
@@ -74,7 +75,7 @@ def found() -> Valgrind:
     return Valgrind(Path(command), headers, libraries, preloaded)
 
 
-def under_valgrind(argv: Sequence[str], progress: Callable[[str], None] = lambda line: None) -> list[str]:
+def under_valgrind(argv: Sequence[str], progress: ReportLine = ignore) -> list[str]:
     """Returns the command with its program under Valgrind and nearfield's tool. Raises UsageError if Valgrind is
     missing or the program is a script, MpiError if the tool cannot be built."""
     at = program_at(argv)
@@ -87,7 +88,7 @@ def under_valgrind(argv: Sequence[str], progress: Callable[[str], None] = lambda
     return [*argv[:at], *words, *argv[at:]]
 
 
-def tool(valgrind: Valgrind, progress: Callable[[str], None] = lambda line: None) -> Path:
+def tool(valgrind: Valgrind, progress: ReportLine = ignore) -> Path:
     """Returns the folder of the tool for Valgrind, which the first call builds. Raises MpiError."""
     source, folder = mpi.native_source(), _folder(valgrind)
     if not is_built(valgrind):

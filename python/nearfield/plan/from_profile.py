@@ -6,23 +6,22 @@ since faces have about that size. Inside a node the most distant pair is used, s
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from typing import Any
 
 from nearfield._native import Costs, Link, default_costs
 from nearfield.base.frames import pl
 from nearfield.base.topology import DISTANCES
-from nearfield.profile.records import deciding, picked
+from nearfield.profile.costs import SENT_STATES, size_ratio
+from nearfield.profile.curves import curve
+from nearfield.profile.records import select_deciding
 
 FACE_BYTES = 256 << 10
 DOUBLE_BYTES = 8
 _SMALL_BYTES = 64
 _LARGE_BYTES = 64 << 10
-# A program writes its cells just before it sends them; `reused` is the next best state.
-_STATES = ("modified", "reused", "exclusive", "invalid")
 _LOADED = 1.1  # a smaller slowdown is ignored
 
-Curve = dict[int, float]
+Times = dict[int, float]  # size in bytes, or stride -> ns
 
 
 def costs_of(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
@@ -30,7 +29,8 @@ def costs_of(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
     size."""
     costs = default_costs()
     notes: list[str] = []
-    stable = deciding(records)
+    # Several pairs of cores have the same distance. The fastest one counts: of equal sizes a curve has the last record.
+    stable = select_deciding(records).sort("value", descending=True)
     measured = sorted(stable["distance"].drop_nulls().unique(), key=lambda d: (len(d), d))  # network-10 after network-9
     linked = [d for d in measured if d.startswith("routers")]
     near = [d for d in (*DISTANCES, *linked) if _message(stable, d)]
@@ -66,34 +66,32 @@ def _link(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) 
     return link
 
 
-def _message(stable: pl.DataFrame, distance: str) -> Curve:
+def _message(stable: pl.DataFrame, distance: str) -> Times:
     """Returns size -> half a round trip, in the first state that has small and large messages; {} if none has."""
-    for state in _STATES:
-        rows = picked(stable, scenario="pingpong", metric="half_round_trip", distance=distance, state=state)
-        times = _curve(rows, "size_bytes")
+    for state in SENT_STATES:
+        times = _times(stable, "pingpong", "half_round_trip", distance=distance, state=state)
         if times and min(times) <= _SMALL_BYTES and max(times) >= _LARGE_BYTES:
             return times
     return {}
 
 
-def _strided(stable: pl.DataFrame, distance: str) -> Curve:
+def _strided(stable: pl.DataFrame, distance: str) -> Times:
     """Returns stride in bytes -> additional ns per byte against contiguous data, with the faster way of packing."""
-    rows = picked(stable, scenario="stride", metric="half_round_trip", distance=distance, mode="standard")
-    plain = _curve(picked(rows, method="contiguous"), "size_bytes")
+    fixed: dict[str, Any] = {"distance": distance, "mode": "standard"}
+    plain = _times(stable, "stride", "half_round_trip", **fixed, method="contiguous")
     if not plain:
         return {}
     size = _nearest(plain, FACE_BYTES)
-    packed = picked(rows, size_bytes=size, method=["datatype", "manual-pack"])
-    times = _curve(packed, "stride")
+    fixed |= {"size_bytes": size, "method": ["datatype", "manual-pack"]}
+    times = _times(stable, "stride", "half_round_trip", "stride", **fixed)
     return {s * DOUBLE_BYTES: (time - plain[size]) / size for s, time in times.items() if s > 1}
 
 
 def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: int, notes: list[str]) -> Link:
     """Returns the costs of reading in place: two core-to-core latencies per exchange, and a whole line for a double
     alone in its line."""
-    rows = picked(stable, scenario="floor", metric="time", distance=distance)
-    flags = _curve(picked(rows, kind="flag"), "size_bytes")
-    reads = _curve(picked(rows, kind=["read-remote", "copy-remote"]), "size_bytes")
+    flags = _times(stable, "floor", "time", distance=distance, kind="flag")
+    reads = _times(stable, "floor", "time", distance=distance, kind=["read-remote", "copy-remote"])
     link = Link(default)
     if flags:
         link.latency_ns = 2 * min(flags.values())
@@ -111,8 +109,7 @@ def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: in
 
 
 def _copying(stable: pl.DataFrame, distance: str, default: float, notes: list[str]) -> float:
-    rows = picked(stable, scenario="floor", metric="time", distance=distance, kind="copy-remote")
-    copies = _curve(rows, "size_bytes")
+    copies = _times(stable, "floor", "time", distance=distance, kind="copy-remote")
     if not copies:
         notes.append("It has no stable copying of what another core wrote: nearfield's default.")
         return default
@@ -122,11 +119,11 @@ def _copying(stable: pl.DataFrame, distance: str, default: float, notes: list[st
 
 def _loaded(stable: pl.DataFrame, link: Link) -> Link:
     """Returns the link with the slowdown of the largest message by the largest background all-to-all."""
-    rows = picked(stable, scenario="load", metric="half_round_trip")
-    if not rows.height:
+    loads = _times(stable, "load", "half_round_trip", "load_bytes")
+    if not loads:
         return link
-    alone = _curve(picked(rows, load_bytes=0), "size_bytes")
-    busy = _curve(rows.filter(pl.col("load_bytes") == pl.col("load_bytes").max()), "size_bytes")
+    alone = _times(stable, "load", "half_round_trip", load_bytes=0)
+    busy = _times(stable, "load", "half_round_trip", load_bytes=max(loads))
     slower = {size: busy[size] / alone[size] for size in sorted(alone.keys() & busy.keys())}
     slower = {size: factor for size, factor in slower.items() if factor > _LOADED}
     loaded = Link(link)
@@ -135,16 +132,10 @@ def _loaded(stable: pl.DataFrame, link: Link) -> Link:
     return loaded
 
 
-def _curve(rows: pl.DataFrame, x: str) -> Curve:
-    """Returns x -> the minimum value."""
-    if x not in rows.columns:
-        return {}
-    pairs: Iterable[tuple[int, float]] = rows.select(x, "value").drop_nulls().iter_rows()
-    found: Curve = {}
-    for key, value in pairs:
-        found[key] = min(value, found.get(key, math.inf))
-    return dict(sorted(found.items()))
+def _times(stable: pl.DataFrame, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any) -> Times:
+    """Returns x -> the fastest time in ns."""
+    return {key: point.value for key, point in curve(stable, scenario, metric, x=x, **fixed).items()}
 
 
-def _nearest(curve: Curve, size: int) -> int:
-    return min(curve, key=lambda one: abs(math.log(max(one, 1) / size)))
+def _nearest(times: Times, size: int) -> int:
+    return min(times, key=lambda one: size_ratio(one, size))

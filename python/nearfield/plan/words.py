@@ -67,12 +67,12 @@ def verdict(plans: Sequence[Plan], dimensions: int) -> str:
     parts = {
         "latency": best.parts.latency_ns, "bytes": best.parts.bytes_ns, "strides": best.parts.strided_ns,
     }  # fmt: skip
-    most = max(parts, key=lambda part: parts[part])
-    alone = len(one_per_split(plans)) == 1
-    said = f"{name}{'' if alone else ' is best'}: {format_ns(best.time_ns)} an exchange"
-    said += f", {share_text(parts[most], best)} of it {most}"
+    largest_part = max(parts, key=lambda part: parts[part])
+    is_only_split = len(one_per_split(plans)) == 1
+    text = f"{name}{'' if is_only_split else ' is best'}: {format_ns(best.time_ns)} an exchange"
+    text += f", {share_text(parts[largest_part], best)} of it {largest_part}"
     others = [f"{_cuts(p)}-D {_slower(p, best)}" for p in _best_of_other_kinds(plans)]
-    return f"{said}; the best {' and '.join(others)}." if others else f"{said}."
+    return f"{text}; the best {' and '.join(others)}." if others else f"{text}."
 
 
 def against_best(own: Plan, best: Plan, dimensions: int) -> str:

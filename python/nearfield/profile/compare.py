@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any, Literal
 
+from nearfield.base.estimates import Estimate, ratio_of
 from nearfield.base.frames import pl
-from nearfield.profile.records import identity
+from nearfield.profile.records import estimate_of, identity
 
 if TYPE_CHECKING:
     from nearfield.profile.schema import Run
@@ -24,31 +25,6 @@ DEFAULT_THRESHOLD = 0.05
 Verdict = Literal["faster", "slower", "changed", "same", "unstable"]
 Overall = Literal["cannot tell", "no sure change", "faster", "slower", "changed"]
 MIN_STABLE_SHARE = 0.5  # share of the times that must be stable in both for a verdict on all of them
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its interval; low <= value <= high."""
-
-    value: float
-    low: float
-    high: float
-
-
-def ratio_of(a: Estimate, b: Estimate) -> Estimate | None:
-    """Returns B/A with its interval. On the log scale, the half-widths of both are added in quadrature, each end with
-    the ends that move the ratio in that direction (the MOVER method of Zou and Donner, 2008, for a difference of
-    logarithms). If both are independent 95 % intervals, this one is nearly a 95 % interval, too.
-
-    Returns None if exactly one value is 0, and the ratio 1 for two zeros. Values must not be negative."""
-    if a.value == b.value == 0:
-        return Estimate(1.0, 1.0, 1.0)
-    if a.value <= 0 or b.value <= 0:
-        return None
-    down = math.hypot(_log_ratio(b.value, b.low), _log_ratio(a.high, a.value))
-    up = math.hypot(_log_ratio(b.high, b.value), _log_ratio(a.value, a.low))
-    ratio = b.value / a.value
-    return Estimate(ratio, ratio * math.exp(-down), ratio * math.exp(up) if up < 700 else math.inf)
 
 
 def is_near(ratio: float, threshold: float) -> bool:
@@ -73,11 +49,6 @@ def agree(a: Estimate, b: Estimate, threshold: float = DEFAULT_THRESHOLD) -> boo
     """Returns whether the intervals overlap or the values are within `threshold` of each other."""
     overlap = a.low <= b.high and b.low <= a.high
     return overlap or (a.value > 0 and b.value > 0 and is_near(b.value / a.value, threshold))
-
-
-def _log_ratio(larger: float, smaller: float) -> float:
-    """Returns log(larger / smaller) >= 0; infinity if the smaller is not positive."""
-    return math.log(larger / smaller) if smaller > 0 else math.inf
 
 
 # ---- records
@@ -203,7 +174,7 @@ def _one_pair_each(*tables: pl.DataFrame) -> bool:
 
 
 def _change(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, str]], threshold: float) -> Change:
-    a, b = _estimate(row, ""), _estimate(row, "_b")
+    a, b = estimate_of(row), estimate_of(row, "_b")
     ratio = ratio_of(a, b) if a and b else None
     stable = row["stable"] and row["stable_b"]
     return Change(
@@ -216,13 +187,6 @@ def _change(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, st
         diagnostic=bool(declared) and (row["scenario"], row["metric"]) not in declared,
         note=_notes(row),
     )
-
-
-def _estimate(row: Mapping[str, Any], suffix: str) -> Estimate | None:
-    value, low, high = (row[name + suffix] for name in ("value", "low", "high"))
-    if value is None:
-        return None
-    return Estimate(value, value if low is None else low, value if high is None else high)
 
 
 def _notes(row: Mapping[str, Any]) -> str | None:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nearfield.base.estimates import Estimate, ratio_of
 from nearfield.base.frames import pl
 from nearfield.base.topology import DISTANCES
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate, ratio_of
-from nearfield.profile.records import picked, swept
+from nearfield.profile.records import estimate_of, select_deciding, swept_parameters, where
 
 MAX_DRAWN = 12
 AXES = ("policy", "memory_slowdown")  # parameters of a simulated machine
@@ -47,21 +47,14 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(Estimate):
     """One record; value and interval in its unit (ns for times)."""
 
-    value: float
-    low: float
-    high: float
     n: int
     stable: bool
     verdict: str | None = None
     note: str | None = None
     unit: str = "ns"
-
-    @property
-    def estimate(self) -> Estimate:
-        return Estimate(self.value, self.low, self.high)
 
     @property
     def decides(self) -> bool:
@@ -107,39 +100,43 @@ def drawn_places(records: pl.DataFrame, scenario: str) -> list[Place]:
     return found if len(found) <= MAX_DRAWN else one_per_distance(records, scenario)
 
 
-def narrowed(profile: Profile) -> Profile:
+def restrict_to_drawn(profile: Profile) -> Profile:
     """Returns the profile without the records of pairs that are not drawn, of which there may be thousands."""
     scenarios = profile.records["scenario"].unique(maintain_order=True)
     drawn = {place.pair for name in scenarios for place in drawn_places(profile.records, name)}
-    kept = profile.records.filter(pl.col("pair").is_null() | pl.col("pair").is_in(drawn))
-    return replace(profile, records=kept)
+    rows = profile.records.filter(pl.col("pair").is_null() | pl.col("pair").is_in(drawn))
+    return replace(profile, records=rows)
 
 
 def as_described(profile: Profile) -> Profile:
     """Returns the profile with records of the machine as its file describes it, without those of sweeps."""
-    names = swept(profile.records)
-    kept = profile.records.filter(*(pl.col(name).is_null() for name in names))
-    return replace(profile, records=kept.drop(names))
+    names = swept_parameters(profile.records)
+    rows = profile.records.filter(*(pl.col(name).is_null() for name in names))
+    return replace(profile, records=rows.drop(names))
 
 
 def one_machine(profile: Profile) -> Profile:
     """Returns the profile with records of pairs for only the first simulated NIC policy and the first memory speed,
     since a curve must be of one machine. Collectives and applications keep all of theirs for plots and findings."""
     records = profile.records
-    kept = pl.lit(value=True)
+    is_selected = pl.lit(value=True)
     for axis in AXES:
         if axis in records.columns:
             of_pairs = ~pl.col("scenario").is_in(OF_CLUSTERS)
             first = records.filter(of_pairs)[axis].drop_nulls().unique(maintain_order=True)[:1]
-            kept = kept & (~of_pairs | pl.col(axis).is_null() | pl.col(axis).is_in(first.implode()))
-    return replace(profile, records=records.filter(kept))
+            is_selected = is_selected & (~of_pairs | pl.col(axis).is_null() | pl.col(axis).is_in(first.implode()))
+    return replace(profile, records=records.filter(is_selected))
 
 
 def pick(records: pl.DataFrame, place: Place | None = None, **wanted: Any) -> pl.DataFrame:
-    """Returns the records of a place, or of all, with these values (as `picked`)."""
+    """Returns the records of a place, or of all, with these values, as `where` does; but none if a column is missing,
+    unless None is wanted there."""
     if place is not None:
         wanted = {**wanted, "distance": place.distance, "pair": place.pair}
-    return picked(records, **wanted)
+    missing = [name for name in wanted if name not in records.columns]
+    if any(wanted[name] is not None for name in missing):
+        return records.clear()
+    return where(records, **{name: value for name, value in wanted.items() if name not in missing})
 
 
 def levels(records: pl.DataFrame, name: str) -> list[Any]:
@@ -165,30 +162,31 @@ def curve(
     deciding: bool = True,
     **fixed: Any,
 ) -> Curve:
-    """Returns x -> point, ascending, without nulls; `deciding` excludes points that no decision may use."""
+    """Returns x -> point, ascending, without nulls; `deciding` excludes records that no decision may use. If several
+    records have the same x, the last one counts."""
     rows = pick(records, place, scenario=scenario, metric=metric, **fixed)
     if x not in rows.columns:
         return {}
-    rows = rows.filter(pl.col("value").is_not_null() & pl.col(x).is_not_null()).sort(x)
-    points = {row[x]: point_of(row) for row in rows.iter_rows(named=True)}
-    return {key: point for key, point in points.items() if point.decides} if deciding else points
+    rows = rows.drop_nulls([x, "value"]).unique(x, keep="last").sort(x)
+    rows = select_deciding(rows) if deciding else rows
+    return {row[x]: point_of(row) for row in rows.iter_rows(named=True)}
 
 
 def point_of(row: Mapping[str, Any]) -> Point:
-    """Returns the point of one record. A record without an interval is exact."""
-    value = row["value"]
-    low, high = (value if row[name] is None else row[name] for name in ("low", "high"))
-    return Point(value, low, high, row["n"], row["stable"], row["verdict"], row["note"], row["unit"])
+    """Returns the point of one record, which has a value."""
+    known = estimate_of(row)
+    assert known
+    return Point(**vars(known), **{name: row[name] for name in ("n", "stable", "verdict", "note", "unit")})
 
 
-def shared(*curves: Mapping[Any, Any]) -> list[Any]:
+def common_keys(*curves: Mapping[Any, Any]) -> list[Any]:
     """Returns the x values that all curves have, ascending."""
     return sorted(set.intersection(*(set(curve) for curve in curves)))
 
 
 def ratios(numerators: Curve, denominators: Curve) -> dict[Any, Estimate]:
     """Returns x -> numerator / denominator with its interval, where both are above 0, or both are 0."""
-    found = {x: ratio_of(denominators[x].estimate, numerators[x].estimate) for x in shared(numerators, denominators)}
+    found = {x: ratio_of(denominators[x], numerators[x]) for x in common_keys(numerators, denominators)}
     return {x: ratio for x, ratio in found.items() if ratio is not None}
 
 

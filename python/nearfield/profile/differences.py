@@ -94,10 +94,10 @@ def where_words(key: dict[str, Any]) -> str:
     """Returns for example 'shared-l3, 0-1, size 64 KiB' from the columns that identify a record."""
     place = [str(key[name]) for name in PLACE if name in key]
     rest = [(name, value) for name, value in key.items() if name not in (*PLACE, "scenario", "metric")]
-    return ", ".join(place + [_named(name, value) for name, value in rest])
+    return ", ".join(place + [_format_parameter(name, value) for name, value in rest])
 
 
-def _named(name: str, value: Any) -> str:
+def _format_parameter(name: str, value: Any) -> str:
     return f"{name.removesuffix('_bytes')} {format_bytes(value) if name.endswith('_bytes') else value}"
 
 

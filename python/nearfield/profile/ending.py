@@ -8,16 +8,18 @@ from nearfield.profile.schema import Launch, LaunchState, Run
 _SAID: dict[LaunchState, str] = {"failed": "failed", "stopped": "stopped before the end", "pending": "did not begin"}
 
 
-def unfinished(run: Run) -> str:
+def describe_unfinished(run: Run) -> str:
     """Returns for example 'unfinished: 1 of 2 launches failed (no end after 196 s)'; 'unfinished: it was interrupted'
     if no launch has a reason, as after Ctrl-C; '' for a complete run."""
     if run.complete:
         return ""
-    said = [_counted(run.launch, state) for state in _SAID if any(launch.state == state for launch in run.launch)]
+    said = [
+        _count_launches(run.launch, state) for state in _SAID if any(launch.state == state for launch in run.launch)
+    ]
     return f"unfinished: {'; '.join(said) or 'it was interrupted'}"
 
 
-def _counted(launches: list[Launch], state: LaunchState) -> str:
+def _count_launches(launches: list[Launch], state: LaunchState) -> str:
     """Returns for example '1 of 2 launches failed (no end after 196 s)'. A launch that stopped without a reason was
     interrupted."""
     own = [launch for launch in launches if launch.state == state]

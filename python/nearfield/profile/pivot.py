@@ -43,7 +43,7 @@ def grids(records: pl.DataFrame) -> list[Grid]:
     return [_grid(group) for group in records.partition_by(places, maintain_order=True)]
 
 
-def overview(records: pl.DataFrame, most_rows: int = 12) -> Grid | None:
+def overview(records: pl.DataFrame, max_rows: int = 12) -> Grid | None:
     """Returns one small representative grid: at the first place, with the longest numeric axis as rows, and other
     parameters at their most frequent value. Returns None if there are no records."""
     if records.is_empty():
@@ -57,8 +57,9 @@ def overview(records: pl.DataFrame, most_rows: int = 12) -> Grid | None:
     longest = max(numbers, key=lambda name: records[name].n_unique(), default=None)
     for name in rest:
         if name != longest:
-            records = _at(records, name, Counter(records[name]).most_common(1)[0][0])
-    return _thinned(_grid(records), most_rows, total)
+            counts = Counter(records[name])
+            records = _at(records, name, max(counts, key=counts.__getitem__))
+    return _thin_out(_grid(records), max_rows, total)
 
 
 def headline_metric(records: pl.DataFrame) -> str:
@@ -119,12 +120,12 @@ def _row_order(row: tuple[Any, ...], words: list[dict[Any, int]]) -> tuple[Any, 
     return tuple((value is not None, number) for value, number in zip(row, as_numbers, strict=True))
 
 
-def _thinned(grid: Grid, most_rows: int, total: int) -> Grid:
-    """Returns the grid with at most `most_rows` rows, evenly spread, including the first and the last."""
+def _thin_out(grid: Grid, max_rows: int, total: int) -> Grid:
+    """Returns the grid with at most `max_rows` rows, evenly spread, including the first and the last."""
     rows = grid.rows
-    if len(rows) > most_rows:
-        step = (len(rows) - 1) / (most_rows - 1)
-        rows = [rows[round(i * step)] for i in range(most_rows)]
-    kept = set(rows)
-    cells = {place: record for place, record in grid.cells.items() if place[0] in kept}
+    if len(rows) > max_rows:
+        step = (len(rows) - 1) / (max_rows - 1)
+        rows = [rows[round(i * step)] for i in range(max_rows)]
+    shown = set(rows)
+    cells = {place: record for place, record in grid.cells.items() if place[0] in shown}
     return Grid(**{**vars(grid), "rows": rows, "cells": cells, "left_out": total - len(cells)})

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
 from nearfield.base.errors import ProfileError, UsageError
+from nearfield.base.estimates import Estimate
 from nearfield.base.frames import pl
 from nearfield.base.units import UNITS
 from nearfield.base.words import as_sentence, suggest
@@ -53,9 +54,16 @@ COUNTED = ("stride", "ranks", "nodes")  # parameters that are nonnegative intege
 NAMED = ("kind", "state", "method", "mode", "operation", "policy", "face", "call")  # categorical parameters
 
 
-def deciding(records: pl.DataFrame) -> pl.DataFrame:
+def select_deciding(records: pl.DataFrame) -> pl.DataFrame:
     """Returns the records that a decision may use: with a value, stable, and not of buffers in a refuted state."""
     return records.filter(pl.col("stable") & pl.col("value").is_not_null() & pl.col(VERDICT).ne_missing("refuted"))
+
+
+def estimate_of(row: Mapping[str, Any], suffix: str = "") -> Estimate | None:
+    """Returns the value of a record with its interval; None without a value. A record without an interval is exact.
+    `suffix` ends the names of the columns."""
+    value, low, high = (row[name + suffix] for name in ("value", "low", "high"))
+    return None if value is None else Estimate(value, value if low is None else low, value if high is None else high)
 
 
 def parameters(records: pl.DataFrame) -> list[str]:
@@ -63,7 +71,7 @@ def parameters(records: pl.DataFrame) -> list[str]:
     return [name for name in _parameter_columns(records) if records[name].null_count() < records.height]
 
 
-def swept(records: pl.DataFrame) -> list[str]:
+def swept_parameters(records: pl.DataFrame) -> list[str]:
     """Returns the swept parameters, keys of the simulated machine's file. A record without them is of the machine as
     its file describes it."""
     return [name for name in parameters(records) if name.startswith(SWEPT)]
@@ -120,14 +128,6 @@ def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
         except pl.exceptions.PolarsError as error:
             raise UsageError(f"column '{name}' holds {records[name].dtype}, not {value!r}") from error
     return records
-
-
-def picked(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
-    """Returns the records as `where` does, but none if a column is missing, unless None is wanted there."""
-    missing = [name for name in wanted if name not in records.columns]
-    if any(wanted[name] is not None for name in missing):
-        return records.clear()
-    return where(records, **{name: value for name, value in wanted.items() if name not in missing})
 
 
 def describe(record: Mapping[str, Any]) -> str:
@@ -220,10 +220,10 @@ def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
         yield f"{name} is not finite", ~pl.col(name).is_finite()
     yield "only one end of the interval is there", low.is_null() != high.is_null()
     yield "the interval does not contain the value", (value < low) | (value > high)
-    for unit, (least, most) in BOUNDS.items():
+    for unit, (minimum, maximum) in BOUNDS.items():
         yield (
-            f"no value in {unit} is below {least:g} or above {most:g}",
-            (pl.col("unit") == unit) & ((low < least) | (value < least) | (value > most) | (high > most)),
+            f"no value in {unit} is below {minimum:g} or above {maximum:g}",
+            (pl.col("unit") == unit) & ((low < minimum) | (value < minimum) | (value > maximum) | (high > maximum)),
         )
     for name in _parameter_columns(records):
         if name.endswith("_bytes") and records[name].dtype == pl.Int64:

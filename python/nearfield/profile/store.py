@@ -109,7 +109,7 @@ def save(
         RECORDS: table,
         RUN: dump_toml(run, "How the records of this profile came to be."),
     }
-    with _explained(folder), _sibling(folder, "new") as new:
+    with _explain_write_errors(folder), _sibling(folder, "new") as new:
         for name, content in contents.items():
             _write(new / name, content)
         if folder.exists():
@@ -122,7 +122,7 @@ def ensure_writable(path: str | Path, *, overwrite: bool = False) -> Path:
     """Returns the folder behind `path` (symbolic links resolved) if `save` could write there now; raises ProfileError
     otherwise. To be called before long measurements. It only creates missing parent folders."""
     folder = Path(path).resolve()
-    with _explained(folder):
+    with _explain_write_errors(folder):
         _require_free(folder, path, overwrite)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _sibling(folder, "new") as new:
@@ -264,7 +264,7 @@ def _swap_in(new: Path, folder: Path) -> None:
 
 
 @contextmanager
-def _explained(folder: Path) -> Iterator[None]:
+def _explain_write_errors(folder: Path) -> Iterator[None]:
     """Converts an OSError in the block to a ProfileError with the folder and the remedy."""
     try:
         yield

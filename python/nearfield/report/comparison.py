@@ -34,11 +34,11 @@ from nearfield.report import provenance
 from nearfield.report.findings import findings
 from nearfield.report.formatting import percent
 from nearfield.report.legend import signs
-from nearfield.report.overlay import distances, overlaid
+from nearfield.report.overlay import distances, overlay_profiles
 from nearfield.report.page import (
     banners,
     findings_html,
-    folded_if_useless,
+    fold_if_useless,
     label_of,
     place_selector,
     scripts_of,
@@ -54,10 +54,10 @@ FIRST_FINDINGS = 3
 def render(profiles: Sequence[Profile]) -> str:
     """Returns the HTML of the page. All other profiles are compared with the first one."""
     by_name = dict(zip(names(profiles), profiles, strict=True))
-    parts = overlaid(by_name)
+    parts = overlay_profiles(by_name)
     found = {name: findings(profile) for name, profile in by_name.items()}
     sides = [
-        tag("div", tag("h3", raw(name)) + folded_if_useless(own, findings_html(own, FIRST_FINDINGS)))
+        tag("div", tag("h3", raw(name)) + fold_if_useless(own, findings_html(own, FIRST_FINDINGS)))
         for name, own in found.items()
     ]
     main = {
@@ -89,7 +89,9 @@ def render(profiles: Sequence[Profile]) -> str:
 
 def charts_of(profiles: Sequence[Profile]) -> list[Chart]:
     """Returns the charts of the whole page."""
-    return [chart for part in overlaid(dict(zip(names(profiles), profiles, strict=True))) for chart in part.charts]
+    return [
+        chart for part in overlay_profiles(dict(zip(names(profiles), profiles, strict=True))) for chart in part.charts
+    ]
 
 
 def names(profiles: Sequence[Profile]) -> list[str]:
@@ -104,16 +106,16 @@ def describe_differences(profiles: Sequence[Profile]) -> list[str]:
     """Returns one line for each profile but the first, with its significant differences from the first."""
     first, *others = names(profiles)
     return [
-        f"{name} against {first}: {_counted(_compared(profiles[0], b))}"
+        f"{name} against {first}: {_count_changes(_compare(profiles[0], b))}"
         for name, b in zip(others, profiles[1:], strict=True)
     ]
 
 
-def _compared(a: Profile, b: Profile) -> Comparison:
+def _compare(a: Profile, b: Profile) -> Comparison:
     return compare(a.records, b.records, (a.run, b.run), DEFAULT_THRESHOLD)
 
 
-def _counted(found: Comparison) -> str:
+def _count_changes(found: Comparison) -> str:
     """Returns 'surely different: 12 faster, 3 slower; ...' with the share of times that agree."""
     if not found.changes:
         return "the two have no record in common"
@@ -139,7 +141,7 @@ def _headline(profiles: Mapping[str, Profile]) -> str:
 def _differences(profiles: Mapping[str, Profile], name: str) -> str:
     first = next(iter(profiles))
     a, b = profiles[first], profiles[name]
-    found = _compared(a, b)
+    found = _compare(a, b)
     changes = largest(found.changes)
     rest = changes[FIRST_CHANGES:MAX_CHANGES]
     whole = own_command.line("diff", a.path.resolve(), b.path.resolve(), "--json", anywhere=True)
@@ -151,7 +153,7 @@ def _differences(profiles: Mapping[str, Profile], name: str) -> str:
     numbers += all_of_them if len(changes) > MAX_CHANGES else ""
     parts = [
         tag("h3", f"{raw(name)} (B) against {raw(first)} (A)"),
-        tag("p", text(capitalize(_counted(found)) + "."), class_=f"whole {verdict.replace(' ', '-')}"),
+        tag("p", text(capitalize(_count_changes(found)) + "."), class_=f"whole {verdict.replace(' ', '-')}"),
         folded("what was compared all the same", numbers) if verdict == "cannot tell" else numbers,
         folded("machine, MPI and run, where they differ", _side_by_side(set_ups(a, b))),
         folded("control variables of the MPI that differ", _side_by_side(variables(a, b))),

@@ -19,13 +19,13 @@ TABLE_SIZES = (8, 4096, 65536, 1 << 20)
 def pairs_table(profile: Profile) -> str:
     """Returns an HTML table of the core-to-core latency and some message sizes; if there is a heat map, with one pair
     per distance. Returns '' if no pair was measured."""
-    columns = _measured(profile)
+    columns = _collect_columns(profile)
     found = _all_places(profile)
     rows = [
         [
             text(place.distance or ""),
             text(place.pair or ""),
-            *(_unbroken(points[place]) if place in points else "" for points in columns.values()),
+            *(_without_breaks(points[place]) if place in points else "" for points in columns.values()),
         ]
         for place in (first_of_each(found) if _is_matrix(found) else found)
     ]
@@ -39,14 +39,14 @@ def heat_map(profile: Profile) -> list[Chart]:
     found = _all_places(profile)
     if not _is_matrix(found):
         return []
-    variants = [Variant({"show": show}, _figure(points)) for show, points in _measured(profile).items()]
+    variants = [Variant({"show": show}, _figure(points)) for show, points in _collect_columns(profile).items()]
     caption = "One cell for each pair measured, at the PUs of its row and its column; both directions are one pair."
     if len(found) > MAX_DRAWN:
         caption += f" The plots below show one pair for each distance; {len(found)} were measured."
     return [Chart("core-to-core", "Core to core", caption, variants)] if variants else []
 
 
-def _measured(profile: Profile) -> dict[str, dict[Place, Point]]:
+def _collect_columns(profile: Profile) -> dict[str, dict[Place, Point]]:
     """Returns column title -> values, in one pass because there may be thousands of pairs."""
     flags = pick(profile.records, scenario="floor", metric="time", kind="flag")
     messages = pick(profile.records, scenario="pingpong", metric="half_round_trip", state="reused")
@@ -56,7 +56,7 @@ def _measured(profile: Profile) -> dict[str, dict[Place, Point]]:
     return {title: points for title, points in found.items() if points}
 
 
-def _unbroken(point: Point) -> str:
+def _without_breaks(point: Point) -> str:
     """Returns the HTML of a point; in a narrow column the line breaks only before the interval."""
     value, bracket, interval = text(cell(point)).partition("[")
     return value + bracket + interval.replace(" ", "\u00a0")

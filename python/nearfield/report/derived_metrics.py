@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nearfield.base.estimates import Estimate
 from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile, parameters
-from nearfield.profile.compare import Estimate, declared_metrics
-from nearfield.profile.curves import Curve, Place, Point, curve, levels, pick, ratios, shared
+from nearfield.profile.compare import declared_metrics
+from nearfield.profile.curves import Curve, Place, Point, common_keys, curve, levels, pick, ratios
 from nearfield.profile.schema import Switch
 
 STATES = ("invalid", "exclusive", "modified", "reused")
 CACHED, GONE = 0.75, 0.5  # shares between 'as from memory' (0) and 'as if preloaded' (1)
 BASE_POLICY = "memory"  # the policy of a simulated NIC that delivers incoming bytes to memory only
 SURELY_LESS = 0.9  # share of the floor; above may be noise
-TELLS_APART = 1.3  # minimum ratio of uncached to cached reading at which they can be distinguished
+MIN_DISTINGUISHABLE_RATIO = 1.3  # of uncached to cached reading times
 
 
 def half_round_trip(records: pl.DataFrame, place: Place, state: str = "reused", deciding: bool = True) -> Curve:
@@ -85,8 +86,8 @@ def state_gains(records: pl.DataFrame, place: Place, metric: str, side: str | No
     by_state = {
         name: curve(records, "pingpong", metric, place=place, side=side, state=name) for name in ("invalid", state)
     }
-    kept = ratios(by_state[state], by_state["invalid"])
-    return {size: Estimate(1 - r.value, 1 - r.high, 1 - r.low) for size, r in kept.items()}
+    shares = ratios(by_state[state], by_state["invalid"])
+    return {size: Estimate(1 - r.value, 1 - r.high, 1 - r.low) for size, r in shares.items()}
 
 
 def cached_after(records: pl.DataFrame, place: Place, side: str) -> dict[int, float]:
@@ -99,9 +100,9 @@ def cached_after(records: pl.DataFrame, place: Place, side: str) -> dict[int, fl
     )
     cached = _preloaded(records, place, side, "base-preloaded")
     result = {}
-    for size in shared(after, memory, cached):
+    for size in common_keys(after, memory, cached):
         slow, fast = memory[size].value, cached[size].value
-        if slow >= TELLS_APART * fast:
+        if slow >= MIN_DISTINGUISHABLE_RATIO * fast:
             result[size] = (slow - after[size].value) / (slow - fast)
     return result
 
@@ -123,8 +124,8 @@ class Reach:
 def reach(cached: dict[int, float]) -> Reach:
     """Returns the sizes before and at the first that is not cached; shares between GONE and CACHED count as neither."""
     gone = next((size for size, share in cached.items() if share <= GONE), None)
-    kept = [size for size, share in cached.items() if share >= CACHED and (gone is None or size < gone)]
-    return Reach(kept[-1] if kept else None, gone)
+    cached_sizes = [size for size, share in cached.items() if share >= CACHED and (gone is None or size < gone)]
+    return Reach(cached_sizes[-1] if cached_sizes else None, gone)
 
 
 def mean_times(
@@ -135,16 +136,16 @@ def mean_times(
     return {policy: curve(rows, scenario, metric, x=x, policy=policy) for policy in levels(rows, "policy")}
 
 
-def saved(times: dict[str, Curve]) -> dict[str, Curve]:
+def policy_savings(times: dict[str, Curve]) -> dict[str, Curve]:
     """Returns policy -> x -> the share of time saved against the base policy, from `mean_times`."""
-    return saved_against(BASE_POLICY, times)
+    return savings_against(BASE_POLICY, times)
 
 
-def saved_against(first: str, times: dict[str, Curve]) -> dict[str, Curve]:
+def savings_against(first: str, times: dict[str, Curve]) -> dict[str, Curve]:
     """Returns name -> x -> the share of the first one's time that is saved, for all names but the first."""
     base = times.get(first, {})
     return {
-        name: {x: _saved(points[x], base[x]) for x in shared(points, base)}
+        name: {x: _saved(points[x], base[x]) for x in common_keys(points, base)}
         for name, points in times.items()
         if name != first
     }
@@ -163,7 +164,7 @@ def savings(profile: Profile, scenario: str, axis: str) -> Iterator[tuple[dict[s
         case = dict(zip(keys, values, strict=True))
         same = rows.filter(*(pl.col(name).eq_missing(value) for name, value in case.items()))
         times = {name: curve(same, scenario, case["metric"], deciding=False, **{axis: name}) for name in names}
-        yield case, {name: points for name, points in saved_against(names[0], times).items() if points}
+        yield case, {name: points for name, points in savings_against(names[0], times).items() if points}
 
 
 def switch_bytes(switches: list[Switch], kind: str, place: Place) -> int | None:

@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 Named = Sequence[tuple[str, Item]]  # a profile's name, and something of that profile
 
 
-def overlaid(profiles: Mapping[str, Profile]) -> list[Section]:
+def overlay_profiles(profiles: Mapping[str, Profile]) -> list[Section]:
     """Returns one section for each scenario that a profile has. The keys of `profiles` are the names for the legend."""
     found = {name: _by_distance(profile) for name, profile in profiles.items()}
     scenarios = list(dict.fromkeys(section.scenario for parts in found.values() for section in parts))
@@ -45,11 +45,11 @@ def distances(parts: Iterable[Section]) -> list[str]:
 def _by_distance(profile: Profile) -> list[Section]:
     records = profile.records
     first = [p for name in records["scenario"].unique(maintain_order=True) for p in one_per_distance(records, name)]
-    kept = records.filter(pl.col("pair").is_null() | pl.col("pair").is_in([place.pair for place in first]))
-    return [_renamed(part, first) for part in sections(replace(profile, records=kept))]
+    drawn = records.filter(pl.col("pair").is_null() | pl.col("pair").is_in([place.pair for place in first]))
+    return [_name_by_distance(part, first) for part in sections(replace(profile, records=drawn))]
 
 
-def _renamed(part: Section, places: Iterable[Place]) -> Section:
+def _name_by_distance(part: Section, places: Iterable[Place]) -> Section:
     """Returns the section with one variant for each distance, named after the distance."""
     names = {place.label: place.distance or place.label for place in places}
     charts = []
@@ -75,7 +75,7 @@ def _section(own: Named[Section], everyone: Iterable[str]) -> Section:
             charts.setdefault(chart.id, []).append((name, chart))
     missing = [name for name in names if name not in dict(own)]
     said = [(name, remark) for name, part in own for remark in part.remarks]
-    remarks = _said_by(said + [(name, "Not measured.") for name in missing], names)
+    remarks = _attribute_sentences(said + [(name, "Not measured.") for name in missing], names)
     return replace(own[0][1], charts=[_chart(group, names) for group in charts.values()], remarks=remarks)
 
 
@@ -86,11 +86,11 @@ def _chart(own: Named[Chart], names: list[str]) -> Chart:
             variants.setdefault(tuple(variant.choice.items()), []).append((name, variant.figure))
     merged = [Variant(dict(choice), _figure(group, names)) for choice, group in variants.items()]
     said = [(name, sentence) for name, chart in own for sentence in re.split(r"(?<=\.) +(?=[A-Z])", chart.caption)]
-    caption = " ".join(_said_by(said, [name for name, _ in own]))
+    caption = " ".join(_attribute_sentences(said, [name for name, _ in own]))
     return replace(own[0][1], caption=caption, variants=merged)
 
 
-def _said_by(said: Named[str], names: list[str]) -> list[str]:
+def _attribute_sentences(said: Named[str], names: list[str]) -> list[str]:
     """Returns each sentence once. A sentence that not all profiles have begins with the names of those that have it."""
     found: dict[str, list[str]] = {}
     for name, sentence in said:
@@ -104,7 +104,7 @@ def _figure(own: Named[Figure], names: list[str]) -> Figure:
         data = _rows([(name, figure["data"]) for name, figure in own], names)
         layout["yaxis"]["range"] = [-0.6, len(data) - 0.4]
         return {"data": data, "layout": {**layout, "height": ROW_PX * (len(data) + 1)}}
-    data = [_dressed(trace, name, names.index(name)) for name, figure in own for trace in figure["data"]]
+    data = [_style_trace(trace, name, names.index(name)) for name, figure in own for trace in figure["data"]]
     legend = {trace["name"] for trace in data}
     return {"data": data, "layout": {**layout, "height": MIN_PX + LINE_PX * len(legend)}}
 
@@ -128,7 +128,7 @@ def _named(trace: Trace, name: str) -> Trace:
     return {**trace, "name": full, **({"legendgroup": full} if "legendgroup" in trace else {}), **texts}
 
 
-def _dressed(trace: Trace, name: str, number: int) -> Trace:
+def _style_trace(trace: Trace, name: str, number: int) -> Trace:
     """Returns the trace with the name, dash and markers of the profile with this number. Only the first profile keeps
     the area under a floor."""
     look = STYLES[number % len(STYLES)]

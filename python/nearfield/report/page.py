@@ -11,8 +11,8 @@ from nearfield.base import own_command
 from nearfield.base.units import counted, format_bytes
 from nearfield.machine import machine_files
 from nearfield.profile import Profile
-from nearfield.profile.curves import drawn_places, narrowed, one_machine
-from nearfield.profile.ending import unfinished
+from nearfield.profile.curves import drawn_places, one_machine, restrict_to_drawn
+from nearfield.profile.ending import describe_unfinished
 from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.advice import Advised, advice_section
 from nearfield.report.columns import columns_html
@@ -38,7 +38,7 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "", advise
     parts = _parts(profile, tuned)
     heat = core_pairs.heat_map(profile)
     found = findings(profile, tuned, apply)
-    placement = [] if _has_no_messages(profile) else evaluate_guidelines(one_machine(narrowed(profile)))
+    placement = [] if _has_no_messages(profile) else evaluate_guidelines(one_machine(restrict_to_drawn(profile)))
     how = tuned_html(tuned, apply) + columns_html(tuned) if tuned else ""
     main = fill(
         asset("main.html"),
@@ -59,14 +59,14 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "", advise
         verb="report",
         headline=headline(profile),
         links=_links(parts, bool(_placement(placement)), bool(advised)),
-        main=banners(profile, found) + folded_if_useless(found, main),
+        main=banners(profile, found) + fold_if_useless(found, main),
         controls=place_selector(_labels(profile)),
         scripts=scripts_of([*heat, *_charts(parts)], label_of(profile)),
     )
 
 
 def _parts(profile: Profile, tuned: Rules | None) -> list[Section]:
-    return ([tuned_section(tuned)] if tuned else []) + sections(narrowed(profile))
+    return ([tuned_section(tuned)] if tuned else []) + sections(restrict_to_drawn(profile))
 
 
 def charts_of(profile: Profile, tuned: Rules | None = None) -> list[Chart]:
@@ -114,7 +114,7 @@ def banners(profile: Profile, found: list[Finding], name: str = "") -> str:
     return _warnings(found, before) + _simulated(profile, before) + _incomplete(profile, before)
 
 
-def folded_if_useless(found: list[Finding], html: str) -> str:
+def fold_if_useless(found: list[Finding], html: str) -> str:
     """Returns the HTML, folded if a warning says that it is not reliable."""
     return folded("What was measured all the same", html, class_="useless") if is_useless(found) else html
 
@@ -144,7 +144,7 @@ def _simulated(profile: Profile, before: str) -> str:
 def _incomplete(profile: Profile, before: str) -> str:
     if profile.run.complete:
         return ""
-    message = f"{before}This profile is {unfinished(profile.run)}. Some of what belongs here is missing."
+    message = f"{before}This profile is {describe_unfinished(profile.run)}. Some of what belongs here is missing."
     remedy = f" {tag('code', text(profile.completed_by))} completes it."
     return tag("p", text(message) + remedy, class_="banner", role="alert")
 
@@ -245,19 +245,19 @@ def render_summary(profile: Profile, tuned: Rules | None = None, apply: str = ""
     """Returns the whole page, which prints on one sheet; reads only the package's own files."""
     found = findings(profile, tuned, apply)
     charts = _first_chart(profile, tuned)
-    rest = _most_important(found) + "".join(map(chart_place, charts))
+    rest = _list_main_findings(found) + "".join(map(chart_place, charts))
     return framed(
         title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
         verb="summary",
         headline=headline(profile),
         links=[],
-        main=banners(profile, found) + folded_if_useless(found, rest),
+        main=banners(profile, found) + fold_if_useless(found, rest),
         style=asset("summary.css"),
         scripts=scripts_of(charts, label_of(profile)),
     )
 
 
-def _most_important(found: list[Finding]) -> str:
+def _list_main_findings(found: list[Finding]) -> str:
     sentence = [f for f in found if f.level not in ("warning", "note")][:MAX_IN_SUMMARY]
     return tag("ol", "".join(map(finding_item, sentence)), class_="findings")
 

@@ -27,7 +27,7 @@ _WRITE = """<script>nearfieldPictures().then((pictures) => {
 });</script>"""
 
 
-def drawn(page: str) -> dict[str, str]:
+def draw_pictures(page: str) -> dict[str, str]:
     """Returns file name -> SVG for each plot of a page and each choice of its options. Raises UsageError if no browser
     is installed, MeasurementError if it draws nothing."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)

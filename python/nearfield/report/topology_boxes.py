@@ -26,7 +26,7 @@ def draw(profile: Profile) -> str:
         tree = Topology.parse_xml(profile.topology_xml.encode(), "topology.xml").tree()
     except UsageError as error:
         return tag("p", f"The topology cannot be drawn: {text(error.message)}.", class_="quiet")
-    used = {pu for pair in _measured(profile) for pu in pair}
+    used = {pu for pair in _measured_pus(profile) for pu in pair}
     total = profile.machine.memory.total_bytes
     if total is None:
         _forget_memory(tree)
@@ -35,7 +35,7 @@ def draw(profile: Profile) -> str:
     return tag("div", _children(tree, used), class_="topology", role="img", aria_label="Topology of the machine")
 
 
-def _measured(profile: Profile) -> list[list[int]]:
+def _measured_pus(profile: Profile) -> list[list[int]]:
     """Returns the PUs of every measured pair on this node."""
     pairs = profile.records["pair"].drop_nulls().unique()
     return [[int(pu) for pu in pair.split("-")] for pair in pairs if pair.replace("-", "").isdigit()]

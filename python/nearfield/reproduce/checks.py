@@ -83,7 +83,7 @@ def live_curve(statement: Statement, here: LiveCheck) -> Curve:
     from nearfield.reproduce.schema import Curve  # its validators use this module
 
     own = statement.curve.model_dump(exclude_none=True) if statement.curve else {}
-    own |= {**here.curve, "where": _changed(own.get("where", {}), here.curve), "profile": here.profile}
+    own |= {**here.curve, "where": _apply_changes(own.get("where", {}), here.curve), "profile": here.profile}
     return Curve.model_validate({name: value for name, value in own.items() if value != ""})
 
 
@@ -98,10 +98,10 @@ def other_curve(statement: Statement) -> Curve:
     """Returns the statement's curve with the changes of `than`; a column of "" may have any value."""
     assert statement.curve is not None
     changed = dict(statement.than or {})
-    where = _changed(statement.curve.where, changed)
+    where = _apply_changes(statement.curve.where, changed)
     return type(statement.curve).model_validate({**statement.curve.model_dump(), **changed, "where": where})
 
 
-def _changed(where: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def _apply_changes(where: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Returns the columns with the changes applied; a column of "" may have any value."""
     return {name: value for name, value in {**where, **changes.get("where", {})}.items() if value != ""}

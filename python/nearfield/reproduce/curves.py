@@ -27,10 +27,10 @@ def points(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> Poi
 
 def alternatives(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> list[Points]:
     """Returns the curve for each combination of the lists in `where`."""
-    return [_derived(curve, one, records, line_bytes) for one in single(curve.where)]
+    return [_derive(curve, one, records, line_bytes) for one in single(curve.where)]
 
 
-def _derived(curve: Curve, where: dict[str, Any], records: Records, line_bytes: Mapping[str, int]) -> Points:
+def _derive(curve: Curve, where: dict[str, Any], records: Records, line_bytes: Mapping[str, int]) -> Points:
     own = _plain(curve, curve.profile, where, records, line_bytes)
     if curve.how is None:
         return own

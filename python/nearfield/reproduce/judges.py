@@ -108,7 +108,7 @@ def _bound(data: JudgeInput, best: Callable[..., float], sign: int) -> JudgeResu
 # ---- shapes
 
 
-def _compared(data: JudgeInput) -> dict[float, float]:
+def _excess(data: JudgeInput) -> dict[float, float]:
     """Returns by how much the curve exceeds the other one (by default 1, or 0 for differences): relatively, or in
     points."""
     than = data.than or dict.fromkeys(data.curve, 0.0 if data.is_difference else 1.0)
@@ -129,12 +129,12 @@ def _tolerance(data: JudgeInput, *gains: float) -> float:
 def _same(data: JudgeInput) -> JudgeResult:
     """Holds if the curve equals the other one everywhere."""
     than = data.than or {}
-    found = {x: abs(by) <= _tolerance(data, data.curve[x], than.get(x, 0.0)) for x, by in _compared(data).items()}
+    found = {x: abs(by) <= _tolerance(data, data.curve[x], than.get(x, 0.0)) for x, by in _excess(data).items()}
     return _format_comparison(data, list(found.values()))
 
 
-def _all_compared(data: JudgeInput, holds: Callable[[float], bool]) -> JudgeResult:
-    return _format_comparison(data, [holds(by) for by in _compared(data).values()])
+def _compare_all(data: JudgeInput, holds: Callable[[float], bool]) -> JudgeResult:
+    return _format_comparison(data, [holds(by) for by in _excess(data).values()])
 
 
 def _format_comparison(data: JudgeInput, hold: list[bool]) -> JudgeResult:
@@ -227,9 +227,9 @@ JUDGES = {
     "at-least": Judge(lambda data: _bound(data, max, 1), "some", of_number=True),
     "at-most": Judge(lambda data: _bound(data, max, -1), of_number=True),
     "same": Judge(_same, of_two=True),
-    "more": Judge(lambda data: _all_compared(data, lambda by: by > MORE), of_two=True),
-    "less": Judge(lambda data: _all_compared(data, lambda by: by < -MORE), of_two=True),
-    "no-more": Judge(lambda data: _all_compared(data, lambda by: by <= MORE), of_two=True),
+    "more": Judge(lambda data: _compare_all(data, lambda by: by > MORE), of_two=True),
+    "less": Judge(lambda data: _compare_all(data, lambda by: by < -MORE), of_two=True),
+    "no-more": Judge(lambda data: _compare_all(data, lambda by: by <= MORE), of_two=True),
     "higher": Judge(_higher, "both", of_two=True),
     "given": Judge(_given),
     # One or more per line, or per counted item: a line in several caches counts repeatedly.

@@ -56,12 +56,12 @@ class Shown(Table):
 
 
 class Answer(Table):
-    """The reader's machine's answer to a statement. If there is none, `answer` is "", and `ours` has the reason."""
+    """The answer of the reader's machine to a statement. If there is none, `answer` is "", and `ours` has why."""
 
     answer: Literal["holds", "does not", "cannot tell", ""] = ""
     ours: str = Field(default="", description="our numbers, each with its interval")
     launches: int = 0
-    profile: str = Field(default="", description="whose records judge it")
+    profile: str = Field(default="", description="the profile whose records judge the statement")
 
 
 class Judged(Table):
@@ -79,8 +79,8 @@ class Judged(Table):
     number: tuple[float, float] | None = None
     at: tuple[float, float] | None = None
     shown: Shown | None = None
-    here: Answer | None = Field(default=None, description="by --live; counts for no verdict")
-    traced: Answer | None = Field(default=None, description="by --trace; counts for no verdict")
+    here: Answer | None = Field(default=None, description="the answer of --live, which affects no verdict")
+    traced: Answer | None = Field(default=None, description="the answer of --trace, which affects no verdict")
 
 
 class JudgedClaim(Table):
@@ -97,7 +97,7 @@ class JudgedClaim(Table):
 class Chosen(Table):
     """A free parameter, which no source states."""
 
-    of: str = Field(description="machine or profile")
+    of: str = Field(description="the machine or profile that has the parameter")
     key: str
     value: str
     reason: str
@@ -114,7 +114,7 @@ class JudgedPaper(Table):
     claims: list[JudgedClaim]
     chosen: list[Chosen]
     simulated: list[str] = Field(default_factory=list, description="profiles that are simulated to the end")
-    missing: list[str] = Field(default_factory=list, description="profiles that are not, although the claims need them")
+    missing: list[str] = Field(default_factory=list, description="needed profiles without a complete simulation")
 
 
 class Measured(Table):
@@ -123,15 +123,15 @@ class Measured(Table):
     machine: str
     mpi: str
     launches: int
-    folder: str = Field(description="of its profiles, in the output folder")
+    folder: str = Field(description="the folder of the live profiles, below the output folder")
     load_1m: float | None = Field(description="load average of the machine when it was measured")
-    complete: bool = Field(description="false: it was stopped; the same command goes on")
+    complete: bool = Field(description="false: the measurement was stopped, and the same command resumes it")
 
 
 class TracedFrom(Table):
     """A trace of a real program that `--trace` gave."""
 
-    name: str = Field(description="of the application in the claims, and the size of its problem")
+    name: str = Field(description="the application in the claims, and its problem size")
     command: str
     ranks: int
 

@@ -33,7 +33,7 @@ def render(found: Reproduction, folder: Path) -> str:
         asset("main.html", __package__),
         {
             "strips": _strips(found.papers),
-            "banner": _incomplete(found, folder) + _measured(found.here) + _traced(found.traced),
+            "banner": _incomplete_banner(found, folder) + _live_banner(found.here) + _traces_banner(found.traced),
             "overview": _overview(found),
             "papers": "".join(_paper(paper, folder) for paper in found.papers),
         },
@@ -55,7 +55,7 @@ def _facts(found: Reproduction) -> str:
     return " &ensp;|&ensp; ".join([*map(text, parts), tag("code", raw(found.command))])
 
 
-def _incomplete(found: Reproduction, folder: Path) -> str:
+def _incomplete_banner(found: Reproduction, folder: Path) -> str:
     if found.complete:
         return ""
     message = text("Not all of it is simulated yet: claims that need what is missing are not judged. This goes on: ")
@@ -64,19 +64,19 @@ def _incomplete(found: Reproduction, folder: Path) -> str:
 
 
 def _overview(found: Reproduction) -> str:
-    beside = [*["here"] * (found.here is not None), *["traced"] * bool(found.traced)]
+    sources = [*["here"] * (found.here is not None), *["traced"] * bool(found.traced)]
     rows = [
         [
             tag("a", claim.id, href=f"#{claim.id}"),
             text(claim.says),
             _verdict(claim),
             _count(claim.statements),
-            *(_answers(claim.statements, name) for name in beside),
+            *(_answers(claim.statements, name) for name in sources),
         ]
         for paper in found.papers
         for claim in paper.claims
     ]
-    headings = ("claim", "what the paper says", "verdict", "statements that hold", *beside)
+    headings = ("claim", "what the paper says", "verdict", "statements that hold", *sources)
     return table(headings, rows)
 
 
@@ -103,15 +103,15 @@ def _count(statements: Iterable[Judged]) -> str:
     return text(f"{held} of {judged}") if judged else ""
 
 
-def _answers(statements: Iterable[Judged], beside: str) -> str:
-    words = [answer.answer for one in statements if (answer := getattr(one, beside))]
+def _answers(statements: Iterable[Judged], source: str) -> str:
+    words = [answer.answer for one in statements if (answer := getattr(one, source))]
     return text(", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words) if word))
 
 
 def _paper(paper: JudgedPaper, folder: Path) -> str:
     body = tag("h2", text(f"{paper.name}: {paper.title}")) + _reading(paper)
     claims = "".join(_claim(claim, folder) for claim in paper.claims)
-    return tag("section", body + claims + _chosen(paper.chosen), id=paper.name)
+    return tag("section", body + claims + _parameter_table(paper.chosen), id=paper.name)
 
 
 def _reading(paper: JudgedPaper) -> str:
@@ -162,7 +162,7 @@ def _answer(here: Answer) -> str:
     return word + text(f": {here.ours}")
 
 
-def _measured(here: Measured | None) -> str:
+def _live_banner(here: Measured | None) -> str:
     if here is None:
         return ""
     load = f", load average {here.load_1m:.1f} when it began" if here.load_1m is not None else ""
@@ -173,7 +173,7 @@ def _measured(here: Measured | None) -> str:
     return tag("p", text(message), class_="banner", role="note")
 
 
-def _traced(traces: list[TracedFrom]) -> str:
+def _traces_banner(traces: list[TracedFrom]) -> str:
     if not traces:
         return ""
     each = "; ".join(f"{one.name}: {one.command}, {counted(one.ranks, 'rank')}" for one in traces)
@@ -181,7 +181,7 @@ def _traced(traces: list[TracedFrom]) -> str:
     return tag("p", text(message), class_="banner", role="note")
 
 
-def _chosen(chosen: list[Chosen]) -> str:
+def _parameter_table(chosen: list[Chosen]) -> str:
     rows = [[raw(c.of), raw(c.key), raw(c.value), text(c.reason), text(", ".join(c.claims))] for c in chosen]
     title = f"{counted(len(chosen), 'free parameter')} behind these claims"
     inner = table(("of", "key", "value", "why this value", "claims"), rows, class_="chosen")

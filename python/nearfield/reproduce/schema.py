@@ -19,16 +19,16 @@ Size = int | Annotated[str, Field(pattern=r"^(\d+\*)?(eager|l1|l2|llc)(/\d+)?$")
 class Choice(Table):
     """A value that neither the paper nor the machine's file states, and that had to be chosen."""
 
-    key: str = Field(description="what was chosen")
-    value: Value = Field(description="as which")
-    reason: str = Field(description="why this value")
-    claims: list[ClaimId] = Field(description="that it touches")
+    key: str = Field(description="the parameter that was chosen")
+    value: Value = Field(description="the value that was chosen")
+    reason: str = Field(description="why this value was chosen")
+    claims: list[ClaimId] = Field(description="the claims that the value affects")
 
 
 class Setting(Table):
     """A number of the machine's file that this profile replaces, for a claim that compares values."""
 
-    key: str = Field(description="as in the file: messaging.ring_bytes")
+    key: str = Field(description="the key in the machine's file, e.g. messaging.ring_bytes")
     value: Value
     reason: str
 
@@ -37,32 +37,37 @@ class ScenarioRun(Table):
     """All combinations of the parameters, at every distance."""
 
     name: str
-    distance: list[str] = Field(default_factory=list, description="of the pairs; [] for scenarios of a whole node")
+    distance: list[str] = Field(
+        default_factory=list, description="distances of pairs; [] for a scenario of a whole node"
+    )
     parameters: dict[str, list[int | str]]
-    quick: dict[str, list[int | str]] = Field(default_factory=dict, description="instead, with --quick")
+    quick: dict[str, list[int | str]] = Field(default_factory=dict, description="parameters that --quick replaces")
 
 
 class ClusterRun(Table):
-    """The options of `nearfield simulate`: all combinations of collectives or applications with sizes and policies."""
+    """All combinations of collectives or applications with sizes and policies; the keys are options of `nearfield
+    simulate`."""
 
     name: list[str]
     nodes: list[int]
     policy: list[str]
-    bytes: list[int] = Field(default_factory=list, description="[]: those usual for an application")
-    quick: list[int] = Field(default_factory=list, description="bytes with --quick")
-    slow: bool = Field(default=False, description="left out with --quick")
-    whole: bool = Field(default=False, description="bytes are of the whole buffer")
-    apart: bool = Field(default=False, description="each policy in a run of its own, so that none sets another's order")
+    bytes: list[int] = Field(default_factory=list, description="sizes; []: the usual ones of an application")
+    quick: list[int] = Field(default_factory=list, description="sizes with --quick")
+    slow: bool = Field(default=False, description="--quick leaves these runs out")
+    whole: bool = Field(default=False, description="sizes are those of the whole buffer")
+    apart: bool = Field(default=False, description="one run per policy, so that none sets the message order of another")
     memory_slowdown: list[float] = [1.0]
-    repetitions: int | None = Field(default=None, description="absent: as usual, 7 calls or 1 run of an application")
+    repetitions: int | None = Field(
+        default=None, description="absent: 7 calls of a collective, 1 run of an application"
+    )
 
 
 class ProfileRun(Table):
     """A simulated profile: a machine, possibly with replaced numbers, and the scenarios to simulate on it."""
 
-    on: str = Field(description="the machine")
-    without: list[Literal["prefetcher"]] = Field(default_factory=list, description="parts of it that are switched off")
-    clock_ghz: float | None = Field(default=None, description="its processor's frequency, memory's following it")
+    on: str = Field(description="the machine to simulate")
+    without: list[Literal["prefetcher"]] = Field(default_factory=list, description="parts that are switched off")
+    clock_ghz: float | None = Field(default=None, description="the processor's frequency; memory follows it")
     set: list[Setting] = Field(default_factory=list)
     scenario: list[ScenarioRun] = Field(default_factory=list)
     collective: list[ClusterRun] = Field(default_factory=list)
@@ -82,14 +87,14 @@ class ProfileRun(Table):
 class LiveProfile(Table):
     """A profile of the reader's machine: scenarios measured in one launch, all at these sizes."""
 
-    scenario: list[str] = Field(min_length=1, description="as `nearfield probe` names them")
-    size_bytes: list[Size] = Field(default_factory=list, description="[]: the scenarios' own")
-    quick: list[Size] = Field(default_factory=list, description="sizes with --quick; []: the same")
+    scenario: list[str] = Field(min_length=1, description="scenarios by the names of `nearfield probe --list`")
+    size_bytes: list[Size] = Field(default_factory=list, description="sizes; []: the scenarios' own")
+    quick: list[Size] = Field(default_factory=list, description="sizes with --quick; []: the same as without")
     only: list[str] = Field(
         default_factory=list,
-        description="of a scenario only cases with these values of a parameter: 'pingpong state reused'",
+        description="restricts a scenario to values of a parameter: 'pingpong state reused'",
     )
-    seconds: float = Field(default=10.0, description="of one launch on two cores; for the estimate and nothing else")
+    seconds: float = Field(default=10.0, description="expected duration of a launch, for the estimate only")
 
 
 class Curve(Table):
@@ -97,15 +102,17 @@ class Curve(Table):
 
     profile: str
     metric: str
-    where: dict[str, Values] = Field(default_factory=dict, description="columns; of a list the highest number counts")
-    versus: dict[str, Values] | None = Field(default=None, description="`where` of the base, where it differs")
-    base: str | None = Field(default=None, description="profile of the base, if it is another one")
+    where: dict[str, Values] = Field(default_factory=dict, description="columns; the highest number of a list counts")
+    versus: dict[str, Values] | None = Field(default=None, description="the columns that differ for the base")
+    base: str | None = Field(default=None, description="the profile of the base if it differs from `profile`")
     how: Literal["gain", "ratio", "minus"] | None = Field(
-        default=None, description="against the base: share saved, how many times as much, how much more"
+        default=None, description="comparison with the base: the saved share, the ratio, or the difference"
     )
-    unit: Literal["mb_per_s", "per_line"] | None = Field(default=None, description="what numbers are made into first")
-    per: str | None = Field(default=None, description="a metric of the same records that numbers are divided by first")
-    by: str = Field(default="size_bytes", description="parameter, or whole_bytes: of the whole buffer of a collective")
+    unit: Literal["mb_per_s", "per_line"] | None = Field(default=None, description="the unit of the converted numbers")
+    per: str | None = Field(default=None, description="the metric of these records that numbers are divided by")
+    by: str = Field(
+        default="size_bytes", description="the parameter; whole_bytes is the size of a collective's whole buffer"
+    )
 
     @model_validator(mode="after")
     def _has_a_base(self) -> Curve:
@@ -125,16 +132,16 @@ class LiveCheck(Table):
     """The meaning of a statement on any machine. The judge, curve or `than` default to those of the statement.
     Positions and numbers are not taken from the statement, since the paper states them for its own machine."""
 
-    profile: str = Field(default="", description="whose records judge it: a name of [here.NAME]")
-    asks: str = Field(default="", description="a question to tuned rules or to the compiler (here/questions.py)")
+    profile: str = Field(default="", description="the profile that judges it: a name of [here.NAME]")
+    asks: str = Field(default="", description="a question to tuned rules or to the compiler (live/questions.py)")
     judge: str | None = None
-    number: float | list[float] | None = Field(default=None, description="only if the paper states it of any machine")
+    number: float | list[float] | None = Field(default=None, description="only if the paper's number holds everywhere")
     curve: dict[str, Any] = Field(default_factory=dict, description="keys of the statement's curve that differ")
     than: dict[str, Any] | None = None
     over: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
     points: list[Size] | None = None
     at: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
-    says: str = Field(default="", description="what is judged, if that is not the statement word for word")
+    says: str = Field(default="", description="what is judged, if it differs from the wording of the statement")
 
     @model_validator(mode="after")
     def _has_one_source(self) -> LiveCheck:
@@ -152,20 +159,20 @@ class Statement(Table):
     judge: str | None = Field(default=None, description="a name in judges.py")
     number: float | list[float] | None = None
     curve: Curve | None = None
-    than: dict[str, Any] | None = Field(default=None, description="what it is compared with: keys of curve that differ")
+    than: dict[str, Any] | None = Field(default=None, description="keys of the second curve that differ")
     over: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="from which size on, and up to which, it is said"
+        default=None, description="the smallest and the largest size that the statement covers"
     )
-    points: list[float] | None = Field(default=None, description="in this order only")
+    points: list[float] | None = Field(default=None, description="the sizes that the statement covers, in this order")
     at: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="between which sizes the extreme lies"
+        default=None, description="the sizes between which the extreme lies"
     )
     rule: PlacementRule | None = None
-    not_simulated: str | None = Field(default=None, description="why nothing of ours judges it")
-    not_counted: str = Field(default="", description="why its verdict is shown, but counts for nothing: it cannot fail")
-    why: str = Field(default="", description="a cause, which a reader can check, of what ours does otherwise")
-    here: LiveCheck | None = Field(default=None, description="how `reproduce --live` judges it on the reader's machine")
-    here_not: str = Field(default="", description="why it cannot be measured on a machine at hand")
+    not_simulated: str | None = Field(default=None, description="why no record judges the statement")
+    not_counted: str = Field(default="", description="why the verdict is not counted: it cannot fail")
+    why: str = Field(default="", description="a cause of the difference from the paper that a reader can check")
+    here: LiveCheck | None = Field(default=None, description="how `reproduce --live` judges the statement")
+    here_not: str = Field(default="", description="why the statement cannot be measured on the reader's machine")
 
     @model_validator(mode="after")
     def _can_be_judged(self) -> Statement:
@@ -185,7 +192,7 @@ class Claim(Table):
     says: str = Field(description="the claim in a line, in our words")
     where: str = Field(description="section and figure of the paper")
     statement: list[Statement] = Field(min_length=1)
-    note: str = Field(default="", description="why ours differs, as far as we found out")
+    note: str = Field(default="", description="why our numbers differ, as far as is known")
 
 
 class Paper(Table):
@@ -194,11 +201,11 @@ class Paper(Table):
     schema_version: Literal[1]
     name: str = Field(pattern=r"^S\d$")
     title: str
-    reading: str = Field(default="", description="what held, what did not and why, in a paragraph without counts")
+    reading: str = Field(default="", description="a paragraph on what holds, what does not, and why, without counts")
     profile: dict[str, ProfileRun] = Field(default_factory=dict)
     chosen: list[Choice] = Field(default_factory=list)
     here: dict[str, LiveProfile] = Field(default_factory=dict, description="what `reproduce --live` measures")
-    here_not: str = Field(default="", description="why none of its statements can be measured on a machine at hand")
+    here_not: str = Field(default="", description="why no statement can be measured on the reader's machine")
     claim: list[Claim]
 
     @model_validator(mode="after")

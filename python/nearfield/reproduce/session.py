@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -15,6 +16,8 @@ import nearfield
 from nearfield import profile
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import os_errors_as_profile_errors
+from nearfield.base.journal import Journal
+from nearfield.base.progress import Report, ignore
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.measure.request import Request
@@ -23,7 +26,7 @@ from nearfield.measure.sim.operations import Operations
 from nearfield.measure.sim.places import NOWHERE, all_places
 from nearfield.measure.sim.pool import Runner
 from nearfield.measure.sim.profile import save_profile
-from nearfield.measure.sim.store import Listener, Store, simulate
+from nearfield.measure.sim.store import Store, simulate
 from nearfield.reproduce import outcome
 from nearfield.reproduce.checks import profiles_of
 from nearfield.reproduce.live.answers import answer_statement
@@ -32,6 +35,7 @@ from nearfield.reproduce.schema import Claim, ClusterRun, Paper, ProfileRun, Sce
 from nearfield.reproduce.verdicts import Evidence, free_parameters, judge_claim
 
 JOURNAL = "simulated.jsonl"
+_OTHER_FOLDER = "Give another folder with --out."
 Wanted = list[tuple[Paper, list[Claim]]]
 
 
@@ -53,18 +57,18 @@ class Traces:
 
 
 def reproduce(
-    wanted: Wanted, settings: Settings, runner: Runner, listener: Listener, here: Measured | None = None,
-    traced: Traces | None = None,
+    wanted: Wanted, settings: Settings, runner: Runner, report: Report = ignore, here: Measured | None = None,
+    traced: Traces | None = None, at_once: int | None = None,
 ) -> outcome.Reproduction:  # fmt: skip
     """Simulates, judges and saves; returns the result. After Ctrl-C, claims with incomplete profiles are not judged.
-    `here`: the measurements on this machine. Raises the errors of errors.py."""
+    `here` holds the measurements on this machine; `at_once` is that of simulate(). Raises the errors of errors.py."""
     started = time.monotonic()
     needed = profiles_needed(wanted)
     cases = {name: cases_of(run, quick=settings.quick) for name, run in needed.items()}
-    store = open_store(settings.out)
-    simulate([case for some in cases.values() for case in some], store, runner, listener)
-    done = {name: some for name, some in cases.items() if not any(map(store.missing, some))}
-    profiles = {name: _save(settings, name, needed[name], some, store) for name, some in done.items()}
+    with open_store(settings.out) as store:
+        simulate([case for some in cases.values() for case in some], store, runner, report, at_once)
+        done = {name: some for name, some in cases.items() if not any(map(store.missing, some))}
+        profiles = {name: _save(settings, name, needed[name], some, store) for name, some in done.items()}
     found = outcome.Reproduction(
         nearfield=nearfield.__version__,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -128,15 +132,17 @@ def _live_summary(here: Measured, out: Path) -> outcome.Measured:
     )
 
 
-def open_store(out: Path) -> Store:
-    """Creates the folder and returns its store. Raises ProfileError if it cannot be written or has other contents."""
-    journal = out / JOURNAL
-    if out.exists() and not journal.exists() and any(out.iterdir()):
-        raise ProfileError(f"{out} is in the way: it is not of a reproduction", "Give another folder with --out.")
-    with os_errors_as_profile_errors(out, "Give another folder with --out."):
+@contextmanager
+def open_store(out: Path) -> Iterator[Store]:
+    """Creates the folder and provides its store, which is locked against other processes. Raises ProfileError if the
+    folder cannot be written or has other contents."""
+    journal = Journal(out / JOURNAL, _OTHER_FOLDER)
+    if out.exists() and not journal.path.exists() and any(out.iterdir()):
+        raise ProfileError(f"{out} is in the way: it is not of a reproduction", _OTHER_FOLDER)
+    with os_errors_as_profile_errors(out, _OTHER_FOLDER):
         out.mkdir(parents=True, exist_ok=True)
-        journal.touch()
-        return Store(journal)
+    with journal.locked(UsageError(f"another reproduction is at work in {out}", _OTHER_FOLDER)):
+        yield Store(journal)
 
 
 def _save(settings: Settings, name: str, run: ProfileRun, cases: list[Case], store: Store) -> profile.Profile:

@@ -3,12 +3,13 @@ the verdicts are based on imitations of the applications."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from nearfield.base.errors import UsageError
+from nearfield.base.progress import ReportLine
 from nearfield.base.units import parse_bytes
 from nearfield.measure.request import Request
 from nearfield.measure.row import Parameters, Row, frame, value
@@ -54,10 +55,11 @@ def parse_traces(texts: Iterable[str]) -> list[Traced]:
     return found
 
 
-def answering(wanted: Wanted, traces: Sequence[Traced], settings: Settings, progress: Callable[[str], None]) -> Traces:
+def answering(wanted: Wanted, traces: Sequence[Traced], settings: Settings, progress: ReportLine) -> Traces:
     """Simulates the traces, and returns a function that answers statements by them. Raises the errors of
     evidence_of."""
-    open_store(settings.out)
+    with open_store(settings.out):
+        pass
     evidence = evidence_of(wanted, traces, settings, progress)
     sources = [
         TracedFrom(name=_name(one), command=one.trace.about.command, ranks=one.trace.about.ranks) for one in traces
@@ -65,9 +67,7 @@ def answering(wanted: Wanted, traces: Sequence[Traced], settings: Settings, prog
     return Traces(sources, partial(answer_from_trace, evidence=evidence))
 
 
-def evidence_of(
-    wanted: Wanted, traces: Sequence[Traced], settings: Settings, progress: Callable[[str], None]
-) -> Evidence:
+def evidence_of(wanted: Wanted, traces: Sequence[Traced], settings: Settings, progress: ReportLine) -> Evidence:
     """Simulates each trace for every profile of the wanted claims that has its application, and saves these profiles.
     Raises UsageError for an application without claims, ReplayError, and BrokenTraceError."""
     needed = profiles_needed(wanted)
@@ -76,7 +76,7 @@ def evidence_of(
             raise UsageError(f"no claim is about '{_name(one)}'", _applications(needed.values()))
     profiles = {}
     for name, profile_run in needed.items():
-        rows = [row for one in traces for row in _simulated(name, profile_run, one, progress)]
+        rows = [row for one in traces for row in _simulate(name, profile_run, one, progress)]
         if rows:
             profiles[name] = save_profile(
                 settings.out / FOLDER / name, machine_of(profile_run),
@@ -117,7 +117,7 @@ def _applications(profiles: Iterable[ProfileRun]) -> str:
     return f"there are claims about {', '.join(names)}" if names else "name claims of S4"
 
 
-def _simulated(name: str, profile_run: ProfileRun, one: Traced, progress: Callable[[str], None]) -> Iterator[Row]:
+def _simulate(name: str, profile_run: ProfileRun, one: Traced, progress: ReportLine) -> Iterator[Row]:
     parts = [part for part in profile_run.application if one.is_of(part)]
     if not parts:
         return

@@ -1,24 +1,25 @@
-"""Reorders the communication of MPI programs for cache reuse and overlap; every rewrite is proved to keep results."""
+"""Reorders the communication of MPI programs for cache reuse and overlap; every rewrite is proved to keep results.
+
+The folders import one way: `frontend` reads C and C++, `analysis` finds regions and what they access, `model` decides
+which orders are legal, `codegen` writes them, `check` proves and runs what was written. `driver` runs all of them."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nearfield.rewrite.analysis import Analysis, analyse
-    from nearfield.rewrite.patch import MissedOptimization, Patch
+    from nearfield.rewrite.analysis.program import MissedOptimization
+    from nearfield.rewrite.driver import Analysis, analyse
+    from nearfield.rewrite.patch import Patch
 
 __all__ = ["Analysis", "Patch", "MissedOptimization", "analyse"]
+
+_MODULES = {"Analysis": "driver", "analyse": "driver", "Patch": "patch", "MissedOptimization": "analysis.program"}
 
 
 def __getattr__(name: str) -> Any:
     """Imports a name on first use, so that `--help` loads neither libclang nor isl."""
-    if name in ("Analysis", "analyse"):
-        from nearfield.rewrite import analysis
-
-        return getattr(analysis, name)
-    if name in ("Patch", "MissedOptimization"):
-        from nearfield.rewrite import patch
-
-        return getattr(patch, name)
-    raise AttributeError(f"module 'nearfield.rewrite' has no attribute '{name}'")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'nearfield.rewrite' has no attribute '{name}'")
+    return getattr(import_module(f"nearfield.rewrite.{_MODULES[name]}"), name)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from nearfield.base.errors import UsageError
-from nearfield.rewrite.callee_lookup import Functions
-from nearfield.rewrite.clang import Kind, Node, Unit
-from nearfield.rewrite.function import Function
-from nearfield.rewrite.inlined import Comparison, Differs
-from nearfield.rewrite.inlining import Inliner, Site, Text, site_of
-from nearfield.rewrite.patch import MissedOptimization, Patch
-from nearfield.rewrite.program import NotMovable
+from nearfield.rewrite.analysis.program import MissedOptimization, NotMovable
+from nearfield.rewrite.check.inlined import Comparison, Differs
+from nearfield.rewrite.codegen.inlining import Inliner, Site, Text, site_of
+from nearfield.rewrite.frontend.callee_lookup import Functions
+from nearfield.rewrite.frontend.clang import Kind, Node, Unit
+from nearfield.rewrite.frontend.function import Function
+from nearfield.rewrite.patch import Patch
 
 
 class AnalysisResult(Protocol):
@@ -120,14 +120,14 @@ class Callees:
             return [], str(why)
         self._last = None  # the following analysis parses other texts into its unit
         found = self.analyse(text.text, unit, self.function.name)
-        kept: dict[tuple[int, ...], list[Patch]] = {}
+        by_calls: dict[tuple[int, ...], list[Patch]] = {}
         for patch in found.patches:
             inside = [n for n, (first, last) in enumerate(text.spans) if _meet(patch.lines, (first, last))]
             if inside:
-                kept.setdefault(tuple(inside), []).append(patch)
-        if not kept:
+                by_calls.setdefault(tuple(inside), []).append(patch)
+        if not by_calls:
             return [], self._reason(text, found)
-        numbers, patches = max(kept.items(), key=lambda one: len(one[1]))
+        numbers, patches = max(by_calls.items(), key=lambda one: len(one[1]))
         if len(numbers) < len(sites):
             return self._make_patches(block, [sites[n] for n in numbers], original)
         return [self._of_file(patch, text, original) for patch in patches], ""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nearfield.base.estimates import Estimate, ratio_of
 from nearfield.base.units import format_ns
-from nearfield.profile.compare import Estimate, ratio_of
 
 
 @dataclass(frozen=True)
-class Gain:
+class MessageTimes:
     """The time in ns of one message and of the first read of its data, before and after the patch. Both sums are of
     records at one size and one distance."""
 
@@ -43,7 +43,7 @@ class Gain:
 class Expected:
     """The expected gain of one variant. If `gain` is None, `unknown` has the reason."""
 
-    gain: Gain | None = None
+    gain: MessageTimes | None = None
     unknown: str = "no profile is named (--profile)"
 
     def __str__(self) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nearfield.base.units import counted
+from nearfield.rewrite.frontend.text import lines_of
 from nearfield.rewrite.gain import Expected
-from nearfield.rewrite.text import lines_of
 
 CONTEXT = 3  # unchanged lines around a change
 LONG_FACTOR = 3  # growth factor beyond which a patch counts as long
@@ -72,15 +72,3 @@ class Patch:
 
 def _code(lines: list[str]) -> int:
     return sum(1 for line in lines if line.strip())
-
-
-@dataclass(frozen=True)
-class MissedOptimization:
-    """The reason why the communication at a line is not moved. `assumption` is the option that would allow more, if
-    there is one. `tried` means that a patch existed, but failed when it was run or measured."""
-
-    line: int
-    reason: str
-    function: str = ""
-    assumption: str = ""
-    tried: bool = False

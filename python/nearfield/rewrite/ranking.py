@@ -8,21 +8,19 @@ progresses messages during computation, which no record shows, so it has no expe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from nearfield.advise import costs as machine
-from nearfield.advise.costs import Points, at, scaled, total
+from nearfield.base.estimates import Estimate, sum_of
 from nearfield.base.units import format_bytes, parse_bytes
 from nearfield.profile import Profile, load
-from nearfield.profile.compare import Estimate
-from nearfield.profile.curves import curve, pick
-from nearfield.rewrite.gain import Expected, Gain
+from nearfield.profile.costs import Costs as ProfileCosts
+from nearfield.profile.costs import at, size_ratio
+from nearfield.rewrite.analysis.program import Region
+from nearfield.rewrite.gain import Expected, MessageTimes
+from nearfield.rewrite.model.schedule import Order, Transformation
 from nearfield.rewrite.patch import Patch
-from nearfield.rewrite.program import Region
-from nearfield.rewrite.schedule import Order, Transformation
 
 # The guidelines of S0: send cached data, receive late (1 and 3), delay the use of received data (2).
 BY_RULE = ("warm-send", "overlap", "late-receive", "reverse", "cut", "strip-mine")
@@ -30,17 +28,15 @@ MAX_RECORD_RATIO = 2.0  # maximum ratio of sizes between a message and the neare
 MAX_NEIGHBOUR_RATIO = 4.0  # maximum ratio of sizes for the other record of an interpolation
 
 
-@dataclass
-class Costs:
+class Costs(ProfileCosts):
     """The costs of messages on a profile's machine, between the most distant ranks of a node, or between nodes if there
     are no others. `size_bytes` applies to messages whose size the source does not give."""
 
-    profile: Profile
-    size_bytes: int | None = None
-
-    def __post_init__(self) -> None:
-        inside = machine.Costs(self.profile)
-        self._costs = inside if inside.place else machine.Costs(self.profile, network=True)
+    def __init__(self, profile: Profile, size_bytes: int | None = None) -> None:
+        super().__init__(profile)
+        if self.place is None:
+            super().__init__(profile, network=True)
+        self.size_bytes = size_bytes
 
     def expected(self, transformation: str, size_bytes: int) -> Expected:
         """Returns the expected gain of a transformation for messages of this size."""
@@ -52,47 +48,39 @@ class Costs:
             scenarios = {"pingpong": cold and warm, "pollution": later and at_once}
             return Expected(unknown=_no_records([name for name, known in scenarios.items() if not known], size_bytes))
         after = {"warm-send": (warm, later), "late-receive": (cold, at_once), "reverse": (warm, at_once)}
-        return Expected(Gain(total([cold, later]), total([*after[transformation]])))
+        return Expected(MessageTimes(sum_of([cold, later]), sum_of(after[transformation])))
 
     def expected_of_cutting(self, size_bytes: int, piece_bytes: int) -> Expected:
         """Returns the expected gain of producing, sending and reading a long message in chunks."""
-        records, place = self._costs.profile.records, self._costs.place
-        sizes = pick(records, place, scenario="cut", metric="time")["size_bytes"].drop_nulls()
-        size = _nearest(sizes, size_bytes)
-        times = curve(records, "cut", "time", place=place, x="piece_bytes", size_bytes=size) if size else {}
+        size, times = self.points_of_pieces(size_bytes)
         piece = _nearest((one for one in times if one), piece_bytes)
-        if not size or not piece or 0 not in times:
+        if size_ratio(size, size_bytes) > MAX_RECORD_RATIO or not piece or 0 not in times:
             return Expected(unknown=_no_records(["cut"], size_bytes))
-        whole, cut = (scaled(times[one].estimate, size_bytes / size) for one in (0, piece))
-        return Expected(Gain(whole, cut))
+        whole, cut = (times[one] * (size_bytes / size) for one in (0, piece))
+        return Expected(MessageTimes(whole, cut))
 
     def _sent(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns the time in ns of a message in a buffer state; None without stable records near the size."""
-        return near(self._costs.points("pingpong", "half_round_trip", state=state), size_bytes)
+        return interpolate_near(self.points("pingpong", "half_round_trip", state=state), size_bytes)
 
     def _read(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns the time in ns of reading received data; None without stable records near the size."""
-        return near(self._costs.points("pollution", "traverse", side="receiver", state=state), size_bytes)
+        return interpolate_near(self.points("pollution", "traverse", side="receiver", state=state), size_bytes)
 
 
-def near(points: Points, size_bytes: int) -> Estimate | None:
-    """Returns the time at a size, interpolated as in `advise`; None if no point is within the factor NEAREST, or no
-    second point within WIDEST."""
+def interpolate_near(points: Mapping[int, Estimate], size_bytes: int) -> Estimate | None:
+    """Returns the time at a size, interpolated as in `advise`; None if no record is within MAX_RECORD_RATIO, or no
+    second one within MAX_NEIGHBOUR_RATIO."""
     if _nearest(points, size_bytes) is None:
         return None
-    found = at({one: time for one, time in points.items() if _far(one, size_bytes) <= MAX_NEIGHBOUR_RATIO}, size_bytes)
+    found = at({one: t for one, t in points.items() if size_ratio(one, size_bytes) <= MAX_NEIGHBOUR_RATIO}, size_bytes)
     return found if found and found.value > 0 and found.low > 0 else None
 
 
 def _nearest(sizes: Iterable[int], size_bytes: int) -> int | None:
-    """Returns the nearest size within the factor NEAREST; None if there is none."""
-    found = min(sizes, key=lambda one: _far(one, size_bytes), default=None)
-    return found if found is not None and _far(found, size_bytes) <= MAX_RECORD_RATIO else None
-
-
-def _far(one: int, other: int) -> float:
-    """Returns the ratio of two sizes, at least 1."""
-    return max(one, other, 1) / max(min(one, other), 1)
+    """Returns the nearest size within MAX_RECORD_RATIO; None if there is none."""
+    found = min(sizes, key=lambda one: size_ratio(one, size_bytes), default=None)
+    return found if found is not None and size_ratio(found, size_bytes) <= MAX_RECORD_RATIO else None
 
 
 def _no_records(scenarios: Sequence[str], size_bytes: int) -> str:

@@ -23,7 +23,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, Case, Gain, geometric_mean
+from nearfield.base.paired import Gain
+from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, Case, geometric_mean
 
 MAIN = "pingpong"
 MESSAGES = (MAIN, "stream", "exchange", "use")

@@ -7,16 +7,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from statistics import NormalDist, fmean, median, stdev
+from statistics import fmean, median, stdev
 from typing import NamedTuple
 
-from nearfield import _native
+from nearfield.base.paired import MIN_PAIRS, Gain, paired_gain
 
 # Borders in ns between the classes of core-to-core latency: hardware threads of one core or cores that share inner
 # caches; cores of one package; cores of different packages, as a virtual machine's host may place them.
 DISTANCE_BORDERS_NS = (35.0, 140.0)
 MIN_LAUNCHES = 3  # for an interval over launches, which vary more than pairs of one launch
-MIN_CONFIRMING_LAUNCHES = 6  # with fewer, the extremes do not enclose the median with 95 % confidence
+MIN_CONFIRMING_LAUNCHES = MIN_PAIRS
 Case = tuple[str, int]  # pattern, size in bytes
 
 
@@ -30,45 +30,13 @@ class Pair(NamedTuple):
     launch: int = 0
 
 
-@dataclass(frozen=True)
-class Gain:
-    """The baseline's time divided by the setting's: above 1, the setting is faster. The median and its 95 % interval
-    over `n` launches, or over pairs of times if there were only one or two launches."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-
-    def below(self, limit: float) -> bool:
-        """Returns whether the gain is probably below a limit: its value is below, and its interval ends at most 3 %
-        above."""
-        return self.value < limit and self.high < 1.03 * limit
-
-    @property
-    def faster(self) -> bool:
-        """Returns whether the gain is above 1 by twice the measurement's error. Once is not enough, because the best of
-        many settings looks better than it is: those that looked slow were measured again, those that looked fast were
-        not."""
-        return self.low**2 > self.value
-
-    def among(self, count: int) -> Gain:
-        """Returns the gain with a simultaneous interval: if the largest of `count` gains is selected, all their
-        intervals together hold with 95 % confidence (Bonferroni), assuming errors that are normal on a log scale."""
-        wider = NormalDist().inv_cdf(1 - 0.025 / max(1, count)) / NormalDist().inv_cdf(0.975)
-        low, high = (self.value * (end / self.value) ** wider for end in (self.low, self.high))
-        return Gain(self.value, low, high, self.n)
-
-
 def median_gain(pairs: Sequence[Pair]) -> Gain:
     """Returns the gain of a case: the median of its launches' medians, or of all pairs if there are few launches."""
     launches = [[pair for pair in pairs if pair.launch == launch] for launch in {pair.launch for pair in pairs}]
     if len(launches) >= MIN_LAUNCHES:
         ratios = [median(pair.baseline / pair.other for pair in launch) for launch in launches]
-        ratio = _native.paired_ratio([1.0] * len(ratios), ratios)
-    else:
-        ratio = _native.paired_ratio([pair.other for pair in pairs], [pair.baseline for pair in pairs])
-    return Gain(ratio.value, ratio.low, ratio.high, ratio.n)
+        return paired_gain(ratios, [1.0] * len(ratios))
+    return paired_gain([pair.baseline for pair in pairs], [pair.other for pair in pairs])
 
 
 def distance_class_of(c2c_latency_ns: float) -> int:
@@ -136,8 +104,7 @@ def joint_gain(cases: Sequence[Sequence[Pair]]) -> Gain:
     if len(deviations) < MIN_LAUNCHES:
         return mean
     ratios = [mean.value * math.exp(fmean(differences)) for differences in deviations.values()]
-    found = _native.paired_ratio([1.0] * len(ratios), ratios)
-    return Gain(found.value, found.low, found.high, found.n)
+    return paired_gain(ratios, [1.0] * len(ratios))
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,12 @@ from nearfield.base import own_command
 from nearfield.base.cpu_load import BUSY_SHARE
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.base.files import atomic_write, os_errors_as_profile_errors, read_file
+from nearfield.base.paired import Gain
 from nearfield.base.toml import Table, dump_toml, parse_toml
 from nearfield.base.topology import DISTANCES, Topology
 from nearfield.base.units import counted, format_bytes
 from nearfield.rules.criterion import COLLECTIVES, MIN_GAIN, MIN_REPORTED_GAIN
-from nearfield.rules.gains import (
-    MIN_CONFIRMING_LAUNCHES,
-    MIN_LAUNCHES,
-    Gain,
-    Range,
-    geometric_mean,
-    select_gaining_range,
-)
+from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, Range, geometric_mean, select_gaining_range
 from nearfield.rules.knobs import KnobFile, Value, find_knobs, numbers
 from nearfield.rules.paths import default_rules, rules_files
 
@@ -292,7 +286,7 @@ MAKE_THEM = "make them with: "
 
 def _command_to_make(path: Path) -> str:
     """Returns how to get rules to this place."""
-    trials = path.with_name(f"{path.name}.trials")  # of unfinished.py, which imports this module
+    trials = path.with_name(f"{path.name}.trials")  # of trial_log_file.py, which imports this module
     if trials.is_file():
         return f"complete the interrupted tune: {own_command.line('tune', '--resume', '-o', path)}"
     return f"{MAKE_THEM}{own_command.line('tune')}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from nearfield.base.paired import Gain
 from nearfield.base.units import format_bytes
 from nearfield.rules.criterion import (
     COLLECTIVES,
@@ -18,7 +19,6 @@ from nearfield.rules.criterion import (
 )
 from nearfield.rules.gains import (
     Case,
-    Gain,
     Pair,
     Range,
     dominant_latency,

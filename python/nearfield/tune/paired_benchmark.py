@@ -11,10 +11,11 @@ from pathlib import Path
 
 from nearfield import _native
 from nearfield.base.errors import MeasurementError
+from nearfield.base.paired import Gain
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
 from nearfield.rules.criterion import score
-from nearfield.rules.gains import Case, Gain, Pair, in_dominant_placement, median_gain
+from nearfield.rules.gains import Case, Pair, in_dominant_placement, median_gain
 from nearfield.rules.knobs import KnobFile, Settings
 from nearfield.tune.paired_runs import ResidentJob, UnusableSetting, interleaved_pairs
 from nearfield.tune.starved import Starved

@@ -15,12 +15,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from nearfield import _native, mpi
 from nearfield.base.errors import MeasurementError
+from nearfield.base.paired import measure_alternately
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
 from nearfield.rules.criterion import COLLECTIVES
@@ -34,7 +37,6 @@ LAST_TURN_S = 2.0  # for a job to end by itself
 END_LIMIT_S = 20.0
 SCENARIO = "traffic"
 LONG = 32 << 20
-MAX_ATTEMPTS = 3  # at a pair of times during which the cores moved
 
 
 class UnusableSetting(MeasurementError):
@@ -200,25 +202,28 @@ def _open_fifo(stack: ExitStack, fifo: Path, flags: int) -> int:
 
 def interleaved_pairs(baseline: ResidentJob, other: ResidentJob, case: Case, count: int) -> list[Pair]:
     """Measures `count` pairs of times. The two jobs alternate in measuring first."""
-    return [_measure_pair(baseline, other, case, other_first=number % 2 == 1) for number in range(count)]
+    rounds = measure_alternately({job: partial(_run_batch, job, case) for job in (baseline, other)}, _have_cores_moved)
+    return [_pair_of(batches[baseline], batches[other]) for batches in islice(rounds, count)]
 
 
-def _measure_pair(baseline: ResidentJob, other: ResidentJob, case: Case, *, other_first: bool) -> Pair:
-    """Returns the medians of both jobs' repetitions. Repeats the measurement if the cores moved during it."""
-    repetitions = count_repetitions(case)
-    for _ in range(MAX_ATTEMPTS):
-        batches: dict[ResidentJob, Batch] = {}
-        for job in (other, baseline) if other_first else (baseline, other):
-            try:
-                batches[job] = job.run_batch(case, repetitions)
-            except UnusableSetting as error:
-                error.job = job
-                raise
-        latencies = [latency for batch in batches.values() for latency in batch.latencies_ns]
-        if same_distance(max(latencies), min(latencies)):
-            break
-    baseline_ns, other_ns = (_native.quantile(batches[one].samples, 0.5) for one in (baseline, other))
-    return Pair(baseline_ns, other_ns, max(latencies))
+def _run_batch(job: ResidentJob, case: Case) -> Batch:
+    try:
+        return job.run_batch(case, count_repetitions(case))
+    except UnusableSetting as error:
+        error.job = job
+        raise
+
+
+def _have_cores_moved(batches: Mapping[ResidentJob, Batch]) -> bool:
+    """Returns whether the core-to-core latency changed during a round, so that the round must be repeated."""
+    latencies = [latency for batch in batches.values() for latency in batch.latencies_ns]
+    return not same_distance(max(latencies), min(latencies))
+
+
+def _pair_of(baseline: Batch, other: Batch) -> Pair:
+    """Returns the medians of both jobs' repetitions."""
+    baseline_ns, other_ns = (_native.quantile(batch.samples, 0.5) for batch in (baseline, other))
+    return Pair(baseline_ns, other_ns, max([*baseline.latencies_ns, *other.latencies_ns]))
 
 
 def count_repetitions(case: Case) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from nearfield.base.paired import Gain
 from nearfield.rules.criterion import (
     BORDERLINE,
     MAX_CHANCE_LOSSES,
@@ -26,7 +27,7 @@ from nearfield.rules.criterion import (
     search_cases,
     violations,
 )
-from nearfield.rules.gains import DISTANCE_BORDERS_NS, Case, Gain, distance_class_of, dominant_latency, same_distance
+from nearfield.rules.gains import DISTANCE_BORDERS_NS, Case, distance_class_of, dominant_latency, same_distance
 from nearfield.rules.knobs import ALWAYS, NEVER, KnobFile, Settings, Value
 from nearfield.tune.model import heap_alone
 from nearfield.tune.paired_benchmark import Comparison, PairedBenchmark, ReferenceFailed

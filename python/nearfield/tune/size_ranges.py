@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from nearfield.base.paired import Gain
 from nearfield.rules.criterion import MESSAGES
-from nearfield.rules.gains import Case, Gain, geometric_mean
+from nearfield.rules.gains import Case, geometric_mean
 from nearfield.rules.knobs import NEVER
 
 MIN_BYTES = 4 << 10  # shorter messages are not copied by the heap

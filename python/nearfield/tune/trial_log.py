@@ -9,10 +9,11 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field, TypeAdapter, ValidationError, model_validator
 
 from nearfield.base.errors import ProfileError, UsageError
+from nearfield.base.paired import Gain
 from nearfield.base.toml import Table
 from nearfield.base.topology import DISTANCES
 from nearfield.rules.criterion import COLLECTIVES, MESSAGES
-from nearfield.rules.gains import Case, Gain, Pair
+from nearfield.rules.gains import Case, Pair
 from nearfield.rules.knobs import KnobFile, Settings, Value
 from nearfield.rules.schema import Bytes, MachineTable, MpiTable, Ns, Ratio, RuleTable, differences
 from nearfield.tune.confirm import GoesOn

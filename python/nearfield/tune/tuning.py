@@ -13,7 +13,7 @@ import hashlib
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -24,8 +24,9 @@ from nearfield import mpi
 from nearfield.base import own_command
 from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
 from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.base.progress import Progress, Report, ignore
 from nearfield.base.topology import DISTANCES, Topology
-from nearfield.base.units import format_seconds
+from nearfield.base.units import counted, format_seconds
 from nearfield.base.words import suggest
 from nearfield.rules.criterion import SIZES, confirmation_cases, search_cases
 from nearfield.rules.gains import geometric_mean
@@ -52,27 +53,19 @@ PHASES = ("searching", "playing off", "confirming")
 ELSEWHERE = "measuring the rules of other distances"
 
 
-class Listener:
-    """Is told what happens, for a display; the base class prints nothing."""
-
-    def say(self, text: str) -> None: ...
-    def plan(self, mpi_name: str, distances: list[str], seconds: Mapping[str, float], at_most_s: float) -> None:
-        """Is called before anything is measured. `seconds` says about how long each phase will take for all distances
-        together, and `at_most_s` when all end at the latest."""
-
-    def begin(self, distance: str, phase: str, share: float) -> None: ...
-    def tried(self, trial: Trial, best: Trial | None, count: int) -> None: ...
-
-
 @dataclass
 class Tuning:
     """One run of tune. With `only_confirms` nothing new is tried: the best of what is kept is confirmed, in short."""
 
     request: Request
-    listener: Listener
+    report: Report = ignore
     log: TrialLog = field(default_factory=TrialLog)
     only_confirms: bool = False
     _at_most: float = field(default=AT_MOST, repr=False)
+    _label: str = field(default="", repr=False)  # the distance and the phase that are under way
+    _begun: float = field(default=0.0, repr=False)  # these times are on the monotonic clock
+    _ends: float = field(default=0.0, repr=False)  # expected
+    _ends_by: float = field(default=0.0, repr=False)
     _busy: list[float] = field(
         default_factory=lambda: [0.0], repr=False
     )  # shares that others took, while own jobs sleep
@@ -124,11 +117,11 @@ class Tuning:
     def _engine(self, inst: mpi.Installation) -> Path:
         """Returns the measuring engine. If it must be built, says how long that takes beside the budget."""
         if not mpi.is_built(inst):
-            self.listener.say(
+            self.report(
                 f"{inst.name}: the measuring engine is built first, once; that takes about {format_seconds(BUILD_S)} "
                 "beside the budget"
             )
-        return mpi.program(inst, progress=self.listener.say)
+        return mpi.program(inst, progress=self.report)
 
     def _measure_other_load(self) -> float:
         """Returns the share of the cores' time that other programs took whenever it was looked at in this sitting."""
@@ -153,17 +146,22 @@ class Tuning:
         self.log.drop_inconsistent(knobs, search_cases(self.request.sizes or SIZES))
         if count := self.log.damaged:
             what = "a line is" if count == 1 else f"{count} lines are"
-            self.listener.say(f"in the file of the earlier sitting {what} damaged; lost trials are measured again")
+            self.report(f"in the file of the earlier sitting {what} damaged; lost trials are measured again")
         return begin
 
     def _announce_duration(self, inst: mpi.Installation, knobs: KnobFile, distances: list[str]) -> None:
         seconds = self._estimate(knobs, distances)
         self._at_most = max_duration_factor(self._busy[0])
-        self.listener.plan(
-            inst.name, distances, seconds, self._at_most * sum(seconds.values()) + ENDING_S * len(distances)
-        )
+        total = sum(seconds.values())
+        max_s = self._at_most * total + ENDING_S * len(distances)
+        self._begun = time.monotonic()
+        self._ends, self._ends_by = self._begun + total, self._begun + max_s
+        phases = ", ".join(f"{name} {format_seconds(taken)}" for name, taken in seconds.items())
+        many = f"{len(distances)} distances ({', '.join(distances)})" if len(distances) > 1 else distances[0]
+        duration = f"about {format_seconds(total)}, at most {format_seconds(max_s)}"
+        self.report(f"{inst.name}, {many}: {duration} ({phases})")
         if (busy := self._busy[0]) > BUSY_SHARE:
-            self.listener.say(f"other programs take {busy:.0%} of the cores' time: it will take longer, and find less")
+            self.report(f"other programs take {busy:.0%} of the cores' time: it will take longer, and find less")
 
     def _estimate(self, knobs: KnobFile, distances: list[str]) -> dict[str, float]:
         """Returns about how many seconds each phase will still take, for all distances together."""
@@ -200,7 +198,7 @@ class Tuning:
         others = [rule for rule in rules if rule.distance != distance and rule.parameters]
         benchmark.until = time.monotonic() + self._at_most * len(others) * OTHER_DISTANCE_S
         if others and not self.only_confirms:
-            self.listener.begin(distance, ELSEWHERE, len(others) * OTHER_DISTANCE_S)
+            self._begin_phase(distance, ELSEWHERE, len(others) * OTHER_DISTANCE_S)
         for rule in others:
             if self.only_confirms:
                 return
@@ -211,7 +209,7 @@ class Tuning:
                     comparison.measure(3)
                     rule.other_distances[distance] = round(geometric_mean(comparison.gains().values()).value, 4)
             except (UnusableSetting, Starved) as error:
-                self.listener.say(f"the rule for {rule.distance} cannot be used at {distance}: {error.message}")
+                self.report(f"the rule for {rule.distance} cannot be used at {distance}: {error.message}")
 
     def _tune(
         self, benchmark: PairedBenchmark, distance: str, pair: tuple[int, int], topology: Topology, seconds: float
@@ -227,7 +225,7 @@ class Tuning:
 
         search = Search(
             benchmark,
-            lambda trial: self._report(search, trial, distance, spent_s()),
+            lambda trial: self._add_trial(search, trial, distance, spent_s()),
             cases=search_cases(self.request.sizes or SIZES),
             refused=self._memory_check(benchmark.knobs, ranks),
             never_below=self.request.never_below,
@@ -249,7 +247,7 @@ class Tuning:
             self._deadline,
             self.request.never_below,
             known=self.log.launches(distance),
-            on_launch=lambda settings, launch: self.log.add(LaunchLine.of(distance, spent_s(), settings, launch)),
+            on_launch=lambda settings, launch: self._add_launch(LaunchLine.of(distance, spent_s(), settings, launch)),
             busy=busy,
         ).run()
         if outcome.goes_on:
@@ -329,13 +327,33 @@ class Tuning:
         left = max(0.0, start + until - time.monotonic())
         self._deadline = Deadline(left, start + (self._at_most if busy else LATEST) * whole)
         self._deadline.stopped = self.only_confirms
-        self.listener.begin(distance, name, left)
+        self._begin_phase(distance, name, left)
         return busy
 
-    def _report(self, search: Search, trial: Trial, distance: str, spent_s: float) -> None:
+    def _begin_phase(self, distance: str, name: str, seconds: float) -> None:
+        """Reports a phase that is expected to take so many seconds."""
+        self._label = f"{distance}: {name}"
+        self._ends = max(self._ends, time.monotonic() + seconds)
+        self._report_progress(f"{seconds:.0f} s are planned")
+
+    def _report_progress(self, text: str) -> None:
+        now = time.monotonic()
+        share = min(0.99, (now - self._begun) / max(self._ends - self._begun, 1e-9))
+        self.report(Progress(text, share, self._ends - now, self._ends_by - now, self._label))
+
+    def _add_trial(self, search: Search, trial: Trial, distance: str, spent_s: float) -> None:
+        """Stores and reports a trial."""
         self.log.add(TrialLine.of(distance, spent_s, trial))
+        if trial.reason:
+            self.report(f"{trial.state}: {trial.reason}")
         best = search.best_first()
-        self.listener.tried(trial, best[0] if best else None, len(search.trials))
+        gain = f", best {geometric_mean(best[0].gains.values()).value:.2f}x" if best and best[0].gains else ""
+        self._report_progress(f"{len(search.trials)} tried{gain}")
+
+    def _add_launch(self, line: LaunchLine) -> None:
+        """Stores and reports a launch of a confirmation."""
+        self.log.add(line)
+        self._report_progress(counted(len(self.log.launches(line.distance)), "launch", "launches"))
 
 
 def max_duration_factor(others: float) -> float:

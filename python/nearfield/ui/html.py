@@ -1,5 +1,5 @@
-"""HTML in small pieces, where everything that comes from a profile is escaped; and what all pages have in common: one
-file with its style, links to its parts, light and dark."""
+"""Builds HTML from small pieces, which escape everything that comes from a profile. A page is one file with its style,
+links to its parts, and colours for light and dark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearfield.base.files import atomic_write
 
 
 def text(value: object) -> str:
-    """Returns escaped text with the signs of print: '3.1x' becomes '3.1\u00d7', '5 us' becomes '5\u00a0\u00b5s'."""
+    """Returns escaped text with typographic signs: '3.1x' becomes '3.1\u00d7', '5 us' becomes '5\u00a0\u00b5s'."""
     escaped = html.escape(str(value))
     escaped = re.sub(r"(?<=\d)x\b(?!\d)", "\u00d7", escaped)
     escaped = re.sub(r"(?<=\d) us\b", " \u00b5s", escaped)
@@ -47,7 +47,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], **attributes: ob
 
 
 def folded(title: str, content: str, **attributes: object) -> str:
-    """HTML that unfolds below its title; nothing if there is no content."""
+    """Returns content that unfolds below its title; '' if there is no content."""
     return tag("details", tag("summary", text(title)) + content, **attributes) if content else ""
 
 
@@ -86,7 +86,7 @@ def framed(
 
 
 def write_page(path: Path, page: str) -> Path:
-    """Writes a page, whole or not at all, and returns its path. ProfileError if that cannot be."""
+    """Writes a page atomically, and returns its path. Raises ProfileError if it cannot be written."""
     atomic_write(path, page, "Give another place with -o FILE.")
     return path
 

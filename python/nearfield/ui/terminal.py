@@ -16,8 +16,8 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-NO_WIDTH = 1_000_000  # of a pipe or a file: lines are never broken
-GAP = 2  # between columns, and before what stands below its row's key
+NO_WIDTH = 1_000_000  # the width of a pipe or a file, where lines are never broken
+GAP = 2  # spaces between columns, and before cells below the key of their row
 NARROWEST_PROSE = 24
 
 
@@ -80,11 +80,11 @@ class Table:
         if self.text and options.max_width >= NO_WIDTH:
             yield from self._blocks(console, options.max_width)
         elif self._narrowest(everything) <= options.max_width:
-            yield from self._drawn(everything, console, options)
+            yield from self._draw(everything, console, options)
         elif parts := self._parts(options.max_width):
             for number, part in enumerate(parts):
                 yield from [Text()] if number else []
-                yield from self._drawn(part, console, options)
+                yield from self._draw(part, console, options)
         else:
             yield from self._blocks(console, options.max_width)
 
@@ -113,7 +113,7 @@ class Table:
         return sum(map(self._least, columns)) + GAP * (len(columns) - 1)
 
     def _widths(self, columns: Sequence[int], width: int) -> dict[int, int]:
-        """Returns each column's width: its least, and a share of the rest; columns that want little more come first."""
+        """Returns each column's width: its least, and a share of the rest; columns that need little more come first."""
         widths = {column: self._least(column) for column in columns}
         spare = width - self._narrowest(columns)
         wanting = sorted(columns, key=lambda column: self._whole(column) - widths[column])
@@ -125,7 +125,7 @@ class Table:
 
     # ---- three ways to draw
 
-    def _drawn(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+    def _draw(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         headings = any(self.columns[column].heading for column in columns)
         table = RichTable(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold", show_header=headings)
         for column, width_of_column in self._widths(columns, options.max_width).items():
@@ -157,10 +157,10 @@ class Table:
             named = [(column, cell) for column, cell in zip(self.columns, cells, strict=True) if cell]
             keys = Text("  ").join(cell for column, cell in named if column.key)
             keys.stylize("bold")
-            yield from [_unbroken(keys)] if keys else []
+            yield from [_prevent_breaks(keys)] if keys else []
             said = [(column, _said(column, cell, style)) for column, cell in named if not column.key]
-            for line in _packed(said, console, width - GAP):
-                yield _unbroken(Text(" " * GAP).append_text(line))
+            for line in _pack(said, console, width - GAP):
+                yield _prevent_breaks(Text(" " * GAP).append_text(line))
 
 
 def _said(column: Column, cell: Text, style: str) -> Text:
@@ -168,13 +168,13 @@ def _said(column: Column, cell: Text, style: str) -> Text:
     return Text.assemble((heading, "dim"), cell, style=style)
 
 
-def _packed(said: list[tuple[Column, Text]], console: Console, width: int) -> list[Text]:
+def _pack(said: list[tuple[Column, Text]], console: Console, width: int) -> list[Text]:
     """Returns lines: prose has its own, and as many other cells as fit share one."""
     lines: list[Text] = []
     open_line = False
     for column, text in said:
         if column.prose:
-            lines += _broken(text, console, width)
+            lines += _break_text(text, console, width)
         elif open_line and lines[-1].cell_len + GAP + text.cell_len <= width:
             lines[-1].append(" " * GAP).append_text(text)
         else:
@@ -183,7 +183,7 @@ def _packed(said: list[tuple[Column, Text]], console: Console, width: int) -> li
     return lines
 
 
-def _broken(text: Text, console: Console, width: int) -> list[Text]:
+def _break_text(text: Text, console: Console, width: int) -> list[Text]:
     """Returns the text broken between words, or in one line if a word is longer than a line."""
     if _longest_word(text.plain) > width:
         return [text]
@@ -199,7 +199,7 @@ def _without_trailing_blanks(line: list[Segment]) -> list[Segment]:
     return [*line[:-1], Segment(line[-1].text.rstrip(), line[-1].style)] if line else []
 
 
-def _unbroken(line: Text) -> Text:
+def _prevent_breaks(line: Text) -> Text:
     line.no_wrap, line.overflow = True, "ignore"
     return line
 

@@ -10,10 +10,10 @@ from nearfield.advise.rule import Lost, RuleSpec
 from nearfield.advise.run import Run
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
+from nearfield.base.estimates import Estimate
 from nearfield.notes import Evidence, Note, Rule
 from nearfield.plan import CostModel, measured_model, splits
 from nearfield.plan.words import split_text
-from nearfield.profile.compare import Estimate
 
 CLEARLY = 1.2  # minimum ratio to the best decomposition
 

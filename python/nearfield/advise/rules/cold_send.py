@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nearfield.advise.rule import RuleSpec, at_line, main_place, number, related, size_text, touched_between
-from nearfield.advise.rules.reuse import lost_by
+from nearfield.advise.rules.reuse import find_uncached
 from nearfield.advise.run import Messages, Run, by_site
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.notes import Evidence, Note, Rule
-from nearfield.profile.compare import Estimate
 
 RULE = Rule(
     "cold-send",
@@ -23,14 +23,13 @@ RULE = Rule(
 def find(run: Run) -> Iterator[Note]:
     """Yields a note for each line that sends uncached messages which the last-level cache could hold."""
     for site, messages in by_site([m for m in run.messages if m.found.sends and m.found.bytes <= run.llc_bytes]):
-        lost, cold = lost_by(run, messages, _times)
-        if not cold:
+        losing = find_uncached(run, messages, _times)
+        if not losing:
             continue
+        lost, cold, example, (in_memory, cached) = losing
         between = touched_between(cold)
         writer = main_place(cold, site.place)
         where = at_line(writer, site.place, "the last write")
-        example = max(cold, key=lambda m: m.found.bytes * m.found.messages)
-        in_memory, cached = _times(example) or (Estimate(0, 0, 0),) * 2
         yield Note(
             RULE, site.place,
             f"cold send: {format_bytes(between, digits=2)} are touched between {where} and this {site.name} of "

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from nearfield.advise.costs import Points, at, difference, scaled
 from nearfield.advise.rule import Lost, RuleSpec, number
 from nearfield.advise.run import Run, Site
 from nearfield.base import own_command
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.notes import Note, Rule
-from nearfield.profile.compare import Estimate
+from nearfield.profile.costs import at
+from nearfield.profile.curves import Curve
 
 # src/trace/stream/events.hpp, CollectiveKind: the operations that a profile may have.
 OPERATIONS = {1: "bcast", 2: "reduce", 3: "allreduce", 4: "gather", 6: "scatter", 8: "allgather", 10: "alltoall"}
@@ -38,7 +39,7 @@ def find(run: Run) -> Iterator[Note]:
                 continue
             whole, pieces, piece = better
             key = run.sites[rank][calls.call], operation, calls.bytes, piece
-            found[key].add(rank, difference(whole, pieces), whole.value, calls.calls)
+            found[key].add(rank, whole - pieces, whole.value, calls.calls)
             evidence[key] = whole, pieces
     for (site, operation, size, piece), lost in found.items():
         whole, pieces = evidence[site, operation, size, piece]
@@ -55,13 +56,13 @@ def find(run: Run) -> Iterator[Note]:
         )  # fmt: skip
 
 
-def _smaller(times: Points, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
+def _smaller(times: Curve, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
     """Returns the time of one call, of smaller calls for the same data, and their size, if they are significantly
     faster. Only sizes in the range of the profile count."""
     if not times or not min(times) < size_bytes <= max(times):
         return None
     whole = at(times, size_bytes)
-    pieces = {size: scaled(time, -(-size_bytes // size)) for size, time in times.items() if size < size_bytes}
+    pieces = {size: time * -(-size_bytes // size) for size, time in times.items() if size < size_bytes}
     best = min(pieces, key=lambda size: pieces[size].value)
     if not whole or pieces[best].high >= whole.low:
         return None

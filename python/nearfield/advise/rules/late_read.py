@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nearfield.advise.rule import RuleSpec, at_line, main_place, number, related, size_text, touched_between
-from nearfield.advise.rules.reuse import lost_by
+from nearfield.advise.rules.reuse import find_uncached
 from nearfield.advise.run import Messages, Run, by_site
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.notes import Evidence, Note, Rule
-from nearfield.profile.compare import Estimate
 
 RULE = Rule(
     "late-read",
@@ -25,14 +25,13 @@ RULE = Rule(
 def find(run: Run) -> Iterator[Note]:
     """Yields a note for each line that receives messages which are read late."""
     for site, messages in by_site([m for m in run.messages if not m.found.sends]):
-        lost, late = lost_by(run, [m for m in messages if 2 * m.found.bytes < _whole_llc(m)], _times)
-        if not late:
+        losing = find_uncached(run, [m for m in messages if 2 * m.found.bytes < _whole_llc(m)], _times)
+        if not losing:
             continue
+        lost, late, example, (far, near) = losing
         between = touched_between(late)
         reader = main_place(late, site.place)
         where = at_line(reader, site.place, "the first read")
-        example = max(late, key=lambda m: m.found.bytes * m.found.messages)
-        far, near = _times(example) or (Estimate(0, 0, 0),) * 2
         yield Note(
             RULE, site.place,
             f"late read: {format_bytes(between, digits=2)} are touched between this {site.name} of {size_text(late)} "

@@ -15,9 +15,9 @@ from statistics import fmean, stdev
 from nearfield._native import advise as native
 from nearfield.advise.rule import Lost, RuleSpec, delay_evidence, delay_text, without_core_ns
 from nearfield.advise.run import Run, Site
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import counted
 from nearfield.notes import Evidence, Note, Related, Rule
-from nearfield.profile.compare import Estimate
 
 MIN_CALLS = 8  # calls; with fewer, one rank may be the last by chance each time
 _BATCHES = 20

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.advise.costs import difference
-from nearfield.advise.rule import Lost, RuleSpec, number, size_text
+from nearfield.advise.rule import RuleSpec, find_losing, number, size_text
 from nearfield.advise.run import Run, by_site
 from nearfield.base.units import format_bytes
 from nearfield.notes import Note, Rule
@@ -22,19 +21,13 @@ RULE = Rule(
 def find(run: Run) -> Iterator[Note]:
     """Yields a note for each line that sends messages larger than a rank's part of the last-level cache."""
     for site, messages in by_site([m for m in run.messages if m.found.sends and m.found.bytes > run.llc_bytes]):
-        lost, cut = Lost(), []
-        for one in messages:
-            found = one.costs.whole_and_cut(one.found.bytes)
-            saved = difference(found[0], found[1]) if found else None
-            if found and saved and saved.value > 0:
-                lost.add(one.rank, saved, found[0].value, one.found.messages)
-                cut.append((one, found))
-        if not cut:
+        losing = find_losing(messages, lambda one: one.costs.whole_and_cut(one.found.bytes))
+        if not losing:
             continue
-        one, (whole, pieces, piece) = max(cut, key=lambda pair: pair[0].found.bytes * pair[0].found.messages)
+        lost, cut, one, (whole, pieces, piece) = losing
         yield Note(
             RULE, site.place,
-            f"oversized message: {size_text([m for m, _ in cut])} in one {site.name}, but a rank has "
+            f"oversized message: {size_text(cut)} in one {site.name}, but a rank has "
             f"{format_bytes(run.llc_bytes, digits=3)} of the last-level cache; pieces of {format_bytes(piece)} would "
             f"save {lost.per_call()}",
             f"Cut the loops that write and read it, and the message, into pieces of about {format_bytes(piece)}: "

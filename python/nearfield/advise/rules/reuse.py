@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nearfield.advise.costs import difference, scaled, total
-from nearfield.advise.rule import Lost
+from nearfield.advise.rule import Lost, find_losing
 from nearfield.advise.run import Messages, Run
-from nearfield.profile.compare import Estimate
+from nearfield.base.estimates import Estimate, sum_of
 
 # Returns two times of the profile: with the message in memory, and in the cache where it was written or received.
 Times = Callable[[Messages], tuple[Estimate, Estimate] | None]
 
 
-def lost_by(run: Run, messages: list[Messages], times: Times) -> tuple[Lost, list[Messages]]:
-    """Returns the loss of these messages by the location of their lines, and those of them that lose."""
-    lost, late = Lost(), []
-    for one in messages:
-        found = times(one) if one.found.messages and one.found.lines else None
-        each = _each(run, one, *found) if found else None
-        if found and each and each.value > 0:
-            lost.add(one.rank, each, found[0].value, one.found.messages)
-            late.append(one)
-    return lost, late
+def find_uncached(
+    run: Run, messages: list[Messages], times: Times
+) -> tuple[Lost, list[Messages], Messages, tuple[Estimate, Estimate]] | None:
+    """Returns the loss of these messages by the location of their lines, as `find_losing`."""
+    touched = [one for one in messages if one.found.messages and one.found.lines]
+    return find_losing(touched, times, lambda one, found: _each(run, one, *found))
 
 
 def _each(run: Run, one: Messages, cold: Estimate, warm: Estimate) -> Estimate | None:
@@ -30,12 +25,12 @@ def _each(run: Run, one: Messages, cold: Estimate, warm: Estimate) -> Estimate |
     intermediate cache, a part of it by the latencies of the caches, with a lower end of 0."""
     levels = one.costs.levels(run.ranks_on_node)
     near = next((i for i, level in enumerate(levels) if 2 * one.found.bytes <= level.size_bytes), len(levels) - 1)
-    whole = difference(cold, warm)
+    whole = cold - warm
     parts = []
     for level, share in enumerate(one.shares()):
         part = one.costs.share_of_memory(level, near) if share else 0.0
         if not part:
             continue
-        each = scaled(whole, share * part)
+        each = whole * (share * part)
         parts.append(each if level == len(levels) else Estimate(each.value, min(0.0, each.low), each.high))
-    return total(parts) if parts else None
+    return sum_of(parts) if parts else None

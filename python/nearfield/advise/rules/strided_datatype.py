@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.advise.costs import difference
-from nearfield.advise.rule import Lost, RuleSpec, number, size_text
+from nearfield.advise.rule import RuleSpec, find_losing, number, size_text
 from nearfield.advise.run import Messages, Run, by_site
 from nearfield.base import own_command
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.notes import Note, Rule
-from nearfield.profile.compare import Estimate
 
 DOUBLE_BYTES = 8
 MAX_BLOCK_BYTES = 16  # the profile's vectors are of single doubles, and do not represent longer blocks
@@ -27,17 +26,10 @@ RULE = Rule(
 def find(run: Run) -> Iterator[Note]:
     """Yields a note for each line that sends noncontiguous elements."""
     for site, messages in by_site([m for m in run.messages if m.found.sends and _is_strided(m)]):
-        lost, strided = Lost(), []
-        for one in messages:
-            found = _times(one)
-            saved = difference(found[0], found[1]) if found else None
-            if found and saved and saved.value > 0:
-                lost.add(one.rank, saved, found[0].value, one.found.messages)
-                strided.append(one)
-        if not strided:
+        losing = find_losing(messages, _times)
+        if not losing:
             continue
-        one = max(strided, key=lambda m: m.found.bytes * m.found.messages)
-        as_type, contiguous = _times(one) or (Estimate(0, 0, 0),) * 2
+        lost, strided, one, (as_type, contiguous) = losing
         packed = one.costs.strided(one.found.bytes, _doubles(one), "manual-pack")
         yield Note(
             RULE, site.place,

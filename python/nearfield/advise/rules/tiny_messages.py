@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nearfield.advise.costs import Costs, difference, scaled
 from nearfield.advise.rule import Lost, RuleSpec, number
 from nearfield.advise.run import Run, Site
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.notes import Evidence, Note, Rule
-from nearfield.profile.compare import Estimate
+from nearfield.profile.costs import Costs
 
 MIN_MESSAGES = 3  # consecutive messages, on average
 
@@ -37,35 +37,35 @@ class _Rows:
 
 def find(run: Run) -> Iterator[Note]:
     """Yields a note for each line that sends several small consecutive messages to one peer."""
-    together: dict[Site, list[_Rows]] = defaultdict(list)
+    rows_by_site: dict[Site, list[_Rows]] = defaultdict(list)
     for rank, observed in enumerate(run.ranks):
         for burst in observed.found.bursts:
             count = burst.messages / burst.bursts
             if count >= MIN_MESSAGES:
                 costs = run.costs(rank, burst.world_peer)
                 rows = _Rows(rank, costs, burst.bursts, count, burst.bytes / burst.messages)
-                together[run.sites[rank][burst.call]].append(rows)
-    for site, every in together.items():
+                rows_by_site[run.sites[rank][burst.call]].append(rows)
+    for site, rows_of_site in rows_by_site.items():
         lost = Lost()
-        for rows in every:
+        for rows in rows_of_site:
             found = _times(site, rows)
             if found and found[0].value > found[1].value:
-                lost.add(rows.rank, difference(*found), found[0].value, rows.times)
+                lost.add(rows.rank, found[0] - found[1], found[0].value, rows.times)
         if not lost.calls:
             continue
-        most = max(every, key=lambda one: one.times * one.count)
-        many, one = _times(site, most) or (Estimate(0, 0, 0),) * 2
-        of, count = format_bytes(most.each_bytes, digits=3), most.count
+        largest = max(rows_of_site, key=lambda one: one.times * one.count)
+        many, one = _times(site, largest) or (Estimate(0, 0, 0),) * 2
+        of, count = format_bytes(largest.each_bytes, digits=3), largest.count
         yield Note(
             RULE, site.place,
-            f"tiny messages: {count:.0f} messages of {of} to one rank in a row, {most.times} times; one message of "
-            f"{format_bytes(count * most.each_bytes, digits=3)} would save {lost.per_call().replace('call', 'row')}",
+            f"tiny messages: {count:.0f} messages of {of} to one rank in a row, {largest.times} times; one message of "
+            f"{format_bytes(count * largest.each_bytes, digits=3)} would save {lost.per_call().replace('call', 'row')}",
             "Collect the data and send them in one message, unless the receiver needs the first ones early.",
             lost.loss(run),
             evidence=(
                 Evidence("messages in a row", count, "count", "counted"),
-                number(f"{count:.0f} messages of {of}", many, most.costs),
-                number("one message of all", one, most.costs),
+                number(f"{count:.0f} messages of {of}", many, largest.costs),
+                number("one message of all", one, largest.costs),
             ),
         )  # fmt: skip
 
@@ -81,7 +81,7 @@ def _times(site: Site, rows: _Rows) -> tuple[Estimate, Estimate] | None:
         return costs.message(size) if answered else costs.send(size, "modified") or costs.message(size)
 
     each, whole = time(rows.each_bytes), time(rows.count * rows.each_bytes)
-    return (scaled(each, rows.count), whole) if each and whole else None
+    return (each * rows.count, whole) if each and whole else None
 
 
 SPEC = RuleSpec(RULE, find, scenarios=("pingpong",))

@@ -6,13 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from nearfield.advise.costs import difference, total
 from nearfield.advise.rule import Lost, delay_evidence, delay_text, number, without_core_ns
 from nearfield.advise.run import Messages, Run, Site
+from nearfield.base.estimates import Estimate, sum_of
 from nearfield.notes import Note, Rule
-from nearfield.profile.compare import Estimate
 
-_TOGETHER = (
+_MUTUAL_WAITING_ADVICE = (
     "No rank is late alone: they take turns, in a chain of sends and receives, or share cores with each other or with "
     "other programs. Post receives before sends, and give each rank a core."
 )
@@ -34,24 +33,20 @@ def notes(run: Run, rule: Rule, advice: str, *, sends: bool) -> Iterator[Note]:
         worst = waited.lost.worst
         peers = waited.peers[worst]
         per_message = waited.lost.per_call().replace("call", "message")
-        alike = waited.lost.is_alike
-        whom = "; all ranks that call it wait about as long" if alike else f", mostly for rank {_most(peers)}"
+        alike, main_peer = waited.lost.is_alike, max(peers, key=peers.__getitem__)
+        whom = "; all ranks that call it wait about as long" if alike else f", mostly for rank {main_peer}"
         delay = without_core_ns(run.timing, worst, site, peers)
         yield Note(
             rule, site.place,
             f"{rule.id.replace('-', ' ')}: {site.name} waits {per_message}{whom}"
             f"{delay_text(delay, waited.lost.sum().value)}",
-            _TOGETHER if alike else advice,
+            _MUTUAL_WAITING_ADVICE if alike else advice,
             waited.lost.loss(run, delay),
             evidence=(
-                number("these messages by the profile", total(waited.took), run.inside),
+                number("these messages by the profile", sum_of(waited.took), run.inside),
                 delay_evidence("this rank in these calls, others in all", delay),
             ),
         )  # fmt: skip
-
-
-def _most(peers: Counter[int]) -> int:
-    return peers.most_common(1)[0][0]
 
 
 def _waits(run: Run, sends: bool) -> Iterator[tuple[Site, Waited]]:
@@ -70,13 +65,13 @@ def _waits(run: Run, sends: bool) -> Iterator[tuple[Site, Waited]]:
 
 def _add(waited: Waited, rank: int, spent_ns: int, messages: list[tuple[Messages, int]]) -> None:
     costs = [(m.costs.message(m.found.bytes), times) for m, times in messages]
-    known = [Estimate(c.value * n, c.low * n, c.high * n) for c, n in costs if c]
+    known = [cost * times for cost, times in costs if cost]
     if len(known) < len(costs):
         return
-    expected = total(known)
+    expected = sum_of(known)
     if all(one.found.world_peer == rank for one, _ in messages):
         return  # a rank does not wait for itself
-    excess = difference(Estimate(spent_ns, spent_ns, spent_ns), expected)
+    excess = Estimate(spent_ns, spent_ns, spent_ns) - expected
     if excess.low <= 0:
         return
     calls = sum(times for _, times in messages)

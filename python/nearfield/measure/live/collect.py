@@ -93,10 +93,10 @@ class Collection:
 
 def finished_scenarios(job: Job, folder: Path) -> set[str]:
     """Returns the scenarios that earlier attempts at this launch have finished."""
-    return {name for path in job.attempts(folder) for name in _finished(read_lines(path, job.budgets))}
+    return {name for path in job.attempts(folder) for name in _find_finished(read_lines(path, job.budgets))}
 
 
-def _finished(lines: Iterable[Line]) -> set[str]:
+def _find_finished(lines: Iterable[Line]) -> set[str]:
     ended = (line for line in lines if isinstance(line, (ScenarioEndLine, SkippedLine)))
     return {line.scenario for line in ended if isinstance(line, SkippedLine) or not line.cut}
 
@@ -113,7 +113,7 @@ def collect(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str]) -> Colle
 
 def _collect_file(job: Job, path: Path, whole: set[str], kind_of: dict[str, str], found: Collection) -> None:
     lines = list(read_lines(path, job.budgets))
-    cut = whole - _finished(lines)
+    cut = whole - _find_finished(lines)
     group = job.group
     for line in lines:
         if isinstance(line, LaunchLine):
@@ -154,7 +154,7 @@ def _visits(samples: list[float | None], visits: list[float] | None) -> Visits:
 
 def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[Row]:
     """Returns one record for each series and each missing value, in a stable order."""
-    series = _skew_merged(found.series)
+    series = _merge_skews(found.series)
     rows = [
         _row(key, one, tier, resolution_ns) | {"verdict": _verdict(found, key)}
         for key, one in series.items()
@@ -212,7 +212,7 @@ def disturbed_share(found: Collection) -> float | None:
     return disturbed / whole if whole else None
 
 
-def _skew_merged(series: dict[Key, Series]) -> dict[Key, Series]:
+def _merge_skews(series: dict[Key, Series]) -> dict[Key, Series]:
     """Returns the series with one start_skew per scenario and place, since it does not depend on the case."""
     merged: dict[Key, Series] = {}
     for key, one in series.items():

@@ -42,7 +42,7 @@ def run_metadata(
         "host": capture_host(context.topology),
         "scenarios": [_table_part(s, schema.Scenario) for s in context.scenarios],
         "switch": add_steps(name_switches(collection.switches, header.variables), rows, header.variables),
-        "skipped": _skipped(collection, skipped),
+        "skipped": _collect_skipped(collection, skipped),
         "counters": _counters(rows),
         "clock": schema.RunClock(
             resolution_ns=header.clock_resolution_ns,
@@ -69,7 +69,7 @@ def _mpi(context: RunContext, header: LaunchLine) -> schema.Mpi:
     )
 
 
-def _skipped(collection: Collection, not_launched: dict[str, str]) -> list[schema.Skipped]:
+def _collect_skipped(collection: Collection, not_launched: dict[str, str]) -> list[schema.Skipped]:
     """Returns each reason once, although every launch reports it."""
     reasons = [schema.Skipped(scenario=name, reason=reason) for name, reason in not_launched.items()]
     return list({(one.scenario, one.reason, one.distance): one for one in reasons + collection.skipped}.values())

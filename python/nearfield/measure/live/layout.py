@@ -131,7 +131,7 @@ def plan_groups(
             else:
                 verb = "is 1" if len(places) == 1 else f"are {len(places)}"
                 missing[kind] = f"needs {least} free cores; there {verb}"
-    return _merged(groups), missing
+    return _merge_groups(groups), missing
 
 
 def _pairs(topology: Topology, node: Node, all_pairs: bool) -> list[Group]:
@@ -170,7 +170,7 @@ def _distance(topology: Topology, a: Place, b: Place) -> str | None:
     return topology.distance(a.cpu, b.cpu) if a != b else None
 
 
-def _merged(groups: list[Group]) -> list[Group]:
+def _merge_groups(groups: list[Group]) -> list[Group]:
     """Returns the groups with those of equal places merged: all cores of a two-core machine are also its only pair.
     Groups with background ranks stay separate, because the engine splits the ranks of their whole launch."""
     merged: dict[tuple[tuple[Place, ...], bool], Group] = {}

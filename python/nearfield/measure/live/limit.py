@@ -12,7 +12,7 @@ class TimeLimit:
     limit. The start-up of a later launch is counted, and is expected to take as long as the last one."""
 
     def __init__(self, seconds: float | None) -> None:
-        self._left_s = seconds
+        self.seconds = self._left_s = seconds
         self._launching_s = 0.0
 
     def share(self, launches: int) -> float | None:

@@ -118,7 +118,7 @@ class SamplesLine(_OfCase):
     disturbed: Samples = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _each_has_its_visit(self) -> SamplesLine:
+    def _has_a_visit_for_each_sample(self) -> SamplesLine:
         if self.visits and len(self.visits) != len(self.samples):
             raise ValueError(f"{len(self.samples)} samples of {len(self.visits)} visits")
         return self

@@ -10,11 +10,13 @@ import shutil
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from nearfield import mpi, profile
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
+from nearfield.base.progress import Report, ignore
 from nearfield.base.topology import Topology
 from nearfield.base.words import group_by_reason, suggest
 from nearfield.measure.checkpoint import CheckpointFolder, Outcome
@@ -26,7 +28,7 @@ from nearfield.measure.live.launch import Ending, Job, describe_scenarios, plan_
 from nearfield.measure.live.layout import Group, plan_groups, read_hostfile
 from nearfield.measure.live.limit import TimeLimit
 from nearfield.measure.live.lines import damaged_line
-from nearfield.measure.live.watcher import OnProgress
+from nearfield.measure.live.progress import ProbeProgress
 from nearfield.measure.request import Request
 from nearfield.measure.row import run_of
 from nearfield.profile import records, schema
@@ -35,18 +37,8 @@ LAUNCH_OVERHEAD_S = 6.0  # starting ranks, calibration, sanity checks; measured 
 SHORTEST_BUDGET_S = 0.3
 
 
-class Listener:
-    """Progress callbacks; the base class ignores them."""
-
-    def say(self, text: str) -> None: ...
-    def plan(self, jobs: list[Job]) -> None: ...
-    def begin(self, job: Job) -> None: ...
-    def progress(self, job: Job, scenario: str, share: float) -> None: ...
-    def end(self, job: Job, ending: Ending) -> None: ...
-
-
 def probe(
-    out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool, listener: Listener
+    out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool, report: Report = ignore
 ) -> Outcome:
     """Measures and saves a profile at `out`, and returns the outcome. With `resume`, the interrupted probe's request is
     used, and only the budget of `request`; without a budget there is no time limit. Raises NearfieldError; if a launch
@@ -59,7 +51,7 @@ def probe(
     else:
         checkpoint.require_free(overwrite=overwrite)
     profile.ensure_writable(out, overwrite=overwrite or resume)
-    session = Session(out, checkpoint, request, listener, limit)
+    session = Session(out, checkpoint, request, report, limit)
     session.prepare()
     with checkpoint.locked(session.request, fresh=not resume):
         return session.run(keep_samples)
@@ -69,9 +61,9 @@ class Session:
     """One session of a probe. Launches run one after the other because they would disturb each other."""
 
     def __init__(
-        self, out: Path, checkpoint: CheckpointFolder, request: Request, listener: Listener, limit: TimeLimit
+        self, out: Path, checkpoint: CheckpointFolder, request: Request, report: Report, limit: TimeLimit
     ) -> None:
-        self.out, self.checkpoint, self.listener, self.limit = out, checkpoint, listener, limit
+        self.out, self.checkpoint, self.report, self.limit = out, checkpoint, report, limit
         self.tier = request.thoroughness
         self.topology = Topology.live()
         self.default = None if request.mpi else mpi.default()
@@ -85,8 +77,8 @@ class Session:
     def prepare(self) -> None:
         """Builds the engine if needed and plans the jobs. Raises MeasurementError if nothing can be measured."""
         if self.default:
-            self.listener.say(f"MPI: {self.default.why}")
-        self.engine = mpi.program(self.inst, progress=self.listener.say)
+            self.report(f"MPI: {self.default.why}")
+        self.engine = mpi.program(self.inst, progress=self.report)
         self.scenarios = describe_scenarios(self.inst, self.engine)
         self.kind_of: dict[str, str] = {s.name: s.ranks for s in self.scenarios}
         usual = tuple(s.name for s in self.scenarios if s.weight > 0)
@@ -154,8 +146,8 @@ class Session:
     def _measure(self) -> NearfieldError | None:
         """Runs the jobs until the user stops them or one fails in a way that the others would, too; returns that
         failure."""
-        left = [self._left(job) for job in self.jobs]
-        self.listener.plan([job for job in left if job.budgets])
+        left = [self._remove_finished(job) for job in self.jobs]
+        self.progress = ProbeProgress(self.report, [job for job in left if job.budgets], self.limit.seconds)
         failure: NearfieldError | None = None
         with InterruptGuard(self._request_engine_end) as stop:
             for index, (job, rest) in enumerate(zip(self.jobs, left, strict=True)):
@@ -179,30 +171,29 @@ class Session:
         """Requests that the engine ends soon and reports its results. Returns False if that is impossible because the
         disk is full."""
         with suppress(OSError):  # the reader of a pipe may be gone
-            self.listener.say("stopping: saving what was measured (again to stop at once)")
+            self.report("stopping: saving what was measured (again to stop at once)")
         try:
             self.checkpoint.stop_file.touch()
         except OSError:
             return False
         return True
 
-    def _left(self, job: Job) -> Job:
+    def _remove_finished(self, job: Job) -> Job:
         """Returns the job without the scenarios that earlier sessions finished."""
         for path in job.attempts(self.checkpoint.folder):
             if number := damaged_line(path, job.budgets):
-                self.listener.say(f"{path}: line {number} is damaged; it and the lines after it are measured again")
+                self.report(f"{path}: line {number} is damaged; it and the lines after it are measured again")
         done = finished_scenarios(job, self.checkpoint.folder)
         return replace(job, budgets={name: budget for name, budget in job.budgets.items() if name not in done})
 
     def _run(self, job: Job, time_s: float | None) -> Ending:
-        """Runs a launch, which measures for at most `time_s` seconds; None: without a limit."""
+        """Runs a launch, which measures for at most `time_s` seconds; None means that there is no limit."""
         if time_s == 0.0:
             self.not_begun += 1
             return Ending("pending", "the time was over")
-        self.listener.begin(job)
+        self.progress.begin(job)
         extra = {"sizes": " ".join(map(str, self.request.sizes))} if self.request.sizes else {}
         extra |= {"time_limit_s": f"{time_s:.3f}"} if time_s else {}
-        on_progress: OnProgress = lambda scenario, share: self.listener.progress(job, scenario, share)  # noqa: E731
         ending = run_job(
             job,
             self.inst,
@@ -210,11 +201,11 @@ class Session:
             self.checkpoint.folder,
             lambda output: plan_text(job, self.request, self.topology, output, self.checkpoint.stop_file, extra),
             launcher=self.request.launcher,
-            on_progress=on_progress,
+            on_progress=partial(self.progress.progress, job),
         )
         self.limit.spend(ending)
         self.missed += ending.missed
-        self.listener.end(job, ending)
+        self.progress.end(job, ending)
         return ending
 
     def _note(self, job: Job, ending: Ending) -> None:

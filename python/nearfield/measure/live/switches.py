@@ -44,18 +44,18 @@ def name_switches(found: Iterable[Seen], variables: dict[str, int]) -> list[Swit
         votes.setdefault((one.pair, one.distance, one.kind), []).append(one.size_bytes)
     switches: list[Switch] = []
     for (pair, distance, kind), sizes in votes.items():
-        for size in _agreed(kind, sizes, variables):
+        for size in _majority_sizes(kind, sizes, variables):
             name = _variable_near(kind, size, variables)
             switches.append(_switch(pair, distance, kind, size, name, variables, EVIDENCE[kind]))
     return sorted(switches, key=lambda s: (s.pair or "", s.bytes))
 
 
-def _agreed(kind: SwitchKind, sizes: list[int], variables: dict[str, int]) -> list[int]:
+def _majority_sizes(kind: SwitchKind, sizes: list[int], variables: dict[str, int]) -> list[int]:
     """Returns the sizes with most votes; if no two launches agree, one size, preferably at a threshold of the MPI."""
     votes = Counter(sizes)
-    most = max(votes.values())
-    agreed = sorted(size for size in votes if votes[size] == most)
-    if most > 1:
+    max_votes = max(votes.values())
+    agreed = sorted(size for size in votes if votes[size] == max_votes)
+    if max_votes > 1:
         return agreed
     named = [size for size in agreed if _variable_near(kind, size, variables)]
     return (named or [agreed[(len(agreed) - 1) // 2]])[:1]
@@ -107,9 +107,9 @@ def _variable_near(kind: SwitchKind, size: int, variables: dict[str, int]) -> st
     return _variable_at(kind, size, int(1.1 * size) + 64, variables)
 
 
-def _variable_at(kind: SwitchKind, least: int, most: int, variables: dict[str, int]) -> str | None:
-    """Returns the variable with a value in [least, most] whose name fits the kind best; None if there is none."""
-    near = [name for name, value in variables.items() if least <= value <= most and value > 1]
+def _variable_at(kind: SwitchKind, min_value: int, max_value: int, variables: dict[str, int]) -> str | None:
+    """Returns the variable with a value in this range whose name fits the kind best; None if there is none."""
+    near = [name for name, value in variables.items() if max(min_value, 2) <= value <= max_value]
     inside = [name for name in near if any(word in name.lower() for word in _INSIDE_A_NODE)]
     for word in _WORDS[kind]:
         fitting = [name for name in inside if word in name.lower()]

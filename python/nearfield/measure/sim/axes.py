@@ -82,9 +82,9 @@ def _split_policies(policies: tuple[str, ...], at_once: int) -> list[tuple[str, 
     return [(BASE, *some) for some in chunked(others, at_once - 1) or [()]]
 
 
-def chunked(items: list[Item], most: int) -> list[tuple[Item, ...]]:
-    """Returns the items in groups of at most `most`."""
-    return [tuple(items[first : first + most]) for first in range(0, len(items), most)]
+def chunked(items: list[Item], max_size: int) -> list[tuple[Item, ...]]:
+    """Returns the items in groups of at most `max_size`."""
+    return [tuple(items[first : first + max_size]) for first in range(0, len(items), max_size)]
 
 
 def usage_error_from(error: ValueError) -> UsageError:

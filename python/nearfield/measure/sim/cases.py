@@ -171,8 +171,8 @@ class Case:
         elif self.scenario == "pages":
             moved = cores * size / 2
         elif self.scenario == "load":
-            most = self.machine.network.max_nodes.value if self.machine.network else 1
-            ranks = min(most, int(self.given.get("nodes", _MAX_LOADED_NODES))) if nodes > 1 else cores
+            max_nodes = self.machine.network.max_nodes.value if self.machine.network else 1
+            ranks = min(max_nodes, int(self.given.get("nodes", _MAX_LOADED_NODES))) if nodes > 1 else cores
             nodes = ranks if nodes > 1 else 1
             moved = again * size + 4 * ranks * float(self.given.get("load_bytes", 0))
         else:

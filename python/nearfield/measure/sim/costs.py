@@ -6,26 +6,30 @@ from __future__ import annotations
 import nearfield
 from nearfield.base import disk_cache
 from nearfield.base.frames import pl
+from nearfield.base.progress import Report
 from nearfield.machine import DescribedMachine
+from nearfield.measure.row import Row
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.cases import Case, cases_of_tier, select_scenarios
 from nearfield.measure.sim.describe import SIMULATOR
 from nearfield.measure.sim.places import Place, choose_places
-from nearfield.measure.sim.store import Listener, simulate_rows
+from nearfield.measure.sim.store import simulate_rows
 from nearfield.profile import records
 
 SIZES = (8, 64 << 10)  # an almost empty message, and the face of a grid
 STRIDES = (1, 2, 8, 64)  # in doubles
 
 
-def message_records(machine: DescribedMachine, jobs: int, listener: Listener) -> pl.DataFrame:
+def message_records(machine: DescribedMachine, jobs: int, report: Report) -> pl.DataFrame:
     """Returns records of ping-pongs and strides between the most distant cores of a node, and between nodes, from the
     disk cache if they are there. Raises UsageError if the machine cannot be simulated."""
     question = [machine.model_dump(mode="json", exclude={"name"}), SIMULATOR, nearfield.__version__, SIZES, STRIDES]
-    found = disk_cache.get_or_compute(
-        "message-costs", question, lambda: simulate_rows(_cases(machine), pool.runner_on_cores(jobs), listener), ()
-    )
-    return records.from_rows(found)
+
+    def simulate_costs() -> list[Row]:
+        report(f"simulating what messages cost on {machine.name}, once")
+        return simulate_rows(_cases(machine), pool.runner_on_cores(jobs), report, jobs)
+
+    return records.from_rows(disk_cache.get_or_compute("message-costs", question, simulate_costs, ()))
 
 
 def _cases(machine: DescribedMachine) -> list[Case]:

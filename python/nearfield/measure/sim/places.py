@@ -107,5 +107,5 @@ def choose_places(machine: DescribedMachine, tier: str, wanted: tuple[str, ...])
     if wanted:
         return [place for place in places if place.distance in wanted]
     across = [place for place in places if place.between_nodes]
-    kept = {"quick": across[:1], "default": across[:1] + across[1:][-1:]}.get(tier, across)
-    return [place for place in places if not place.between_nodes] + kept
+    of_network = {"quick": across[:1], "default": across[:1] + across[1:][-1:]}.get(tier, across)
+    return [place for place in places if not place.between_nodes] + of_network

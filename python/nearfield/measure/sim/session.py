@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nearfield import profile
 from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.base.progress import Report, ignore
 from nearfield.base.words import group_by_reason
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.native import native
@@ -20,10 +21,10 @@ from nearfield.measure.sim.axes import check_axes, select_policies, with_axes
 from nearfield.measure.sim.cases import Axes, Case, cases_of_tier, select_scenarios
 from nearfield.measure.sim.places import choose_places
 from nearfield.measure.sim.profile import earlier_profile, rows_of, save_profile
-from nearfield.measure.sim.store import Listener, Store, simulate
+from nearfield.measure.sim.store import Store, simulate
 
 
-def probe_on(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int, listener: Listener) -> Outcome:
+def probe_on(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int, report: Report) -> Outcome:
     """Simulates the scenarios of a tier on `request.on` and saves a profile at `out`. Raises NearfieldError."""
     out = out.resolve()
     checkpoint = CheckpointFolder(out)
@@ -34,7 +35,7 @@ def probe_on(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs
     session = _Session(out, checkpoint, request)
     profile.ensure_writable(out, overwrite=overwrite or resume)
     with checkpoint.locked(request, fresh=not resume):
-        return session.run(jobs, listener)
+        return session.run(jobs, report)
 
 
 class _Session:
@@ -58,12 +59,12 @@ class _Session:
             raise MeasurementError(f"nothing of this can be simulated on {self.machine.name}: {reasons}")
         self.cases = list(with_axes(plain, Axes(policies, request.slowdowns)))
 
-    def run(self, jobs: int, listener: Listener) -> Outcome:
+    def run(self, jobs: int, report: Report) -> Outcome:
         started = time.monotonic()
         earlier = self.checkpoint.read_spent().get("total", 0.0)
-        store = Store(self.checkpoint.folder / "simulated.jsonl")
-        with InterruptGuard() as stop:
-            complete = simulate(self.cases, store, pool.runner_on_cores(jobs, stop), listener)
+        with self.checkpoint.journal() as journal, InterruptGuard() as stop:
+            store = Store(journal)
+            complete = simulate(self.cases, store, pool.runner_on_cores(jobs, stop), report, jobs)
         seconds = earlier + time.monotonic() - started
         rows = store.rows(self.cases)
         if rows:
@@ -81,10 +82,10 @@ def _check_nodes(machine: DescribedMachine, request: Request) -> None:
     """Raises UsageError if --nodes exceeds the machine's nodes, or no wanted scenario takes --nodes."""
     if not request.nodes:
         return
-    most = machine.network.max_nodes.value if machine.network else 1
+    max_nodes = machine.network.max_nodes.value if machine.network else 1
     for nodes in request.nodes:
-        if not 1 <= nodes <= most:
-            raise UsageError(f"nodes: from 1 to {most} on machine '{machine.name}', not {nodes}")
+        if not 1 <= nodes <= max_nodes:
+            raise UsageError(f"nodes: from 1 to {max_nodes} on machine '{machine.name}', not {nodes}")
     wanted = select_scenarios(request.scenarios)
     if not any(spec.of_nodes for spec in wanted):
         takes = ", ".join(spec.name for spec in select_scenarios(()) if spec.of_nodes)
@@ -98,12 +99,14 @@ def add_to_profile(
     machine: DescribedMachine,
     cases: list[Case],
     runner: pool.Runner,
-    listener: Listener,
+    report: Report = ignore,
     out: Path | None = None,
     command: str = "",
+    at_once: int | None = None,
 ) -> Outcome:
     """Simulates the cases that the profile at `out` lacks and adds them; without `out`, only simulates. After Ctrl-C
-    the finished cases are kept. Raises ProfileError if `out` is not a profile of this machine, or cannot be written."""
+    the finished cases are saved. `at_once` is that of simulate(). Raises ProfileError if `out` is not a profile of this
+    machine, or cannot be written."""
     existing = earlier_profile(out, machine) if out else None
     store, request = Store(), Request(on=machine.name, command=command)
     skipped = [(one.scenario, one.distance, one.reason) for one in existing.run.skipped] if existing else []
@@ -112,7 +115,7 @@ def add_to_profile(
         request = replace(request, created=existing.run.created, tier=existing.run.tier)
     started, earlier = time.monotonic(), existing.run.seconds if existing else 0.0
 
-    def keep(*, complete: bool = False) -> None:
+    def save(*, complete: bool = False) -> None:
         if out:
             seconds = earlier + time.monotonic() - started
             rows = store.rows(cases) + store.records_outside(cases)
@@ -120,8 +123,8 @@ def add_to_profile(
 
     complete = False
     try:
-        complete = simulate(cases, store, runner, listener, keep)
+        complete = simulate(cases, store, runner, report, at_once, save)
     finally:
         if store.grown:
-            keep(complete=complete)
+            save(complete=complete)
     return Outcome(complete, bool(out) and bool(store.grown or existing), rows=store.rows(cases))

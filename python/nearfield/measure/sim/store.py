@@ -6,7 +6,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,11 +18,14 @@ from typing_extensions import TypedDict
 
 from nearfield import _native
 from nearfield.base.errors import MeasurementError
-from nearfield.base.files import read_file
+from nearfield.base.journal import Journal
+from nearfield.base.progress import Progress, Report, ignore
+from nearfield.base.units import counted
 from nearfield.machine import DescribedMachine
 from nearfield.machine.quantity import facts
 from nearfield.measure.row import Row
 from nearfield.measure.sim.cases import Case, ConfigKey, config_key_of
+from nearfield.measure.sim.estimate import CaseEstimate
 from nearfield.measure.sim.pool import Runner
 
 
@@ -48,26 +52,27 @@ _Key = tuple[str, ConfigKey]
 class Store:
     """Holds records by fingerprint and configuration."""
 
-    def __init__(self, journal: Path | None = None) -> None:
+    def __init__(self, journal: Journal | None = None) -> None:
+        """Reads the records of the locked journal; damaged lines are skipped, and their cases are simulated again."""
         self._journal = journal
         self._rows: dict[_Key, dict[tuple[Any, ...], Row]] = {}
         self.grown = False  # whether cases were added
-        if journal and journal.exists():
-            for digest, rows in _whole_lines(journal):
-                self._insert(digest, rows)
+        for line in journal.lines() if journal else ():
+            with suppress(ValueError):
+                digest, rows = _LINE.validate_json(line)
+                self._insert(digest, [dict(row) for row in rows])
 
     def seed(self, machine: DescribedMachine, rows: Iterable[Row]) -> None:
         """Adds the rows of an earlier profile of this machine."""
         self._insert(fingerprint(machine), rows)
 
     def add(self, case: Case, rows: list[Row]) -> None:
-        """Stores the records of a case. Raises OSError if the journal cannot be written."""
+        """Stores the records of a case. Raises ProfileError if the journal cannot be written."""
         digest = fingerprint(case.machine)
         self._insert(digest, rows)
         self.grown = True
         if self._journal:
-            with self._journal.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([digest, rows]) + "\n")
+            self._journal.append(json.dumps([digest, rows]).encode())
 
     def _insert(self, digest: str, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -95,10 +100,12 @@ class Store:
         if not lacking:
             return None
         policies, slowdowns = {policy for policy, _ in lacking}, {slowdown for _, slowdown in lacking}
-        kept = tuple(p for i, p in enumerate(axes.policies) if i == 0 or p in policies)
-        return replace(
-            case, axes=replace(axes, policies=kept, slowdowns=tuple(s for s in axes.slowdowns if s in slowdowns))
+        axes = replace(
+            axes,
+            policies=tuple(p for i, p in enumerate(axes.policies) if i == 0 or p in policies),
+            slowdowns=tuple(s for s in axes.slowdowns if s in slowdowns),
         )
+        return replace(case, axes=axes)
 
     def _has(self, digest: str, case: Case) -> bool:
         rows = self._rows.get((digest, case.config_keys()[0]), {}).values()
@@ -113,24 +120,6 @@ class Store:
         """Returns the records that belong to none of these cases."""
         keys = {(fingerprint(case.machine), point) for case in cases for point in case.config_keys()}
         return [row for key, rows in self._rows.items() if key not in keys for row in rows.values()]
-
-
-def _whole_lines(path: Path) -> Iterator[tuple[str, list[Row]]]:
-    """Yields the lines up to the first invalid one, which a crash has truncated. The rest is removed, so that lines
-    appended later can be read."""
-    text = read_file(path).decode("utf-8", "replace")
-    whole = ""
-    for line in text.splitlines(keepends=True):
-        try:
-            digest, rows = _LINE.validate_json(line)
-        except ValueError:
-            break
-        if not line.endswith("\n"):
-            break
-        whole += line
-        yield digest, [dict(row) for row in rows]
-    if whole != text:
-        path.write_text(whole, encoding="utf-8")
 
 
 _FINGERPRINTS: dict[
@@ -159,40 +148,39 @@ def simulator_digest() -> str:
 SAVE_INTERVAL_S = 20.0
 
 
-class Listener:
-    """Progress callbacks; the base class ignores them."""
-
-    def plan(self, cases: list[Case], kept: int) -> None:
-        """Receives the cases that will be simulated. `kept` more exist from an interrupted run."""
-
-    def done(self, case: Case, seconds: float) -> None:
-        """Receives a finished case, and the seconds that its simulation took."""
-
-
 def simulate(
-    cases: list[Case], store: Store, runner: Runner, listener: Listener, keep: Callable[[], None] | None = None
+    cases: list[Case],
+    store: Store,
+    runner: Runner,
+    report: Report = ignore,
+    at_once: int | None = None,
+    save: Callable[[], None] = lambda: None,
 ) -> bool:
     """Simulates the cases that the store lacks. Returns False if Ctrl-C ended it; unfinished cases are then lost.
-    `keep` is called periodically to save the records so far. Raises MeasurementError."""
+    `at_once` is the number of cases that `runner` simulates concurrently, if it is known. `save` is called periodically
+    to save the records so far. Raises MeasurementError."""
     different = list({store.key(case): case for case in cases}.values())
     left = [case for case in map(store.missing, different) if case]
-    listener.plan(left, len(different) - len(left))
-    saved = time.monotonic()
+    concurrent = f", {at_once} at a time" if at_once else ""
+    finished = f", {len(different) - len(left)} more are there already" if len(left) < len(different) else ""
+    report(f"simulating {counted(len(left), 'case')}{concurrent}{finished}")
+    report(Progress(f"0 of {len(left)} cases", 0.0))
+    estimate, saved = CaseEstimate(left, at_once), time.monotonic()
     try:
         for case, rows, seconds in runner(left):
             store.add(case, rows)
-            listener.done(case, seconds)
-            if keep and time.monotonic() - saved > SAVE_INTERVAL_S:
-                keep()
+            report(estimate.add(case, seconds))
+            if time.monotonic() - saved > SAVE_INTERVAL_S:
+                save()
                 saved = time.monotonic()
     except KeyboardInterrupt:
         return False
     return True
 
 
-def simulate_rows(cases: list[Case], runner: Runner, listener: Listener) -> list[Row]:
+def simulate_rows(cases: list[Case], runner: Runner, report: Report = ignore, at_once: int | None = None) -> list[Row]:
     """Simulates all cases and returns their records. Raises MeasurementError if it was interrupted."""
     store = Store()
-    if not simulate(cases, store, runner, listener):
+    if not simulate(cases, store, runner, report, at_once):
         raise MeasurementError("the simulation was stopped")
     return store.rows(cases)

@@ -31,8 +31,8 @@ def usual_nodes_of(machine: DescribedMachine, ranks: int) -> int:
 def usual_nodes(machine: DescribedMachine, ranks_per_node: int) -> int:
     """Returns the minimum number of nodes, at least two and a power of two, that have RANKS ranks in total; fewer if
     the machine is smaller."""
-    most = machine.network.max_nodes.value if machine.network else 1
+    max_nodes = machine.network.max_nodes.value if machine.network else 1
     nodes = 2
     while nodes * ranks_per_node < RANKS:
         nodes *= 2
-    return min(nodes, most)
+    return min(nodes, max_nodes)

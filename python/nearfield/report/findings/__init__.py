@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from nearfield.profile import Profile
-from nearfield.profile.curves import as_described, narrowed, one_machine
+from nearfield.profile.curves import as_described, one_machine, restrict_to_drawn
 from nearfield.report.findings import (
     buffer_state,
     collectives,
@@ -25,7 +25,7 @@ from nearfield.report.findings import (
     strides,
     tuned,
 )
-from nearfield.report.findings.finding import LEVELS, Finder, Finding, Level, headlined
+from nearfield.report.findings.finding import LEVELS, Finder, Finding, Level, select_headlines
 from nearfield.rules.schema import Rules
 
 FINDERS: tuple[Finder, ...] = (
@@ -63,10 +63,10 @@ def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> l
     the second one of any, since a machine with five distances has five of most. `rules` are those that `tune` found for
     this MPI; `apply` is the command that runs programs with them."""
     profile = as_described(profile)
-    small = one_machine(narrowed(profile))
+    small = one_machine(restrict_to_drawn(profile))
     found = tuned.tuned(rules, apply) if rules else []
     found += [finding for finder in FINDERS for finding in finder(small)]
-    found += [finding for finder in OF_MACHINES for finding in finder(narrowed(profile))]
+    found += [finding for finder in OF_MACHINES for finding in finder(restrict_to_drawn(profile))]
     found += [finding for finder in NOTES for finding in finder(profile)]
     found.sort(key=lambda f: (LEVELS.index(f.level), -f.weight))
     seen: Counter[tuple[str, str]] = Counter()
@@ -77,4 +77,4 @@ def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> l
     return [f for _, f in sorted(zip(ranked, found, strict=True), key=lambda pair: pair[0])]
 
 
-__all__ = ["FINDERS", "NOTES", "OF_MACHINES", "Finding", "Level", "findings", "headlined"]
+__all__ = ["FINDERS", "NOTES", "OF_MACHINES", "Finding", "Level", "findings", "select_headlines"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Place, prefix
 from nearfield.report.derived_metrics import state_gains
 from nearfield.report.findings.finding import Finding, at_each_distance

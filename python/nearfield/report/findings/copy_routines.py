@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.base.words import capitalize
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate
-from nearfield.profile.curves import Curve, Place, curve, prefix, ratios, shared
+from nearfield.profile.curves import Curve, Place, common_keys, curve, prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import percent, times
 
@@ -27,7 +27,7 @@ def copy_routines(profile: Profile, place: Place) -> Iterator[Finding]:
     """Returns findings on the fastest kind of copy by size, with the reason."""
     plain = _times(profile, place, PLAIN)
     gains = {kind: ratios(plain, _times(profile, place, kind)) for kind in OTHERS}
-    sizes = shared(plain, *gains.values())
+    sizes = common_keys(plain, *gains.values())
     if len(sizes) < 2:
         return
     winners = {size: _winner({kind: gain[size] for kind, gain in gains.items()}) for size in sizes}

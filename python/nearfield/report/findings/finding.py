@@ -39,7 +39,7 @@ class Finding:
         return f"{self.statement} {self.action}".strip()
 
 
-def headlined(found: Sequence[Finding]) -> list[Finding]:
+def select_headlines(found: Sequence[Finding]) -> list[Finding]:
     """Returns the findings to show first: all but notes on the measurement; if there are warnings, only these, since
     what follows a warning is not reliable."""
     warnings = [finding for finding in found if finding.level == "warning"]

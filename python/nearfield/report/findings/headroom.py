@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from statistics import geometric_mean
 
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes, format_ns, format_span
 from nearfield.base.words import capitalize
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate
-from nearfield.profile.curves import Place, prefix, shared
+from nearfield.profile.curves import Place, common_keys, prefix
 from nearfield.report.derived_metrics import floor_failure, floor_shares, half_round_trip, message_floor
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import percent
@@ -67,7 +67,7 @@ def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
         profile,
         {
             size: Estimate(floors[size].value / times[size].value, low, high)
-            for size in shared(floors, times)
+            for size in common_keys(floors, times)
             if (low := floors[size].low / times[size].high) < (high := floors[size].high / times[size].low) < GOOD
         },
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nearfield.base.estimates import Estimate
 from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_count, format_ns
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate
-from nearfield.profile.curves import Point, curve, pick, ratios, shared
+from nearfield.profile.curves import Point, common_keys, curve, pick, ratios
 from nearfield.report.findings.finding import Finding
 from nearfield.report.formatting import times
 
@@ -95,7 +95,7 @@ def _huge_gain(
     missing = _why_missing(profile.records)
     if missing:
         return f"Huge pages under a window could not be had: {missing}.", ""
-    if size not in shared(faults["window"], faults["window-huge"]):
+    if size not in common_keys(faults["window"], faults["window-huge"]):
         return "", ""
     both = ratios(time["window"], time["window-huge"]).get(size)
     if both and both.low > _CLEAR:

@@ -11,7 +11,7 @@ from nearfield.base.units import format_bytes
 from nearfield.base.words import join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import OF_CLUSTERS, cases, levels, pick
-from nearfield.report.derived_metrics import BASE_POLICY, mean_times, saved, savings
+from nearfield.report.derived_metrics import BASE_POLICY, mean_times, policy_savings, savings
 from nearfield.report.findings.finding import Finding
 from nearfield.report.formatting import memory_speed, percent
 
@@ -53,7 +53,7 @@ def _best(profile: Profile, scenario: str) -> list[_Best]:
     best: dict[str, _Best] = {}
     for operation, ranks, size in cases(rows, "operation", "ranks", "size_bytes"):
         times = mean_times(rows, scenario, "memory_slowdown", operation=operation, ranks=ranks, size_bytes=size)
-        for policy, points in saved(times).items():
+        for policy, points in policy_savings(times).items():
             for slowdown, point in points.items():
                 if operation not in best or point.value > best[operation].share:
                     case = f"{format_bytes(size)}, {ranks} ranks, {memory_speed(slowdown)}"
@@ -66,7 +66,7 @@ def _best_of_program(profile: Profile) -> list[_Best]:
     ranks = levels(rows, "ranks")
     if not ranks:
         return []
-    curves = saved(mean_times(rows, "program", "memory_slowdown", "time"))
+    curves = policy_savings(mean_times(rows, "program", "memory_slowdown", "time"))
     every = [(point.value, policy, speed) for policy, points in curves.items() for speed, point in points.items()]
     case = f"{ranks[0]} ranks"
     return [_Best(share, "the program", policy, f"{case}, {memory_speed(speed)}") for share, policy, speed in

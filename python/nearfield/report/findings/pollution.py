@@ -42,11 +42,11 @@ def after_the_call(profile: Profile, place: Place) -> Iterator[Finding]:
 def _words(call: str, r: Reach) -> str:
     if r.cached_to is None and r.gone_from is None:
         return ""
-    kept = f"after {call} a message of up to {format_bytes(r.cached_to)} is in the cache" if r.cached_to else ""
+    cached = f"after {call} a message of up to {format_bytes(r.cached_to)} is in the cache" if r.cached_to else ""
     gone = f"one of {format_bytes(r.gone_from)} mostly comes from memory" if r.gone_from else ""
-    if kept and gone:
-        return f"{kept}, {gone}"
-    return kept or f"after {call} a message of {format_bytes(r.gone_from or 0)} mostly comes from memory"
+    if cached and gone:
+        return f"{cached}, {gone}"
+    return cached or f"after {call} a message of {format_bytes(r.gone_from or 0)} mostly comes from memory"
 
 
 def _action(reaches: dict[str, Reach]) -> str:

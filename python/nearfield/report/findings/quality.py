@@ -28,10 +28,10 @@ def unstable(profile: Profile) -> Iterator[Finding]:
         .agg((~pl.col("stable")).mean().alias("share"))
         .sort("share", "scenario", descending=[True, False])
     )
-    name, most = worst.row(0)
+    name, worst_share = worst.row(0)
     statement = (
         f"{wide.height} of {times.height} times ({percent(share)}) varied too much to be relied on, most in "
-        f"{name} ({percent(most)}); they are drawn hollow, and findings use no more of them than their bounds."
+        f"{name} ({percent(worst_share)}); they are drawn hollow, and findings use no more of them than their bounds."
     )
     action = "Measure again on a quiet machine, or longer (without --quick)." if share > MANY else ""
     if share > MAX_UNSTABLE:

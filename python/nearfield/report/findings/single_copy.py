@@ -12,7 +12,7 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_ns, format_rate
 from nearfield.base.words import capitalize
 from nearfield.profile import Profile
-from nearfield.profile.curves import Curve, Place, prefix, shared
+from nearfield.profile.curves import Curve, Place, common_keys, prefix
 from nearfield.report.derived_metrics import copies, flag, half_round_trip, switch_bytes
 from nearfield.report.findings.finding import AND_COMPARE, Finding, at_each_distance
 from nearfield.report.formatting import no_single_copy, span, times
@@ -26,8 +26,8 @@ def single_copy(profile: Profile, place: Place) -> Iterator[Finding]:
         return
     time = {s: p for s, p in half_round_trip(profile.records, place).items() if s > begin}
     bounds = copying_bounds(profile.records, place)
-    slower = {s: time[s].low / bounds[s][1] for s in shared(time, bounds) if time[s].low > bounds[s][1]}
-    faster = {s: bounds[s][0] / time[s].high for s in shared(time, bounds) if time[s].high < bounds[s][0]}
+    slower = {s: time[s].low / bounds[s][1] for s in common_keys(time, bounds) if time[s].low > bounds[s][1]}
+    faster = {s: bounds[s][0] / time[s].high for s in common_keys(time, bounds) if time[s].high < bounds[s][0]}
     if len(slower) > len(faster):
         yield _slower(profile, place, time, bounds, slower)
     elif faster:
@@ -44,7 +44,7 @@ def copying_bounds(records: pl.DataFrame, place: Place) -> dict[int, tuple[float
         return {}
     return {
         s: (max(into[s].low, out_of[s].low), 2 * signal.high + into[s].high + out_of[s].high)
-        for s in shared(into, out_of)
+        for s in common_keys(into, out_of)
     }
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nearfield.base.estimates import Estimate, ratio_of
 from nearfield.base.units import format_bytes
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate, ratio_of
 from nearfield.profile.curves import Place, one_per_distance, prefix
 from nearfield.profile.schema import Switch
 from nearfield.report.derived_metrics import half_round_trip
@@ -56,7 +56,7 @@ def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
     after = [s for s in times_ if size < s <= 2 * size]
     if not before or not after:
         return None
-    ratio = ratio_of(times_[before[-1]].estimate, times_[after[0]].estimate)
+    ratio = ratio_of(times_[before[-1]], times_[after[0]])
     return Jump(before[-1], after[0], ratio) if ratio else None
 
 

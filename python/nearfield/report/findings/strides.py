@@ -5,31 +5,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate
-from nearfield.profile.curves import Curve, Place, curve, levels, pick, prefix, ratios, shared
+from nearfield.profile.curves import Curve, Place, common_keys, curve, levels, pick, prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import times
 
-TOLD = (8, 16, 64)
+REPORTED_STRIDES = (8, 16, 64)
 _CLEAR = 1.15
 
 
 @at_each_distance("stride")
 def vectors(profile: Profile, place: Place) -> list[Finding]:
     """Returns, for each distance, the message size with the largest loss by MPI's datatype."""
-    return _of_most_weight(profile, place, _vector)
+    return _select_heaviest(profile, place, _vector)
 
 
 @at_each_distance("stride")
 def faces(profile: Profile, place: Place) -> list[Finding]:
     """Returns the three faces of a 3-D array, at the size where they differ most."""
-    return _of_most_weight(profile, place, _faces)
+    return _select_heaviest(profile, place, _faces)
 
 
-def _of_most_weight(
+def _select_heaviest(
     profile: Profile, place: Place, at_size: Callable[[Profile, Place, int], Finding | None]
 ) -> list[Finding]:
     sizes = sorted(levels(pick(profile.records, scenario="stride"), "size_bytes"))
@@ -51,11 +51,11 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
     plain = contiguous.get(1)
     if plain is None or not typed:
         return None
-    factors = {s: typed[s].value / plain.value for s in TOLD if s in typed}
+    factors = {s: typed[s].value / plain.value for s in REPORTED_STRIDES if s in typed}
     if not factors:
         return None
     against = {s: r for s, r in ratios(typed, packed).items() if s > 1}
-    most = max(factors, key=lambda s: factors[s])
+    slowest = max(factors, key=lambda s: factors[s])
     by_hand, action = _who_packs_better(against)
     numbers: dict[str, float | int | str] = {"bytes": size, **{f"factor_{s}": f for s, f in factors.items()}}
     if against:
@@ -63,7 +63,7 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
     steps = [f"stride {s} {times(f)}" for s, f in factors.items()]
     return Finding(
         topic="strides",
-        title=f"Stride {most} costs {times(factors[most])}",
+        title=f"Stride {slowest} costs {times(factors[slowest])}",
         statement=capitalize(
             f"{prefix(profile, place, 'stride')}{format_bytes(size)} of doubles that lie apart, sent as an MPI "
             f"datatype, take longer than in one piece ({format_ns(plain.value)}): {join_and(steps)}. {by_hand}"
@@ -102,7 +102,7 @@ def _faces(profile: Profile, place: Place, size: int) -> Finding | None:
     slowest = max(best, key=lambda face: best[face].value)
     fastest = min(best, key=lambda face: best[face].value)
     factor = best[slowest].value / best[fastest].value
-    by_hand = [face for face in shared(typed, packed) if packed[face].high < typed[face].low]
+    by_hand = [face for face in common_keys(typed, packed) if packed[face].high < typed[face].low]
     return Finding(
         topic="strides",
         title=f"Face {slowest} costs {times(factor)} face {fastest}",

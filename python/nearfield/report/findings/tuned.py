@@ -3,11 +3,11 @@ with the confidence; or that nothing is decided."""
 
 from __future__ import annotations
 
+from nearfield.base.paired import Gain
 from nearfield.base.units import counted, format_span
 from nearfield.base.words import capitalize
 from nearfield.report.findings.finding import Finding
 from nearfield.rules.criterion import MIN_REPORTED_GAIN
-from nearfield.rules.gains import Gain
 from nearfield.rules.schema import GainTable, Rules, RuleTable, UndecidedTable
 
 FIRST = 100  # a gain for unmodified programs comes before all other losses
@@ -22,18 +22,18 @@ def tuned(rules: Rules, apply: str) -> list[Finding]:
 def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding:
     """Returns a finding with the gain over all sizes as the title, and the sizes of the largest gain."""
     best = rule.gaining()
-    most = ""
+    best_range = ""
     numbers = {"gain": gain.value, "low": gain.low, "high": gain.high}
     if best:
         span = format_span(best.from_bytes, best.to_bytes)
-        most = f", most for messages of {span}: {_interval(best.gain)}"
+        best_range = f", most for messages of {span}: {_interval(best.gain)}"
         numbers |= {"best_gain": best.gain.value, "from_bytes": best.from_bytes, "to_bytes": best.to_bytes}
     return Finding(
         topic="tuned",
         title=f"{gain.value:.2f}x as fast when tuned",
         statement=capitalize(
             f"{_where(rules, rule)}messages are {_interval(gain)} times as fast with other parameters of this MPI, in "
-            f"the mean over all sizes and patterns{most}; {rule.promise()}."
+            f"the mean over all sizes and patterns{best_range}; {rule.promise()}."
         )
         + "".join(f" The gain was {brief}." for brief in (rule.few_launches_note(),) if brief)
         + _beyond(rule),

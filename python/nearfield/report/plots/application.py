@@ -5,7 +5,7 @@ from __future__ import annotations
 from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, cases, pick
-from nearfield.report.derived_metrics import BASE_POLICY, mean_times, saved
+from nearfield.report.derived_metrics import BASE_POLICY, mean_times, policy_savings
 from nearfield.report.formatting import memory_speed
 from nearfield.report.plots.axes import layout, linear_axis, share_axis
 from nearfield.report.plots.chart import Chart, Variant
@@ -26,7 +26,7 @@ def charts(profile: Profile) -> list[Chart]:
         fixed = {"operation": operation, "ranks": ranks, "size_bytes": size}
         times = mean_times(rows, "application", "memory_slowdown", **fixed)
         in_ms = {policy: {x: p.scaled(1e-6, "ms") for x, p in points.items()} for policy, points in times.items()}
-        for show, curves in (("time saved", saved(times)), ("time", in_ms)):
+        for show, curves in (("time saved", policy_savings(times)), ("time", in_ms)):
             traces = by_speed(curves)
             choice = {
                 "application": f"{operation}, {format_bytes(size)} a rank",

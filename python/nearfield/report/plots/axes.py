@@ -101,10 +101,10 @@ def log_axis(traces: Sequence[Trace], title: str, unit: str = "ns") -> Axis:
     }
 
 
-def linear_axis(traces: Sequence[Trace], title: str, least: float = -math.inf, **more: Any) -> Axis:
-    """Returns an axis from 0 to the largest median, but at least to `least`; intervals, which may be a hundred times as
-    long, are clipped."""
-    values = [0.0, *(max(value, least) for value in _medians(traces))]
+def linear_axis(traces: Sequence[Trace], title: str, minimum: float = -math.inf, **more: Any) -> Axis:
+    """Returns an axis from 0 to the largest median, but at least to `minimum`. Intervals, which may be a hundred times
+    as long, are clipped."""
+    values = [0.0, *(max(value, minimum) for value in _medians(traces))]
     low, high = min(values), max(values)
     room = ROOM * (high - low)
     ends = {"range": [low and low - room, high and high + room]} if high > low else {}
@@ -114,11 +114,11 @@ def linear_axis(traces: Sequence[Trace], title: str, least: float = -math.inf, *
 def share_axis(traces: Sequence[Trace], title: str) -> Axis:
     """Returns an axis of saved time; a loss of more than the time itself is clipped to keep gains visible."""
     decimals = ((0.0001, 3), (0.001, 2), (0.01, 1), (None, 0))  # up to this distance between two ticks
-    least: float | None = None
+    minimum: float | None = None
     stops = []
-    for most, digits in decimals:
-        stops.append({"dtickrange": [least, most and most * 0.999], "value": f".{digits}%"})
-        least = most
+    for maximum, digits in decimals:
+        stops.append({"dtickrange": [minimum, maximum and maximum * 0.999], "value": f".{digits}%"})
+        minimum = maximum
     return linear_axis(traces, title, MAX_LOSS, tickformatstops=stops)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from nearfield.base.frames import pl
 from nearfield.profile import Profile
 from nearfield.profile.curves import cases, levels, one_per_distance, pick
-from nearfield.report.derived_metrics import BASE_POLICY, half_round_trip, mean_times, saved
+from nearfield.report.derived_metrics import BASE_POLICY, half_round_trip, mean_times, policy_savings
 from nearfield.report.findings.collectives import NAMES, rank_counts, times_of
 from nearfield.report.formatting import memory_speed
 from nearfield.report.plots.axes import by_size, log_axis, share_axis
@@ -62,7 +62,9 @@ def _policies(profile: Profile) -> list[Chart]:
     for operation, ranks, slowdown in sorted(cases(rows, "operation", "ranks", "memory_slowdown"), key=_order):
         fixed = {"operation": operation, "ranks": ranks, "memory_slowdown": slowdown}
         traces = []
-        for i, (policy, points) in enumerate(saved(mean_times(rows, "collective", "size_bytes", **fixed)).items()):
+        for i, (policy, points) in enumerate(
+            policy_savings(mean_times(rows, "collective", "size_bytes", **fixed)).items()
+        ):
             traces += line(policy, points, style(i))
         if traces:
             figure = by_size(traces, share_axis(traces, "time saved"), "size")

@@ -42,8 +42,8 @@ def _variant(case: dict[str, Any], saved: dict[str, Curve], axis: str) -> tuple[
     for i, (name, points) in enumerate(saved.items()):
         traces += line(memory_speed(float(name)) if axis == "memory_slowdown" else name, points, style(i))
     figure = by_size(traces, share_axis(traces, "time saved"), "size")
-    most = max(abs(point.value) for points in saved.values() for point in points.values())
-    return most, Variant(_choice(case), figure)
+    largest = max(abs(point.value) for points in saved.values() for point in points.values())
+    return largest, Variant(_choice(case), figure)
 
 
 def _choice(case: dict[str, Any]) -> dict[str, str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nearfield.base.estimates import Estimate
 from nearfield.profile import Profile
-from nearfield.profile.compare import Estimate
 from nearfield.profile.curves import Curve, Place, Point, curve, drawn_places, one_per_distance, ratios
 from nearfield.report.derived_metrics import STATES, floor_failure, half_round_trip, message_floor
 from nearfield.report.plots.axes import (
@@ -34,7 +34,7 @@ _FLOOR = (
 
 def charts(profile: Profile) -> list[Chart]:
     """Returns the times by buffer state, Send and Recv separately, the gain by state, and all distances."""
-    return [c for c in (_by_state(profile), _apart(profile), _gain(profile), _by_distance(profile)) if c.variants]
+    return [c for c in (_by_state(profile), _by_side(profile), _gain(profile), _by_distance(profile)) if c.variants]
 
 
 def _by_state(profile: Profile) -> Chart:
@@ -58,7 +58,7 @@ def _by_state(profile: Profile) -> Chart:
     )
 
 
-def _apart(profile: Profile) -> Chart:
+def _by_side(profile: Profile) -> Chart:
     """Returns the chart of Send and Recv without the state `reused`, whose round trips are timed back to back."""
     variants = []
     for place in drawn_places(profile.records, "pingpong"):

@@ -7,7 +7,7 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_ns
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Point, levels, pick, point_of
-from nearfield.report.derived_metrics import mean_times, saved
+from nearfield.report.derived_metrics import mean_times, policy_savings
 from nearfield.report.formatting import memory_speed, percent
 from nearfield.report.plots.application import by_speed
 from nearfield.report.plots.axes import layout, linear_axis, share_axis
@@ -31,7 +31,7 @@ def _times(rows: pl.DataFrame) -> list[Chart]:
     times = mean_times(rows, "program", "memory_slowdown", "time")
     in_ms = {policy: {x: p.scaled(1e-6, "ms") for x, p in points.items()} for policy, points in times.items()}
     variants = []
-    for show, curves in (("time", in_ms), ("time saved", saved(times))):
+    for show, curves in (("time", in_ms), ("time saved", policy_savings(times))):
         traces = by_speed(curves)
         y = linear_axis(traces, "time (ms)") if show == "time" else share_axis(traces, show)
         figure = {"data": traces, "layout": layout({"type": "category"}, y, barmode="group")}
@@ -98,17 +98,17 @@ def _heat_map(parts: pl.DataFrame) -> Figure:
     first, last = (round(begins[at] / width) for at in (0, -1))
     columns, ranks = last - first + 1, int(parts["rank"].max()) + 1  # type: ignore[arg-type]
     share = [[0.0] * columns for _ in range(ranks)]
-    most: list[list[tuple[float, str]]] = [[(0.0, _NONE)] * columns for _ in range(ranks)]
+    longest: list[list[tuple[float, str]]] = [[(0.0, _NONE)] * columns for _ in range(ranks)]
     for rank, begin, call, line, time in parts.select("rank", "begin_ns", "call", "line", "time_ns").iter_rows():
         column = round(begin / width) - first
         share[rank][column] += time / width
-        most[rank][column] = max(most[rank][column], (time, f"{call}, {line}"))
+        longest[rank][column] = max(longest[rank][column], (time, f"{call}, {line}"))
     at = [(first + column) * width / 1e6 for column in range(columns)]
     data = {
         "type": "heatmap", "x": at, "y": list(range(ranks)), "z": share, "zmin": 0, "zmax": 1, "colorscale": "Cividis",
         "customdata": [
             [f"rank {rank}, {format_ns(x * 1e6)}<br>in MPI {percent(min(1.0, s))}<br>{name}"
-             for x, s, (_, name) in zip(at, share[rank], most[rank], strict=True)]
+             for x, s, (_, name) in zip(at, share[rank], longest[rank], strict=True)]
             for rank in range(ranks)
         ],
         "hovertemplate": "%{customdata}<extra></extra>",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
-from nearfield.profile.records import parameters, swept
+from nearfield.profile.records import parameters, swept_parameters
 from nearfield.report.plots.chart import Chart, Variant
 from nearfield.report.plots.generic import figure
 
@@ -19,7 +19,7 @@ def charts(profile: Profile) -> list[Chart]:
     """Returns a chart for each combination of swept keys, with a figure per operation, ranks and size, and a line per
     policy, memory speed and value of the other keys. The key with most values is on the axis."""
     rows = profile.records.filter(pl.col("metric") == METRIC)
-    keys = swept(rows)
+    keys = swept_parameters(rows)
     if not keys:
         return []
     given = rows.select(pl.col(name).is_not_null() for name in keys)
@@ -49,11 +49,11 @@ def _variants(rows: pl.DataFrame, keys: list[str]) -> list[Variant]:
     variants = []
     for (operation, ranks, size), own in rows.group_by(*_CASE, maintain_order=True):
         choice = {"operation": str(operation), "ranks": str(ranks), "size": format_bytes(int(str(size)))}
-        variants.append(Variant(choice, figure(_renamed(own, keys), METRIC, map(words, keys))))
+        variants.append(Variant(choice, figure(_rename_columns(own, keys), METRIC, map(words, keys))))
     return variants
 
 
-def _renamed(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+def _rename_columns(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """Returns the rows with only those parameters that differ, and with the display names of keys."""
     same = [name for name in parameters(rows) if name not in keys and rows[name].n_unique() == 1]
     return rows.drop(same).rename({key: words(key) for key in keys})

@@ -31,15 +31,15 @@ def as_csv(chart: Chart) -> str:
 def _rows(trace: Trace) -> Iterator[list[Any]]:
     if trace["type"] == "heatmap":
         for name, cells in zip(trace["y"], trace["z"], strict=True):
-            yield from _padded(name, zip(trace["x"], cells, strict=True))
+            yield from _pad_rows(name, zip(trace["x"], cells, strict=True))
     elif "points" in trace:
         for x, p in zip(trace["x"], trace["points"], strict=True):
             yield [trace["name"], x, p.value, p.low, p.high, p.unit, p.n, p.stable, p.verdict or ""]
     elif "meta" in trace:
-        yield from _padded(trace["name"], zip(trace["x"], trace["meta"]["cells"], strict=True))
+        yield from _pad_rows(trace["name"], zip(trace["x"], trace["meta"]["cells"], strict=True))
 
 
-def _padded(name: str, cells: Iterable[tuple[Any, Any]]) -> Iterator[list[Any]]:
+def _pad_rows(name: str, cells: Iterable[tuple[Any, Any]]) -> Iterator[list[Any]]:
     """Yields rows of cells without an interval, and omits those that were not measured."""
     for x, value in cells:
         if value is not None:

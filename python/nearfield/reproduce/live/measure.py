@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from nearfield import profile
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, NearfieldError, ProfileError
 from nearfield.base.files import os_errors_as_profile_errors
+from nearfield.base.progress import Progress, Report, ignore
+from nearfield.base.units import counted
 from nearfield.measure.checkpoint import CheckpointFolder
-from nearfield.measure.live.session import Listener, probe
+from nearfield.measure.live.session import probe
 from nearfield.measure.request import Request, as_filter
 from nearfield.profile import Profile
 from nearfield.reproduce.live.answers import LiveData
@@ -52,14 +55,6 @@ class Launch:
     seconds: float  # expected duration
 
 
-class Watcher(Listener):
-    """Progress callbacks that include launches; this base class ignores them."""
-
-    def launches(self, launches: list[Launch], kept: int) -> None: ...
-    def start_launch(self, launch: Launch) -> None: ...
-    def launch_done(self, launch: Launch) -> None: ...
-
-
 @dataclass
 class Measured:
     """The measurements, including earlier ones."""
@@ -69,7 +64,7 @@ class Measured:
     stopped_by: int | None = None
 
 
-def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, watcher: Watcher) -> Measured:
+def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, report: Report = ignore) -> Measured:
     """Measures the profiles that the claims need and that the folder lacks, or has only from a busy machine. Ctrl-C
     interrupts; the same call resumes. The failure of a launch becomes a reason, not an error. Raises NearfieldError if
     this MPI does not work at all."""
@@ -77,7 +72,7 @@ def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, watcher: Watc
         setup.folder.mkdir(parents=True, exist_ok=True)
     base = Request(tier="quick", launches=1, mpi=setup.mpi, hostfile=setup.hostfile)
     first = _launch(setup.folder / "facts", FACTS, base, scenarios=(FACTS,), sizes=(8,), seconds=FACTS_S)
-    runner = _Runner(watcher)
+    runner = _Runner(report)
     if not (facts := runner.profile(first)):
         if runner.stopped_by:
             raise KeyboardInterrupt
@@ -85,7 +80,10 @@ def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, watcher: Watc
     sizes = Sizes(facts)
     launches = list(_launches(needed_profiles(wanted), base, sizes, setup))
     left = [one for one in launches if not _usable(one)]
-    watcher.launches(left, len(launches) - len(left))
+    runner.total_s = sum(one.seconds for one in left)
+    finished = f", {len(launches) - len(left)} more are there already" if len(left) < len(launches) else ""
+    about = f": about {counted(max(1, round(runner.total_s / 60)), 'minute')} on a quiet machine" if left else ""
+    report(f"measuring {counted(len(left), 'launch', 'launches')} here{finished}{about}")
     found: dict[str, list[Profile]] = defaultdict(list)
     for one in launches:
         if made := runner.profile(one):
@@ -161,26 +159,37 @@ def _is_begun(launch: Launch) -> bool:
 class _Runner:
     """Makes profiles until Ctrl-C, and records why some could not be made."""
 
-    watcher: Watcher
+    report: Report
+    total_s: float = 0.0  # the expected duration of all launches; 0 while they are not known
     reasons: dict[str, str] = field(default_factory=dict)
     stopped_by: int | None = None
+    _done_s: float = 0.0
 
     def profile(self, launch: Launch) -> Profile | None:
         """Returns the launch's profile, measured now if it is missing; None if it could not be measured completely."""
-        if kept := _usable(launch):
-            return kept
+        if found := _usable(launch):
+            return found
         if self.stopped_by:
             self.reasons.setdefault(launch.name, "stopped before it was measured; the same command goes on")
             return None
-        self.watcher.start_launch(launch)
         try:
             self.stopped_by = self._measure(launch)
         except NearfieldError as error:
             self.reasons[launch.name] = error.message
-        self.watcher.launch_done(launch)
+        self._done_s += launch.seconds if self.total_s else 0.0
         return _saved_profile(launch)
 
     def _measure(self, launch: Launch) -> int | None:
         outcome = probe(launch.folder, launch.request, resume=_is_begun(launch), overwrite=True, keep_samples=False,
-                        listener=self.watcher)  # fmt: skip
+                        report=partial(self._pass_on, launch))  # fmt: skip
         return outcome.stopped_by
+
+    def _pass_on(self, launch: Launch, event: str | Progress) -> None:
+        """Reports the progress of a launch as that of all launches, once they are known."""
+        if isinstance(event, str):
+            self.report(f"{launch.folder.name}: {event}")
+            return
+        share = event.share or 0.0
+        if self.total_s:
+            share = min(1.0, (self._done_s + launch.seconds * share) / self.total_s)
+        self.report(Progress(event.text, share, phase=launch.folder.name))

@@ -32,7 +32,7 @@ class Sizes:
             return int(size)
         found = re.fullmatch(r"(?:(\d+)\*)?(\w+?)(?:/(\d+))?", size)
         assert found, "the schema lets nothing else through"
-        one = self._named(found[2], place)
+        one = self._named_size(found[2], place)
         return None if one is None else one * int(found[1] or 1) // int(found[3] or 1)
 
     def all_bytes(self, sizes: Iterable[Size]) -> tuple[int, ...]:
@@ -44,7 +44,7 @@ class Sizes:
     def _places(self) -> list[Place]:
         return one_per_distance(self.profile.records, FACTS)
 
-    def _named(self, name: str, place: Place | None) -> int | None:
+    def _named_size(self, name: str, place: Place | None) -> int | None:
         if name == "eager":
             return switch_bytes(self.profile.run.switch, "eager-limit", place) if place else None
         if name == "llc":

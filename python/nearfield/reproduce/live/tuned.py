@@ -65,11 +65,11 @@ def _never_slower(rules: Rules) -> tuple[Word, str]:
     if not found:
         return "cannot tell", "the MPI's defaults are in use: nothing can be slower"
     distance, worst = min(found, key=lambda one: one[1].gain.value)
-    least = 1 - SAME
+    min_gain = 1 - SAME
     word: Word = "cannot tell"
-    if all(point.gain.low >= least for _, point in found):
+    if all(point.gain.low >= min_gain for _, point in found):
         word = "holds"
-    elif any(point.gain.high < least for _, point in found):
+    elif any(point.gain.high < min_gain for _, point in found):
         word = "does not"
     return word, f"slowest: {_text(distance, worst)}"
 
@@ -78,17 +78,17 @@ def _collective(name: str) -> Callable[[Rules], tuple[Word, str]]:
     return lambda rules: _some_faster(_points(rules, lambda pattern: pattern == name))
 
 
-def _loses_elsewhere(rules: Rules) -> tuple[Word, str]:
+def _loses_at_another_distance(rules: Rules) -> tuple[Word, str]:
     """Returns whether parameters that gain at one distance lose at another. Such gains have no interval."""
     if len(rules.machine.distances) < 2:
         return "cannot tell", "this machine has one distance"
-    elsewhere = [(rule.distance, *one) for rule in rules.rule for one in rule.other_distances.items()]
-    if not elsewhere:
+    at_others = [(rule.distance, *one) for rule in rules.rule for one in rule.other_distances.items()]
+    if not at_others:
         return "cannot tell", "no parameters were tried at another distance than theirs"
-    own, other, least = min(elsewhere, key=lambda one: one[2])
+    own, other, min_gain = min(at_others, key=lambda one: one[2])
     return (
-        "holds" if least < 1 - SAME else "cannot tell",
-        f"those of {own} run at {least:.2f}x of the baseline's speed at {other}",
+        "holds" if min_gain < 1 - SAME else "cannot tell",
+        f"those of {own} run at {min_gain:.2f}x of the baseline's speed at {other}",
     )
 
 
@@ -104,7 +104,7 @@ def _by_distance(rules: Rules) -> tuple[Word, str]:
 TUNED: dict[str, Callable[[Rules], tuple[Word, str]]] = {
     "faster": _faster,
     "never-slower": _never_slower,
-    "loses-elsewhere": _loses_elsewhere,
+    "loses-elsewhere": _loses_at_another_distance,
     "by-distance": _by_distance,
     **{name: _collective(name) for name in ("bcast", "alltoall", "allreduce")},
 }

@@ -1,0 +1,71 @@
+"""Values with 95 % intervals, and arithmetic with them."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval; low <= value <= high."""
+
+    value: float
+    low: float
+    high: float
+
+    def __mul__(self, factor: float) -> Estimate:
+        """Returns the estimate times a nonnegative factor."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+
+    def __sub__(self, other: Estimate) -> Estimate:
+        """Returns the difference. The half-widths of both are added in quadrature, each end with the ends that move the
+        difference in that direction."""
+        value = self.value - other.value
+        low = value - math.hypot(self.value - self.low, other.high - other.value)
+        return Estimate(value, low, value + math.hypot(self.high - self.value, other.value - other.low))
+
+
+def sum_of(parts: Iterable[Estimate]) -> Estimate:
+    """Returns the sum; its interval also holds for correlated errors."""
+    parts = list(parts)
+    return Estimate(sum(p.value for p in parts), sum(p.low for p in parts), sum(p.high for p in parts))
+
+
+def ratio_of(a: Estimate, b: Estimate) -> Estimate | None:
+    """Returns B/A with its interval, for values that were not measured in pairs. On the log scale, the half-widths of
+    both are added in quadrature, each end with the ends that move the ratio in that direction (the MOVER method of Zou
+    and Donner, 2008, for a difference of logarithms). If both are independent 95 % intervals, this one is nearly a 95 %
+    interval, too.
+
+    Returns None if exactly one value is 0, and the ratio 1 for two zeros. Values must not be negative."""
+    if a.value == b.value == 0:
+        return Estimate(1.0, 1.0, 1.0)
+    if a.value <= 0 or b.value <= 0:
+        return None
+    down = math.hypot(_log_ratio(b.value, b.low), _log_ratio(a.high, a.value))
+    up = math.hypot(_log_ratio(b.high, b.value), _log_ratio(a.value, a.low))
+    ratio = b.value / a.value
+    return Estimate(ratio, ratio * math.exp(-down), ratio * math.exp(up) if up < 700 else math.inf)
+
+
+def _log_ratio(larger: float, smaller: float) -> float:
+    """Returns log(larger / smaller) >= 0; infinity if the smaller is not positive."""
+    return math.log(larger / smaller) if smaller > 0 else math.inf
+
+
+def interpolate(points: Mapping[int, float], size_bytes: float) -> float:
+    """Returns the value at a size: interpolated on a log-log scale between two sizes, that of the smallest size below
+    it, and proportional to the bytes beyond the largest one."""
+    sizes = sorted(points)
+    if size_bytes <= sizes[0]:
+        return points[sizes[0]]
+    if size_bytes >= sizes[-1]:
+        return points[sizes[-1]] * size_bytes / sizes[-1]
+    end = bisect_right(sizes, size_bytes)
+    before, after = sizes[end - 1], sizes[end]
+    weight = math.log(size_bytes / before) / math.log(after / before)
+    a, b = points[before], points[after]
+    return math.exp((1 - weight) * math.log(a) + weight * math.log(b)) if a > 0 and b > 0 else a + weight * (b - a)

@@ -1,0 +1,137 @@
+"""The options that several commands have, so that each has one name and one help everywhere, and what is common to all
+checks of options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nearfield.base.errors import UsageError
+from nearfield.cli import complete
+from nearfield.ui.terminal import err
+
+# Of commands that start a program, the options after whose name are its own: `mpirun -n 4`.
+CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+# The default machine is that of a study, since only its results can be compared with published ones.
+USUAL_MACHINE = "power5-redstorm"
+TODAYS_MACHINES = ("epyc-9755", "grace", "xeon-8470")
+RULES_HELP = (
+    "A file, or a folder of `tune --all-mpis`. Default: $NEARFIELD_RULES, else rules.toml or nearfield-rules here,"
+)
+
+
+def mpi_option(text: str) -> Any:
+    """Returns the option --mpi with its help."""
+    return typer.Option("--mpi", help=text, autocompletion=complete.mpis)
+
+
+def machine_option(text: str) -> Any:
+    """Returns the option --on with its help."""
+    return typer.Option("--on", metavar="NAME|FILE|PROFILE", help=text, autocompletion=complete.machines)
+
+
+def rules_option(text: str) -> Any:
+    """Returns the option --rules with its help."""
+    return typer.Option("--rules", metavar="FILE", help=text)
+
+
+def profile_option(text: str) -> Any:
+    """Returns the option --profile with its help."""
+    return typer.Option("--profile", "-p", metavar="FOLDER", help=text, show_default=False)
+
+
+def out_option(text: str, metavar: str = "FOLDER") -> Any:
+    """Returns the option --out with its help."""
+    return typer.Option("--out", "-o", metavar=metavar, help=text)
+
+
+# ---- what a command prints
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print rows as CSV and nothing else.")]
+Sarif = Annotated[
+    Path | None, typer.Option("--sarif", metavar="FILE", help="Write the notes as SARIF 2.1.0, for editors and CI.")
+]
+
+# ---- the program to run, and its MPI
+
+Command = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command as without nearfield.")]
+CompilerWords = Annotated[list[str], typer.Argument(metavar="ARGUMENTS...", help="The compiler's own arguments.")]
+TraceOrCommand = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TRACE | -- COMMAND...",
+        help="A folder that `nearfield observe` made (default: the newest one here), or a command.",
+        show_default=False,
+    ),
+]
+Valgrind = Annotated[
+    bool, typer.Option("--valgrind", help="Record loads and stores of a COMMAND that was compiled without hooks.")
+]
+Mpi = Annotated[str | None, mpi_option("Which MPI: a name of `nearfield mpi`, the beginning of one, or a path.")]
+MpiOfCommand = Annotated[
+    str | None, mpi_option("The MPI, if it cannot be detected from launcher or program (srun python ...).")
+]
+RulesOfCommand = Annotated[Path | None, rules_option(f"{RULES_HELP} of which the program's MPI chooses.")]
+Force = Annotated[bool, typer.Option("--force", help="Use rules of another MPI or machine, too.")]
+NoForecast = Annotated[
+    bool, typer.Option("--no-forecast", help="Do not report the share of MPI in the run, and so the most to gain.")
+]
+
+# ---- simulations
+
+SimulatedMachine = Annotated[
+    str,
+    machine_option(
+        "The machine, see `nearfield machine list`. The default, of 2004, is the one whose results can be compared "
+        f"with published ones; of today are {', '.join(TODAYS_MACHINES)}."
+    ),
+]
+Policy = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        help="Where NICs put incoming bytes: payload-l3,ddio:ways=4, or all; `nearfield simulate --list` has them.",
+    ),
+]
+MemorySlowdown = Annotated[
+    str,
+    typer.Option(
+        "--memory-slowdown", help="Memory slowdown factors, e.g. 1,7.5; for a program or a trace at most four."
+    ),
+]
+Frequency = Annotated[
+    float | None,
+    typer.Option("--frequency", metavar="GHZ", help="Core frequency; memory keeps its bytes and latency in cycles."),
+]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes (default: one per core).")]
+
+
+# ---- checks
+
+
+def typed_options(ctx: typer.Context) -> list[str]:
+    """Returns the parameters of the command that the user typed, in the order of the help."""
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    return [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+
+
+def require_one(**options: object) -> None:
+    """Raises UsageError if two of these options are set. Options are named as in Python: all_mpis is --all-mpis."""
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} exclude each other", "leave one of them out")
+
+
+def require_one_format(as_json: bool, as_csv: bool) -> None:
+    """Raises UsageError if both formats are requested."""
+    if as_json and as_csv:
+        raise UsageError("--json and --csv are two formats", "Give one of them.")
+
+
+def print_assumed_machine(ctx: typer.Context) -> None:
+    """If the user named no machine, prints that the default is an old one, and which others there are."""
+    if "on" not in typed_options(ctx):
+        err.print(f"{USUAL_MACHINE} is a machine of 2004; of today are {', '.join(TODAYS_MACHINES)} (--on)")

@@ -1,0 +1,94 @@
+"""The command line in typer: one module per verb, which exports `command`, or `app` if it has several."""
+
+import ast
+import importlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+import nearfield
+from nearfield.cli import VERBS, VERBS_BY_TASK
+from nearfield.cli.help import Group, use_own_help
+
+
+class Verbs(Group):
+    """Imports a verb only when it is run or completed, which keeps start-up short. Lists of verbs show the docstrings,
+    which are read from the source."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.commands: dict[str, Any] = dict.fromkeys(VERBS)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def commands_by_title(self, ctx: Any) -> Mapping[str, Iterable[str]]:
+        return VERBS_BY_TASK
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in VERBS and not self.commands[cmd_name]:
+            self.commands[cmd_name] = TyperCommand(cmd_name, help=_summary(cmd_name))
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, found, rest = super().resolve_command(ctx, args)
+        if not found or not name:  # the shell may complete a word that follows no verb
+            return name, found, rest
+        if rest and (inner := further(name).get(rest[0])):
+            return f"{name} {rest[0]}", _import_verb(inner, rest[0]), rest[1:]
+        return name, _import_verb(name, name), rest
+
+
+def further(verb: str) -> dict[str, str]:
+    """Returns the modules of a verb's further commands, by name."""
+    return getattr(importlib.import_module(f"nearfield.cli.verbs.{verb}"), "FURTHER", {})
+
+
+def _import_verb(module_name: str, name: str) -> Any:
+    """Returns the module's `app` if the verb has commands of its own, else its `command`."""
+    module = importlib.import_module(f"nearfield.cli.verbs.{module_name}")
+    if hasattr(module, "app"):
+        module.app.info.name = name
+        return typer.main.get_command(use_own_help(module.app))
+    verb = typer.Typer(add_completion=False)
+    verb.command(name=name, context_settings=getattr(module, "CONTEXT", None))(module.command)
+    made: Any = typer.main.get_command(use_own_help(verb))
+    if inner := further(module_name):
+        made.further = {one: TyperCommand(one, help=_summary(file)) for one, file in inner.items()}
+    return made
+
+
+def _summary(module_name: str) -> str:
+    """Returns the docstring of the module's `command`, or of the module."""
+    source = ast.parse(Path(__file__).with_name(f"{module_name}.py").read_text(encoding="utf-8"))
+    command = next((n for n in source.body if isinstance(n, ast.FunctionDef) and n.name == "command"), source)
+    return ast.get_docstring(command) or ""
+
+
+def _print_version(is_given: bool) -> None:
+    if is_given:
+        print(f"nearfield {nearfield.__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    """Handles the options before a verb."""
+
+
+app = typer.Typer(
+    name="nearfield",
+    cls=Verbs,
+    callback=_options,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="Measure how caches, core distance, memory layout, pages and load affect this machine's MPI, and speed it up.",
+    epilog="Start with `nearfield probe --quick`, then `nearfield report`.",
+)

@@ -1,0 +1,152 @@
+"""`nearfield build`: builds at once all that is otherwise built when it is first needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.markup import escape
+
+from nearfield import mpi
+from nearfield.base.errors import MpiError, NearfieldError, UsageError
+from nearfield.base.progress import ReportLine
+from nearfield.cli.options import AsJson, Mpi, require_one
+from nearfield.mpi import Installation
+from nearfield.ui.terminal import Terminal, err
+
+State = Literal["built", "there already", "not possible", "failed"]
+OF_EACH_MPI = {
+    mpi.ENGINE: "measuring engine",
+    mpi.HALO: "halo library",
+    mpi.LAYER: "profiling layer of observe",
+    mpi.FORECAST: "profiling layer of forecast",
+}
+PER_PAIR = {
+    "component": (mpi.COMPONENT, "component for settings per pair of ranks"),
+    "shim": (mpi.SHIM, "shim for settings per pair of ranks"),
+}
+
+
+@dataclass(frozen=True)
+class Product:
+    """A build product for this machine: `make` builds it and returns its path, or raises NearfieldError."""
+
+    name: str
+    mpi: str | None  # the MPI that it is for; None: for no MPI
+    is_built: Callable[[], bool]
+    make: Callable[[ReportLine], Path]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome for a product."""
+
+    product: str
+    mpi: str | None
+    state: State
+    path: str | None = None  # its path if it exists
+    reason: str | None = None  # why it does not exist
+
+    def __str__(self) -> str:
+        whose = f" for {self.mpi}" if self.mpi else ""
+        return f"{self.product}{whose}: {self.state}" + (f" here, because {self.reason}" if self.reason else "")
+
+
+def command(
+    name: Mpi = None,
+    all_mpis: Annotated[bool, typer.Option("--all-mpis", help="For every MPI that is found.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build everything that is otherwise built when it is first needed, for example on a login node.
+
+    These are, for an MPI: the measuring engine, the halo library, the layers with which `nearfield observe` records
+    messages and `nearfield forecast` counts calls, the component for settings per pair of ranks, and the checks of
+    `nearfield rewrite`; independently of an MPI, the hooks of `nearfield cc` and the tool for Valgrind. One line is
+    printed for each.
+
+    The exit code is 3 if a build failed. A product that cannot be built here because
+    something optional is missing, such as Valgrind, is reported and is no failure.
+
+    Examples:
+
+      nearfield build
+
+      nearfield build --all-mpis --json
+    """
+    require_one(mpi=name, all_mpis=all_mpis)
+    installations = list(mpi.discover()) if all_mpis else [mpi.choose(name)]
+    if not installations:
+        mpi.choose(None)  # raises the error that says what to install
+    results = []
+    for product in products(installations):
+        results.append(result := _build_product(product))
+        if not as_json:
+            Terminal().print(escape(str(result)))
+    if as_json:
+        print(json.dumps([asdict(result) for result in results], indent=1))
+    if any(result.state == "failed" for result in results):
+        raise typer.Exit(MpiError.exit_code)
+
+
+def products(installations: list[Installation]) -> Iterator[Product]:
+    """Yields the products to build. How an MPI takes settings per pair of ranks is known once its engine is built."""
+    from nearfield.observe import hooks, valgrind
+
+    for inst in installations:
+        for target, name in OF_EACH_MPI.items():
+            yield _target(inst, target, name)
+        if per_pair := _per_pair(inst):
+            yield _target(inst, *per_pair)
+        yield _rewrite_checks(inst)
+    yield Product("hooks of observe", None, lambda: hooks.library().exists(), lambda say: hooks.library())
+    yield Product(
+        "tool for valgrind",
+        None,
+        lambda: valgrind.is_built(valgrind.found()),
+        lambda say: valgrind.tool(valgrind.found(), say),
+    )
+
+
+def _target(inst: Installation, target: str, name: str) -> Product:
+    return Product(
+        name, inst.name, lambda: mpi.is_built(inst, target), lambda say: mpi.program(inst, target, progress=say)
+    )
+
+
+def _rewrite_checks(inst: Installation) -> Product:
+    from nearfield.rewrite.check import verify  # a slow import
+
+    def make(say: ReportLine) -> Path:
+        verify.layer(inst)
+        return verify.layer_folder(inst)
+
+    return Product("checks of rewrite", inst.name, lambda: verify.layer_folder(inst).exists(), make)
+
+
+def _per_pair(inst: Installation) -> tuple[str, str] | None:
+    """Returns the target that gives this MPI settings per pair of ranks, and its name; None if there is none."""
+    from nearfield.rules.knobs import find_knobs
+
+    if not mpi.is_built(inst):
+        return None
+    try:
+        knobs = find_knobs(inst.family, inst.version, mpi.transport_or_reason(inst)[0])
+    except NearfieldError:  # nearfield cannot tune it
+        return None
+    return PER_PAIR.get(knobs.per_pair or "")
+
+
+def _build_product(product: Product) -> Result:
+    """Builds a product unless it exists, and returns the outcome."""
+    try:
+        state: State = "there already" if product.is_built() else "built"
+        path = product.make(lambda text: err.print(escape(text)))
+        return Result(product.name, product.mpi, state, str(path))
+    except UsageError as error:  # a dependency is not installed
+        return Result(product.name, product.mpi, "not possible", reason=str(error))
+    except NearfieldError as error:
+        return Result(product.name, product.mpi, "failed", reason=str(error))

@@ -1,0 +1,159 @@
+"""`nearfield demo`: measures this machine, tunes its MPI and writes a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from rich.markup import escape
+
+from nearfield.base import own_command
+from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError
+from nearfield.cli import print_error
+from nearfield.cli.demo_steps import Standing, describe_profile, describe_rules, probe_standing, run_step, tune_standing
+from nearfield.cli.options import out_option
+from nearfield.measure import TIERS
+from nearfield.ui.terminal import err
+
+if TYPE_CHECKING:
+    from nearfield.base.cpu_load import Busyness
+    from nearfield.mpi import Installation
+
+TUNE_S = 45
+SLOWEST = 6.0  # upper limit of the factor by which load extends the measuring time
+AGAIN_FROM_START = (2, 4)  # exit codes of a --resume that cannot continue
+
+
+def command(
+    out: Annotated[Path, out_option("The folder for the profile, the rules and the report.")] = Path("demo-profile"),
+) -> None:
+    """Measure this machine, tune its MPI, and write a report: a first look at what nearfield finds, in a few minutes.
+
+    It runs `nearfield probe --quick`, `nearfield tune` and `nearfield report` one after the other. If a step fails, the
+    next ones run all the same, so that there is a report at the end, and what is missing is reported. It uses the MPI
+    of the `mpicc` on PATH if that works, else the Open MPI that comes with nearfield.
+
+    Ctrl-C ends it and saves what was measured. The same command then continues from there; if everything is complete,
+    it starts anew.
+
+    Examples:
+
+      nearfield demo
+
+      nearfield demo -o first-look
+    """
+    from nearfield.base.cpu_load import advice, busyness
+
+    seen = busyness()
+    err.print(escape(advice(seen)))
+    probe, tune = probe_standing(out), tune_standing(out)
+    if (probe, tune) == (Standing.COMPLETE, Standing.COMPLETE):
+        err.print(escape(f"{out} is complete, so everything is measured anew"))
+        probe = tune = Standing.ABSENT
+    inst = _choose_mpi(out, probe)
+    codes = {
+        "probe": _run("probe", probe, _probe_words(out, inst, seen)),
+        "tune": _run("tune", tune, _tune_words(out, inst)),
+    }
+    codes["report"] = run_step("report", ["report", str(out)])
+    _print_summary(out, codes)
+    if codes["report"]:
+        raise MeasurementError(
+            f"there is no report: its step ended with exit code {codes['report']}",
+            f"its message is above; to go on: {own_command.line('demo', '-o', out)}",
+        )
+
+
+def _choose_mpi(out: Path, probe: Standing) -> Installation:
+    """Returns the MPI of the existing profile, else the default, with its engine built. If the engine of the default
+    cannot be built, tries the others."""
+    from nearfield import mpi
+
+    if probe is not Standing.ABSENT and (name := _mpi_of_profile(out)):
+        err.print(escape(f"MPI: {name}, as before"))
+        return mpi.choose(name)
+    first = mpi.default(lambda text: err.print(escape(text)))
+    err.print(escape(f"MPI: {first.why}; --mpi of the single commands takes another one"))
+    others = [inst for inst in mpi.discover() if inst != first.installation]
+    for inst in (first.installation, *others):
+        try:
+            mpi.program(inst, progress=lambda text: err.print(escape(text)))
+        except NearfieldError as error:
+            print_error(error)
+            continue
+        if inst != first.installation:
+            err.print(escape(f"MPI: {inst.name} instead, since the measuring engine can be built for it"))
+        return inst
+    raise MeasurementError(
+        "the measuring engine cannot be built for any MPI", f"see what is missing: {own_command.line('doctor')}"
+    )
+
+
+def _mpi_of_profile(out: Path) -> str | None:
+    """Returns the name of the MPI that the profile measured; None if it is no longer installed."""
+    from nearfield import mpi
+    from nearfield.measure.checkpoint import CheckpointFolder
+    from nearfield.profile import find_profile, load
+
+    try:
+        work = CheckpointFolder(out.resolve())
+        if work.folder.exists():
+            name = work.read_request().mpi
+        else:
+            measured = load(find_profile(out)).run.mpi
+            name = f"{measured.family}-{measured.version}"
+        return mpi.choose(name).name if name else None
+    except NearfieldError:
+        return None
+
+
+def _run(verb: str, standing: Standing, words: list[str]) -> int:
+    """Runs a verb that measures, resumes it if it was interrupted, and returns its exit code."""
+    if standing is Standing.COMPLETE:
+        err.print(f"{verb}: complete already")
+        return 0
+    if standing is Standing.UNFINISHED:
+        output, budget = (
+            words[words.index("--out") :][:2],
+            words[words.index("--budget") :][:2] if "--budget" in words else [],
+        )
+        code = run_step(verb, [verb, "--resume", *output, *(budget if verb == "probe" else [])])
+        if code not in AGAIN_FROM_START:
+            return code
+        err.print(f"{verb}: that cannot be resumed, so it starts anew")
+    return run_step(verb, [verb, *words])
+
+
+def _probe_words(out: Path, inst: Installation, seen: Busyness) -> list[str]:
+    """Returns the options of the probe. On a busy machine it gets more time, up to a limit; what it does not reach is
+    left for the next demo."""
+    words = ["--quick", "--mpi", inst.name, "--overwrite", "--out", str(out)]
+    slower = min(seen.slowdown, SLOWEST)
+    return [*words, "--budget", f"{TIERS['quick'].budget_s * slower:.0f}"] if slower > 1.5 else words
+
+
+def _tune_words(out: Path, inst: Installation) -> list[str]:
+    return ["--budget", str(TUNE_S), "--mpi", inst.name, "--overwrite", "--out", str(out / "rules.toml")]
+
+
+def _print_summary(out: Path, codes: dict[str, int]) -> None:
+    """Prints what was found, what is missing, and what to do next."""
+    rules = out / "rules.toml"
+    err.print()
+    err.print(f"[bold]measured[/bold]  {escape(describe_profile(out))}")
+    err.print(f"[bold]tuned[/bold]     {escape(describe_rules(rules, codes['tune']))}")
+    unfinished = probe_standing(out) is Standing.UNFINISHED or tune_standing(out) is Standing.UNFINISHED
+    if unfinished or any(codes.values()):
+        reason = "could not decide" if codes["tune"] == NOT_DECIDED else "is not complete"
+        err.print(escape(f"It {reason}. To go on, better when it is quiet: {own_command.line('demo', '-o', out)}"))
+    if not codes["report"]:
+        err.print(f"[bold]report[/bold]    {escape(str(out / 'report.html'))}")
+    program = ("--", "mpirun", "-n", "2", "./your_program")
+    with_rules = ("--rules", str(rules)) if rules.exists() else ()
+    err.print("next:")
+    for words, what in (
+        (("doctor",), "what this machine gives to measurements, and what it does not"),
+        (("compare", *with_rules, *program), "what tuning gains in a program of yours"),
+        (("run", *with_rules, *program), "run it so"),
+    ):
+        err.print(escape(f"  {own_command.line(*words)}   ({what})"))

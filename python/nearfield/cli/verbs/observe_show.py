@@ -1,0 +1,132 @@
+"""`nearfield observe show`: prints the contents of a trace."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from nearfield.base.units import format_bytes, format_rounded
+from nearfield.base.words import as_sentence, join_and
+from nearfield.cli.options import AsJson
+from nearfield.ui.terminal import Column, Table, Terminal
+
+if TYPE_CHECKING:
+    from nearfield.observe.source_lines import Line
+    from nearfield.observe.summary import Calls, RankSummary
+
+MAX_LINES = 12
+
+
+def command(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="TRACE", help="A folder that `nearfield observe` made (default: the newest one here)."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="List every call and line, not only the top ones.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the contents of a trace: what each rank did, which source lines access memory most, and the bytes and time
+    of each MPI call. "no core" is how long a rank was ready to run while other processes had its core.
+
+    Times are those of the observed run, in which accesses take longer than in an unobserved one; MPI calls do not.
+    """
+    from nearfield.cli.trace_argument import find_trace
+    from nearfield.observe.summary import summarize, what_names_lack
+
+    trace = find_trace(folder)
+    summaries = summarize(trace)
+    if as_json:
+        print(json.dumps({"trace": json.loads(trace.about.model_dump_json()), "ranks": _plain(summaries)}, indent=1))
+        return
+    out = Terminal()
+    about = trace.about
+    where = f" under {about.mpi}" if about.mpi else ""
+    how = f"ended by {about.ended_by}" if about.ended_by else f"exit code {about.exit_code}"
+    out.print(f"{escape(about.command)}{where}: {about.seconds:.1f} s observed, {how}")
+    out.print(_ranks(summaries))
+    for table in (_lines(summaries, every), _calls(summaries, every)):
+        if table.rows:
+            out.print()
+            out.print(table)
+    shown = [calls.line for summary in summaries for calls in summary.calls]
+    if lack := what_names_lack([*shown, *(line for summary in summaries for line in summary.lines)]):
+        out.print(f"\n[dim]{escape(as_sentence(lack))}[/dim]")
+    for summary in summaries:
+        for reason in dict.fromkeys(summary.refused):
+            out.print(f"rank {summary.rank} cannot be simulated: {reason}")
+        if summary.problem:
+            out.print(f"rank {summary.rank}: {summary.problem}")
+
+
+def _plain(summaries: list[RankSummary]) -> list[dict[str, object]]:
+    def plain(summary: RankSummary) -> dict[str, object]:
+        calls = [{**asdict(one), "peers": sorted(one.peers)} for one in summary.calls]
+        lines = [
+            {**asdict(line), "accesses": count, "flops": summary.flops.get(line, 0.0)}
+            for line, count in summary.lines.most_common()
+        ]
+        return {**vars(summary), "calls": calls, "lines": lines, "flops": sum(summary.flops.values())}
+
+    return [plain(summary) for summary in summaries]
+
+
+def _ranks(summaries: list[RankSummary]) -> Table:
+    has_delays = any(one.delayed_seconds is not None for one in summaries)
+    right = ["loads", "stores", "accessed", "MPI calls", "in MPI", "sent"]
+    right += [*(["no core"] if has_delays else []), "on disk", "byte/access"]
+    table = Table(Column("rank", key=True), Column("host"), *(Column(name, right=True) for name in right))
+    for one in summaries:
+        accesses = one.loads + one.stores
+        table.add_row(
+            str(one.rank), one.host or "-", format_rounded(one.loads), format_rounded(one.stores),
+            format_bytes(one.accessed_bytes), str(sum(calls.calls for calls in one.calls)),
+            f"{sum(calls.seconds for calls in one.calls):.3f} s",
+            format_bytes(sum(calls.sent_bytes for calls in one.calls)), *([_delayed(one)] if has_delays else []),
+            format_bytes(one.stream_bytes),
+            f"{one.stream_bytes / accesses:.3f}" if accesses else "-",
+        )  # fmt: skip
+    return table
+
+
+def _delayed(summary: RankSummary) -> str:
+    return "-" if summary.delayed_seconds is None else f"{summary.delayed_seconds:.3f} s"
+
+
+def _lines(summaries: list[RankSummary], every: bool) -> Table:
+    right = ("accesses", "share", "flops")
+    table = Table(Column("accesses at", key=True), *(Column(name, right=True) for name in right))
+    together: Counter[Line] = sum((summary.lines for summary in summaries), Counter())
+    for line, accesses in together.most_common(None if every else MAX_LINES):
+        flops = sum(summary.flops.get(line, 0.0) for summary in summaries)
+        share = f"{accesses / together.total():.1%}"
+        table.add_row(str(line), format_rounded(accesses), share, format_rounded(flops) if flops else "-")
+    return table
+
+
+def _calls(summaries: list[RankSummary], every: bool) -> Table:
+    from nearfield.observe.summary import combine_ranks
+
+    right = ("calls", "time", "sent", "received")
+    table = Table(Column("call", key=True), Column("at", key=True), *(Column(name, right=True) for name in right),
+                  Column("peers"))  # fmt: skip
+    for calls in combine_ranks(summaries)[: None if every else MAX_LINES]:
+        table.add_row(
+            calls.name, str(calls.line), str(calls.calls), f"{calls.seconds:.4f} s", _amount(calls.sent_bytes),
+            _amount(calls.received_bytes), _peers(calls),
+        )  # fmt: skip
+    return table
+
+
+def _amount(size_bytes: int) -> str:
+    return format_bytes(size_bytes) if size_bytes else "-"
+
+
+def _peers(calls: Calls) -> str:
+    peers = sorted(calls.peers)
+    return f"{len(peers)} ranks" if len(peers) > 4 else join_and([str(peer) for peer in peers]) if peers else "-"

@@ -1,0 +1,179 @@
+"""`nearfield reproduce`: judges the papers' claims by simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from nearfield.base import own_command
+from nearfield.base.errors import NOT_DECIDED, UsageError
+from nearfield.cli.options import AsJson, Jobs, mpi_option, out_option
+from nearfield.ui.terminal import err
+
+if TYPE_CHECKING:
+    from nearfield.measure.sim.cases import Case
+    from nearfield.measure.sim.pool import Finished
+    from nearfield.reproduce.live.measure import Measured
+    from nearfield.reproduce.session import Settings, Traces, Wanted
+    from nearfield.reproduce.traced import Traced
+
+
+def _claim_names(incomplete: str) -> list[str]:
+    """Returns the names of claims for completion in the shell."""
+    from nearfield.reproduce.papers import load_paper, paper_files
+
+    papers = [load_paper(name) for name in paper_files()]
+    names = [*(paper.name for paper in papers), *(claim.id for paper in papers for claim in paper.claim)]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+_Claims = Annotated[
+    list[str] | None,
+    typer.Argument(help="Papers or single claims: S0 S3.1 (default: all).", autocompletion=_claim_names),
+]
+_Out = Annotated[Path, out_option("The folder for the results; what it holds is not simulated again.")]
+_Live = Annotated[
+    bool, typer.Option("--live", help="Also measure on this machine: at most 15 minutes, with --quick 4.")
+]
+_LiveOnly = Annotated[bool, typer.Option("--live-only", help="Measure on this machine only, and simulate nothing.")]
+_Hostfile = Annotated[
+    Path | None, typer.Option(help="With --live: measure between these nodes, too; as `nearfield probe` takes it.")
+]
+_Traces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trace", metavar="NAME=TRACE", help="Also judge by a real program: amg=TRACE, fft:4MiB=TRACE (repeatable)."
+    ),
+]
+
+
+def command(
+    claims: _Claims = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Simulate fewer sizes.")] = False,
+    out: _Out = Path("reproduction"),
+    jobs: Jobs = None,
+    live: _Live = False,
+    live_only: _LiveOnly = False,
+    mpi_name: Annotated[str | None, mpi_option("With --live: which MPI, a name of `nearfield mpi`.")] = None,
+    hostfile: _Hostfile = None,
+    traces: _Traces = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the claims and stop.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate what five papers measured, on the machines that they describe, and judge each claim by the records.
+
+    S0: caches and point-to-point. S1: shared memory. S2: tuning by locality. S3: strides and network load. S4: cache
+    injection. Nothing is fitted to a claim: numbers come from machines/*.toml with their sources, and numbers that no
+    source states are listed with the claims that depend on them (--json, and the page).
+
+    A claim consists of statements. A number is reproduced if ours is within a quarter of the paper's. A shape is which
+    curve is higher, where it is flat, or where it bends. Verdicts: 'within' (everything holds), 'shape only'
+    (shapes hold, a number does not), 'in part', 'not', 'not simulated'.
+
+    The folder gets a profile for each simulated machine, which `nearfield show` and `report` read, and report.html, a
+    page with all verdicts. After Ctrl-C, the same command continues where it was interrupted.
+
+    --live also tests the statements on this machine, as far as they apply to any machine: it measures in several
+    launches, and a further column says 'holds', 'does not', or 'cannot tell' if launches differ too much, are
+    incomplete, or ran while the machine was busy. The exit code is 6 if no statement could be decided. The verdicts on
+    the papers are not affected. Keep the machine idle during the measurement. Each launch is saved as a profile.
+
+    --trace uses a real program instead of the model of the application that the paper names: a trace of
+    `nearfield observe`, on as many nodes as it has ranks. A further column shows the result; the verdicts are not
+    affected.
+
+    Examples:
+
+      nearfield reproduce S0 S3 S4
+
+      nearfield reproduce S4 --trace amg=amg-8 --trace amg=amg-64 --trace fft:4MiB=fft-8
+
+      nearfield reproduce S0.4 S0.5 --out eager
+
+      nearfield reproduce --live --quick S0 S1
+
+      nearfield reproduce --list
+    """
+    from nearfield.cli import reproduce_tables as tables
+    from nearfield.measure.interrupt import InterruptGuard
+    from nearfield.measure.sim import pool
+    from nearfield.reproduce.page import render
+    from nearfield.reproduce.papers import choose
+    from nearfield.reproduce.session import Settings
+    from nearfield.reproduce.session import reproduce as run_reproduction
+    from nearfield.reproduce.traced import parse_traces
+    from nearfield.ui.html import write_page
+    from nearfield.ui.progress import ProgressDisplay
+
+    wanted = choose(list(claims or ()))
+    if list_:
+        tables.list_claims(wanted, as_json)
+        return
+    live = live or live_only
+    if not live and (mpi_name or hostfile):
+        raise UsageError(f"--{'mpi' if mpi_name else 'hostfile'} is for measuring", "Add --live, or leave it out.")
+    real = parse_traces(traces or ())
+    measured = _measure(wanted, out, mpi_name, hostfile, quick) if live else None
+    stopped = measured.stopped_by if measured else None
+    at_once = jobs or pool.cores()
+    settings = Settings(out, quick, own_command.original_line())
+    by_traces = _by_traces(wanted, real, settings) if real else None
+    with InterruptGuard() as stop, ProgressDisplay() as display:
+        if stopped or live_only:
+            found = run_reproduction(wanted, settings, _nothing, here=measured, traced=by_traces)
+        else:
+            runner = pool.runner_on_cores(at_once, stop)
+            found = run_reproduction(wanted, settings, runner, display, measured, by_traces, at_once)
+    page = write_page(out / "report.html", render(found, out))
+    if as_json:
+        print(found.model_dump_json(indent=1))
+    else:
+        for paper in found.papers:
+            if live_only:
+                tables.show_live(paper)
+            else:
+                tables.show(paper)
+        tables.count(found, live_only)
+    if stopped or (not found.complete and not live_only):
+        err.print("stopped: incomplete claims are not judged; the same command goes on")
+        raise typer.Exit(128 + stopped if stopped else stop.exit_code)
+    err.print(f"page: [bold]{escape(str(page))}[/bold]   the profiles are beside it")
+    if live and not {"holds", "does not"} & set(tables.live_answers(found)):
+        err.print("nothing could be told of this machine: the column 'here' says why, statement by statement")
+        raise typer.Exit(NOT_DECIDED)
+
+
+def _measure(wanted: Wanted, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool) -> Measured:
+    from nearfield import mpi
+    from nearfield.reproduce.live.measure import Setup, measure
+    from nearfield.reproduce.session import open_store
+    from nearfield.ui.progress import ProgressDisplay
+
+    with open_store(out):
+        pass
+    inst = mpi.choose(mpi_name)
+    setup = Setup(out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick)
+    with ProgressDisplay() as display:
+        return measure(wanted, setup, display)
+
+
+def _by_traces(wanted: Wanted, traces: list[Traced], settings: Settings) -> Traces:
+    from nearfield.measure.interrupt import InterruptGuard
+    from nearfield.reproduce.traced import answering
+
+    with InterruptGuard() as stop:
+        try:
+            return stop.run(
+                lambda: answering(wanted, traces, settings, lambda line: err.print(f"nearfield: {escape(line)}"))
+            )
+        except KeyboardInterrupt:
+            raise typer.Exit(stop.exit_code) from None
+
+
+def _nothing(cases: list[Case]) -> Iterator[Finished]:
+    """Simulates no case."""
+    return iter(())

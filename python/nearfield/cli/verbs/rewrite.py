@@ -1,0 +1,311 @@
+"""`nearfield rewrite`: patches that move communication to where it suits the caches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
+from nearfield.base.files import atomic_write
+from nearfield.base.units import counted
+from nearfield.base.words import capitalize, suggest
+from nearfield.cli.options import AsJson, Sarif, mpi_option, profile_option
+from nearfield.notes import as_dict, as_sarif
+from nearfield.ui.terminal import Terminal, err
+
+if TYPE_CHECKING:
+    from nearfield.rewrite import Analysis, Patch
+
+CONTEXT = {"allow_interspersed_args": True}
+
+_CompilerArguments = Annotated[
+    list[str] | None, typer.Argument(metavar="-- ARGUMENTS", help="The compiler's arguments, such as -I and -D.")
+]
+_CompileCommands = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Arguments from the compile_commands.json there.")
+]
+_AssumeNoalias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="P,Q", help="Assume that these pointers do not alias; the patch notes it."),
+]
+_AssumeUniform = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME,...",
+        help="Assume that these variables have the same value on all ranks, which allows splitting messages.",
+    ),
+]
+_Every = Annotated[bool, typer.Option("--all", help="Print every legal variant, not only the best of each place.")]
+_Size = Annotated[
+    str | None,
+    typer.Option("--message-size", metavar="SIZE", help="Length of a message, if the source does not determine it."),
+]
+_Piece = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Cut longer messages into such pieces (default with --profile: a quarter of a core's own cache, for "
+        "messages beyond the last-level cache).",
+    ),
+]
+_Report = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write an HTML page: before and after side by side, and why.")
+]
+_Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also report for every other place why its communication stays.")
+]
+_Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify",
+        help="Run the program before and after each patch, and compare every bit; drop patches that differ.",
+    ),
+]
+_Measure = Annotated[
+    bool,
+    typer.Option("--measure", help="Measure both on this machine, in turn; drop patches without a gain."),
+]
+_Run = Annotated[
+    list[str] | None,
+    typer.Option("--run", metavar="ARGUMENTS", help="Arguments of the program in such a run (repeat for more runs)."),
+]
+_Ranks = Annotated[
+    str | None,
+    typer.Option(
+        "--ranks",
+        metavar="N,...",
+        help="Rank counts to verify with (1,2,3,4); --measure takes the last that fits.",
+    ),
+]
+_Link = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--extra-source", metavar="FILE", help="Another source (which is read, too), object or library of the program."
+    ),
+]
+_RunIn = Annotated[
+    Path | None,
+    typer.Option("--input-dir", metavar="FOLDER", help="Input files: each run works in a copy of this folder."),
+]
+
+
+def command(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="A file in C or C++ (Fortran is not read).")],
+    compiler_arguments: _CompilerArguments = None,
+    compile_commands: _CompileCommands = None,
+    function: Annotated[str | None, typer.Option(metavar="NAME", help="Only this function.")] = None,
+    only: Annotated[str | None, typer.Option(metavar="NAME,...", help="Only these transformations.")] = None,
+    assume_noalias: _AssumeNoalias = None,
+    assume_uniform: _AssumeUniform = None,
+    every: _Every = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Write the best variant of each place into the file.")] = False,
+    profile: Annotated[Path | None, profile_option("Rank by this profile's costs.")] = None,
+    size: _Size = None,
+    piece: _Piece = None,
+    mpi_name: Annotated[str | None, mpi_option("The MPI whose headers are read.")] = None,
+    verify: _Verify = False,
+    measure: _Measure = False,
+    runs: _Run = None,
+    ranks: _Ranks = None,
+    link: _Link = None,
+    run_in: _RunIn = None,
+    sarif: Sarif = None,
+    report: _Report = None,
+    verbose: _Verbose = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move communication to where it suits the caches: print a patch for each place where MPI calls and loops can be
+    executed in another order with the same results.
+
+    A variant is printed only if every dependence between loops and messages is proved to be preserved; the text of the
+    patch is then parsed and proved again. If the proof fails, a note names the line, the reason, and an assumption that
+    would suffice, if there is one. docs/tutorials/rewrite.md teaches the rules.
+
+    With --verify the program also runs before and after each patch, and everything that it does is compared bit by bit.
+    With --measure a patch is printed only if it gains on this machine.
+
+    Examples:
+
+      nearfield rewrite stencil.c
+
+      nearfield rewrite stencil.c --only overlap --apply -- -DROWS=100
+
+      nearfield rewrite stencil.c --verify --measure --run "1000 50"
+
+      nearfield rewrite solver.cpp --compile-commands build --function step --assume-noalias u,unew
+    """
+    from nearfield.rewrite import analyse
+    from nearfield.rewrite.applying import apply_patches, best
+    from nearfield.rewrite.frontend.source import check_language
+    from nearfield.rewrite.model.chunk_sizes import chunk_sizes_of
+    from nearfield.rewrite.ranking import costs_of
+
+    check_language(source)
+    costs, pieces = costs_of(profile, size), chunk_sizes_of(profile, piece)
+    arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
+    others = _others(source, compile_commands, link or [], arguments)
+    found = analyse(
+        source, arguments, function=function, only=_only(only, cutting=pieces is not None),
+        assume_noalias=_names(assume_noalias), costs=costs, others=others, pieces=pieces,
+        assume_uniform=_names(assume_uniform),
+    )  # fmt: skip
+    if verify or measure:
+        from nearfield import mpi
+        from nearfield.cli.rewrite_checks import Checks, flags_for
+
+        flags = flags_for(source, compile_commands, compiler_arguments or [])
+        checks = Checks(verify, measure, source, flags, runs or [], ranks, link or [], run_in)
+        found.patches, refused = checks.select(found.patches, mpi.choose(mpi_name), every=every)
+        found.missed += refused
+    chosen = best(found.patches)
+    _write_files(found, source, sarif, report)
+    if as_json:
+        print(json.dumps(_as_dict(found), indent=1))
+    else:
+        _show(found.patches if every else chosen, found.patches, source)
+        _print_result(found, source, verbose=verbose)
+        if found.patches:
+            err.print(_order_text(every=found.patches, with_costs=costs is not None))
+    if apply and chosen:
+        atomic_write(source, apply_patches(chosen).encode(), "Print the patch without --apply instead.")
+        err.print(f"nearfield: {counted(len(chosen), 'place')} in {source} rewritten")
+
+
+def _write_files(found: Analysis, source: Path, sarif: Path | None, report: Path | None) -> None:
+    """Writes the notes as SARIF and the patches as a page, where a file is named for them."""
+    from nearfield.rewrite.notes import RULES, folder_of, notes_of
+
+    if sarif:
+        rules, root = list(RULES.values()), folder_of(source)
+        log = as_sarif(notes_of(found), rules=rules, root=root, command=own_command.original_line())
+        atomic_write(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
+    if report:
+        from nearfield.rewrite.page import render
+        from nearfield.ui.html import write_page
+
+        write_page(report, render(found, own_command.original_line()))
+
+
+def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: str | None) -> list[str]:
+    """Returns the compiler's arguments, with the include path of the MPI unless they already contain it."""
+    from nearfield import mpi
+    from nearfield.rewrite.check.build import include_folders
+    from nearfield.rewrite.frontend.compile_commands import arguments_of
+
+    words = [*(arguments_of(source, database) if database else []), *given]
+    folders = [Path(word.removeprefix("-I")) for word in words if word.startswith("-I")]
+    if any((folder / "mpi.h").exists() for folder in folders):
+        return words
+    return [*words, *(f"-I{folder}" for folder in include_folders(mpi.choose(mpi_name)))]
+
+
+def _others(
+    source: Path, database: Path | None, linked: list[str], arguments: list[str]
+) -> list[tuple[Path, list[str]]]:
+    """Returns the program's other files whose functions are analysed, each with the compiler's arguments."""
+    from nearfield.rewrite.check.build import SOURCES
+    from nearfield.rewrite.frontend.compile_commands import arguments_of, files_of
+
+    listed = [(path, [*arguments_of(path, database), *arguments]) for path in files_of(database)] if database else []
+    named = [Path(name) for name in linked if Path(name).suffix in SOURCES]
+    return [*listed, *((path, arguments) for path in named)]
+
+
+def _names(given: list[str] | None) -> list[str]:
+    return [name.strip() for words in given or [] for name in words.split(",")]
+
+
+def _only(given: str | None, *, cutting: bool) -> frozenset[str] | None:
+    from nearfield.rewrite.model.schedules import NAMES, TRANSFORMATIONS
+
+    if given is None:
+        return None
+    names = _names([given])
+    for name in names:
+        if name not in NAMES:
+            raise UsageError(f"no transformation is called '{name}'", capitalize(suggest(name, NAMES)))
+    if not cutting and all(one.chunks_messages for one in TRANSFORMATIONS if one.name in names):
+        raise UsageError(
+            f"{' and '.join(names)} cut messages, and nothing says how long a piece is",
+            "Give a size with --piece, or a profile, which has the machine's caches, with --profile.",
+        )
+    return frozenset(names)
+
+
+def _show(shown: list[Patch], every: list[Patch], source: Path) -> None:
+    """Prints diffs to standard output, and everything else to standard error, so that `patch` takes the former."""
+    for patch in shown:
+        where = f"{source}:{patch.lines[0]}"
+        err.print(f"[bold]{escape(where)}: {escape(patch.transformation)}[/bold]: {escape(patch.reason)}")
+        long = "[yellow]more than 3 times as long as before:[/yellow] " if patch.is_long else ""
+        err.print(f"  {long}{escape(patch.size_text)}; {escape(str(patch.expected))}")
+        for assumption in patch.assumptions:
+            err.print(f"  it needs that {escape(assumption)}")
+        others = [one.transformation for one in every if one.lines == patch.lines and one not in shown]
+        if others:
+            err.print(f"  also legal here: {', '.join(others)} (--only NAME prints one, --all prints all)")
+        print(patch.diff, end="")
+
+
+def _print_result(found: Analysis, source: Path, *, verbose: bool) -> None:
+    """Prints why communication stays. If there are patches, prints only the reasons that concern them, unless `verbose`
+    is set."""
+    terminal = Terminal(stderr=True)
+    shown = [one for one in found.missed if verbose or one.tried or not found.patches]
+    for one in shown:
+        terminal.print(f"{source}:{one.line}: communication stays where it is: {escape(one.reason)}")
+        if one.assumption:
+            terminal.print(f"  if it is known to be otherwise, say so: {escape(one.assumption)}")
+    if hidden := len(found.missed) - len(shown):
+        stay = "stays" if hidden == 1 else "stay"
+        terminal.print(f"{counted(hidden, 'other place')} {stay} as before (-v says why).")
+    if not found.patches and not found.missed:
+        terminal.print(f"{source}: no function has both messages and loops in one block")
+
+
+def _order_text(every: list[Patch], *, with_costs: bool) -> str:
+    """Returns text on the order of a place's variants, and its reason."""
+    if with_costs and any(one.expected.gain for one in every):
+        return "A variant comes first if its gain is surely larger; where intervals overlap, the shorter patch does."
+    why = "" if with_costs else ": no profile is named (--profile)"
+    return f"No gain is known{why}. The shortest patch of a place comes first."
+
+
+def _as_dict(found: Analysis) -> dict[str, Any]:
+    """Returns what --json prints."""
+    from nearfield.rewrite.notes import notes_of
+
+    missed = [vars(refusal) for refusal in found.missed]
+    return {
+        "patches": [_plain(patch) for patch in found.patches],
+        "refusals": missed,
+        "notes": as_dict(notes_of(found)),
+    }
+
+
+def _plain(patch: Patch) -> dict[str, Any]:
+    return {
+        "path": str(patch.path), "function": patch.function, "lines": list(patch.lines),
+        "transformation": patch.transformation, "reason": patch.reason, **_gain(patch),
+        "lines_before": patch.lengths[0], "lines_after": patch.lengths[1], "lines_changed": patch.touched,
+        "assumptions": patch.assumptions, "checks": patch.checks, "diff": patch.diff,
+    }  # fmt: skip
+
+
+def _gain(patch: Patch) -> dict[str, Any]:
+    """Returns the expected gain as JSON: a ratio of speeds with its interval and the times of both versions in ns, or
+    nulls and the reason."""
+    gain = patch.expected.gain
+    if gain is None:
+        names = ("gain", "gain_low", "gain_high", "before_ns", "after_ns")
+        return {**dict.fromkeys(names), "gain_unknown": patch.expected.unknown}
+    ratio = gain.ratio
+    return {
+        "gain": ratio.value, "gain_low": ratio.low, "gain_high": ratio.high,
+        "before_ns": gain.before.value, "after_ns": gain.after.value, "gain_unknown": "",
+    }  # fmt: skip

@@ -1,0 +1,45 @@
+"""`nearfield run`: runs an unmodified program with tuned MPI."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nearfield.cli.fast_dispatch import start
+from nearfield.cli.options import CONTEXT as CONTEXT
+from nearfield.cli.options import Command, Force, MpiOfCommand, NoForecast, RulesOfCommand
+
+
+def command(
+    argv: Command,
+    rules: RulesOfCommand = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say which variables are set.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Report how the messages inside this node were copied, and why.")
+    ] = False,
+    log: Annotated[
+        str, typer.Option("--log", metavar="FILE", help="Add a JSON line about this job. Default: $NEARFIELD_LOG.")
+    ] = "",
+    no_forecast: NoForecast = False,
+    force: Force = False,
+    mpi_name: MpiOfCommand = None,
+) -> None:
+    """Run an unmodified program under the rules that `nearfield tune` found.
+
+    This process execs the command, so output, signals and exit code are unchanged. With --explain the command runs as a
+    child, to which signals are forwarded. At its end, standard error gets the share of MPI in the run, and a table of
+    how many messages each rank copied in user space, how many the kernel copied for it, and why. With --log, too, the
+    command runs as a child, and a line of JSON is added to a file: date, command, ranks, the share of MPI and the most
+    to gain.
+
+    Examples:
+
+      nearfield run -- mpirun -n 4 ./app
+
+      nearfield run -v --rules site/rules.toml -- srun -n 64 ./app input
+
+      nearfield run --explain -- mpirun -n 4 ./app
+    """
+    # cli/fast_dispatch.py reads the same options without typer
+    start(argv, rules, verbose, force, mpi_name, explain, log, no_forecast)

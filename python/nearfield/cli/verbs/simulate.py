@@ -1,0 +1,211 @@
+"""`nearfield simulate`: simulates collectives and applications on a described machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from nearfield.base import own_command
+from nearfield.base.units import counted
+from nearfield.cli.axes import parse_counts, parse_factors, parse_policies, parse_sizes
+from nearfield.cli.options import (
+    USUAL_MACHINE,
+    AsCsv,
+    AsJson,
+    Frequency,
+    Jobs,
+    MemorySlowdown,
+    Policy,
+    SimulatedMachine,
+    out_option,
+    print_assumed_machine,
+    require_one_format,
+)
+from nearfield.measure.sim.usual import RANKS, usual_nodes, usual_ranks_per_node
+from nearfield.ui.terminal import err, print_csv
+
+if TYPE_CHECKING:
+    from nearfield.machine.sweep import Sweep
+    from nearfield.measure.checkpoint import Outcome
+    from nearfield.measure.sim.operations import Operations
+
+FURTHER = {"run": "simulate_run", "trace": "simulate_trace"}  # commands besides operations, and their modules
+
+
+def _names(incomplete: str) -> list[str]:
+    """Returns the names of operations and commands for completion in the shell."""
+    from nearfield.measure.sim.cases import applications, collectives
+
+    return [name for name in (*collectives(), *applications(), *FURTHER) if name.startswith(incomplete)]
+
+
+_Collective = Annotated[
+    list[str] | None, typer.Argument(help="bcast, allgather, ..., amg, fft: see --list.", autocompletion=_names)
+]
+_Nodes = Annotated[str, typer.Option(help=f"Numbers of nodes: 8,64 (default: at least 2, for {RANKS} ranks or more).")]
+_RanksPerNode = Annotated[
+    int | None, typer.Option(min=1, help="Ranks on each node, one per core (default: as many as it has cores).")
+]
+_Sizes = Annotated[
+    str, typer.Option("--sizes", help="Sizes: 1K,12K or 1K..4M, every power of two (collectives: 1K..1M).")
+]
+_TotalBytes = Annotated[
+    bool, typer.Option("--total-bytes", help="Sizes of collectives are of the whole buffer; a block is its part.")
+]
+_Sweep = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=A..B[:N]",
+        help="Change a key of the machine's file over a range or a list, e.g. memory.latency_ns=80..200 "
+        "(repeat for every combination); `nearfield machine show NAME -v` lists the keys.",
+    ),
+]
+_Repetitions = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Calls in a row (7), or runs of an application (1); caches keep their content between them."
+    ),
+]
+_IndependentRuns = Annotated[
+    bool,
+    typer.Option(
+        "--independent-runs",
+        help="Simulate each policy in a run of its own (slower, more accurate); needs another --out folder.",
+    ),
+]
+_Out = Annotated[
+    Path | None,
+    out_option("The folder for the profile; cases that it holds are not simulated again."),
+]
+_List = Annotated[bool, typer.Option("--list", help="List collectives, applications and policies and stop.")]
+
+
+def command(
+    ctx: typer.Context,
+    collective: _Collective = None,
+    on: SimulatedMachine = USUAL_MACHINE,
+    nodes: _Nodes = "",
+    ranks_per_node: _RanksPerNode = None,
+    sizes: _Sizes = "",
+    total_bytes: _TotalBytes = False,
+    policy: Policy = "all",
+    memory_slowdown: MemorySlowdown = "1",
+    sweep: _Sweep = None,
+    frequency: Frequency = None,
+    repetitions: _Repetitions = None,
+    independent_runs: _IndependentRuns = False,
+    jobs: Jobs = None,
+    mpi: Annotated[
+        bool, typer.Option("--mpi", help="Simulate on the ranks of `mpiexec ... -m mpi4py.futures`.")
+    ] = False,
+    out: _Out = None,
+    list_: _List = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Simulate collectives and applications on a described machine: what would another NIC placement policy, or slower
+    memory, change?
+
+    Every node has its caches, DRAM and NIC, and every rank runs MPICH's algorithms. A policy says where NICs put
+    incoming bytes: `memory` is the base that others are compared with. All policies and memory speeds execute the
+    same calls, in the order of the base with the fastest memory, except with --independent-runs. The table shows the
+    share of time that each policy saves over the base, as the mean of the repetitions.
+
+    Sizes are those that MPI calls take: the message of a bcast, a reduce and an allreduce, and one rank's block of
+    others. With --total-bytes they are of the whole buffer: a bcast and an allgather of one size then move the same
+    bytes.
+
+    If there is an --out folder, Ctrl-C keeps the finished cases, and the same command continues from there. The folder
+    is a profile: `nearfield show`, `diff` and `report` read it.
+
+    Examples:
+
+      nearfield simulate bcast --on epyc-9755 --policy payload-l3 --sizes 1K..4M
+
+      nearfield simulate allreduce --on grace --sweep memory.latency_ns=80..200 --sizes 64K --csv
+
+      nearfield simulate bcast allgather alltoall --nodes 16,64 --total-bytes --sizes 64K --out collectives
+
+      nearfield simulate allreduce --on my-cluster.toml --policy ddio,ddio:ways=4 --memory-slowdown 1,2
+
+      nearfield simulate amg fft --nodes 8,64 --policy header-l2,payload-l3 --frequency 2.1
+    """
+    from nearfield.cli import simulate_tables as tables
+    from nearfield.machine import load_machine
+    from nearfield.machine.frequency import at_frequency
+    from nearfield.machine.sweep import parse_sweep
+    from nearfield.measure.sim.operations import Operations, savings_of
+
+    if list_:
+        return tables.list_operations(as_json)
+    require_one_format(as_json, as_csv)
+    machine = at_frequency(load_machine(on), frequency) if frequency is not None else load_machine(on)
+    names = tuple(dict.fromkeys(collective or ()))
+    each = ranks_per_node or usual_ranks_per_node(machine, names)
+    operations = Operations(
+        machine=machine,
+        names=names,
+        sizes=tuple(parse_sizes(sizes)) if sizes else (),
+        nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (usual_nodes(machine, each),),
+        policies=parse_policies(policy),
+        slowdowns=tuple(parse_factors(memory_slowdown)),
+        ranks_per_node=each,
+        repetitions=repetitions,
+        total_bytes=total_bytes,
+        independent_runs=independent_runs,
+    )
+    sweeps = [parse_sweep(text, machine) for text in sweep or ()]
+    _print_assumptions(ctx, operations)
+    outcome, exit_code = _run(operations, sweeps, out, jobs=jobs, mpi=mpi)
+    found = savings_of(outcome.rows, sweeps)
+    if as_json:
+        print(json.dumps(tables.as_dicts(outcome, operations, found), indent=1))
+    elif as_csv:
+        print_csv([row for one in found for row in tables.rows_of(one)])
+    else:
+        tables.show(found, operations)
+    _print_summary(outcome, out)
+    raise typer.Exit(exit_code)
+
+
+def _run(
+    operations: Operations, sweeps: list[Sweep], out: Path | None, *, jobs: int | None, mpi: bool
+) -> tuple[Outcome, int]:
+    """Simulates the cases on the ranks of an MPI job, or else in `jobs` processes, by default one per core. Returns the
+    outcome and the exit code of the command."""
+    from nearfield.measure.interrupt import InterruptGuard
+    from nearfield.measure.sim import pool
+    from nearfield.measure.sim.operations import swept_cases
+    from nearfield.measure.sim.session import add_to_profile
+    from nearfield.ui.progress import ProgressDisplay
+
+    at_once = None if mpi else jobs or pool.cores()
+    with InterruptGuard() as stop, ProgressDisplay() as display:
+        runner = pool.runner_on_cores(at_once, stop) if at_once else pool.runner_on_mpi(stop)
+        cases = swept_cases(operations, sweeps)
+        outcome = add_to_profile(operations.machine, cases, runner, display, out, own_command.original_line(), at_once)
+    return outcome, 0 if outcome.complete else stop.exit_code
+
+
+def _print_assumptions(ctx: typer.Context, operations: Operations) -> None:
+    """Prints the defaults that were assumed: the ranks, the nodes and the machine."""
+    by_nodes, by_cores = not ctx.params["nodes"], ctx.params["ranks_per_node"] is None
+    ranks = f"{counted(operations.ranks_per_node, 'rank')} on each node" + (", one per core" if by_cores else "")
+    assumed = [f"{counted(operations.nodes[0], 'node')} (--nodes)"] * by_nodes
+    assumed += [f"{ranks} (--ranks-per-node)"] * by_cores
+    if assumed:
+        err.print(f"assumed: {' and '.join(assumed)}")
+    print_assumed_machine(ctx)
+
+
+def _print_summary(outcome: Outcome, out: Path | None) -> None:
+    folder = escape(str(out))
+    if not outcome.complete:
+        text = f"finished cases: [bold]{folder}[/bold]; the same command goes on" if out else "give --out to keep cases"
+        err.print(f"stopped: {text}")
+    elif out:
+        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(own_command.line('show', out))}")

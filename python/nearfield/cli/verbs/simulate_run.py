@@ -1,0 +1,241 @@
+"""`nearfield simulate run`: an observed program on a cluster of a described machine."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from nearfield.base import own_command
+from nearfield.base.errors import UsageError
+from nearfield.base.units import counted
+from nearfield.cli.axes import parse_factors, parse_policies, ranks_per_node
+from nearfield.cli.options import (
+    USUAL_MACHINE,
+    AsJson,
+    Frequency,
+    MemorySlowdown,
+    Policy,
+    SimulatedMachine,
+    TraceOrCommand,
+    Valgrind,
+    out_option,
+    print_assumed_machine,
+)
+from nearfield.ui.terminal import err
+
+if TYPE_CHECKING:
+    from nearfield.cli.run_simulation import Chosen, Simulated
+    from nearfield.measure.sim.mpi_shards import SingleProcess
+    from nearfield.observe.replay import Cluster
+    from nearfield.observe.trace import Trace
+
+_Nodes = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of nodes, of equally many ranks (default: as few as have a core for each)."),
+]
+_Region = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Count only this region: pcontrol, or a function that was observed alone."),
+]
+_Threads = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Threads, at most one per node (default: one per core); the result does not depend on it."
+    ),
+]
+_IndependentRuns = Annotated[
+    bool,
+    typer.Option("--independent-runs", help="Simulate each policy and memory speed in a run of its own (slower)."),
+]
+_Mpi = Annotated[
+    bool, typer.Option("--mpi", help="Simulate on the processes of `mpiexec ...`, each with a part of the nodes.")
+]
+_ReplayOutcomes = Annotated[
+    bool,
+    typer.Option(
+        "--replay-outcomes",
+        help="Replay nondeterministic MPI outcomes as recorded, instead of letting the simulator decide.",
+    ),
+]
+_VirtualWtime = Annotated[bool, typer.Option("--virtual-wtime", help="MPI_Wtime of COMMAND returns simulated seconds.")]
+
+
+def command(
+    ctx: typer.Context,
+    what: TraceOrCommand = None,
+    on: SimulatedMachine = USUAL_MACHINE,
+    nodes: _Nodes = None,
+    policy: Policy = "all",
+    frequency: Frequency = None,
+    memory_slowdown: MemorySlowdown = "1",
+    region: _Region = None,
+    threads: _Threads = None,
+    independent_runs: _IndependentRuns = False,
+    mpi: _Mpi = False,
+    replay_outcomes: _ReplayOutcomes = False,
+    virtual_wtime: _VirtualWtime = False,
+    valgrind: Valgrind = False,
+    keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep the trace of COMMAND there, too.")] = None,
+    out: Annotated[Path | None, out_option("Save a profile, for show, diff and report.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate a program on a cluster of a described machine: what would another NIC placement policy, or slower
+    memory, change? A COMMAND is simulated while it runs, all ranks on this host; a TRACE was observed before.
+
+    Every rank executes its own loads and stores in its node's caches and calls MPI as it does on this host; the
+    simulated MPI uses MPICH's algorithms. For a COMMAND, the simulation decides nondeterministic outcomes, such as the
+    sender of a receive from any source, by the first policy at the first speed; for a TRACE they are replayed as
+    recorded. Warns if more than 1 % of nondeterministic outcomes would differ under another policy or memory
+    speed. All policies and speeds share one run; with --independent-runs there is one for each, and a COMMAND runs once
+    for each. Arithmetic is counted from the program's machine code.
+
+    The first table shows the time of the slowest rank, the second one where the ranks spend time under the base policy,
+    and what other policies save there.
+
+    Examples:
+
+      nearfield observe -o trace -- mpirun -n 8 ./app
+
+      nearfield simulate run trace --nodes 8 --policy header-l2,payload-l3
+
+      nearfield simulate run trace --on my-cluster.toml --nodes 2 --memory-slowdown 1
+
+      nearfield simulate run --policy payload-l3 -- mpirun -n 8 ./app
+
+      mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
+    """
+    from nearfield.cli.run_simulation import Course, is_command, simulate_independently, simulate_live, simulate_trace
+    from nearfield.cli.trace_argument import provide_trace
+    from nearfield.measure.sim.mpi_shards import SingleProcess
+
+    options = _Options(
+        ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, independent_runs, out, as_json
+    )
+    what = what or []
+    course = Course(live_outcomes=not replay_outcomes, clock=virtual_wtime)
+    live = is_command(what) and not (valgrind or mpi)
+    if virtual_wtime and (replay_outcomes or not live):
+        raise UsageError(
+            "--virtual-wtime is for a command that asks its simulation", "leave out --replay-outcomes and --valgrind"
+        )
+    if mpi:
+        _on_shards(options, what, valgrind)
+    elif live and independent_runs and not replay_outcomes:
+        if keep or out:
+            raise UsageError("--independent-runs runs the command several times", "--keep and --out are for one run")
+        from nearfield.cli.replay_tables import runs_as_dict, show_runs
+
+        runs = simulate_independently(what, _choose(options, SingleProcess()), course)
+        if as_json:
+            print(json.dumps(runs_as_dict(runs), indent=1))
+        else:
+            show_runs(runs, shlex.join(what))
+        _print_assumptions(options, runs[0].cluster)
+    elif live and not independent_runs:
+        _print_result(options, simulate_live(what, keep, _choose(options, SingleProcess()), course))
+    else:
+        chosen = _choose(options, SingleProcess())
+        with provide_trace(what, keep, valgrind=valgrind) as trace:
+            _print_result(options, simulate_trace(trace, chosen, SingleProcess()))
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The user's options, as they were typed."""
+
+    ctx: typer.Context
+    on: str
+    nodes: int | None
+    policy: str
+    frequency: float | None
+    memory_slowdown: str
+    regions: tuple[str, ...]
+    threads: int | None
+    independent_runs: bool
+    out: Path | None
+    as_json: bool
+
+
+def _on_shards(options: _Options, what: list[str], valgrind: bool) -> None:
+    from nearfield.cli.run_simulation import simulate_trace
+    from nearfield.measure.sim.mpi_shards import Shards
+
+    with Shards() as shards:
+        trace = shards.run_on_all(lambda: _trace_of(what, valgrind))
+        chosen = shards.run_on_all(lambda: _choose(options, shards))
+        done = simulate_trace(trace, chosen, shards)
+        shards.run_on_all(lambda: None if shards.number else _print_result(options, done))
+
+
+def _trace_of(what: list[str], valgrind: bool) -> Trace:
+    """Returns the trace that all processes of an MPI job read. Raises UsageError for a command to observe."""
+    from nearfield.cli.trace_argument import provide_trace
+
+    if what and (len(what) != 1 or not Path(what[0]).is_dir()):
+        observe = own_command.line("observe", "-o", "trace", "--", "COMMAND")
+        raise UsageError(f"--mpi takes a trace that is there, not {' '.join(what)}", f"first: {observe}")
+    with provide_trace(what, None, valgrind=valgrind) as trace:
+        return trace
+
+
+def _choose(options: _Options, shards: SingleProcess) -> Chosen:
+    """Returns what is to be simulated. Raises NearfieldError if that, or --out, is impossible."""
+    from nearfield import profile
+    from nearfield.cli.run_simulation import Chosen
+    from nearfield.machine import load_machine
+    from nearfield.machine.frequency import at_frequency
+    from nearfield.measure.sim.axes import check_axes, select_policies
+    from nearfield.measure.sim.cases import BASE
+    from nearfield.measure.sim.usual import usual_nodes_of
+    from nearfield.observe.replay import Cluster
+
+    machine = load_machine(options.on)
+    machine = at_frequency(machine, options.frequency) if options.frequency is not None else machine
+    policies = tuple(dict.fromkeys((BASE, *select_policies(machine, parse_policies(options.policy)))))
+    slowdowns = tuple(parse_factors(options.memory_slowdown))
+    check_axes(machine, policies, slowdowns)
+    if options.out and not shards.number:
+        profile.ensure_writable(options.out, overwrite=False)
+
+    def cluster_of(ranks: int) -> Cluster:
+        nodes = options.nodes or usual_nodes_of(machine, ranks)
+        each = ranks_per_node(ranks, nodes)
+        if shards.count > nodes:
+            raise UsageError(
+                f"{shards.count} processes cannot share {counted(nodes, 'node')}", "start at most one for each node"
+            )
+        return Cluster(machine, nodes, each, policies, slowdowns, options.independent_runs)
+
+    return Chosen(cluster_of, policies, slowdowns, options.regions, options.threads or shards.cores)
+
+
+def _print_result(options: _Options, done: Simulated) -> None:
+    """Prints the result, and saves it if --out is given."""
+    from nearfield.cli.replay_tables import as_dict, show
+    from nearfield.observe.replay_profile import save
+    from nearfield.observe.summary import what_names_lack
+
+    if options.as_json:
+        print(json.dumps(as_dict(done.found), indent=1))
+    else:
+        show(done.found, done.command, done.seconds, decided=done.decided)
+    if lack := what_names_lack(done.named_lines):
+        err.print(f"nearfield: {escape(lack)}")
+    _print_assumptions(options, done.found.cluster)
+    if out := options.out:
+        save(out, done.found, own_command.original_line(), done.seconds)
+        err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(own_command.line('report', out))}")
+
+
+def _print_assumptions(options: _Options, cluster: Cluster) -> None:
+    """Prints the defaults that were assumed."""
+    if options.nodes is None:
+        each = counted(cluster.ranks_per_node, "rank")
+        err.print(f"assumed: {counted(cluster.nodes, 'node')} with {each} on each (--nodes)")
+    print_assumed_machine(options.ctx)

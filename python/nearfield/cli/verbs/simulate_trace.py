@@ -1,0 +1,117 @@
+"""`nearfield simulate trace`: a program's own accesses in the memory of a described machine."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nearfield._native import trace
+from nearfield.base.words import join_and
+from nearfield.cli import complete
+from nearfield.cli.axes import parse_factors
+from nearfield.cli.options import USUAL_MACHINE, AsJson, MemorySlowdown, SimulatedMachine
+from nearfield.ui.terminal import err
+
+if TYPE_CHECKING:
+    from nearfield.measure.interrupt import InterruptGuard
+    from nearfield.simulate.trace import TraceRun
+
+
+def command(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="Traces, one after the other; - is standard input.")
+    ],
+    on: SimulatedMachine = USUAL_MACHINE,
+    memory_slowdown: MemorySlowdown = "1",
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help=f"{join_and([one.name for one in trace.formats()])} are known (default: recognised by content).",
+            autocompletion=complete.trace_formats,
+        ),
+    ] = "",
+    instructions: Annotated[
+        bool,
+        typer.Option("--instructions", help="Simulate fetches of instructions as loads (default: only count them)."),
+    ] = False,
+    skip: Annotated[int, typer.Option(min=0, metavar="N", help="Skip the first N accesses.")] = 0,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Stop after N accesses (default: at the end).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate a program's own memory accesses, from a trace, on a described machine: where would they hit, and how
+    long would they take?
+
+    Traces of other tools are read as they are, also compressed by gzip, xz or bzip2. The tables show the hits and
+    misses of each cache level, the DRAM traffic, and the time at every memory speed, as if the program did nothing but
+    these accesses.
+
+    din: Dinero's, `label address` (Dinero III) or `label address size` (Dinero IV's extended format).
+
+    lackey: what valgrind --tool=lackey --trace-mem=yes --log-file=FILE PROGRAM writes.
+
+    view: what DynamoRIO's drrun -t drcachesim -tool view writes to stderr. Every thread runs on a core of its own, in
+    the order of the trace; if there are more threads than cores, they share cores in turn.
+
+    binary: little-endian addresses of 64 bits and nothing else, loads of 8 bytes, as numpy's tofile writes them.
+
+    Ctrl-C shows what has been counted so far.
+
+    Examples:
+
+      nearfield simulate trace trace.din.gz
+
+      nearfield simulate trace lackey.out --on my-machine.toml --memory-slowdown 1 --instructions
+
+      valgrind --tool=lackey --trace-mem=yes --log-fd=9 9>&1 1>/dev/null ./a.out | nearfield simulate trace -
+    """
+    from nearfield.cli.trace_tables import as_dict, show
+    from nearfield.measure.interrupt import InterruptGuard
+    from nearfield.simulate.memory import Memory
+    from nearfield.simulate.trace import Choice, TraceRun
+
+    memory = Memory(on, parse_factors(memory_slowdown))
+    choice = Choice(format_, skip, limit, instructions)
+    with InterruptGuard() as stop:
+        run = TraceRun(memory, choice, stop.run)
+        begun = time.monotonic()
+        whole = _read(run, files, stop)
+        seconds = time.monotonic() - begun
+    if as_json:
+        print(json.dumps(as_dict(run, files, seconds, whole), indent=1))
+    else:
+        show(run, files, seconds)
+    if not whole:
+        err.print(f"stopped: these are the counts of the first {run.accesses:,} accesses")
+        raise typer.Exit(stop.exit_code)
+
+
+def _read(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
+    """Reads all traces. Returns False if it was interrupted."""
+    try:
+        for name in files:
+            _read_file(run, name, stop)
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def _read_file(run: TraceRun, name: str, stop: InterruptGuard) -> None:
+    from nearfield.cli.trace_argument import AccessReporter
+    from nearfield.simulate.source import Source
+    from nearfield.ui.progress import ProgressDisplay
+
+    with stop.run(lambda: Source(name)) as source, ProgressDisplay() as display:
+        reporter = AccessReporter(display, source=f", from {source.name}", before=run.accesses)
+
+        def progress() -> None:
+            reporter(run.accesses, run.share(source))
+            stop.check()
+
+        run.run(source, progress)

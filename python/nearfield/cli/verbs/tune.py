@@ -1,0 +1,254 @@
+"""`nearfield tune`: finds the parameters that make this MPI's messages fastest on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from nearfield.base import own_command
+from nearfield.base.errors import NOT_DECIDED, UsageError
+from nearfield.base.units import format_bytes, format_span, parse_bytes, parse_share
+from nearfield.cli.options import Mpi, out_option, require_one, typed_options
+from nearfield.rules import paths
+from nearfield.rules.criterion import MIN_GAIN
+from nearfield.ui.terminal import Column, Table, Terminal, err
+
+if TYPE_CHECKING:
+    from nearfield.cli.tune_session import TuneOptions
+    from nearfield.rules.schema import Rules, RuleTable
+
+MAX_REGRESSION = 0.9  # a rule must not make a size ten times as slow
+
+_AllMpis = Annotated[
+    bool,
+    typer.Option(
+        "--all-mpis", help="Tune every MPI of `nearfield mpi`, one after the other, each with a rules file of its own."
+    ),
+]
+_Budget = Annotated[float, typer.Option(help="Seconds per MPI, for all distances together.", metavar="SECONDS", min=5)]
+_Out = Annotated[
+    Path | None,
+    out_option("Where the rules go (default: rules.toml, or with --all-mpis the folder nearfield-rules).", "FILE"),
+]
+_Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue an interrupted tune of the same --out, for the rest of its time.")
+]
+_ConfirmBest = Annotated[
+    bool,
+    typer.Option("--confirm-best", help="With --resume: try nothing new, confirm the best so far, and keep it."),
+]
+_Memory = Annotated[str, typer.Option(help="Limit of the shared memory per rank that a rule takes.", metavar="BYTES")]
+_MaxRegression = Annotated[
+    str, typer.Option(help="How much slower than the baseline a size may be if others gain.", metavar="SHARE")
+]
+_Exhaustive = Annotated[
+    bool, typer.Option("--exhaustive", help="Try every combination of a grid, however long it takes.")
+]
+
+
+def command(
+    ctx: typer.Context,
+    mpi_name: Mpi = None,
+    all_mpis: _AllMpis = False,
+    budget: _Budget = 180.0,
+    out: _Out = None,
+    resume: _Resume = False,
+    confirm_best: _ConfirmBest = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Discard an interrupted tune.")] = False,
+    distance: Annotated[list[str] | None, typer.Option(help="Only this distance (repeat for more).")] = None,
+    memory: _Memory = "64MiB",
+    ranks_per_node: Annotated[
+        int | None, typer.Option(help="Ranks per node, for --memory (default: one per core).", min=2)
+    ] = None,
+    max_regression: _MaxRegression = f"{1 - MIN_GAIN:.0%}",
+    sizes: Annotated[str, typer.Option(help="Only these message sizes, e.g. 8,4KiB,1MiB.")] = "",
+    exhaustive: _Exhaustive = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rules as JSON too.")] = False,
+) -> None:
+    """Find the protocol parameters that make this MPI's messages fastest, for every core distance of this machine.
+
+    A baseline job and a candidate job stay resident on the same two cores and are measured alternately, milliseconds
+    apart. The best candidate is confirmed in six launches, by ping-pong at every size from 1 B to four times the
+    last-level cache, and by streams, exchanges, written and read messages and collectives at every fourth size. It
+    becomes a rule only if it is significantly faster and no size is significantly slower: below 0.97 of the baseline's
+    speed in ping-pong or in all message patterns together, or below 0.9 in one pattern or collective alone. If a
+    hypervisor moves the cores during the tune, the rule holds for the placement in which they mostly were. Keep the
+    machine idle.
+
+    If the shared heap gains, rules turn it on: messages are then copied once, in user space (shared_heap = on;
+    docs/explanation/shared-heap.md).
+
+    Some settings make long messages much faster and short ones a little slower. `--max-regression 20%` allows that.
+
+    Ctrl-C ends the tune immediately. Finished trials are saved in FILE.trials until the rules are complete; `--resume`
+    continues from there, and `--resume --confirm-best` makes rules of the trials so far, in less than a minute.
+
+    The verdict on a distance is a rule, or that the MPI's defaults are best, or 'not decided', for instance if other
+    programs use the cores. If a distance is not decided, the exit code is 6, the rules of other distances are saved,
+    and `--resume` continues with the same budget again. A tune takes at most twice the budget, on a busy machine three
+    times, plus 40 s for each distance; this limit is printed first.
+
+    With `--all-mpis` the rules go into a folder, from which `run` and `compare` take those of the program's MPI. If one
+    MPI fails, the others are tuned all the same, and the exit code is not 0.
+
+    Next: `nearfield run -- mpirun ...`, `nearfield compare -- mpirun ...`, `nearfield export`.
+
+    Examples:
+
+      nearfield tune --budget 60
+
+      nearfield tune --resume
+
+      nearfield tune --all-mpis --budget 120 -o site-rules
+    """
+    from nearfield.cli import tune_all
+    from nearfield.cli.tune_session import TuneOptions
+    from nearfield.tune.request import Request
+
+    require_one(all_mpis=all_mpis, mpi=mpi_name)
+    require_one(resume=resume, overwrite=overwrite)
+    if confirm_best and not resume:
+        raise UsageError("--confirm-best is for an interrupted tune", "add --resume")
+    request = Request(
+        mpi=mpi_name,
+        budget_s=budget,
+        exhaustive=exhaustive,
+        memory_limit_bytes=parse_bytes(memory),
+        never_below=_min_gain(max_regression),
+        ranks_per_node=ranks_per_node,
+        distances=tuple(distance or ()),
+        sizes=tuple(sorted({parse_bytes(size) for size in sizes.split(",")})) if sizes else (),
+        command=own_command.original_line(),
+    )
+    options = TuneOptions(request, frozenset(typed_options(ctx)), resume, overwrite, confirm_best)
+    if all_mpis:
+        tune_all.run(out or Path(paths.FOLDER), options, as_json)
+    else:
+        _tune_one(out or Path(paths.FILE), options, as_json)
+
+
+def _min_gain(max_regression: str) -> float:
+    """Returns the share of the baseline's speed that every size must reach."""
+    share = parse_share(max_regression)
+    if share > MAX_REGRESSION:
+        raise UsageError(f"--max-regression {max_regression}: at most {MAX_REGRESSION:.0%}")
+    return round(1 - share, 6)
+
+
+def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
+    from nearfield.cli.tune_session import INTERRUPTED, tune_and_save
+    from nearfield.rules.schema import require_writable
+    from nearfield.tune.trial_log_file import TrialLogFile
+
+    if out.is_dir():
+        raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / paths.FILE}, or tune with --all-mpis")
+    if not options.resume:
+        require_writable(out)
+    with TrialLogFile(out).locked(resume=options.resume) as unfinished:
+        options.require_free(unfinished)
+        request = options.begin(unfinished)
+        rules: Rules | None = None
+        try:
+            rules = tune_and_save(unfinished, request, confirm_best=options.confirm_best)
+        except SystemExit:  # a signal
+            if not unfinished.found():
+                err.print("ended before anything was measured")
+            raise
+        finally:
+            if not (unfinished.found() or unfinished.undecided()):
+                unfinished.end()
+            elif unfinished.path.exists():
+                again = "" if rules and rules.undecided else f". To go on: {_resuming(out)}"
+                err.print(escape(f"kept: {unfinished.describe_content()} in {unfinished.path}{again}"))
+    if rules is None:
+        if not unfinished.found():
+            err.print("ended before anything was measured")
+        raise typer.Exit(INTERRUPTED)
+    if as_json:
+        print(json.dumps(rules.as_json(), indent=1))
+    else:
+        print_rules(rules)
+    _print_next_steps(rules, out)
+
+
+def _print_next_steps(rules: Rules, out: Path) -> None:
+    """Prints where the rules are and what to do next. Ends with NOT_DECIDED if a distance is not decided."""
+    from nearfield.cli.tune_session import is_saved
+    from nearfield.rules.schema import run_command_line
+
+    if is_saved(rules):
+        err.print(f"rules: [bold]{escape(str(out))}[/bold]")
+    elif out.exists():
+        err.print(escape(f"{out} is of an earlier tune, and stays as it was"))
+    if rules.sets_something:
+        err.print(f"next: {escape(run_command_line(out))}")
+    if rules.undecided:
+        err.print(f"next: {escape(_resuming(out))}")
+        if any(one.seen for one in rules.undecided):
+            err.print(
+                f"or, for rules of the best so far in less than a minute: {escape(_resuming(out))} --confirm-best"
+            )
+        raise typer.Exit(NOT_DECIDED)
+
+
+def _resuming(out: Path) -> str:
+    return own_command.line("tune", "--resume", "-o", out)
+
+
+def print_rules(rules: Rules) -> None:
+    """Prints the rules for a person to read."""
+    console = Terminal()
+    if (busy := rules.busy()) and rules.rule:
+        console.print(f"[yellow]{busy}: tune again when it is quiet[/yellow]")
+    for undecided in rules.undecided:
+        console.print(f"[yellow]{escape(str(undecided))}[/yellow]")
+    for rule in rules.rule:
+        if moved := rule.changed_latency():
+            console.print(f"[yellow]{rule.distance}: {moved}[/yellow]")
+        if not rule.parameters:
+            console.print(f"[bold]{rule.distance}[/bold]: the defaults of this MPI are best ({escape(rule.reason)})")
+            _print_rejected(console, rule)
+            continue
+        speed = "of the baseline's speed, all sizes and patterns"
+        gained = f"{gain_text(rule.gain)} {speed}" if rule.gain else "gain not known"
+        console.print(f"[bold]{rule.distance}[/bold]: {gained}")
+        if brief := rule.few_launches_note():
+            console.print(f"  [yellow]{brief}[/yellow]")
+        console.print(_ranges(rule))
+        if best := rule.gaining():
+            span = format_span(best.from_bytes, best.to_bytes)
+            console.print(f"  for messages of [bold]{span}[/bold]: {gain_text(best.gain)}")
+        if slower := rule.slower():
+            losses = ", ".join(f"{p.pattern} of {format_bytes(p.size_bytes)} {p.gain.value:.2f}x" for p in slower)
+            console.print(f"  slower: {losses}")
+        console.print("  " + ", ".join(f"{name} = {_value(value)}" for name, value in rule.parameters.items()))
+        if rule.memory_per_rank_bytes:
+            cost = format_bytes(rule.memory_per_rank_bytes)
+            console.print(f"[dim]  shared memory: {cost} per rank at {rule.at_ranks_per_node} ranks per node[/dim]")
+        _print_rejected(console, rule)
+
+
+def _print_rejected(console: Terminal, rule: RuleTable) -> None:
+    if rule.beyond:
+        console.print(f"  there is more: {rule.beyond}")
+
+
+def _ranges(rule: RuleTable) -> Table:
+    table = Table(Column("sizes", key=True), *map(Column, ("all", *rule.patterns())))
+    for one in rule.range:
+        cells = [rule.gain_text(pattern, one) for pattern in rule.patterns()]
+        table.add_row(format_span(one.from_bytes, one.to_bytes), gain_text(one.gain), *cells)
+    return table
+
+
+def gain_text(gain: Any) -> str:
+    """Returns '2.81x (2.69 to 2.93)'."""
+    return f"{gain.value:.2f}x ({gain.low:.2f} to {gain.high:.2f})"
+
+
+def _value(value: int | str) -> str:
+    return format_bytes(value) if isinstance(value, int) and value >= 1024 else str(value)

@@ -1,0 +1,1 @@
+"""Finds regions: what their loops and messages access, and what may overlap."""

@@ -1,0 +1,429 @@
+"""Collects the reads and writes of a piece of code, with its inner loops and conditions. An access that is not exactly
+known is widened to the whole array; an effect that cannot be bounded raises NotMovable."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nearfield.rewrite.analysis.conditions import conditions, never
+from nearfield.rewrite.analysis.expressions import Expressions, NotAffine, Pointer, words_of
+from nearfield.rewrite.analysis.library_calls import is_of_library, is_pure, unknown_call
+from nearfield.rewrite.analysis.loop_bounds import (
+    canonical_loop,
+    is_within,
+    iterator_key,
+    secondary_induction_variables,
+)
+from nearfield.rewrite.analysis.polynomials import Poly
+from nearfield.rewrite.analysis.program import Access, Base, Condition, Loop, NotMovable
+from nearfield.rewrite.frontend.callee_lookup import Functions
+from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
+from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function
+
+_PRINTS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
+_COPIES = ("memcpy", "memmove", "memset")
+_FILLS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")  # functions that write their first argument
+_ENDS = ("__assert_fail", "abort")  # functions that end the program; correct programs do not call them
+OUTPUT = Base("output", "what is printed", "scalar", "stream")
+_MAX_CALL_DEPTH = 4  # maximum depth of nested calls
+
+
+@dataclass
+class Inside:
+    """The loops and conditions around the current statement, within the piece of code."""
+
+    loops: tuple[Loop, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    breakable: bool = False  # inside a loop of the code itself, which break and continue may leave
+    callees: tuple[Function, ...] = ()  # functions that are being analysed, which may return
+    certain: bool = True  # the statement is executed whenever the piece of code is
+
+
+@dataclass
+class Collector:
+    """Walks one piece of code in textual order and records its accesses."""
+
+    reader: Expressions
+    functions: Functions
+    accesses: list[Access] = field(default_factory=list)
+    private: set[int] = field(default_factory=set)  # variables that the code declares
+    inside: Inside = field(default_factory=Inside)
+    counters: set[int] = field(default_factory=set)  # loop variables that are declared outside
+
+    def collect(self, node: Node) -> None:
+        """Adds the accesses of a statement or an expression. Raises NotMovable for unknown jumps or effects."""
+        jumps = (Kind.BREAK_STMT, Kind.CONTINUE_STMT) if self.inside.breakable else ()
+        jumps = (*jumps, Kind.RETURN_STMT) if self.inside.callees else jumps
+        if node.kind in _REFUSED and node.kind not in jumps:
+            raise NotMovable(_REFUSED[node.kind], node.line)
+        _HANDLERS.get(node.kind, Collector._parts)(self, node)
+
+    def _parts(self, node: Node) -> None:
+        for child in node.children:
+            if child.kind != Kind.TYPE_REF:
+                self.collect(child)
+
+    def _binary(self, node: Node) -> None:
+        (self._assign if node.operator in ASSIGNMENTS else self._parts)(node)
+
+    def _unary(self, node: Node) -> None:
+        if node.operator in INCREMENTS:
+            self._place(node.children[0], write=False)
+            self._place(node.children[0], write=True)
+        elif node.operator == "*":
+            self._read(node)
+        elif node.operator == "&":
+            self._indices(node.children[0].bare)
+        else:
+            self._parts(node)
+
+    def _read(self, node: Node) -> None:
+        self._place(node, write=False)
+
+    def _read_variable(self, node: Node) -> None:
+        if node.declaration and node.declaration.kind in (Kind.VAR_DECL, Kind.PARM_DECL):
+            self._read(node)
+
+    def _size(self, node: Node) -> None:
+        if node.value is None:  # sizeof does not evaluate its operand
+            self._parts(node)
+
+    def _declarations(self, node: Node) -> None:
+        for child in node.children:
+            self.declare(child)
+
+    @contextlib.contextmanager
+    def within(self, **changes: Any) -> Iterator[None]:
+        """Replaces attributes of `inside` in a block."""
+        before = self.inside
+        self.inside = replace(before, **changes)
+        try:
+            yield
+        finally:
+            self.inside = before
+
+    # ---- declarations and assignments
+
+    def declare(self, node: Node) -> None:
+        """Registers a variable that the code declares. Its value is known if it never changes."""
+        if node.kind != Kind.VAR_DECL:
+            return
+        if node.cursor.storage_class.name == "STATIC":
+            raise NotMovable(f"{node.name} is static", node.line)
+        if any(one.kind == Kind.DESTRUCTOR for one in node.type.get_declaration().get_children()):
+            raise NotMovable(f"{node.name} has a destructor, whose effects are not known", node.line)
+        values = [child for child in node.children if child.kind.is_expression() or child.kind == Kind.INIT_LIST_EXPR]
+        for value in values:
+            self.collect(value)
+        self.private.add(node.key)
+        meaning: Poly | Pointer | None = None
+        initial = self.reader.function.fixed(node.key)
+        later = self.reader.function.given_once(node) if initial is None and not values else None
+        if later is not None:
+            with contextlib.suppress(NotMovable, NotAffine):
+                is_pointer = node.type.kind == TypeKind.POINTER
+                meaning = self.reader.pointer(later) if is_pointer else self.reader.integer(later)
+        if initial is not None:
+            try:
+                if node.type.kind in INTEGERS:
+                    meaning = self.reader.integer(initial)
+                elif node.type.kind == TypeKind.POINTER:
+                    meaning = self.reader.pointer(initial)
+                elif node.type.kind == TypeKind.LVALUEREFERENCE:
+                    meaning = self.reader.place(initial)
+            except NotAffine:
+                pass
+        if node.type.kind in (*INTEGERS, TypeKind.POINTER, TypeKind.LVALUEREFERENCE):
+            self.reader.bound[node.key] = meaning
+
+    def _assign(self, node: Node) -> None:
+        target, value = node.children
+        self.collect(value)
+        if node.operator != "=":
+            self._place(target, write=False)
+        self._place(target, write=True)
+
+    def _place(self, node: Node, *, write: bool) -> None:
+        node = node.bare
+        if node.kind == Kind.UNARY_OPERATOR and node.operator in ("++", "--"):
+            raise NotMovable("it uses the result of an increment", node.line)
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.private:
+            return
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.reader.bound:
+            if write:
+                raise NotMovable(f"it changes {node.name}", node.line)
+            if not isinstance(self.reader.bound[node.declaration.key], Pointer):
+                return
+        if node.type.is_volatile_qualified() or node.type.kind == TypeKind.ATOMIC:
+            raise NotMovable(f"{words_of(node)} is volatile or atomic", node.line)
+        if write and node.type.kind == TypeKind.POINTER:
+            raise NotMovable(f"it changes the pointer {words_of(node)}", node.line)
+        pointer = self.reader.place(node)
+        self._indices(node)
+        if not self._is_own(pointer, node):
+            self.add(pointer, write=write, line=node.line)
+
+    def _is_own(self, pointer: Pointer, node: Node) -> bool:
+        """Returns whether the memory belongs to a variable that the code declares. Raises NotMovable if it lies behind
+        a pointer in such a variable."""
+        base = pointer.base
+        if base.declaration not in self.private:
+            return False
+        if "->" in base.key or pointer.index and base.kind in ("pointer", "rows"):
+            raise NotMovable(f"it is not known where {base.text} points", node.line)
+        return True
+
+    def add(self, pointer: Pointer, *, write: bool, line: int, message: bool = False) -> None:
+        """Adds an access under the current loops and conditions."""
+        self.accesses.append(
+            Access(
+                pointer.base,
+                pointer.index,
+                write,
+                line,
+                self.inside.loops,
+                self.inside.conditions,
+                message,
+                pointer.note,
+            )
+        )
+
+    def _indices(self, node: Node) -> None:
+        """Adds the reads made by the indices and pointers of an lvalue."""
+        node = node.bare
+        if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
+            array, index = node.children
+            self.collect(index.bare)
+            self._indices(array)
+        elif node.kind == Kind.CALL_EXPR and node.name == "operator[]":
+            self.collect(node.children[-1].bare)
+            self._indices(node.children[0])
+        elif (
+            node.kind == Kind.MEMBER_REF_EXPR
+            and node.children
+            or node.kind == Kind.UNARY_OPERATOR
+            and node.operator in ("*", "&")
+        ):
+            self._indices(node.children[0])
+        elif node.kind == Kind.BINARY_OPERATOR:
+            for child in node.children:
+                if child.type.kind in (TypeKind.POINTER, *ARRAYS):
+                    self._indices(child)
+                else:
+                    self.collect(child.bare)
+        elif node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.type.kind == TypeKind.POINTER:
+            self._pointer_itself(node, node.declaration.key)
+
+    def _pointer_itself(self, node: Node, key: int) -> None:
+        if key not in self.private and key not in self.reader.bound:
+            base = replace(self.reader.pointer(node).base, kind="scalar", element="pointer", sizes=())
+            self.accesses.append(Access(replace(base, key=f"&{base.key}"), (), False, node.line))
+
+    # ---- calls
+
+    def _call(self, node: Node) -> None:
+        if node.name == "operator[]":
+            self._place(node, write=False)
+            return
+        if self.special(node):
+            return
+        definition = self.functions.definition(node)
+        if definition is not None:
+            self._inline(node, definition)
+            return
+        known = is_of_library(node)
+        if known and node.name in (*_PRINTS, *_COPIES, *_FILLS):
+            self._library(node)
+        elif not known or node.name not in _ENDS:
+            if not is_pure(node):
+                raise NotMovable(unknown_call(node), node.line)
+            for argument in node.arguments:
+                self.collect(argument.bare)
+
+    def _library(self, node: Node) -> None:
+        """Adds the accesses of a C library function that prints or copies. Prints keep their order, also relative to
+        messages."""
+        arguments = node.arguments
+        if node.name in _PRINTS:
+            for argument in arguments:
+                if argument.bare.type.kind in (TypeKind.POINTER, *ARRAYS) and argument.bare.kind != Kind.STRING_LITERAL:
+                    self._whole(argument, write=False)
+                else:
+                    self.collect(argument.bare)
+            self.add(Pointer(OUTPUT, ()), write=True, line=node.line)
+            return
+        for place, argument in enumerate(arguments):
+            if place == 0:
+                self._whole(argument, write=True)
+            elif argument.bare.kind == Kind.STRING_LITERAL:
+                continue
+            elif argument.bare.type.kind in (TypeKind.POINTER, *ARRAYS):
+                self._whole(argument, write=False)
+            else:
+                self.collect(argument.bare)
+
+    def _whole(self, node: Node, *, write: bool) -> None:
+        """Adds an access to all elements that a pointer may reach."""
+        if node.bare.kind == Kind.DECL_REF_EXPR and node.bare.name in ("stdout", "stderr"):
+            return
+        self._indices(node.bare)
+        pointer = self.reader.pointer(node)
+        if self._is_own(pointer, node):
+            return
+        index = (None,) * max(len(pointer.base.sizes), 1)
+        note = f"how much of {pointer.base.text} is copied or printed is not known"
+        self.add(replace(pointer, index=index, note=note), write=write, line=node.line)
+
+    def special(self, node: Node) -> bool:
+        """Handles calls with special semantics, such as those of MPI. Returns whether the call is one."""
+        if node.name.startswith(("MPI_", "PMPI_")):
+            raise NotMovable(f"it calls {node.name}", node.line)
+        return False
+
+    def _inline(self, node: Node, callee: Function) -> None:
+        """Adds the accesses of a function that the file defines, with the arguments of this call."""
+        if len(self.inside.callees) >= _MAX_CALL_DEPTH or callee in self.inside.callees:
+            raise NotMovable(f"it calls {callee.name}, whose calls are too deep", node.line)
+        arguments = node.arguments
+        formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
+        if len(arguments) != len(formals):
+            raise NotMovable(f"it calls {callee.name} with other arguments than it has", node.line)
+        meanings = [self._meaning(*pair) for pair in zip(arguments, formals, strict=True)]
+        reader, bound, private = self.reader, dict(self.reader.bound), set(self.private)
+        outer, foreign, number = reader.function, reader.foreign, len(self.accesses)
+        for formal, meaning in zip(formals, meanings, strict=True):
+            changed = bool(callee.changes.get(formal.key)) or formal.key in callee.address_taken
+            reader.bound[formal.key] = None if changed else meaning
+            if not isinstance(meaning, Pointer) or changed:
+                self.private.add(formal.key)
+        reader.function, reader.foreign = callee, True
+        returns = any(one.kind == Kind.RETURN_STMT for one in callee.body.walk()) if callee.body else True
+        certain, callees = self.inside.certain and not returns, (*self.inside.callees, callee)
+        try:
+            assert callee.body is not None
+            with self.within(callees=callees, breakable=False, certain=certain):
+                self.collect(callee.body)
+        except NotMovable as why:
+            reason = f"it calls {callee.name}, and there, at line {why.line}: {why.reason}"
+            raise NotMovable(reason, node.line, why.assumption) from why
+        finally:
+            reader.function, reader.foreign = outer, foreign
+            reader.bound, self.private = bound, private
+        for place in range(number, len(self.accesses)):
+            self.accesses[place] = replace(self.accesses[place], line=node.line)
+
+    def _meaning(self, argument: Node, formal: Node) -> Poly | Pointer | None:
+        kind = formal.type.kind
+        try:
+            if kind in (TypeKind.POINTER, *ARRAYS):
+                self._indices(argument.bare)
+                if formal.type.get_pointee().get_canonical().kind == TypeKind.RECORD:
+                    return None if argument.bare.type.kind != TypeKind.POINTER else self.reader.pointer(argument)
+                return self.reader.pointer(argument)
+            if kind == TypeKind.LVALUEREFERENCE:
+                self._indices(argument.bare)
+                return self.reader.place(argument)
+            self.collect(argument.bare)
+            return self.reader.integer(argument) if kind in INTEGERS else None
+        except NotAffine:
+            return None
+
+    # ---- control
+
+    def _for(self, node: Node) -> None:
+        loop = canonical_loop(node, self.reader)
+        body = node.children[-1]
+        if isinstance(loop, str):
+            self._repeat(node)
+            return
+        for variable in secondary_induction_variables(node):
+            self.declare(variable)
+        self.bounds(node)
+        key = iterator_key(node)
+        self.reader.bound[key] = Poly.of(loop.iterator.key)
+        self.count(node, key, loop)
+        with self.within(loops=(*self.inside.loops, loop), breakable=True, certain=False):
+            self.collect(body)
+        del self.reader.bound[key]
+
+    def count(self, node: Node, key: int, loop: Loop) -> None:
+        """Makes a loop variable private; records it if it outlives the loop."""
+        if not loop.declares and key not in self.private:
+            declared = self.reader.function.declared.get(key)
+            if (
+                declared is None
+                or declared.cursor.storage_class.name == "STATIC"
+                or key in self.reader.function.address_taken
+            ):
+                raise NotMovable(f"its loop counts {loop.iterator.text}, which is no local variable", node.line)
+            if not self.inside.callees:
+                self.counters.add(key)
+        self.private.add(key)
+
+    def bounds(self, node: Node) -> None:
+        """Adds the reads of a loop header."""
+        key = iterator_key(node)
+        for part in node.children[:-1]:
+            for inner in part.walk():
+                declared = inner.declaration if inner.kind == Kind.DECL_REF_EXPR else None
+                if inner.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
+                    self._place(inner, write=False)
+                elif declared is not None and declared.type.kind in INTEGERS and declared.key != key:
+                    self.collect(inner)
+
+    def _repeat(self, node: Node) -> None:
+        """Analyses a loop of which only the repetition is known: variables that it modifies have no known value
+        inside."""
+        changed = {
+            key for key, nodes in self.reader.function.changes.items() if any(is_within(one, node) for one in nodes)
+        }
+        saved = {key: self.reader.bound[key] for key in changed if key in self.reader.bound}
+        for key in changed:
+            declared = self.reader.function.declared.get(key)
+            if declared is None or key not in self.private and not self._own(key, node):
+                raise NotMovable("its bounds are not affine", node.line)
+            self.reader.bound[key] = None
+            self.private.add(key)
+        with self.within(breakable=True, certain=False):
+            for part in node.children:
+                self.collect(part)
+        for key in changed:
+            self.reader.bound.pop(key, None)
+        self.reader.bound.update(saved)
+
+    def _own(self, key: int, node: Node) -> bool:
+        """Returns whether the loop contains every use of the variable."""
+        return all(is_within(use, node) for use in self.reader.function.uses.get(key, []))
+
+    def _if(self, node: Node) -> None:
+        test, *branches = node.children
+        self.collect(test.bare)
+        for branch, holds in zip(branches, (True, False), strict=False):
+            if never(test, holds) and not self.reader.function.has_label(branch):
+                continue
+            known = conditions(test, self.reader, holds)
+            with self.within(conditions=(*self.inside.conditions, *known), certain=False):
+                self.collect(branch)
+
+
+_JUMPS = {
+    Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.GOTO_STMT: "goto", Kind.INDIRECT_GOTO_STMT: "goto",
+    Kind.RETURN_STMT: "return", Kind.LABEL_STMT: "a label", Kind.CXX_THROW_EXPR: "throw", Kind.CXX_TRY_STMT: "try",
+    Kind.CXX_DELETE_EXPR: "delete", Kind.ASM_LABEL_ATTR: "asm", Kind.ASM_STMT: "assembly", Kind.MS_ASM_STMT: "assembly",
+    Kind.LAMBDA_EXPR: "a lambda",
+}  # fmt: skip
+_REFUSED = {kind: f"it contains {text}" for kind, text in _JUMPS.items()}
+_REFUSED[Kind.CXX_FOR_RANGE_STMT] = "it is a loop over a range"
+# Handlers by kind of node; all others have only the accesses of their parts.
+_HANDLERS: dict[Any, Callable[[Collector, Node], None]] = {
+    Kind.FOR_STMT: Collector._for, Kind.WHILE_STMT: Collector._repeat, Kind.DO_STMT: Collector._repeat,
+    Kind.IF_STMT: Collector._if, Kind.DECL_STMT: Collector._declarations, Kind.CALL_EXPR: Collector._call,
+    Kind.BINARY_OPERATOR: Collector._binary, Kind.COMPOUND_ASSIGNMENT_OPERATOR: Collector._binary,
+    Kind.UNARY_OPERATOR: Collector._unary, Kind.CXX_UNARY_EXPR: Collector._size,
+    Kind.ARRAY_SUBSCRIPT_EXPR: Collector._read, Kind.MEMBER_REF_EXPR: Collector._read,
+    Kind.DECL_REF_EXPR: Collector._read_variable,
+}  # fmt: skip

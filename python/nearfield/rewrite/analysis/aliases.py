@@ -1,0 +1,317 @@
+"""Decides from the pointer assignments of a function whether two arrays may overlap.
+
+Two pointers do not overlap if all values assigned to them come from different allocations. Pointers that are only
+swapped afterwards hold the same values in another order, so they do not overlap either."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import combinations, product
+
+from nearfield.rewrite.analysis.datatypes import bytes_of
+from nearfield.rewrite.analysis.program import Base, NotMovable, Region
+from nearfield.rewrite.analysis.swaps import swaps_of
+from nearfield.rewrite.frontend.callee_lookup import Functions
+from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
+from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, Function
+
+ALLOCATE = frozenset(
+    {"malloc", "calloc", "aligned_alloc", "valloc", "memalign", "fftw_malloc", "_mm_malloc", "operator new[]"}
+)
+KEEP_NOTHING = frozenset({"free", "swap", "fwrite", "fread", "size", "resize", "assign", "fill", "scanf", "sscanf",
+                          "fscanf", "strtol", "strtod", "gettimeofday", "clock_gettime"})  # fmt: skip
+ALLOCATE_INTO = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
+UNKNOWN = "?"
+MAX_CALL_DEPTH = 3  # maximum depth of nested calls that are analysed
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """Assumptions from --assume-noalias: sentences, and pairs of bases that do not overlap."""
+
+    rows: list[str]
+    pairs: list[tuple[Base, Base]]
+
+    @property
+    def sentences(self) -> list[str]:
+        return self.rows + [f"{one.text} and {other.text} do not overlap" for one, other in self.pairs]
+
+
+class Aliases:
+    """Points-to analysis of the pointers of one function."""
+
+    def __init__(self, functions: Functions, function: Function, assumed: Collection[str]) -> None:
+        self._functions, self._function = functions, function
+        self._assumed = {name.strip() for name in assumed}
+        self._globals = {node.key: node for node in functions.unit.variables}
+        self._swaps = list(swaps_of(function))
+        self._swapped = frozenset().union(*(swap.nodes for swap in self._swaps)) if self._swaps else frozenset()
+
+    def check(self, region: Region) -> Assumed:
+        """Returns the assumptions that the region needs. Raises NotMovable if a written base may overlap another
+        one."""
+        written = {a.base.key for item in region.items for a in item.accesses if a.write}
+        used = {a.base.key: a.base for item in region.items for a in item.accesses}
+        bases = {key: base for key, base in used.items() if base.sizes or "->" in key}
+        rows: dict[str, None] = {}
+        pairs: list[tuple[Base, Base]] = []
+        for base in bases.values():
+            if base.kind == "rows":
+                if base.text not in self._assumed:
+                    reason = f"the rows of {base.text} may overlap, since each is a pointer of its own"
+                    raise NotMovable(reason, _line(region, base), base.text)
+                rows[f"the rows of {base.text} do not overlap, and no message is longer than its row"] = None
+        missing: dict[str, None] = {}
+        first: list[tuple[Base, Base]] = []
+        variables = [base for base in (*used.values(), *self._named(region)) if base.key not in bases]
+        reached = [pair for pair in product(variables, bases.values()) if self._may_reach(*pair)]
+        overlapping = [pair for pair in combinations(bases.values(), 2) if self._may_overlap(*pair)]
+        for one, other in dict.fromkeys([*overlapping, *reached]):
+            if not {one.key, other.key} & written:
+                continue
+            if one.text in self._assumed and other.text in self._assumed:
+                pairs.append((one, other))
+            else:
+                missing.update(dict.fromkeys((one.text, other.text)))
+                first.append((one, other))
+        if missing:
+            one, other = first[0]
+            raise NotMovable(f"{one.text} and {other.text} may overlap", _line(region, other), ",".join(missing))
+        return Assumed(list(rows), pairs)
+
+    def _named(self, region: Region) -> Iterator[Base]:
+        """Yields the variables in bounds, indices and message lengths."""
+        for key in sorted({key for symbol in region.symbols.values() for key in symbol.variables}):
+            declared = self._function.declared.get(key) or self._globals.get(key)
+            if declared is not None and declared.type.kind in INTEGERS:
+                yield Base(f"{declared.name}@{key}", declared.name, "scalar", declared.type.spelling, (), key)
+
+    def _may_reach(self, variable: Base, other: Base) -> bool:
+        """Returns whether a pointer may point to a scalar variable or to a member of one."""
+        member, other_member = _member_of(variable), _member_of(other)
+        if other.kind not in ("pointer", "rows") and (not member or member != other_member):
+            return False
+        if variable.element in ("request", "stream", "pointer", "type") or not _same_kind(variable, other):
+            return False
+        origins = self._origins(other)
+        local = self._function.declared.get(variable.declaration)
+        if local is not None and local.cursor.storage_class.name != "STATIC":
+            return UNKNOWN in origins and self._is_pointed_to(variable.declaration)
+        return any(origin == UNKNOWN or origin.startswith("parameter") for origin in origins)
+
+    def _is_pointed_to(self, key: int) -> bool:
+        """Returns whether a pointer or a reference to a local variable may be stored."""
+        if key not in self._function.address_taken:
+            return False
+        taken = [use for use in self._function.uses.get(key, []) if self._is_address_taken(use)]
+        return not taken or any(self._stores_address(use, self._function) for use in taken)
+
+    def _is_address_taken(self, use: Node) -> bool:
+        for above in self._function.ancestors(use):
+            if above.operator == "&" and above.kind == Kind.UNARY_OPERATOR:
+                return True
+            if above.kind not in (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.MEMBER_REF_EXPR):
+                return False
+        return False
+
+    def _may_overlap(self, one: Base, other: Base) -> bool:
+        if one.declaration == other.declaration and one.key != other.key:
+            keys = [base.key.replace("->", ".") + "." for base in (one, other)]
+            if keys[0].startswith(keys[1]) or keys[1].startswith(keys[0]):  # a structure and its member
+                return True
+            if "pointer" not in (one.kind, other.kind):
+                return False
+        if not one.sizes or not other.sizes:  # a member that is reached through a pointer
+            same = _member_of(one) == _member_of(other)
+            return _same_kind(one, other) and (same or bool(one.sizes or other.sizes))
+        if {one.kind, other.kind} <= {"array", "vector"} and not self._is_pointer(one) and not self._is_pointer(other):
+            return False
+        mine, theirs = self._origins(one), self._origins(other)
+        if UNKNOWN in mine or UNKNOWN in theirs:
+            known, base = (theirs, other) if UNKNOWN in mine else (mine, one)
+            own = all(origin.startswith(("new ", "array ")) for origin in known)
+            return UNKNOWN in known or not own or self._escapes(base.declaration)
+        if self._permuted(one, other):
+            mine, theirs = self._origins(one, swaps=False), self._origins(other, swaps=False)
+        return bool(mine & theirs) or any(_parameters_overlap(a, b) for a in mine for b in theirs)
+
+    def _is_pointer(self, base: Base) -> bool:
+        declared = self._declared(base)
+        return declared is None or declared.type.kind == TypeKind.POINTER or "->" in base.key
+
+    def _declared(self, base: Base) -> Node | None:
+        return self._function.declared.get(base.declaration) or self._globals.get(base.declaration)
+
+    def _escapes(self, key: int) -> bool:
+        """Returns whether the address of a local variable escapes."""
+        return any(self._stores_address(use, self._function) for use in self._function.uses.get(key, []))
+
+    def _stores_address(self, use: Node, function: Function, depth: int = 0) -> bool:
+        """Returns whether a function stores an address that it uses."""
+        below, above = use, function.parent(use)
+        while above is not None:
+            if above.kind == Kind.CALL_EXPR and above.name != "operator[]" and above.name not in ("data", "begin"):
+                return self._callee_stores(above, below, depth)
+            if above.operator in ASSIGNMENTS:
+                stored = below is not above.children[0] and below.type.kind in (*ARRAYS, TypeKind.POINTER)
+                return stored and above.type.kind == TypeKind.POINTER
+            if above.kind in (Kind.VAR_DECL, Kind.RETURN_STMT, Kind.INIT_LIST_EXPR):
+                return below.type.kind in (*ARRAYS, TypeKind.POINTER)
+            if above.kind.is_statement():
+                return False
+            below, above = above, function.parent(above)
+        return True
+
+    def _callee_stores(self, call: Node, argument: Node, depth: int) -> bool:
+        """Returns whether a called function stores an address that is passed to it."""
+        if call.name.startswith(("MPI_", "mem", "print", "fprint")) or call.name in KEEP_NOTHING:
+            return False
+        callee = self._functions.definition(call)
+        if callee is None or depth >= MAX_CALL_DEPTH:
+            return True
+        given = call.arguments
+        formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
+        mine = [formal for one, formal in zip(given, formals, strict=False) if one.offset == argument.offset]
+        uses = [use for formal in mine for use in callee.uses.get(formal.key, [])]
+        return not mine or any(self._stores_address(use, callee, depth + 1) for use in uses)
+
+    # ---- origins
+
+    def _origins(self, base: Base, *, swaps: bool = True) -> frozenset[str]:
+        """Returns the possible allocations of a base as names, which are equal only for memory that may be the same."""
+        if base.kind == "rows" or "->" in base.key or "." in base.key.split("@")[-1]:
+            return frozenset({UNKNOWN})
+        declared = self._declared(base)
+        if declared is None:
+            return frozenset({UNKNOWN})
+        if declared.type.kind in ARRAYS and declared.kind != Kind.PARM_DECL or base.kind == "vector":
+            return frozenset({self._array(declared)})
+        if declared.key in self._function.address_taken and not self._allocated_into(declared.key):
+            return frozenset({UNKNOWN})
+        if declared.key in self._globals:
+            return self._of_global(declared)
+        return self._of_pointer(declared.key, swaps, frozenset())
+
+    def _of_pointer(self, key: int, swaps: bool, seen: frozenset[int]) -> frozenset[str]:
+        declared = self._function.declared.get(key)
+        if declared is None or key in seen:
+            return frozenset({UNKNOWN} if declared is None else ())
+        found: set[str] = set()
+        if declared.kind == Kind.PARM_DECL:
+            restrict = declared.type.is_restrict_qualified() or "restrict" in _words(declared)
+            found.add(f"new restrict {key}" if restrict and not self._function.changes.get(key) else f"parameter {key}")
+        found |= {f"new {call.offset}" for call in self._allocated_into(key)}
+        values = [child for child in declared.children if child.kind.is_expression()] if "=" in _words(declared) else []
+        if declared.kind == Kind.VAR_DECL and values and declared.offset not in self._swapped:
+            found |= self._of_value(values[-1], swaps, seen | {key})
+        for change in self._function.changes.get(key, []):
+            if change.offset in self._swapped and not swaps:
+                continue
+            if change.operator == "=":
+                found |= self._of_value(change.children[1], swaps, seen | {key})
+            elif change.kind == Kind.CALL_EXPR:
+                found.add(UNKNOWN) if change.offset not in self._swapped else None
+        return frozenset(found)
+
+    def _of_value(self, node: Node, swaps: bool, seen: frozenset[int]) -> frozenset[str]:
+        node = node.bare
+        if node.kind == Kind.CALL_EXPR and node.name in ALLOCATE:
+            return frozenset({f"new {node.offset}"})
+        if node.kind == Kind.CXX_NEW_EXPR:
+            return frozenset({f"new {node.offset}"})
+        if node.kind in (Kind.GNU_NULL_EXPR, Kind.CXX_NULL_PTR_LITERAL_EXPR) or node.value == 0:
+            return frozenset()
+        if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-"):
+            return self._of_value(node.children[0], swaps, seen)
+        if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
+            return self._of_value(node.children[0], swaps, seen)
+        if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
+            array = node.children[0].bare
+            return self._of_value(array, swaps, seen)
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None:
+            declared = node.declaration
+            if declared.type.kind in ARRAYS and declared.kind == Kind.VAR_DECL:
+                return frozenset({self._array(declared)})
+            if declared.key in self._function.declared and declared.key not in self._function.address_taken:
+                return self._of_pointer(declared.key, swaps, seen)
+        return frozenset({UNKNOWN})
+
+    def _array(self, declared: Node) -> str:
+        local = declared.key in self._function.declared and declared.cursor.storage_class.name != "STATIC"
+        return f"{'array' if local else 'global'} {declared.key}"
+
+    def _of_global(self, declared: Node) -> frozenset[str]:
+        """Returns the allocations of a static pointer, if the file assigns nothing else to it."""
+        return frozenset({UNKNOWN})
+
+    def _allocated_into(self, key: int) -> list[Node]:
+        """Returns the calls that allocate into the variable, if nothing else takes its address."""
+        allocations = [call for call in self._function.calls if call.name in ALLOCATE_INTO]
+        taken = [
+            call for call in allocations for argument in call.arguments[ALLOCATE_INTO[call.name] :][:1]
+            if argument.mentions(key)
+        ]  # fmt: skip
+        all_taken = [
+            use for use in self._function.uses.get(key, [])
+            if (above := self._outside(use)) is not None and above.operator == "&" and above.kind == Kind.UNARY_OPERATOR
+        ]  # fmt: skip
+        return taken if len(taken) == len(all_taken) else []
+
+    def _outside(self, node: Node) -> Node | None:
+        above = self._function.parent(node)
+        while above is not None and above.kind in (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR):
+            above = self._function.parent(above)
+        return above
+
+    # ---- swaps
+
+    def _permuted(self, one: Base, other: Base) -> bool:
+        """Returns whether both pointers are only swapped after one assignment to each, outside of loops."""
+        group: set[int] = {one.declaration, other.declaration}
+        joined = [swap for swap in self._swaps if swap.permuted & group]
+        if not joined:
+            return False
+        for swap in joined:
+            group |= swap.permuted
+        return all(self._given_once(key) for key in group)
+
+    def _given_once(self, key: int) -> bool:
+        function = self._function
+        declared = function.declared.get(key)
+        if declared is None or key in function.address_taken and not self._allocated_into(key):
+            return False
+        changes = [change for change in function.changes.get(key, []) if change.offset not in self._swapped]
+        initial = declared.kind == Kind.PARM_DECL or "=" in _words(declared)
+        given = len(changes) + initial + len(self._allocated_into(key))
+        return given == 1 and not any(function.in_loop(change) for change in [*changes, *self._allocated_into(key)])
+
+
+def _member_of(base: Base) -> str:
+    """Returns the name of the structure member that a base is; '' if it is none."""
+    return re.split(r"->|\.", base.key.partition("@")[2])[-1] if re.search(r"@.*(->|\.)", base.key) else ""
+
+
+def _same_kind(one: Base, other: Base) -> bool:
+    """Returns whether memory may be accessed as both types: they differ at most in sign, one is a byte type, or one is
+    a structure with a member of the other type."""
+    names = [base.element.replace("unsigned ", "").replace("signed ", "") for base in (one, other)]
+    return names[0] == names[1] or "char" in names or not all(map(bytes_of, names))
+
+
+def _parameters_overlap(one: str, other: str) -> bool:
+    """Returns whether two origins may be the same memory: two parameters, or a parameter and a global array."""
+    kinds = {one.split()[0], other.split()[0]}
+    return kinds == {"parameter"} and one != other or kinds == {"parameter", "global"}
+
+
+def _words(declared: Node) -> str:
+    extent = declared.cursor.extent
+    return declared.unit.text[extent.start.offset : extent.end.offset]
+
+
+def _line(region: Region, base: Base) -> int:
+    lines = (a.line for item in region.items for a in item.accesses if a.base.key == base.key)
+    return next(lines, region.line)

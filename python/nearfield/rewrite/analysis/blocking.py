@@ -1,0 +1,101 @@
+"""Finds blocking calls that can be replaced by a nonblocking call and a later completion: an MPI_Send, MPI_Recv or
+MPI_Sendrecv that is a statement, or several of them in the branches of an `if`.
+
+The test of an `if`, and the other statements in it, are then executed while messages are in flight. So they must not
+read what an earlier call of the statement receives, nor write what it sends. `Blocking.accesses` identifies the
+accesses of each call, and the model checks them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+
+from nearfield.rewrite.analysis.expressions import words_of
+from nearfield.rewrite.analysis.program import NONBLOCKING
+from nearfield.rewrite.frontend.clang import Kind, Node
+from nearfield.rewrite.frontend.function import Function
+
+_SOURCES = {"MPI_Recv": 3, "MPI_Sendrecv": 8}
+STATUSES = {"MPI_Recv": 6, "MPI_Sendrecv": 11}
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TO_MPI = re.compile(r"\bP?MPI_\w+\s*\((?:[^();]|\([^();]*\))*\)")
+_TAKE_STATUS = (*STATUSES, "MPI_Wait", "MPI_Sendrecv_replace")
+
+
+def blocking_calls(statement: Node, sends: Callable[[Node], bool]) -> list[tuple[Node, bool]] | None:
+    """Returns the blocking calls of a statement, each with whether it is in a block; None if the statement has other
+    communication, or if a call is part of an expression or in a loop. `sends` returns whether a call communicates."""
+    if statement.bare.kind == Kind.CALL_EXPR and statement.bare.name in NONBLOCKING:
+        return [(statement, True)]
+    found: list[tuple[Node, bool]] = []
+    for part, listed in _parts(statement, listed=True):
+        if part.bare.kind == Kind.CALL_EXPR and part.bare.name in NONBLOCKING:
+            found.append((part, listed))
+        elif any(node.kind == Kind.CALL_EXPR and (node.name.startswith(("MPI_", "PMPI_")) or sends(node))
+                 for node in part.walk()):  # fmt: skip
+            return None
+    return found
+
+
+def _parts(statement: Node, *, listed: bool) -> Iterator[tuple[Node, bool]]:
+    """Yields the statements in blocks and branches, and whether each is in a block."""
+    if statement.kind == Kind.COMPOUND_STMT:
+        for child in statement.children:
+            yield from _parts(child, listed=True)
+    elif statement.kind == Kind.IF_STMT:
+        test, *branches = statement.children
+        yield test, False
+        for branch in branches:
+            yield from _parts(branch, listed=False)
+    else:
+        yield statement, listed
+
+
+def is_unread(status: Node, function: Function) -> bool:
+    """Returns whether nothing reads the status that a call fills: it is ignored, or it is a local variable that is only
+    passed to calls that fill it."""
+    node = status.bare
+    if "IGNORE" in words_of(status):
+        return True
+    declared = node.children[0].bare.declaration if node.operator == "&" else None
+    if declared is None or declared.key not in function.declared or declared.cursor.storage_class.name == "STATIC":
+        return False
+    return all(_is_filled(use, function) for use in function.uses.get(declared.key, []))
+
+
+def _is_filled(use: Node, function: Function) -> bool:
+    """Returns whether a use of a variable only passes its address to a call that fills it."""
+    for above in function.ancestors(use):
+        if above.kind == Kind.CALL_EXPR:
+            return above.name in _TAKE_STATUS
+        if above.operator != "&" and above.bare is above:
+            return False
+    return False
+
+
+def unsplit(call: Node, function: Function) -> str:
+    """Returns why a blocking call cannot be completed later than it begins; '' if it can."""
+    arguments = call.arguments
+    if call.name in STATUSES and not is_unread(arguments[STATUSES[call.name]], function):
+        return "the status of a message is kept, which a split exchange would not have"
+    if call.name in _SOURCES and _is_any(arguments[_SOURCES[call.name]], function):
+        return "a message from any rank (MPI_ANY_SOURCE) could become another one if it is begun with others"
+    return ""
+
+
+def _is_any(source: Node, function: Function) -> bool:
+    """Returns whether a receive may match any rank: its source is MPI_ANY_SOURCE, or a variable in a file that uses
+    MPI_ANY_SOURCE outside of MPI calls."""
+    if "MPI_ANY_SOURCE" in words_of(source):
+        return True
+    named = [node.declaration for node in source.walk() if node.kind == Kind.DECL_REF_EXPR and node.declaration]
+    values = [function.fixed(declared.key) for declared in named]
+    known = all(one is not None and "MPI_ANY_SOURCE" not in words_of(one) for one in values)
+    return not known and _stores_any_source(source.unit.text)
+
+
+@functools.lru_cache(maxsize=4)
+def _stores_any_source(text: str) -> bool:
+    """Returns whether MPI_ANY_SOURCE is used other than as an argument of an MPI call."""
+    return re.search(r"\bMPI_ANY_SOURCE\b", _TO_MPI.sub("", _COMMENT.sub(" ", text))) is not None

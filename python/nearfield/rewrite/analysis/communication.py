@@ -1,0 +1,339 @@
+"""Reads MPI calls: the elements that they send and receive, and the messages that they begin and complete."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from nearfield.rewrite.analysis.accesses import Collector
+from nearfield.rewrite.analysis.blocking import is_unread
+from nearfield.rewrite.analysis.datatypes import Layout, bytes_of, layout
+from nearfield.rewrite.analysis.expressions import NotAffine, Pointer, words_of
+from nearfield.rewrite.analysis.polynomials import ONE, ZERO, Poly, Symbol
+from nearfield.rewrite.analysis.program import Access, Base, Loop, Message, NotMovable
+from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
+from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS
+from nearfield.rewrite.frontend.text import group_end
+
+# Position of buffers in a call, (send?, buffer, count, datatype), and of its request.
+_SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
+    "MPI_Sendrecv": [(True, 0, 1, 2), (False, 5, 6, 7)],
+    **dict.fromkeys(("MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Bsend", "MPI_Isend", "MPI_Issend", "MPI_Irsend"),
+                    [(True, 0, 1, 2)]),
+    **dict.fromkeys(("MPI_Recv", "MPI_Irecv"), [(False, 0, 1, 2)]),
+    "MPI_Sendrecv_replace": [(True, 0, 1, 2), (False, 0, 1, 2)],
+}  # fmt: skip
+# Calls without messages of their own, whose order relative to the others is kept.
+_STAYS = ("MPI_Barrier", "MPI_Type_vector", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Type_free",
+          "MPI_Request_free")  # fmt: skip
+_TELLS = ("MPI_Comm_rank", "MPI_Comm_size", "MPI_Get_count")
+_BEGINS = ("MPI_Isend", "MPI_Issend", "MPI_Irsend", "MPI_Irecv")
+_MAKES = re.compile(r"P?MPI_(?:[bsr]?send|recv)_init", re.I)  # creates a persistent request
+_STATUS = {"MPI_Recv": 6, "MPI_Sendrecv": 11, "MPI_Sendrecv_replace": 8, "MPI_Wait": 1, "MPI_Waitall": 2}
+# Reasons why nothing is moved across other calls, by name.
+_BARRIERS = (
+    (r"MPI_I?(?:bcast|reduce\w*|allreduce|scan|exscan|gatherv?|allgatherv?|scatterv?|alltoall[vw]?|neighbor_\w+)",
+     "a collective, across which nothing is moved"),
+    (r"MPI_I?m?probe", "and which message it finds is known only when it runs"),
+    (r"MPI_(?:Test\w*|Wait(?:any|some))", "whose outcome depends on when messages arrive; MPI_Wait and MPI_Waitall "
+     "are understood"),
+    (r"MPI_(?:R?put|R?get|R?accumulate|R?get_accumulate|Fetch_and_op|Compare_and_swap|Win_\w+)",
+     "one-sided communication, which is not understood"),
+    (r"MPI_\w+_init", "which makes a persistent request"),
+)  # fmt: skip
+_SENDRECV = (
+    "sendbuf", "sendcount", "sendtype", "dest", "sendtag", "recvbuf", "recvcount", "recvtype", "source", "recvtag",
+    "comm", "status",
+)  # fmt: skip
+
+
+@dataclass
+class Posted:
+    """A message in flight, with its request."""
+
+    request: tuple[str, int | None]
+    accesses: list[Access]
+
+
+@dataclass
+class Communication(Collector):
+    """Collects the accesses of a statement with MPI calls. `posted` are messages in flight from earlier statements of
+    the region; the statements share it."""
+
+    posted: list[Posted] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    begins: bool = False
+    completes: bool = False
+    sides: dict[int, range] = field(
+        default_factory=dict
+    )  # accesses of the calls that send or receive, by offset of the call
+    number: int = 0  # makes the names of loops over messages unique
+
+    def collect(self, node: Node) -> None:
+        """Handles a loop that only tests a message for completion as a wait for it."""
+        test, body = node.children if node.kind == Kind.WHILE_STMT and len(node.children) == 2 else (node, node)
+        while body.kind == Kind.COMPOUND_STMT and len(body.children) == 1:
+            body = body.children[0]
+        if node is test or body.bare.name != "MPI_Test" or test.bare.operator != "!":
+            super().collect(node)
+            return
+        request, flag, status = body.bare.arguments
+        tested = test.bare.children[0].bare.declaration
+        written = flag.bare.children[0].bare.declaration if flag.bare.operator == "&" else None
+        if tested is None or written is None or tested.key != written.key:
+            raise NotMovable("it tests messages in a loop with another end", node.line)
+        self.names.append("MPI_Test")
+        self._place(flag.bare.children[0], write=True)
+        self._completed(node, request, several=False)
+        self._handle(node, request, ONE)
+        self._status(status)
+
+    def special(self, node: Node) -> bool:
+        """Handles MPI calls."""
+        name = node.name.removeprefix("P") if node.name.startswith("PMPI_") else node.name
+        if not name.startswith("MPI_"):
+            return False
+        arguments = node.arguments
+        if name in _SIDES:
+            self.names.append(name)
+            self._plain_arguments(arguments, {buffer for _, buffer, _, _ in _SIDES[name]})
+            self._message(node, name, arguments)
+        elif name in ("MPI_Wait", "MPI_Waitall"):
+            self.names.append(name)
+            several = name == "MPI_Waitall"
+            self._completed(node, arguments[1] if several else arguments[0], several)
+            self._handle(node, arguments[1] if several else arguments[0], arguments[0] if several else ONE)
+        elif name in _TELLS:
+            self._plain_arguments(arguments, {})
+            self._query(name, arguments)
+        elif name in _STAYS:
+            self._plain_arguments(arguments, {})
+            self.names.append(name)
+            self.begins = self.completes = True
+        elif name in ("MPI_Start", "MPI_Startall"):
+            self.names.append(name)
+            several = name == "MPI_Startall"
+            self._started(node, arguments[-1], several)
+            self._handle(node, arguments[-1], arguments[0] if several else ONE)
+        elif name == "MPI_Wtime":
+            raise NotMovable("it takes the time", node.line)
+        elif name != "MPI_Abort":  # correct programs do not call it
+            raise NotMovable(_stops(name, arguments), node.line)
+        if name in _STATUS:
+            self._status(arguments[_STATUS[name]])
+        return True
+
+    def _status(self, node: Node) -> None:
+        """Adds the write of a status."""
+        if not is_unread(node, self.reader.function):
+            self._written(node)
+
+    def _written(self, node: Node) -> None:
+        """Adds a write to any element behind a pointer."""
+        self._indices(node.bare)
+        pointer = self.reader.pointer(node)
+        if not self._is_own(pointer, node):
+            self.add(replace(pointer, index=(None,) * len(pointer.base.sizes)), write=True, line=node.line)
+
+    def _query(self, name: str, arguments: list[Node]) -> None:
+        """Handles a query that returns only process-local information."""
+        if name == "MPI_Get_count":
+            self._whole(arguments[0], write=False)
+        self._written(arguments[-1])
+
+    def _started(self, node: Node, request: Node, several: bool) -> None:
+        """Handles the start of persistent requests. Raises NotMovable if the calls that created them are unknown, or
+        their arguments may have changed."""
+        base, place = self._request(request)
+        function, begun = self.reader.function, 0
+        for maker in function.calls:
+            if not _MAKES.fullmatch(maker.name):
+                continue
+            arguments = maker.arguments
+            mine = self._request(arguments[6])
+            if mine[0] != base or not several and None not in (place, mine[1]) and mine[1] != place:
+                continue
+            for one in [one for argument in arguments[:3] for one in argument.walk()]:
+                declared = one.declaration if one.kind == Kind.DECL_REF_EXPR else None
+                member = one.kind == Kind.MEMBER_REF_EXPR and one.type.kind in (*INTEGERS, TypeKind.POINTER)
+                if member or declared is not None and not self._lasts(declared):
+                    raise NotMovable(
+                        f"{one.name} may have changed since line {maker.line} gave it to {maker.name}", node.line
+                    )
+            before = len(self.accesses)
+            self._side(node, "Recv" not in maker.name, *arguments[:3])
+            self.posted.append(Posted(mine, self.accesses[before:]))
+            begun += 1
+        if not begun:
+            raise NotMovable("it starts requests that were made elsewhere", node.line)
+        self.begins = True
+
+    def _message(self, node: Node, name: str, arguments: list[Node]) -> None:
+        before = len(self.accesses)
+        for send, buffer, count, datatype in _SIDES[name]:
+            self._side(node, send, arguments[buffer], arguments[count], arguments[datatype])
+        made = self.accesses[before:]
+        self.sides[node.offset] = range(before, len(self.accesses))
+        if name in _BEGINS:
+            self.begins = True
+            self.posted.append(Posted(self._request(arguments[6]), made))
+            self._handle(node, arguments[6], ONE)
+        else:
+            self.begins = self.completes = True
+
+    def _plain_arguments(self, arguments: list[Node], buffers: Collection[int]) -> None:
+        """Adds the reads of all arguments but buffers, requests and statuses: counts, ranks, tags, and the computation
+        of handles."""
+        for place, argument in enumerate(arguments):
+            computes = any(one.kind == Kind.CALL_EXPR for one in argument.walk())
+            if place not in buffers and (argument.type.kind in INTEGERS or computes):
+                self.collect(argument.bare)
+
+    def _side(self, node: Node, send: bool, buffer: Node, count: Node, datatype: Node) -> None:
+        words = words_of(buffer)
+        if words in ("MPI_IN_PLACE", "MPI_BOTTOM"):
+            raise NotMovable(f"its buffer is {words}", node.line)
+        self._indices(buffer.bare)
+        pointer = self.reader.pointer(buffer)
+        if self._is_own(pointer, buffer):
+            return
+        missing = len(pointer.base.sizes) - len(pointer.index)
+        filled = (None,) if pointer.base.kind == "rows" else (ZERO,)
+        pointer = replace(pointer, index=(*pointer.index, *filled * missing))
+        number: Poly | None
+        try:
+            number = self.reader.integer(count)
+        except NotAffine:
+            number = None
+        shape = layout(datatype, self.reader, self.functions)
+        self.messages.append(Message(send, number, shape.element_bytes if shape else 0, self.inside.certain))
+        self._add(node, *self._elements(pointer, number, shape), send)
+
+    def _elements(
+        self, pointer: Pointer, number: Poly | None, shape: Layout | None
+    ) -> tuple[Pointer, tuple[Loop, ...]]:
+        """Returns the elements of a buffer that belong to a message, and the loops over them; all elements that the
+        pointer may reach if the layout of the message is not known."""
+        unknown = "the layout of a message is not known"
+        element_bytes = bytes_of(pointer.base.element)
+        if shape is None or number is None or not element_bytes:
+            rows = pointer.index[:-1] if pointer.base.kind == "rows" else ()
+            index = (*rows, *(None,) * max(len(pointer.index) - len(rows), 1))
+            return replace(pointer, index=index, note=pointer.note if rows else unknown), ()
+        length = shape.length
+        if shape.element_bytes != element_bytes:
+            scaled = _scaled(number, length, shape.element_bytes, element_bytes)
+            if scaled is None:
+                return pointer.moved(None, unknown), ()
+            number, length = scaled
+        elif not pointer.base.sizes and number == length == shape.blocks == ONE:
+            return pointer, ()
+        if shape.blocks.constant == 1:
+            loop = self._loop(number * length)
+            return pointer.moved(Poly.of(loop.iterator.key)), (loop,)
+        if number.constant == 1:
+            loops = self._loop(shape.blocks), self._loop(length)
+            block, within = (Poly.of(loop.iterator.key) for loop in loops)
+            return pointer.moved(self.reader._product(block, shape.stride) + within), loops
+        return pointer.moved(None, unknown), ()
+
+    def _add(self, node: Node, pointer: Pointer, loops: tuple[Loop, ...], send: bool) -> None:
+        with self.within(loops=(*self.inside.loops, *loops)):
+            self.add(pointer, write=not send, line=node.line, message=True)
+
+    def _loop(self, count: Poly) -> Loop:
+        self.number += 1
+        symbol = Symbol(f"message#{id(self)}.{self.number}", "message", iterator=True)
+        self.reader.symbols[symbol.key] = symbol
+        return Loop(symbol, (ZERO,), (count,))
+
+    # ---- requests
+
+    def _request(self, node: Node) -> tuple[str, int | None]:
+        pointer = self.reader.pointer(node)
+        places = [one.constant if one is not None else None for one in pointer.index]
+        if pointer.base.kind == "scalar":
+            return pointer.base.key, 0
+        return pointer.base.key, places[-1] if places else None
+
+    def _handle(self, node: Node, request: Node, count: Node | Poly) -> None:
+        """Adds the accesses to requests, which must not be reused before completion. Requests behind one pointer count
+        as one."""
+        self._indices(request.bare)
+        pointer = self.reader.pointer(request)
+        if pointer.base.declaration in self.private:
+            return
+        if pointer.base.kind not in ("array", "scalar"):
+            pointer = Pointer(Base("requests", "requests", "scalar", "request"), ())
+        loops: tuple[Loop, ...] = ()
+        if pointer.index:
+            try:
+                loops = (self._loop(count if isinstance(count, Poly) else self.reader.integer(count)),)
+                pointer = pointer.moved(Poly.of(loops[0].iterator.key))
+            except NotAffine:
+                pointer = pointer.moved(None)
+        with self.within(loops=(*self.inside.loops, *loops)):
+            for write in (False, True):
+                self.add(pointer, write=write, line=node.line)
+
+    def _completed(self, node: Node, request: Node, several: bool) -> None:
+        self.completes = True
+        base, place = self._request(request)
+        mine = [one for one in self.posted if one.request[0] == base]
+        if not several and place is not None:
+            mine = [one for one in mine if one.request[1] in (place, None)]
+        if not mine:
+            raise NotMovable("it completes messages that were begun elsewhere", node.line)
+        for one in mine:
+            self.accesses += [replace(access, line=node.line) for access in one.accesses]
+        if several:
+            self.posted[:] = [one for one in self.posted if one not in mine]
+        elif len(mine) == 1:
+            self.posted.remove(mine[0])
+
+    def _lasts(self, declared: Node) -> bool:
+        """Returns whether a name always denotes the same object: an array, a handle, or an unchanged variable."""
+        handle = declared.cursor.type.spelling.startswith(("MPI_", "struct ompi_"))
+        lasts = handle or declared.type.kind in ARRAYS or self.reader.function.unchanged(declared.key)
+        return declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or lasts
+
+
+def _stops(name: str, arguments: list[Node]) -> str:
+    """Returns why nothing is moved across an MPI call that is not modelled."""
+    why = next((why for pattern, why in _BARRIERS if re.fullmatch(pattern, name, re.I)), "")
+    anyone = " (MPI_ANY_SOURCE)" if any(words_of(one).startswith("MPI_ANY_SOURCE") for one in arguments) else ""
+    return f"it calls {name}{anyone}{', ' if why else ''}{why}"
+
+
+def sendrecv_arguments(call: Node) -> dict[str, str]:
+    """Returns the arguments of an MPI_Sendrecv as written, by MPI's parameter names."""
+    return dict(zip(_SENDRECV, split_arguments(call), strict=False))
+
+
+def split_arguments(call: Node) -> list[str]:
+    """Returns the texts of a call's arguments."""
+    text = call.unit.text
+    start = text.index("(", call.offset)
+    end = group_end(text, start) - 1
+    found, depth, last = [], 0, start + 1
+    for place in range(start + 1, end):
+        depth += (text[place] in "([{") - (text[place] in ")]}")
+        if text[place] == "," and depth == 0:
+            found.append(text[last:place])
+            last = place + 1
+    return [" ".join(one.split()) for one in [*found, text[last:end]]]
+
+
+def _scaled(number: Poly, length: Poly, have: int, want: int) -> tuple[Poly, Poly] | None:
+    """Returns a count of bytes as a count of elements, if the division is known to be exact."""
+    whole = number * length
+    if have == 1 and all(factor % want == 0 for factor in whole.terms.values()):
+        return Poly({monomial: factor // want for monomial, factor in whole.terms.items()}), Poly.number(1)
+    if want % have == 0 and all(factor % (want // have) == 0 for factor in whole.terms.values()):
+        return Poly({monomial: factor // (want // have) for monomial, factor in whole.terms.items()}), Poly.number(1)
+    return None
+
+
+__all__ = ["Base", "Communication", "Posted", "sendrecv_arguments"]

@@ -1,0 +1,448 @@
+"""Reads indices, bounds and memory locations from expressions."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from nearfield.rewrite.analysis.polynomials import ONE, Poly, Symbol
+from nearfield.rewrite.analysis.program import Base, NotMovable
+from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
+from nearfield.rewrite.frontend.conversions import (
+    ARRAYS,
+    INTEGERS,
+    UNSIGNED,
+    is_cut,
+    is_handle,
+    operation_may_fail,
+    views,
+)
+from nearfield.rewrite.frontend.function import Function
+
+# Kinds of expressions that read no memory by themselves.
+VALUES = (
+    Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR,
+    Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR, Kind.CXX_BOOL_LITERAL_EXPR, Kind.CHARACTER_LITERAL,
+)  # fmt: skip
+_WRAPS = 2**31  # an unsigned constant from here on may be a wrapped negative number
+_VECTOR = re.compile(r"std::(?:__\w+::)?(?:vector|array)<")
+
+
+class NotAffine(Exception):
+    """An expression is not a polynomial in loop variables and invariant values."""
+
+    def __init__(self, reason: str, line: int) -> None:
+        super().__init__(reason)
+        self.reason, self.line = reason, line
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An address: an element of a base; the last index counts elements of its dimension."""
+
+    base: Base
+    index: tuple[Poly | None, ...]
+    note: str = ""
+    viewed: bool = False  # a cast changed the element type: it may point to any element
+
+    def viewed_otherwise(self) -> Pointer:
+        """Returns the address of any element, since a cast changed the element type."""
+        index = (None,) * max(len(self.base.sizes), 1)
+        return replace(self, index=index, note=self.note or "a cast counts other elements", viewed=True)
+
+    def inside(self) -> Pointer:
+        """Returns the address of the first element inside this one."""
+        return self if self.viewed else replace(self, index=(*self.index, Poly()))
+
+    def moved(self, by: Poly | None, note: str = "") -> Pointer:
+        if self.viewed:
+            return self
+        if not self.index:
+            raise NotMovable(f"{self.base.text} is one variable, which is used as an array", 0)
+        last = self.index[-1]
+        moved = last + by if last is not None and by is not None else None
+        return replace(self, index=(*self.index[:-1], moved), note=self.note or note)
+
+
+class Expressions:
+    """Reads the expressions of one function. `bound` are variables with a known meaning: iterators, formal parameters
+    of an analysed callee, locals of a loop body. With `by_value`, constants are replaced by their values."""
+
+    def __init__(
+        self,
+        function: Function,
+        *,
+        by_value: bool = False,
+        symbols: dict[str, Symbol] | None = None,
+        definition: Callable[[Node], Function | None] = lambda call: None,
+    ) -> None:
+        self.function = function
+        self._definition = definition
+        self._within: list[Function] = []  # functions whose return values are being read
+        self.by_value = by_value
+        self.symbols: dict[str, Symbol] = symbols if symbols is not None else {}
+        self.bound: dict[int, Poly | Pointer | None] = {}
+        self.foreign = False
+
+    # ---- numbers
+
+    def integer(self, node: Node) -> Poly:
+        """Returns the expression as a polynomial. Raises NotAffine with the reason."""
+        if is_cut(node):
+            if node.value is None:
+                raise NotAffine(f"{words_of(node)} is cut to a shorter number", node.line)
+            return Poly.number(node.value)
+        node = node.bare
+        if node.kind == Kind.INTEGER_LITERAL:
+            return self._constant(node)
+        if node.kind == Kind.DECL_REF_EXPR:
+            return self._variable(node)
+        if node.kind == Kind.UNARY_OPERATOR and node.operator in ("-", "+"):
+            inner = self.integer(node.children[0])
+            return -inner if node.operator == "-" else inner
+        if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-", "*"):
+            left, right = (self.integer(child) for child in node.children)
+            if node.operator == "*":
+                return self._product(left, right)
+            return left + right if node.operator == "+" else left - right
+        if node.value is not None:
+            return self._number(node, node.value)
+        if node.kind == Kind.CALL_EXPR:
+            return self._return_value(node)
+        return self._opaque(node)
+
+    def _return_value(self, node: Node) -> Poly:
+        """Returns the value of a call to a function whose body only returns an expression."""
+        callee = self._definition(node)
+        body = callee.body.children if callee is not None and callee.body is not None else []
+        if callee is None or len(body) != 1 or body[0].kind != Kind.RETURN_STMT or callee in self._within:
+            raise NotAffine(f"it calls or changes something: {words_of(node)}", node.line)
+        formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
+        values = [self.integer(argument) for argument in node.arguments]
+        if len(formals) != len(values) or any(one.type.kind not in INTEGERS for one in formals):
+            raise NotAffine(f"{words_of(node)} is not affine", node.line)
+        outer = self.function, self.foreign, self.bound
+        self.function, self.foreign = callee, True
+        self.bound = outer[2] | {one.key: value for one, value in zip(formals, values, strict=True)}
+        self._within.append(callee)
+        try:
+            return self.integer(body[0].children[0])
+        finally:
+            self.function, self.foreign, self.bound = outer
+            self._within.pop()
+
+    def _constant(self, node: Node) -> Poly:
+        value = node.value
+        if value is None:
+            raise NotAffine("a number cannot be read", node.line)
+        name = "" if self.by_value else node.unit.macro_constant(node.location, value)
+        return self._named(name, name, value, frozenset()) if name else self._number(node, value)
+
+    @staticmethod
+    def _number(node: Node, value: int) -> Poly:
+        if node.type.kind in UNSIGNED and value >= _WRAPS:
+            raise NotAffine(f"{words_of(node)} is a negative number without sign", node.line)
+        return Poly.number(value)
+
+    def natural(self, node: Node) -> bool:
+        """Returns whether an expression is a sum or product of numbers that are never negative."""
+        node = node.bare
+        if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "*"):
+            return all(map(self.natural, node.children))
+        if node.kind == Kind.DECL_REF_EXPR and node.type.kind in UNSIGNED and node.declaration is not None:
+            meaning = self.bound.get(node.declaration.key, None)
+            fixed = self.function.fixed(node.declaration.key) is not None
+            counts = isinstance(meaning, Poly) and len(meaning.keys) == 1 and meaning == Poly.of(*meaning.keys)
+            return counts if node.declaration.key in self.bound else not fixed
+        return node.value is not None and node.value >= 0
+
+    def _named(
+        self, key: str, text: str, value: int | None, variables: frozenset[int], *, stable: bool = True,
+        natural: bool = False, may_fail: bool = False,
+    ) -> Poly:  # fmt: skip
+        made = Symbol(key, text, value, False, variables, None, stable, self.foreign, natural, may_fail)
+        self.symbols.setdefault(key, made)
+        return Poly.of(key)
+
+    def _variable(self, node: Node) -> Poly:
+        declared = node.declaration
+        if declared is None:
+            raise NotAffine(f"{node.name} is not known", node.line)
+        if declared.key in self.bound:
+            meaning = self.bound[declared.key]
+            if isinstance(meaning, Poly):
+                return meaning
+            raise NotAffine(f"{node.name} has no value that is known from the loops", node.line)
+        if declared.kind == Kind.ENUM_CONSTANT_DECL or (node.value is not None and node.type.is_const_qualified()):
+            value = node.value if node.value is not None else declared.cursor.enum_value
+            if self.by_value:
+                return Poly.number(value)
+            return self._named(f"{node.name}@{declared.key}", node.name, value, frozenset())
+        if declared.type.kind not in INTEGERS or declared.type.is_volatile_qualified():
+            raise NotAffine(f"{node.name} is no integer, or may change at any time", node.line)
+        initial = self.function.fixed(declared.key)
+        if initial is not None:
+            with contextlib.suppress(NotAffine):
+                meaning = self.integer(initial)
+                if all(self.symbols[key].stable for key in meaning.keys):
+                    return meaning
+        stable = self.function.unchanged(declared.key)
+        natural = declared.type.kind in UNSIGNED
+        variables = frozenset({declared.key})
+        return self._named(
+            f"{node.name}@{declared.key}", node.name, None, variables, stable=stable, natural=natural
+        )  # fmt: skip
+
+    def _product(self, left: Poly, right: Poly) -> Poly:
+        """Returns the product; an invariant sum is kept as one factor, since it may be a stride."""
+        left, right = (self._factor(left), self._factor(right))
+        return left * right
+
+    def _factor(self, poly: Poly) -> Poly:
+        several = len(poly.terms) > 1
+        if not several or any(self.symbols[key].iterator for key in poly.keys):
+            return poly
+        key = f"({poly!r})"
+        text = f"({self.text(poly)})"
+        variables = frozenset().union(*(self.symbols[one].variables for one in poly.keys))
+        foreign = any(self.symbols[one].foreign for one in poly.keys)
+        stable = all(self.symbols[one].stable for one in poly.keys)
+        made = Symbol(key, text, variables=variables, meaning=poly, stable=stable, foreign=foreign)
+        self.symbols.setdefault(key, made)
+        return Poly.of(key)
+
+    def text(self, poly: Poly) -> str:
+        """Returns the polynomial in C."""
+        words = ""
+        for monomial, factor in sorted(poly.terms.items(), key=lambda term: (term[0] == (), term[1] < 0)):
+            names = [self.symbols[key].text for key in monomial]
+            if abs(factor) != 1 or not names:
+                names.insert(0, str(abs(factor)))
+            sign = " - " if factor < 0 else " + "
+            words += (sign if words else sign.strip().replace("+", "")) + " * ".join(names)
+        return words or "0"
+
+    def _opaque(self, node: Node) -> Poly:
+        """Returns a symbol for an invariant expression."""
+        variables: set[int] = set()
+        for inner in node.walk():
+            if inner.kind in (Kind.CALL_EXPR, Kind.LAMBDA_EXPR) or inner.operator in (
+                "=",
+                "++",
+                "--",
+                "post++",
+                "post--",
+            ):
+                raise NotAffine(f"it calls or changes something: {words_of(node)}", node.line)
+            if inner.kind == Kind.DECL_REF_EXPR and inner.declaration:
+                if inner.declaration.key in self.bound or inner.type.is_volatile_qualified():
+                    raise NotAffine(f"{words_of(node)} is not affine", node.line)
+                variables.add(inner.declaration.key)
+        if node.type.kind not in INTEGERS:
+            raise NotAffine(f"{words_of(node)} is no integer", node.line)
+        words = render_expression(node)
+        key = f"{words}@{'.'.join(map(str, sorted(variables)))}"
+        natural, may_fail = node.type.kind in UNSIGNED, any(map(operation_may_fail, node.walk()))
+        return self._named(key, words, None, frozenset(variables), stable=False, natural=natural, may_fail=may_fail)
+
+    # ---- places
+
+    def place(self, node: Node) -> Pointer:
+        """Returns the element that an lvalue denotes. Raises NotMovable if its array is unknown."""
+        node = node.bare
+        if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
+            array, index = node.children
+            if array.bare.type.kind in INTEGERS:
+                array, index = index, array
+            return self._indexed(self._address_in_elements(array), index)
+        if node.kind == Kind.UNARY_OPERATOR and node.operator == "*":
+            return self._address_in_elements(node.children[0])
+        if node.kind == Kind.CALL_EXPR and node.name == "operator[]":
+            return self._subscript_of_vector(node)
+        if node.kind == Kind.MEMBER_REF_EXPR:
+            return self._member(node)
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration:
+            if node.declaration.type.kind == TypeKind.LVALUEREFERENCE:
+                meaning = self.bound.get(node.declaration.key)
+                if isinstance(meaning, Pointer):
+                    return meaning
+                raise NotMovable(f"it is not known what the reference {node.name} refers to", node.line)
+            return Pointer(self._base(node), ())
+        raise NotMovable(f"it is not known which memory {words_of(node)} is", node.line)
+
+    def _address_in_elements(self, node: Node) -> Pointer:
+        """Returns the address denoted by an expression, counted in elements of its type."""
+        pointer = self.pointer(node)
+        return pointer.viewed_otherwise() if views(node) else pointer
+
+    def pointer(self, node: Node) -> Pointer:
+        """Returns the address denoted by an expression. Raises NotMovable if its array is unknown."""
+        node = node.bare
+        if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
+            return self.place(node.children[0])
+        if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-"):
+            left, right = node.children
+            if left.bare.type.kind in INTEGERS:
+                left, right = right, left
+            pointer = self._address_in_elements(left)
+            try:
+                by = self.integer(right)
+            except NotAffine as why:
+                return pointer.moved(None, why.reason)
+            return pointer.moved(by if node.operator == "+" else -by)
+        if node.kind == Kind.CALL_EXPR and node.name in ("data", "begin") and node.children:
+            member = node.children[0].bare
+            if member.kind == Kind.MEMBER_REF_EXPR and member.children:
+                return self._vector(member.children[0])
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration:
+            meaning = self.bound.get(node.declaration.key)
+            if isinstance(meaning, Pointer):
+                return meaning
+            if node.declaration.key in self.bound:
+                raise NotMovable(f"the pointer {node.name} changes", node.line)
+            return Pointer(self._base(node), (Poly(),))
+        if node.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
+            return self.place(node).inside()
+        if node.kind == Kind.UNARY_OPERATOR and node.operator == "*":
+            return self._address_in_elements(node.children[0]).inside()
+        raise NotMovable(f"it is not known where {words_of(node)} points", node.line)
+
+    def _indexed(self, pointer: Pointer, index: Node) -> Pointer:
+        try:
+            return pointer.moved(self.integer(index))
+        except NotAffine as why:
+            return pointer.moved(None, f"the index {words_of(index)} is not affine ({why.reason})")
+
+    def _subscript_of_vector(self, node: Node) -> Pointer:
+        container, index = node.children[0], node.children[-1]
+        return self._indexed(self._vector(container), index)
+
+    def _vector(self, node: Node) -> Pointer:
+        node = node.bare
+        type_ = node.type.get_pointee() if node.type.kind == TypeKind.LVALUEREFERENCE else node.type
+        if not _VECTOR.match(type_.spelling.removeprefix("const ")):
+            raise NotMovable(f"it is not known what {words_of(node)} does when it is indexed", node.line)
+        place = self.place(node)
+        element = type_.get_template_argument_type(0).get_canonical().spelling
+        base = place.base
+        if not place.index:
+            reference = bool(node.declaration and node.declaration.type.kind == TypeKind.LVALUEREFERENCE)
+            base = replace(base, kind="pointer" if reference else "vector", element=element, sizes=(None,))
+        elif not base.key.endswith("[]"):
+            raise NotMovable(f"{words_of(node)} is a vector of vectors", node.line)
+        return Pointer(base, (*place.index, Poly()))
+
+    def _member(self, node: Node) -> Pointer:
+        if not node.children:  # a member of `this`
+            return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
+        owner = node.children[0].bare
+        field = node.declaration
+        if field is None or field.cursor.semantic_parent.kind == Kind.UNION_DECL:
+            raise NotMovable(f"{words_of(node)} is a member of a union", node.line)
+        if field.type.kind == TypeKind.LVALUEREFERENCE:
+            raise NotMovable(f"it is not known what the reference {words_of(node)} refers to", node.line)
+        if owner.type.kind == TypeKind.POINTER:
+            if owner.kind == Kind.CXX_THIS_EXPR:
+                return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
+            outer = self.pointer(owner)
+            if outer.base.kind == "rows" or views(node.children[0]):
+                raise NotMovable(f"it is not known which memory {words_of(node)} is", node.line)
+            first = all(one is not None and one.constant == 0 for one in outer.index)
+            arrow = "->" if outer.index and first else "."
+        else:
+            outer, arrow = self.place(owner), "."
+        name = f"{arrow}{node.name}"
+        at = () if arrow == "->" else outer.index
+        base = self._describe(node, outer.base.key + name, outer.base.text + name, outer.base.declaration)
+        return Pointer(replace(base, sizes=(*((None,) * len(at)), *base.sizes)), at, outer.note)
+
+    def _base(self, node: Node) -> Base:
+        declared = node.declaration
+        assert declared is not None
+        return self._describe(declared, f"{node.name}@{declared.key}", node.name, declared.key)
+
+    def _describe(self, node: Node, key: str, text: str, declaration: int) -> Base:
+        type_ = node.type
+        if type_.kind == TypeKind.LVALUEREFERENCE:
+            type_ = type_.get_pointee().get_canonical()
+        kind = "scalar"
+        sizes: list[Poly | None] = []
+        if type_.kind == TypeKind.POINTER:
+            kind, sizes = "pointer", [None]
+            type_ = type_.get_pointee().get_canonical()
+        while type_.kind in ARRAYS or (type_.kind == TypeKind.POINTER and kind != "scalar" and not is_handle(type_)):
+            if type_.kind == TypeKind.POINTER:
+                kind = "rows"
+                sizes.append(None)
+                type_ = type_.get_pointee().get_canonical()
+                continue
+            kind = "array" if kind == "scalar" else kind
+            known = type_.kind == TypeKind.CONSTANTARRAY
+            sizes.append(Poly.number(type_.element_count) if known else None)
+            type_ = type_.get_array_element_type().get_canonical()
+        named = self._sizes_as_written(node, sum(size is not None for size in sizes)) if kind != "rows" else []
+        if named:
+            sizes[-len(named) :] = named
+        return Base(key, text, kind, type_.spelling.removeprefix("const "), tuple(sizes), declaration)
+
+    def _sizes_as_written(self, declared: Node, known: int) -> list[Poly]:
+        """Returns the sizes of an array's dimensions as written; libclang lists the innermost first."""
+        written = [child for child in declared.children if child.kind.is_expression()]
+        made: list[Poly] = []
+        for child in written:
+            try:
+                size = self.integer(child)
+            except NotAffine:
+                break
+            if not all(self.symbols[key].stable or self.symbols[key].value is not None for key in size.keys):
+                break  # its value may have changed since
+            made.append(size)
+            if len(made) == self._dimensions(declared):
+                break
+        return list(reversed(made)) if len(made) == self._dimensions(declared) else []
+
+    @staticmethod
+    def _dimensions(declared: Node) -> int:
+        type_ = declared.type
+        if type_.kind == TypeKind.POINTER:
+            type_ = type_.get_pointee().get_canonical()
+        count = 0
+        while type_.kind in ARRAYS:
+            count += type_.kind != TypeKind.INCOMPLETEARRAY
+            type_ = type_.get_array_element_type().get_canonical()
+        return count
+
+
+def words_of(node: Node) -> str:
+    """Returns an expression as written, shortened for messages."""
+    text = node.unit.text[node.offset : node.cursor.extent.end.offset]
+    text = " ".join(text.split()) or node.name
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def render_expression(node: Node) -> str:
+    """Returns an expression in C. Raises NotAffine if it cannot be written."""
+    node = node.bare
+    if node.kind == Kind.INTEGER_LITERAL:
+        return str(node.value)
+    if node.kind == Kind.DECL_REF_EXPR:
+        return node.name
+    if node.kind == Kind.MEMBER_REF_EXPR:
+        if not node.children:
+            return node.name
+        owner = node.children[0]
+        arrow = "->" if owner.bare.type.kind == TypeKind.POINTER else "."
+        return f"{render_expression(owner)}{arrow}{node.name}"
+    if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
+        return f"{render_expression(node.children[0])}[{render_expression(node.children[1])}]"
+    if node.kind == Kind.BINARY_OPERATOR:
+        left, right = (render_expression(child) for child in node.children)
+        return f"({left} {node.operator} {right})"
+    if node.kind == Kind.UNARY_OPERATOR and node.operator in ("-", "+", "!", "~", "*"):
+        return f"({node.operator}{render_expression(node.children[0])})"
+    raise NotAffine(f"{words_of(node)} is not affine", node.line)
+
+
+__all__ = ["ONE", "Expressions", "NotAffine", "Pointer", "render_expression", "words_of"]

@@ -1,0 +1,39 @@
+"""Recognises calls of library functions without side effects, and explains which other calls have unknown effects."""
+
+from __future__ import annotations
+
+from nearfield.rewrite.analysis.expressions import words_of
+from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
+from nearfield.rewrite.frontend.conversions import NUMBERS
+
+# Functions of the C and C++ libraries that only read their arguments.
+_MATHS = (
+    "sqrt cbrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh fabs fmax fmin "
+    "fmod fma floor ceil round trunc hypot copysign rint nearbyint erf erfc"
+)
+PURE = frozenset(name + ending for name in _MATHS.split() for ending in ("", "f", "l"))
+PURE |= {"abs", "labs", "llabs", "max", "min", "isnan", "isinf", "signbit", "real", "imag", "conj", "norm"}
+
+
+def is_of_library(call: Node) -> bool:
+    """Returns whether the compiler or a system header declares the called function, and it is not a method."""
+    callee = call.callee()
+    if callee is None or callee.kind != Kind.FUNCTION_DECL:
+        return False
+    return callee.cursor.location.file is None or bool(callee.cursor.location.is_in_system_header)
+
+
+def is_pure(call: Node) -> bool:
+    """Returns whether a call is of a library function that only reads its numeric arguments."""
+    arguments = [one.type for one in call.arguments]
+    numbers = all(one.kind in (*NUMBERS, TypeKind.COMPLEX) or "complex<" in one.spelling for one in arguments)
+    return call.name in PURE and numbers and is_of_library(call)
+
+
+def unknown_call(node: Node) -> str:
+    """Returns the reason why the effects of a call are unknown."""
+    callee = node.callee()
+    if callee is None or callee.kind not in (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR):
+        called = words_of(node.children[0]) if node.children else words_of(node)
+        return f"it calls a function through {called}, and only when it runs is known which one"
+    return f"it calls {node.name}, whose effects are not known"

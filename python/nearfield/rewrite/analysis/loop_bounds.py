@@ -1,0 +1,217 @@
+"""Recognises canonical loops: ascending from a lower to an upper bound, or descending in the forms `i = b; i >= a; --i`
+and `i = b; i-- > a;`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from nearfield.rewrite.analysis.expressions import Expressions, NotAffine, words_of
+from nearfield.rewrite.analysis.polynomials import ONE, Poly, Symbol
+from nearfield.rewrite.analysis.program import Loop
+from nearfield.rewrite.frontend.clang import Kind, Node
+from nearfield.rewrite.frontend.conversions import INTEGERS, UNSIGNED
+
+
+def canonical_loop(node: Node, reader: Expressions) -> Loop | str:
+    """Returns the loop if its bounds are affine; otherwise the reason why it is not canonical."""
+    up = _ascending_loop(node, reader)
+    if not isinstance(up, str):
+        return up
+    down = _descending_loop(node, reader)
+    return up if isinstance(down, str) else down
+
+
+def iterator_key(node: Node) -> int:
+    """Returns the key of the induction variable's declaration; 0 if there is none."""
+    first = node.children[0]
+    if first.kind == Kind.DECL_STMT:
+        variable = _counter(node)
+        return variable.key if variable is not None else 0
+    first = first.bare
+    if first.operator == "=" and first.children[0].bare.kind == Kind.DECL_REF_EXPR:
+        declared = first.children[0].bare.declaration
+        return declared.key if declared else 0
+    return 0
+
+
+def _counter(node: Node) -> Node | None:
+    """Returns the induction variable among the declared ones: the only one, or the one that the loop's step changes."""
+    declared = node.children[0].children
+    if len(declared) == 1:
+        return declared[0]
+    stepped = [one for one in declared for part in node.children[2:-1] if part.bare.children
+               and part.bare.children[0].is_variable(one.key)]  # fmt: skip
+    return stepped[0] if len(stepped) == 1 else None
+
+
+def secondary_induction_variables(node: Node) -> list[Node]:
+    """Returns the other variables that a loop header declares."""
+    if node.children[0].kind != Kind.DECL_STMT:
+        return []
+    return [one for one in node.children[0].children if one.key != iterator_key(node)]
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The initialisation of a loop."""
+
+    key: int
+    name: str
+    start: Node
+    declares: str
+    unsigned: bool
+
+
+def _start(node: Node, reader: Expressions) -> _Start | str:
+    key = iterator_key(node)
+    if not key:
+        return "the loop does not start with one assignment to its variable"
+    first, body = node.children[0], node.children[-1]
+    declares = ""
+    if first.kind == Kind.DECL_STMT:
+        variable = next(one for one in first.children if one.key == key)
+        values = [child for child in variable.children if child.kind.is_expression()]
+        if not values:
+            return "the loop's variable has no initial value"
+        start, name, type_, declares = values[-1], variable.name, variable.type, _declared_type(variable)
+    else:
+        target = first.bare.children[0].bare
+        start, name, type_ = first.bare.children[1], target.name, target.type
+    if type_.kind not in INTEGERS:
+        return "the loop's variable is no integer"
+    if any(is_within(change, body) for change in reader.function.changes.get(key, [])):
+        return "the loop's body changes the loop's variable"
+    if key in reader.function.address_taken:
+        return "what has the address of the loop's variable may change it"
+    return _Start(key, name, start, declares, type_.kind in UNSIGNED)
+
+
+def _ascending_loop(node: Node, reader: Expressions) -> Loop | str:
+    """Returns the loop, or the reason why it is not canonical."""
+    begin = _start(node, reader)
+    if isinstance(begin, str):
+        return begin
+    if len(node.children) != 4:
+        return "the loop lacks a start, a test or a step"
+    stride = _step(node.children[2].bare, begin.key)
+    if stride < 1:
+        return "the loop does not count by a constant"
+    try:
+        lower = bounds_of(begin.start, reader, ">")
+        upper = _upper(node.children[1].bare, begin.key, reader)
+    except NotAffine as why:
+        return f"a bound is not affine: {why.reason}"
+    if not upper:
+        return "the loop's test does not compare its variable with an upper bound"
+    natural = begin.unsigned or any(one.constant is not None and one.constant >= 0 for one in lower)
+    if not natural and _without_sign(node.children[1]):
+        return "the loop's variable may be negative where it is compared with a number without sign"
+    symbol = _iterator(node, begin, reader)
+    return Loop(symbol, tuple(lower), tuple(upper), stride, begin.declares, begin.unsigned, line=node.line)
+
+
+def _iterator(node: Node, begin: _Start, reader: Expressions) -> Symbol:
+    symbol = Symbol(f"{begin.name}#{node.offset}.{node.line}", begin.name, iterator=True)
+    reader.symbols[symbol.key] = symbol
+    return symbol
+
+
+def _declared_type(variable: Node) -> str:
+    """Returns the type as written in the file."""
+    words = variable.unit.text[variable.offset : variable.location].strip()
+    if "auto" in words.split():
+        return str(variable.type.spelling).removeprefix("const ")
+    return words if re.fullmatch(r"[\w:\s]+", words) else str(variable.cursor.type.spelling)
+
+
+def _step(node: Node, key: int) -> int:
+    if node.operator in ("++", "post++") and node.children[0].is_variable(key):
+        return 1
+    if node.operator == "+=" and node.children[0].is_variable(key):
+        return node.children[1].value or 0
+    if node.operator == "=" and node.children[0].is_variable(key):
+        added = node.children[1].bare
+        if added.operator == "+" and added.children[0].is_variable(key):
+            return added.children[1].value or 0
+    return 0
+
+
+def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
+    """Returns exclusive upper bounds."""
+    if test.operator == "&&":
+        both = [_upper(child.bare, key, reader) for child in test.children]
+        return [one for some in both for one in some] if all(both) else []
+    if test.operator not in ("<", "<=", ">", ">=", "!="):
+        return []
+    left, right = test.children
+    operator = test.operator
+    if right.mentions(key):
+        left, right = right, left
+        operator = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)
+    if not (left.bare.kind == Kind.DECL_REF_EXPR and left.mentions(key)) or operator not in ("<", "<="):
+        raise NotAffine("the test is no upper bound", test.line)
+    if right.mentions(key):
+        raise NotAffine("the bound depends on the loop's own variable", test.line)
+    return [bound if operator == "<" else bound + ONE for bound in bounds_of(right, reader, "<")]
+
+
+def bounds_of(node: Node, reader: Expressions, least: str) -> list[Poly]:
+    """Returns a bound; several if it is a minimum (`least` is "<") or a maximum (">"), written as a function or as a <
+    b ? a : b."""
+    bare = node.bare
+    if bare.kind == Kind.CONDITIONAL_OPERATOR:
+        test, first, second = bare.children
+        comparison = test.bare
+        if comparison.operator in ("<", "<=", ">", ">="):
+            left, right = (reader.integer(child) for child in comparison.children)
+            takes_left = comparison.operator[0] == least
+            wanted = (left, right) if takes_left else (right, left)
+            if (reader.integer(first), reader.integer(second)) == wanted:
+                return [left, right]
+    if bare.kind == Kind.CALL_EXPR and bare.name == ("min" if least == "<" else "max"):
+        arguments = bare.arguments
+        if len(arguments) == 2 and "std" in words_of(bare):
+            return [bound for argument in arguments for bound in bounds_of(argument, reader, least)]
+    return [reader.integer(node)]
+
+
+def _without_sign(test: Node) -> bool:
+    """Returns whether a test compares unsigned numbers."""
+    return any(
+        child.type.kind in UNSIGNED
+        for one in test.walk() if one.operator in ("<", "<=", ">", ">=") for child in one.children
+    )  # fmt: skip
+
+
+def _descending_loop(node: Node, reader: Expressions) -> Loop | str:
+    """Returns the loop, or the reason why it is not canonical."""
+    begin = _start(node, reader)
+    if isinstance(begin, str):
+        return begin
+    test = node.children[1].bare
+    if len(node.children) not in (3, 4) or len(test.children) != 2:
+        return "the loop has no test against a bound"
+    left, right = test.children[0].bare, test.children[1]
+    try:
+        first, bound = reader.integer(begin.start), reader.integer(right)
+    except NotAffine as why:
+        return f"a bound is not affine: {why.reason}"
+    if len(node.children) == 3:
+        if test.operator != ">" or left.operator != "post--" or not left.children[0].is_variable(begin.key):
+            return "the loop does not count down in a known form"
+        upper, lower = first, bound
+    else:
+        step = node.children[2].bare
+        counts = step.operator in ("--", "post--") and step.children[0].is_variable(begin.key)
+        signed = not begin.unsigned and not _without_sign(node.children[1])
+        if not counts or not left.is_variable(begin.key) or test.operator not in (">", ">=") or not signed:
+            return "the loop does not count down in a known form"
+        upper, lower = first + ONE, bound if test.operator == ">=" else bound + ONE
+    symbol = _iterator(node, begin, reader)
+    return Loop(symbol, (lower,), (upper,), 1, begin.declares, begin.unsigned, down=True, line=node.line)
+
+
+def is_within(node: Node, outer: Node) -> bool:
+    """Returns whether a node begins within another."""
+    return outer.offset <= node.offset <= outer.end

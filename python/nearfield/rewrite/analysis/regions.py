@@ -1,0 +1,447 @@
+"""Finds regions: consecutive statements of a block, of which some communicate and others are loops that may be moved.
+Every other statement ends a region, and the reason is recorded."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from nearfield.rewrite.analysis.accesses import OUTPUT
+from nearfield.rewrite.analysis.blocking import blocking_calls, unsplit
+from nearfield.rewrite.analysis.communication import Communication, Posted, sendrecv_arguments, split_arguments
+from nearfield.rewrite.analysis.conditions import never
+from nearfield.rewrite.analysis.expressions import VALUES, Expressions
+from nearfield.rewrite.analysis.loop_bounds import canonical_loop, iterator_key, secondary_induction_variables
+from nearfield.rewrite.analysis.polynomials import Poly
+from nearfield.rewrite.analysis.program import (
+    NONBLOCKING,
+    Access,
+    Blocking,
+    Call,
+    Item,
+    Loop,
+    MissedOptimization,
+    Nest,
+    NotMovable,
+    Region,
+)
+from nearfield.rewrite.analysis.scalars import join_members, privatize_scalars
+from nearfield.rewrite.frontend.callee_lookup import Functions
+from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind, Unit
+from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
+from nearfield.rewrite.frontend.function import LOOPS, Function
+from nearfield.rewrite.frontend.text import line_of, lines_of, skip_blank, statement_end, words_in
+
+MAX_ITEMS, CONTEXT_ITEMS = (
+    40,
+    8,
+)  # maximum statements of a region; a longer one keeps this many on each side of its calls
+_BLOCKS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT)
+_PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
+_PARALLEL = re.compile(r"#\s*pragma\s+omp\s+parallel\s+for\b")  # such loops may only be moved as a whole
+_SPLITTABLE = re.compile(
+    r"#\s*pragma\s+(?:omp\s+(?:parallel\s+for|simd)\b(?!.*\b(?:ordered|collapse|reduction|lastprivate|linear)\b)|GCC\s+(?:ivdep|unroll)|ivdep)"
+)
+
+_INVARIANT = (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR)
+_ALONE = "nothing in its block could be done before or after it"
+_NO_INTEGER = re.compile(r"float|double|long double|.*[Cc]omplex.*|stream|request|pointer|MPI_\w+")
+_READS_MEMORY = re.compile(r"\[|->|\(\*")
+
+
+@dataclass
+class Reader:
+    """Reads one function. `depth` is the number of loops of a nest that may be split; the code inside is kept
+    verbatim."""
+
+    unit: Unit
+    functions: Functions
+    function: Function
+    depth: int
+    by_value: bool = False
+    missed: list[MissedOptimization] = field(default_factory=list)
+
+    def regions(self) -> Iterator[Region]:
+        """Yields the regions of the function."""
+        if self.function.body is not None:
+            yield from self._block(self.function.body)
+
+    def _block(self, block: Node) -> Iterator[Region]:
+        run: list[Item] = []
+        expressions = self._expressions()
+        posted: list[Posted] = []
+        declared: list[tuple[int, int]] = []
+        why: NotMovable | None = None
+        near = self._near_calls(block)
+        ends = [*(statement.offset for statement in block.children[1:]), block.end]
+        begins = [block.offset + 1, *(statement.end for statement in block.children)]
+        for number, (statement, following) in enumerate(zip(block.children, ends, strict=False)):
+            known = len(self.missed)
+            inner = list(self._inside(statement)) if statement.kind in _BLOCKS else []
+            yield from inner
+            try:
+                if number not in near:
+                    raise NotMovable("it is far from the communication", statement.line)
+                if inner and statement.kind in LOOPS:
+                    raise NotMovable("a loop with communication of its own", statement.line)
+                self._between(begins[number], statement, any_directive=bool(run))
+                if run and statement.kind == Kind.DECL_STMT and self._may_come_first(statement, block, run[0].lead):
+                    declared.append((statement.offset, self.unit.statement_end(statement)))
+                    continue
+                run.append(self._item(statement, following, expressions, posted))
+                if not inner and statement.kind not in LOOPS:
+                    del self.missed[known:]  # the block is moved as a whole
+            except NotMovable as barrier:
+                if not inner and len(self.missed) == known and self._has_message(statement):
+                    self._record_missed(statement.line, self._at(barrier, statement.line), barrier.assumption)
+                yield from self._make_regions(run, declared, expressions, posted, why, barrier)
+                run, declared, posted, expressions, why = [], [], [], self._expressions(), barrier
+        yield from self._make_regions(run, declared, expressions, posted, why, None)
+
+    def _may_come_first(self, statement: Node, block: Node, start: int) -> bool:
+        """Returns whether declarations can be hoisted above the statements from an offset on: these do not use the
+        variables, and the initial values are invariant."""
+        if self.unit.is_macro(statement.offset) or self.function.has_label(block):
+            return False
+        before = words_in(self.unit.text[start : statement.offset])
+        before |= {word for name in before & self.unit.macros.keys() for word in words_in(self.unit.macros[name])}
+        for one in statement.children:
+            element = one.type
+            while element.kind in ARRAYS:
+                element = element.element_type.get_canonical()
+            is_plain = element.kind in (*NUMBERS, TypeKind.POINTER) or element.spelling.startswith("MPI_")
+            if one.kind != Kind.VAR_DECL or not is_plain or element.is_volatile_qualified() or one.name in before:
+                return False
+            if one.cursor.storage_class.name in ("STATIC", "EXTERN") or not all(map(self._never_changes, one.children)):
+                return False
+        return True
+
+    def _never_changes(self, value: Node) -> bool:
+        """Returns whether an expression has the same value everywhere in the function."""
+        for node in value.walk():
+            if node.kind == Kind.DECL_REF_EXPR:
+                declared = node.declaration
+                if declared is None or node.value is None and not self.function.unchanged(declared.key):
+                    return False
+            elif node.kind not in _INVARIANT and node.operator not in ("+", "-", "*", "/", "%"):
+                return False
+        return True
+
+    def _has_message(self, statement: Node) -> bool:
+        return any(
+            statement.offset <= call.offset < statement.end and self.functions.messages(call)
+            for call in self.function.calls
+        )
+
+    @staticmethod
+    def _at(barrier: NotMovable, line: int) -> str:
+        """Returns the reason, with its line if that differs."""
+        return barrier.reason if barrier.line in (0, line) else f"{barrier.reason} (line {barrier.line})"
+
+    def _near_calls(self, block: Node) -> set[int]:
+        """Returns the numbers of the statements close enough to a call to be in a region with it."""
+        near: set[int] = set()
+        for number, statement in enumerate(block.children):
+            if any(statement.offset <= place < statement.end for place in self._calls):
+                near.update(range(number - MAX_ITEMS // 2, number + MAX_ITEMS // 2))
+        return near
+
+    @functools.cached_property
+    def _calls(self) -> list[int]:
+        """Returns the offsets of calls to MPI, and to functions of the file, which may communicate."""
+        calls = self.function.calls
+        return [
+            call.offset
+            for call in calls
+            if call.name.startswith(("MPI_", "PMPI_")) or self.functions.definition(call) is not None
+        ]
+
+    def _inside(self, statement: Node) -> Iterator[Region]:
+        if statement.kind == Kind.COMPOUND_STMT:
+            yield from self._block(statement)
+        elif statement.kind == Kind.IF_STMT:
+            for branch, holds in zip(statement.children[1:], (True, False), strict=False):
+                if not never(statement.children[0], holds):
+                    yield from self._inside(branch)
+        elif statement.kind in _BLOCKS:
+            for child in statement.children:
+                yield from self._inside(child)
+
+    def _expressions(self) -> Expressions:
+        return Expressions(self.function, by_value=self.by_value, definition=self.functions.definition)
+
+    def _make_regions(
+        self,
+        run: list[Item],
+        declared: list[tuple[int, int]],
+        expressions: Expressions,
+        posted: list[Posted],
+        before: NotMovable | None,
+        after: NotMovable | None,
+    ) -> Iterator[Region]:
+        """Yields the run of statements as a region if it has both communication and loops to move."""
+        calls = [item for item in run if isinstance(item, Call)]
+        if not any(call.messages for call in calls):
+            return
+        if len(run) > MAX_ITEMS:
+            numbers = [number for number, item in enumerate(run) if isinstance(item, Call)]
+            run = run[max(0, numbers[0] - CONTEXT_ITEMS) : numbers[-1] + CONTEXT_ITEMS + 1]
+        if len(run) > MAX_ITEMS:
+            self._record_missed(
+                calls[0].line, f"{len(run)} statements follow one another, which are too many to decide in time"
+            )
+            return
+        items = [replace(item, accesses=list(item.accesses)) for item in run]
+        found = Region(self.function.name, items, expressions.symbols, calls[0].line, declared)
+        found = found.part(items, found.line)
+        try:
+            join_members(found)
+            written = [access for item in found.items for access in item.accesses if access.write]
+            privatize_scalars(found, self.function)
+            self._make_loop_invariant(found, written)
+        except NotMovable as barrier:
+            at = next((n for n, item in enumerate(run) if self._spans_line(item, barrier.line)), None)
+            if at is None or isinstance(run[at], Call):
+                self._record_missed(barrier.line, barrier.reason, barrier.assumption)
+                return
+            yield from self._make_regions(run[:at], declared, expressions, posted, before, barrier)
+            yield from self._make_regions(run[at + 1 :], declared, expressions, posted, barrier, after)
+            return
+        if not any(access.base.sizes for nest in found.nests for access in nest.accesses):
+            stops = [(side, stop) for side, stop in (("before", before), ("after", after)) if stop is not None]
+            said = "; ".join(f"{side} it, at line {stop.line}: {stop.reason}" for side, stop in stops)
+            reason = f"what stands beside it may not be passed: {said}" if said else _ALONE
+            self._record_missed(
+                calls[0].line, reason, next((stop.assumption for _, stop in stops if stop.assumption), "")
+            )
+            return
+        yield found
+
+    def _spans_line(self, item: Item, line: int) -> bool:
+        return line_of(self.unit.text, item.start) <= line <= line_of(self.unit.text, item.end)
+
+    def _record_missed(self, line: int, reason: str, assumption: str = "") -> None:
+        missed = MissedOptimization(line, reason, self.function.name, assumption)
+        if missed not in self.missed:
+            self.missed.append(missed)
+
+    # ---- what changes in the region
+
+    def _make_loop_invariant(self, region: Region, written: Sequence[Access]) -> None:
+        """Makes the region's accesses independent of what it modifies: an index with a modified symbol may have any
+        value, and a condition with one is dropped. Raises NotMovable if loops, message lengths or array sizes depend on
+        modified symbols."""
+        modified = self._modified_symbols(region, written)
+        for item in region.items:
+            lengths = [poly for loop in item.loops for poly in (*loop.lower, *loop.upper)]
+            lengths += [size for access in item.accesses for size in access.base.sizes if size is not None]
+            lengths += [one.count for one in item.messages if one.count] if isinstance(item, Call) else []
+            for key in sorted({key for poly in lengths for key in poly.keys} & set(modified)):
+                raise modified[key]
+            item.accesses = [_independent(access, modified) for access in item.accesses]
+
+    def _modified_symbols(self, region: Region, written: Sequence[Access]) -> dict[str, NotMovable]:
+        """Returns the symbols that the writes modify, each with the reason."""
+        variables = {access.base.declaration: access for access in written if access.base.kind == "scalar"}
+        numbers = [a for a in written if a.base.kind != "scalar" and not _NO_INTEGER.fullmatch(a.base.element)]
+        found: dict[str, NotMovable] = {}
+        for symbol in region.symbols.values():
+            for key in symbol.variables & set(variables):
+                access = variables[key]
+                reason = f"{access.base.text} changes, and bounds or indices depend on it"
+                found.setdefault(symbol.key, NotMovable(reason, access.line))
+            for access in numbers if _READS_MEMORY.search(symbol.text) and symbol.meaning is None else []:
+                if access.base.declaration in symbol.variables or access.base.kind != "array":
+                    reason = f"{symbol.text}, on which bounds or indices depend, may change with {access.base.text}"
+                    found.setdefault(symbol.key, NotMovable(reason, access.line))
+        return found
+
+    # ---- one statement
+
+    def _item(self, statement: Node, following: int, expressions: Expressions, posted: list[Posted]) -> Item:
+        """Returns a statement as an item; `following` is the start of the next one. Raises NotMovable if nothing can be
+        moved across it."""
+        if statement.kind == Kind.DECL_STMT:
+            raise NotMovable("a variable is declared", statement.line)
+        text = self.unit.text
+        end = self._end(statement, following)
+        self._directives(statement, end)
+        trial = list(posted)
+        lead, pragmas = self._pragmas(statement)
+        whole = not all(_SPLITTABLE.match(line) for line in pragmas)
+        loops, body = ([], statement) if whole else self._chain(statement, expressions)
+        outer = Communication(expressions, self.functions, posted=trial)
+        for loop, node in loops:
+            outer.bounds(node)
+            outer.count(node, iterator_key(node), loop)
+            expressions.bound[iterator_key(node)] = Poly.of(loop.iterator.key)
+        try:
+            outer.collect(body)
+        finally:
+            expressions.bound.clear()
+        start = statement.offset
+        accesses = outer.accesses
+        if not outer.names:
+            body_start = skip_blank(text, body.offset)
+            made: Item = Nest(
+                [loop for loop, _ in loops],
+                accesses,
+                start,
+                end,
+                (body_start, statement_end(text, body_start)),
+                statement.line,
+            )
+            if not loops and statement.kind not in (Kind.FOR_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT):
+                self._plain(accesses, statement)
+        else:
+            if loops:
+                accesses = [replace(one, loops=(*(loop for loop, _ in loops), *one.loops)) for one in accesses]
+            made = Call(
+                start, end, statement.line, ", ".join(dict.fromkeys(outer.names)), accesses, outer.messages,
+                outer.begins, outer.completes,
+            )  # fmt: skip
+            call = statement.bare
+            if call.kind == Kind.CALL_EXPR and call.name == "MPI_Sendrecv":
+                made.exchange = sendrecv_arguments(call)
+            self._blocking(made, statement, outer)
+            posted[:] = trial
+            accesses.append(Access(OUTPUT, (), False, statement.line))
+        made.counters = outer.counters
+        made.lead = lead
+        if isinstance(made, Nest) and made.loops:
+            made.loops[0] = replace(made.loops[0], pragmas=pragmas)
+            if _PRAGMA.search(text[made.start : made.body[0]]):
+                raise NotMovable("a pragma stands between its loops", made.line)
+        return made
+
+    def _blocking(self, made: Call, statement: Node, read: Communication) -> None:
+        """Records the calls of a statement whose begin and completion can be separated, or the reason why they
+        cannot."""
+        found = blocking_calls(statement, self.functions.messages)
+        if not found or any(part.offset not in read.sides or self.unit.is_macro(part.offset) for part, _ in found):
+            return
+        made.unsplit = next((why for part, _ in found if (why := unsplit(part.bare, self.function))), "")
+        if any(len(read.sides[part.offset]) < len(NONBLOCKING[part.bare.name]) for part, _ in found):
+            made.unsplit = "a message is of a variable that its block declares, and that ends with it"
+        for part, listed in found:
+            words = tuple(split_arguments(part.bare))
+            end = self.unit.statement_end(part)
+            made.blocking.append(Blocking(part.bare.name, words, part.offset, end, read.sides[part.offset], listed))
+
+    def _end(self, statement: Node, following: int) -> int:
+        """Returns the end of a statement. Raises NotMovable if a macro hides it."""
+        end = self.unit.statement_end(statement)
+        if end > following or (self.unit.is_macro(statement.offset) and end < statement.end):
+            raise NotMovable("a macro hides where it ends", statement.line)
+        return end
+
+    def _between(self, start: int, statement: Node, *, any_directive: bool) -> None:
+        """Raises NotMovable for a pragma between an offset and a statement that is not directly above it; with
+        `any_directive`, for any directive."""
+        text = self.unit.text[start : self._lead(statement.offset)]
+        if _PRAGMA.search(text) or any_directive and _DIRECTIVE.search(text):
+            raise NotMovable("a directive of the preprocessor stands in front of it", statement.line)
+
+    def _directives(self, statement: Node, end: int) -> None:
+        """Raises NotMovable for preprocessor directives in a statement, unless they are complete conditionals or
+        includes and do not affect its end."""
+        text = self.unit.text
+        found = [match[0].strip(" \t#") for match in _DIRECTIVE.finditer(text, statement.offset, end)]
+        if not found:
+            return
+        whole = sum(one.startswith("if") for one in found) == found.count("endif")
+        ends = end in (statement.end, statement.end + 1)
+        if (
+            not whole
+            or not ends
+            or not all(one in ("if", "ifdef", "ifndef", "else", "elif", "endif", "include") for one in found)
+        ):
+            line = line_of(text, _DIRECTIVE.search(text, statement.offset, end).start())  # type: ignore[union-attr]
+            raise NotMovable("a directive of the preprocessor is in it", line)
+
+    def _plain(self, accesses: Sequence[object], statement: Node) -> None:
+        if not accesses:
+            raise NotMovable("its effects are not known", statement.line)
+
+    def _chain(self, node: Node, expressions: Expressions) -> tuple[list[tuple[Loop, Node]], Node]:
+        """Returns the loops around the innermost part of a statement, at most `depth`, and that part."""
+        loops: list[tuple[Loop, Node]] = []
+        bound = dict(expressions.bound)
+        while len(loops) < self.depth and node.kind == Kind.FOR_STMT:
+            loop = canonical_loop(node, expressions)
+            if isinstance(loop, str) or secondary_induction_variables(node):
+                break
+            loops.append((loop, node))
+            expressions.bound[iterator_key(node)] = Poly.of(loop.iterator.key)
+            node = node.children[-1]
+            if node.kind == Kind.COMPOUND_STMT and len(node.children) == 1 and len(loops) < self.depth:
+                inner = node.children[0]
+                counts = inner.kind == Kind.FOR_STMT and not isinstance(canonical_loop(inner, expressions), str)
+                if counts and not secondary_induction_variables(inner):
+                    node = inner
+        expressions.bound = bound
+        return loops, node
+
+    def _lead(self, start: int) -> int:
+        """Returns the start of the pragmas in front of a statement."""
+        text = self.unit.text
+        place = text.rfind("\n", 0, start) + 1
+        while place > 0:
+            above = text.rfind("\n", 0, place - 1) + 1
+            if not re.match(r"[ \t]*#[ \t]*pragma\b", text[above:place]):
+                break
+            place = above
+        return place if text[place:start].lstrip().startswith("#") else start
+
+    def _pragmas(self, statement: Node) -> tuple[int, tuple[str, ...]]:
+        """Returns the start of the pragmas in front of a statement, and their lines. Raises NotMovable if they may not
+        allow moving the statement."""
+        lead = self._lead(statement.offset)
+        own = self.unit.text[lead : statement.offset]
+        lines = tuple(" ".join(line.split()) for line in lines_of(own) if line.strip())
+        for line in lines:
+            if not _SPLITTABLE.match(line) and not _PARALLEL.match(line):
+                raise NotMovable(f"the pragma in front of it is not known to allow it: {line}", statement.line)
+        return lead, lines
+
+
+def _independent(access: Access, modified: Mapping[str, NotMovable]) -> Access:
+    """Returns the access without the terms that depend on modified symbols."""
+    if not modified:
+        return access
+    loops = [one for one in access.loops if not _depends_on(modified, *one.lower, *one.upper)]
+    gone = {one.iterator.key for one in access.loops if one not in loops} | set(modified)
+    index = tuple(None if one is None or _depends_on(gone, one) else one for one in access.index)
+    conditions = tuple(one for one in access.conditions if not _depends_on(gone, one.poly))
+    note = access.note if index == access.index else "an index changes with what stands beside it"
+    return replace(access, loops=tuple(loops), index=index, conditions=conditions, note=access.note or note)
+
+
+def _depends_on(keys: Container[str], *polys: Poly) -> bool:
+    return any(key in keys for poly in polys for key in poly.keys)
+
+
+def split_exchanges(region: Region) -> Iterator[Region]:
+    """Yields the region; if loops separate several exchanges in it, also each exchange with the loops around it."""
+    yield region
+    open_messages, group, made = 0, [], []
+    for number, item in enumerate(region.items):
+        if isinstance(item, Call):
+            group.append(number)
+            open_messages += item.post - item.wait
+        elif group and open_messages <= 0:
+            made.append(group)
+            group = []
+    made += [group] if group else []
+    if len(made) < 2:
+        return
+    for place, numbers in enumerate(made):
+        first = made[place - 1][-1] + 1 if place else 0
+        last = made[place + 1][0] if place + 1 < len(made) else len(region.items)
+        items = region.items[first:last]
+        calls = [item for item in items if isinstance(item, Call)]
+        if any(isinstance(item, Nest) and item.loops for item in items) and any(call.messages for call in calls):
+            yield region.part(items, region.items[numbers[0]].line)

@@ -1,0 +1,102 @@
+"""Privatizes scalars: variables whose lifetime is one execution of a piece of code cause no dependences between
+executions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nearfield.rewrite.analysis.program import Call, Nest, NotMovable, Region
+from nearfield.rewrite.frontend.clang import Kind, Node
+from nearfield.rewrite.frontend.function import Function
+
+
+def join_members(region: Region) -> None:
+    """Replaces members of a structure by the whole structure, if that is accessed as well."""
+    whole = {a.base.key: a.base for item in region.items for a in item.accesses if not a.base.sizes}
+    for item in region.items:
+        for place, access in enumerate(item.accesses):
+            key = access.base.key
+            owner = next((whole[key[:at]] for at, sign in enumerate(key) if sign == "." and key[:at] in whole), None)
+            if owner is not None:
+                item.accesses[place] = replace(access, base=owner, index=(), note="")
+
+
+def privatize_scalars(region: Region, function: Function) -> None:
+    """Removes accesses to variables that are written before every use. Raises NotMovable for a loop variable that is
+    read after its loop."""
+    span = (region.start, region.end)
+    counted = {key: item for item in region.items for key in item.counters}
+    for item in region.items:
+        for access in item.accesses:
+            if access.write and access.base.kind == "scalar" and access.base.declaration in counted:
+                raise NotMovable(f"{access.base.text}, which a loop counts, is given a value", item.line)
+    for key, item in counted.items():
+        uses = function.uses.get(key, [])
+        read = next((use for use in uses if not _is_written_first(use, key, function, region, span, True)), None)
+        if read is not None:
+            within = [one for one in region.items if isinstance(one, Nest) and one.start <= read.offset < one.end]
+            loop = f"which the loop at line {item.line} counts"
+            reason = f"{read.name}, {loop}, is read after the loop, at line {read.line}"
+            raise NotMovable(reason, within[0].line if within else item.line)
+    written = {
+        a.base.declaration for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"
+    }
+    for key in written:
+        declared = function.declared.get(key)
+        local = (
+            declared is not None and declared.kind == Kind.VAR_DECL and declared.cursor.storage_class.name != "STATIC"
+        )
+        if local and key not in function.address_taken and _is_private(key, function, region, span):
+            for item in region.items:
+                if isinstance(item, Nest):
+                    item.accesses = [a for a in item.accesses if a.base.declaration != key or a.base.kind != "scalar"]
+
+
+def _is_private(key: int, function: Function, region: Region, span: tuple[int, int]) -> bool:
+    return all(_is_written_first(use, key, function, region, span, False) for use in function.uses.get(key, []))
+
+
+def _is_written_first(
+    use: Node, key: int, function: Function, region: Region, span: tuple[int, int], counter: bool
+) -> bool:
+    """Returns whether every path to a use passes a write of the variable, within one execution of a nest's body or,
+    outside of the region, without passing through the region."""
+    above = function.parent(use)
+    if above is not None and above.operator == "=" and above.children[0] is use:
+        return True
+    limit = _limit(use, region, counter)
+    for outer in function.ancestors(use):
+        start, end = outer.offset, outer.end
+        if limit is not None and not (limit[0] <= start and end <= limit[1]):
+            return False
+        if outer.kind in (Kind.COMPOUND_STMT, Kind.FOR_STMT):
+            write = _write_before(outer, use, key, function)
+            if write is not None and not (limit is None and write < span[0] and use.offset >= span[1]):
+                return True
+    return False
+
+
+def _limit(use: Node, region: Region, counter: bool) -> tuple[int, int] | None:
+    """Returns the part of the region that one instance executes, if the use is in the region."""
+    for item in region.items:
+        if item.start <= use.offset < item.end:
+            if isinstance(item, Call) or counter:
+                return item.start, item.end
+            return item.body if use.offset >= item.body[0] else (item.start, item.end)
+    return None
+
+
+def _write_before(outer: Node, use: Node, key: int, function: Function) -> int | None:
+    """Returns the offset of the write of the variable in a block or loop header that precedes a use; None if there is
+    none. A block with labels may be entered at a label; a loop header counts only if it has an initialisation."""
+    if function.has_label(outer) or any(one.kind in (Kind.CASE_STMT, Kind.DEFAULT_STMT) for one in outer.children):
+        return None
+    found = None
+    parts = outer.children if outer.kind == Kind.COMPOUND_STMT or len(outer.children) == 4 else []
+    for child in parts:
+        if child.offset > use.offset or child.end > use.offset >= child.offset:
+            return found
+        statement = child.bare
+        if statement.operator == "=" and statement.children[0].is_variable(key):
+            found = statement.offset
+    return found

@@ -1,0 +1,77 @@
+"""Finds pointer swaps, such as those of the old and the new array, after which the pointers hold the same values in
+another order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
+from nearfield.rewrite.frontend.function import Function
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Consecutive assignments that permute pointers."""
+
+    permuted: frozenset[int]
+    nodes: frozenset[int]  # offsets of the assignments
+
+
+def swaps_of(function: Function) -> Iterable[Swap]:
+    """Yields pointer swaps: t = a; a = b; b = t; longer cycles; and std::swap(a, b)."""
+    if function.body is None:
+        return
+    for node in function.body.walk():
+        if node.kind == Kind.CALL_EXPR and node.name == "swap":
+            keys = [_pointer_key(argument) for argument in node.arguments]
+            if len(keys) == 2 and all(keys):
+                yield Swap(frozenset(keys), frozenset({node.offset}))
+        if node.kind != Kind.COMPOUND_STMT:
+            continue
+        run: list[tuple[int, int, int]] = []
+        for statement in [*node.children, None]:
+            copies = _copies(statement) if statement is not None else None
+            if copies:
+                run += copies
+                continue
+            yield from _permutation(run)
+            run = []
+
+
+def _copies(statement: Node) -> list[tuple[int, int, int]] | None:
+    """Returns (target, source, offset) for each pointer copy in the statement."""
+    if statement.kind == Kind.DECL_STMT:
+        made = []
+        for variable in statement.children:
+            values = [child for child in variable.children if child.kind.is_expression()]
+            source = _pointer_key(values[-1]) if values and variable.type.kind == TypeKind.POINTER else 0
+            if not source:
+                return None
+            made.append((variable.key, source, variable.offset))
+        return made
+    node = statement.bare
+    if node.operator != "=":
+        return None
+    target, source = (_pointer_key(child) for child in node.children)
+    return [(target, source, node.offset)] if target and source else None
+
+
+def _pointer_key(node: Node) -> int:
+    node = node.bare
+    if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None and node.type.kind == TypeKind.POINTER:
+        return node.declaration.key
+    return 0
+
+
+def _permutation(run: list[tuple[int, int, int]]) -> Iterable[Swap]:
+    """Yields the swap if the copies of a run permute some pointers; the others are temporaries."""
+    if len(run) < 3:
+        return
+    held: dict[int, int] = {}
+    for target, source, _ in run:
+        held[target] = held.get(source, source)
+    helpers = {run[0][0]}
+    permuted = {key for key in held if key not in helpers}
+    if {held[key] for key in permuted} == permuted:
+        yield Swap(frozenset(permuted), frozenset(offset for *_, offset in run))

@@ -1,0 +1,123 @@
+"""Compiles, links and describes runs of a program with one file that may be rewritten."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearfield.base.errors import MpiError
+from nearfield.mpi import Installation
+from nearfield.mpi.compiler import first_error
+
+COMPILE_LIMIT_S = 120.0
+SOURCES = (".c", ".cc", ".cpp", ".cxx", ".C")
+_WITH_VALUE = ("-o", "-MF", "-MT", "-MQ")
+_DROPPED = ("-c", "-S", "-E", "-M", "-MM", "-MD", "-MMD", "-MP", "-pipe")
+_CHANGES_BITS = ("-O", "-ffast-math", "-Ofast", "-funsafe-math", "-fassociative-math", "-ffp-contract", "-g", "-flto")
+
+
+class CompileError(MpiError):
+    """A text does not compile or link; the message has the compiler's first error."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program: its file `source`, the compiler `arguments` for it, relative to `directory`, and what is `linked`
+    (other sources, objects, libraries). `runs` are the arguments of each run. A run starts in a copy of `folder`, or in
+    an empty folder."""
+
+    source: Path
+    arguments: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()
+    runs: tuple[tuple[str, ...], ...] = ((),)
+    directory: Path = Path()
+    folder: Path | None = None
+
+    @property
+    def is_c(self) -> bool:
+        return self.source.suffix == ".c"
+
+
+def c_wrapper(inst: Installation) -> Path:
+    """Returns the MPI's C compiler wrapper, which is in the folder of the C++ wrapper."""
+    for cxx in ("mpicxx", "mpic++", "mpiCC"):
+        wrapper = inst.compiler.with_name(inst.compiler.name.replace(cxx, "mpicc"))
+        if wrapper != inst.compiler and wrapper.exists():
+            return wrapper
+    raise MpiError(f"{inst.name} has no mpicc beside {inst.compiler}", "install its development files")
+
+
+def include_folders(inst: Installation) -> list[str]:
+    """Returns the MPI's include folders, for a parser that does not run the wrapper."""
+    shown = [word.removeprefix("-I") for word in shlex.split(inst.show) if word.startswith("-I")]
+    return shown or [str(inst.root / "include")]
+
+
+def flags_of(program: Program, *, keep_optimisation: bool) -> list[str]:
+    """Returns the compiler flags without outputs and stages. With `keep_optimisation`, -O and flags that change
+    rounding are kept."""
+    flags: list[str] = []
+    arguments = iter(program.arguments)
+    for argument in arguments:
+        if argument in _WITH_VALUE:
+            next(arguments, None)
+        elif argument in _DROPPED or (not keep_optimisation and argument.startswith(_CHANGES_BITS)):
+            continue
+        elif (
+            argument.startswith("-")
+            or flags
+            and flags[-1] in ("-I", "-D", "-U", "-isystem", "-include", "-iquote", "-x")
+        ):
+            flags.append(argument)
+    return flags
+
+
+def build(
+    program: Program, inst: Installation, text: str, folder: Path, flags: Sequence[str], more: Sequence[str] = ()
+) -> Path:
+    """Compiles the program with `text` in place of its file, and returns the executable, `folder`/program. Headers in
+    the file's folder are found, and __FILE__ expands to its name. `more` is linked as well. Raises CompileError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    copy = folder / program.source.name
+    copy.write_text(text, encoding="utf-8", errors="surrogateescape")
+    source_flags = ["-iquote", str(program.source.resolve().parent), f"-ffile-prefix-map={folder}/="]
+    compiler = str(c_wrapper(inst) if program.is_c else inst.compiler)
+    executable = folder / "program"
+    own = [*flags, *source_flags, "-w", str(copy), *program.linked, *more, "-lm", "-o", str(executable)]
+    try:
+        run_compiler([compiler, *own], program.directory, inst)
+    except CompileError as error:
+        raise CompileError(error.message.replace(f"{folder}/", "")) from None
+    return executable
+
+
+def objects(program: Program, inst: Installation, folder: Path, flags: Sequence[str]) -> list[str]:
+    """Returns the linker inputs; each source is compiled to an object in the folder. Raises CompileError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    compiler = str(c_wrapper(inst) if program.is_c else inst.compiler)
+    made = []
+    for number, linked in enumerate(program.linked):
+        if Path(linked).suffix in SOURCES:
+            target = str(folder / f"{number}.o")
+            run_compiler([compiler, *flags, "-w", "-c", linked, "-o", target], program.directory, inst)
+            linked = target
+        made.append(linked)
+    return made
+
+
+def run_compiler(command: list[str], directory: Path, inst: Installation) -> None:
+    """Runs a compiler. Raises CompileError with its first error."""
+    try:
+        done = subprocess.run(
+            command, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=COMPILE_LIMIT_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise CompileError(f"the compiler of {inst.name} does not end within {COMPILE_LIMIT_S:.0f} s") from error
+    except OSError as error:
+        raise CompileError(f"{command[0]} does not run: {error.strerror}") from error
+    if done.returncode:
+        raise CompileError(first_error(done.stderr + done.stdout))

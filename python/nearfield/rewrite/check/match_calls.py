@@ -1,0 +1,227 @@
+"""Matches the calls in emitted code with those of the region: verbatim, begun and completed separately, or one chunk of
+their messages at a time, each with the expected arguments."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from nearfield.rewrite.analysis.communication import split_arguments
+from nearfield.rewrite.analysis.expressions import Expressions, NotAffine
+from nearfield.rewrite.analysis.loop_bounds import bounds_of
+from nearfield.rewrite.analysis.polynomials import Poly
+from nearfield.rewrite.analysis.program import Call, Loop
+from nearfield.rewrite.check.equivalence import Occurrence
+from nearfield.rewrite.check.translation import Position
+from nearfield.rewrite.codegen.chunk_code import ChunkCode, parenthesised
+from nearfield.rewrite.frontend.clang import Kind, Node, Unit
+from nearfield.rewrite.frontend.text import same_tokens, words_in
+from nearfield.rewrite.model.chunking import pointee
+from nearfield.rewrite.model.polyhedral import Model
+from nearfield.rewrite.model.schedule import CallStep
+
+_REQUESTS = re.compile(r"MPI_Request (\w+)(\[.*\](?: = \{.*\})?);", re.DOTALL)
+_SENT = ("sendbuf", "sendcount", "sendtype", "dest", "sendtag")
+_RECEIVED = ("recvbuf", "recvcount", "recvtype", "source", "recvtag")
+_CHUNK_BEGINS = (("MPI_Irecv", *_RECEIVED, "comm"), ("MPI_Isend", *_SENT, "comm"))
+
+
+@dataclass
+class EmittedCode:
+    """The emitted code of a region, and what is needed to read it."""
+
+    model: Model
+    original: str
+    unit: Unit
+    reader: Expressions
+
+    def text(self, node: Node) -> str:
+        return self.unit.text[node.offset : self.unit.statement_end(node)]
+
+    def is_new(self, name: str) -> bool:
+        """Returns whether a name does not occur in the region, so that the emitted code may declare it."""
+        return name not in self._words
+
+    @cached_property
+    def _words(self) -> set[str]:
+        return words_in(self.model.region.text(self.original))
+
+
+class CallMatcher:
+    """Matches the statements that begin and complete calls, in textual order, and tracks the requests in flight."""
+
+    def __init__(self, code: EmittedCode) -> None:
+        self._code, self._items = code, code.model.region.items
+        self._arrays: dict[str, str] = {}  # the size and the initialiser of each request array
+        self._in_flight: dict[str, list[int]] = {}  # the calls that have begun, by request array
+        self._num_requests: Counter[str] = Counter()  # requests that unchunked calls use, by request array
+        self._num_begun = 0  # calls of the current statement that have begun
+        self._block: tuple[object, ...] | None = None  # the block in which these have begun
+        self._conditional = False  # some of them may not be executed
+
+    def declares(self, node: Node, at: Position) -> bool:
+        """Returns whether a declaration is that of a request array, or of the length of a chunk."""
+        variable = node.children[0]
+        if len(node.children) != 1 or not self._code.is_new(variable.name):
+            return False
+        if match := _REQUESTS.fullmatch(self._code.text(node)):
+            self._arrays[match[1]] = match[2]
+            return not at.loops and not at.tests
+        return self._code.text(node).startswith("const int ") and bool(self._bounds(variable))
+
+    def _bounds(self, variable: Node) -> set[Poly]:
+        """Returns the numbers whose minimum is the initial value of a variable; none if it is not affine."""
+        try:
+            return set(bounds_of(variable.children[-1], self._code.reader, "<"))
+        except NotAffine:
+            return set()
+
+    def begin(self, node: Node, step: CallStep, at: Position) -> list[Occurrence] | None:
+        """Returns the events that a statement executes if it is the next one of a step that begins a call, none for all
+        but the last of several statements; None if it is another statement."""
+        call = self._items[step.call]
+        assert isinstance(call, Call)
+        continued = self._block
+        if call.chunking:
+            loop = next((one for one in at.loops if one.iterator.text == call.chunking.at), None)
+            is_next = loop is not None and self._is_chunk(node, step, call, loop)
+        elif step.completes:
+            is_next = same_tokens(self._code.text(node), self._written(call))
+        else:
+            is_next = self._begins(node, step, call)
+        block = (at.time[:-1], at.loops, at.tests)
+        if not is_next or continued not in (None, block):
+            return None
+        self._block = block if self._num_begun else None
+        return [] if self._num_begun else self._events(step.call, at)[: 1 + step.completes]
+
+    def complete(self, node: Node, at: Position) -> list[Occurrence] | None:
+        """Returns the events of an MPI_Waitall that completes the requests in flight of an array; None for another
+        statement. The array must have room for them, and be initialised if some calls may not be executed."""
+        if node.bare.kind != Kind.CALL_EXPR or node.bare.name != "MPI_Waitall" or self._num_begun:
+            return None
+        arguments = split_arguments(node.bare)
+        array = re.sub(r"^&?(\w+).*", r"\1", arguments[1])
+        calls = self._in_flight.get(array, [])
+        code = self._chunk_code(calls[0], array) if calls else None
+        count, size = self._num_requests[array], int(re.sub(r"\D.*", "", self._arrays.get(array, "")[1:]) or 0)
+        declared = f"[{size}]" + (f" = {{{', '.join(['MPI_REQUEST_NULL'] * size)}}}" if self._conditional else "")
+        wanted = ["2", code.request(0)] if code else [str(count), array]
+        is_declared = bool(code) or self._arrays.get(array) == declared and size >= count
+        if not calls or not is_declared or arguments != [*wanted, "MPI_STATUSES_IGNORE"]:
+            return None
+        self._in_flight[array] = calls if code else []
+        return [self._events(number, at)[1] for number in calls]
+
+    def _events(self, number: int, at: Position) -> list[Occurrence]:
+        """Returns the two events of a call."""
+        names = {loop.iterator.text for loop in self._items[number].loops}
+        loops = tuple(loop for loop in at.loops if loop.iterator.text in names)
+        return [Occurrence(name, loops, at) for name in self._code.model.events(number)]
+
+    def _written(self, call: Call) -> str:
+        return self._code.original[call.start : call.end]
+
+    # ---- calls that begin and complete separately
+
+    def _begins(self, node: Node, step: CallStep, call: Call) -> bool:
+        """Returns whether a statement begins blocking calls, each with its arguments and the next request. A plain
+        MPI_Sendrecv may become two statements; in a compound statement, all other tokens must be the original ones."""
+        wanted = [begin_calls for one in call.blocking for begin_calls in one.begin_calls()][self._num_begun :]
+        found = [one for one in node.walk() if one.kind == Kind.CALL_EXPR and one.name.startswith(("MPI_", "PMPI_"))]
+        if call.is_plain:
+            wanted = wanted[:1] if node.bare.kind == Kind.CALL_EXPR else []
+        if not wanted or len(found) != len(wanted):
+            return False
+        array = _array_in(found[0])
+        for made, (name, arguments) in zip(found, wanted, strict=True):
+            request = f"&{array}[{self._num_requests[array]}]"
+            if made.name != name or split_arguments(made) != [*arguments, request]:
+                return False
+            self._num_requests[array] += 1
+        if not call.is_plain and not same_tokens(self._with_blocking(node, call, found), self._written(call)):
+            return False
+        self._conditional = self._conditional or not call.is_plain
+        self._record_begun(array, step.call, len(wanted), call.requests)
+        return True
+
+    def _record_begun(self, array: str, number: int, begun: int, of: int) -> None:
+        """Records that further requests of a call have begun; the call is in flight when all `of` them have."""
+        self._num_begun = (self._num_begun + begun) % of
+        if not self._num_begun:
+            self._in_flight.setdefault(array, []).append(number)
+
+    def _with_blocking(self, node: Node, call: Call, begin_calls: Sequence[Node]) -> str:
+        """Returns the text of a statement with the original blocking calls in place of the calls that begin them."""
+        unit = self._code.unit
+        text, last, rest = "", node.offset, list(begin_calls)
+        for one in call.blocking:
+            mine = [rest.pop(0) for _ in one.begin_calls()]
+            text += unit.text[last : mine[0].offset]
+            last = unit.statement_end(mine[-1])
+            between = unit.text[unit.statement_end(mine[0]) : mine[-1].offset] if len(mine) > 1 else ""
+            original = self._code.original[one.start : one.end]
+            if not one.listed and len(mine) > 1 and text.rstrip().endswith("{"):
+                text = text.rstrip()[:-1]
+                last = unit.text.index("}", last) + 1
+            text += between.strip() + original
+        return text + unit.text[last : unit.statement_end(node)]
+
+    # ---- chunks of messages
+
+    def _is_chunk(self, node: Node, step: CallStep, call: Call, loop: Loop) -> bool:
+        """Returns whether a statement is the next one for a chunk of a call: buffers offset by the chunk's start, count
+        replaced, all other arguments unchanged."""
+        node = node.bare
+        if node.kind != Kind.CALL_EXPR or not self._code.is_new(loop.iterator.text):
+            return False
+        if step.completes:
+            return self._is_moved(node, call, loop, ("MPI_Sendrecv", *_SENT, *_RECEIVED, "comm", "status"))
+        array, place = _array_in(node), self._num_begun
+        code, calls = self._chunk_code(step.call, array), self._in_flight.get(array, [])
+        is_own = code is not None and not calls and self._arrays.get(array) == code.requests_declaration[len(array) :]
+        if not code or not is_own or not self._is_moved(node, call, loop, _CHUNK_BEGINS[place]):
+            return False
+        self._record_begun(array, step.call, 1, len(_CHUNK_BEGINS))
+        return split_arguments(node)[6:] == [code.request(place)]
+
+    def _chunk_code(self, number: int, array: str) -> ChunkCode | None:
+        call = self._items[number]
+        assert isinstance(call, Call)
+        return ChunkCode(call.chunking, call.exchange, array) if call.chunking else None
+
+    def _is_moved(self, node: Node, call: Call, loop: Loop, wanted: tuple[str, ...]) -> bool:
+        """Returns whether a call has these arguments of the original one, adjusted to the chunk of an iteration."""
+        arguments, texts = node.arguments, split_arguments(node)
+        if node.name != wanted[0] or len(texts) < len(wanted) - 1:
+            return False
+        elements = [access.base.element for access in call.accesses if access.message]
+        types = dict(zip(("sendbuf", "recvbuf"), elements, strict=True))
+        for argument, text, name in zip(arguments, texts, wanted[1:], strict=False):
+            if name in types:
+                moved = f"{parenthesised(call.exchange[name])} + {loop.iterator.text}"
+                is_same = text == moved and pointee(argument) == types[name]
+            elif name in ("sendcount", "recvcount"):
+                is_same = self._is_length(argument, call, loop)
+            else:
+                is_same = text == call.exchange[name]
+            if not is_same:
+                return False
+        return True
+
+    def _is_length(self, argument: Node, call: Call, loop: Loop) -> bool:
+        """Returns whether an argument is a constant with the length of a chunk: what is left, or all its elements."""
+        declared = argument.bare.declaration
+        if declared is None or declared.kind != Kind.VAR_DECL or not call.chunking:
+            return False
+        length = {loop.upper[0] - Poly.of(loop.iterator.key), Poly.number(call.chunking.elements)}
+        return bool(declared.type.spelling == "const int") and self._bounds(declared) == length
+
+
+def _array_in(call: Node) -> str:
+    """Returns the array that the request of a call is in; '' if there is none."""
+    match = re.match(r"&(\w+)\[", split_arguments(call)[-1])
+    return match[1] if match else ""

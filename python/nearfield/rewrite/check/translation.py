@@ -1,0 +1,146 @@
+"""Translates polynomials, conditions and loops of emitted text into the names of the region's model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy as isl
+
+from nearfield.rewrite.analysis.expressions import Expressions, NotAffine
+from nearfield.rewrite.analysis.polynomials import Poly
+from nearfield.rewrite.analysis.program import Loop
+from nearfield.rewrite.frontend.clang import Node
+from nearfield.rewrite.frontend.conversions import UNSIGNED
+from nearfield.rewrite.model.polyhedral import Model
+
+_COMPARISONS = ("<", "<=", ">", ">=", "==")
+
+
+class Invalid(Exception):
+    """The emitted code could not be proved equivalent."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in the emitted code: statement numbers and loop variables as its execution time, and the loops and
+    conditions around it, from the outermost to the innermost."""
+
+    time: tuple[str, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    tests: tuple[str, ...] = ()  # isl constraints
+
+
+def variable(loop: Loop) -> str:
+    """Returns the isl name of an emitted loop's variable."""
+    return f"c_{loop.iterator.text}"
+
+
+def time_of(loop: Loop) -> str:
+    """Returns the execution time within a loop, which ascends in the order of execution."""
+    return f"{'-' if loop.down else ''}{variable(loop)}"
+
+
+class Translation:
+    """Translates what `reader` reads in the emitted text."""
+
+    def __init__(self, model: Model, reader: Expressions) -> None:
+        self._model, self._reader = model, reader
+
+    def head(self) -> str:
+        return self._model.names.head()
+
+    def poly(self, poly: Poly) -> str:
+        """Returns the polynomial in the model's names. Symbols of the emitted text are looked up by their text."""
+        words = [str(poly.terms.get((), 0))]
+        old = self._by_text()
+        for monomial, factor in poly.terms.items():
+            if not monomial:
+                continue
+            symbols = [self._reader.symbols[key] for key in monomial]
+            if any(symbol.iterator for symbol in symbols):
+                if len(symbols) > 1:
+                    raise Invalid("a bound of the new code is not affine")
+                words.append(f"{factor}*c_{symbols[0].text}")
+                continue
+            if len(symbols) == 1 and symbols[0].meaning is not None and symbols[0].text not in old:
+                words.append(f"{factor}*({self.poly(symbols[0].meaning)})")
+                continue
+            texts = tuple(sorted(symbol.text for symbol in symbols))
+            keys = [old.get(text) for text in texts]
+            if any(key is None for key in keys):
+                raise Invalid(f"{' '.join(texts)} is not known in the region")
+            ordered = tuple(sorted(str(key) for key in keys))
+            words.append(f"{factor}*{self._model.names.parameter(ordered)}")
+        return " + ".join(words)
+
+    def _by_text(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for symbol in self._model.region.symbols.values():
+            if not symbol.iterator and not symbol.foreign and found.setdefault(symbol.text, symbol.key) != symbol.key:
+                raise Invalid(f"{symbol.text} names two variables")
+        return found
+
+    def test(self, node: Node) -> str:
+        """Returns a condition of the emitted text as an isl constraint."""
+        node = node.bare
+        if node.operator in ("&&", "||"):
+            left, right = (self.test(child) for child in node.children)
+            return f"({left} {'and' if node.operator == '&&' else 'or'} {right})"
+        if node.operator in _COMPARISONS:
+            try:
+                left, right = (self.poly(self._reader.integer(child)) for child in node.children)
+            except NotAffine as why:
+                raise Invalid(f"a condition of the new code is not affine: {why.reason}") from why
+            return f"({left} {'=' if node.operator == '==' else node.operator} {right})"
+        raise Invalid("a condition of the new code is not understood")
+
+    def counts(self, loop: Loop) -> str:
+        """Returns the constraint on the iterations of a loop."""
+        name = variable(loop)
+        constraints = [f"{name} >= {self.poly(one)}" for one in loop.lower]
+        constraints += [f"{name} < {self.poly(one)}" for one in loop.upper]
+        if loop.step > 1:
+            constraints.append(f"exists s_{name}: {name} = {self.poly(loop.lower[0])} + {loop.step}*s_{name}")
+        return " and ".join(f"({one})" for one in constraints)
+
+    # ---- numbers without sign
+
+    def no_number_wraps(self, node: Node, at: Position, known: isl.Set) -> None:
+        """Raises Invalid if an unsigned expression of the emitted text may wrap below zero, under what is known of the
+        parameters and under the surrounding loops and conditions."""
+        known = known.intersect(self._natural())
+        for inner in node.walk():
+            if inner.type.kind not in UNSIGNED or not self._subtracts(inner):
+                continue
+            try:
+                poly = self._reader.integer(inner)
+            except NotAffine:
+                continue
+            if poly.constant is None and not self._negative(poly, at).intersect_params(known).is_empty():
+                raise Invalid("a number without sign would be negative in the new code")
+
+    @staticmethod
+    def _subtracts(node: Node) -> bool:
+        """Returns whether a number may be negative although its operands are not, or were signed."""
+        return node.operator == "-" or node.bare is not node and node.bare.type.kind not in UNSIGNED
+
+    def _negative(self, poly: Poly, at: Position) -> isl.Set:
+        constraints = [*map(self.counts, at.loops), *(f"({test})" for test in at.tests), f"({self.poly(poly)} < 0)"]
+        dims = ", ".join(map(variable, at.loops))
+        return isl.Set(f"{self.head()}{{ [{dims}] : {' and '.join(constraints)} }}")
+
+    def _natural(self) -> isl.Set:
+        """Returns the known facts on parameters: values of constants, and that unsigned values and bounds of unsigned
+        loops are not negative."""
+        constraints = []
+        for symbol in self._model.region.symbols.values():
+            name = self._model.names.parameters.get((symbol.key,))
+            if name is not None and symbol.value is not None:
+                constraints.append(f"{name} = {symbol.value}")
+            elif name is not None and symbol.natural:
+                constraints.append(f"{name} >= 0")
+        for loop in [loop for nest in self._model.region.nests for loop in nest.loops if loop.unsigned]:
+            for upper in loop.upper:
+                if not any(self._model.region.symbols[key].iterator for key in upper.keys):
+                    constraints.append(f"{self._model.names.poly(upper)} >= 0")
+        return self._model.names.facts(constraints)

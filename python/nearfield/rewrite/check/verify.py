@@ -1,0 +1,305 @@
+"""Verifies a rewrite: compiles and runs both versions of the program, and compares everything they do bit by bit.
+
+Compared are the output of each rank, exit codes, written files, the bytes of all messages of each rank by peer and tag,
+and memory (the heap, static variables, arrays on the stack) after each execution of the rewritten region, at
+collectives, when a block is freed, and in MPI_Finalize. Both versions are linked with src/preload/verify, which makes
+early reads and late writes of message buffers visible that otherwise depend on timing, and lets sends wait for their
+receives if the original program works that way, since MPI may do so.
+
+Both versions are compiled with FLAGS: flags that allow reordering of sums, such as -Ofast, round each copy of a loop
+differently, so that a bitwise comparison has no meaning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nearfield import mpi
+from nearfield.base.errors import UsageError
+from nearfield.base.progress import ReportLine, ignore
+from nearfield.mpi import Installation
+from nearfield.rewrite.check.build import (
+    CompileError,
+    Program,
+    build,
+    c_wrapper,
+    flags_of,
+    include_folders,
+    objects,
+    run_compiler,
+)
+from nearfield.rewrite.check.instrument import DECLARATIONS, insert_checks
+from nearfield.rewrite.check.observed import Key, Run, differences, read_run
+
+FLAGS = ("-O2", "-ffp-contract=off")
+RANKS = (1, 2, 3, 4)
+RUN_LIMIT_S = 60.0  # of the original
+MAX_SLOWDOWN, MIN_LIMIT_S = (
+    5.0,
+    5.0,
+)  # a version slower by this factor, and by more than this time in s, counts as hanging
+_WRAPPED = (
+    *("malloc", "calloc", "realloc", "free", "aligned_alloc", "memalign", "posix_memalign", "_mm_malloc", "_mm_free"),
+    *("time", "clock", "gettimeofday", "clock_gettime", "omp_get_wtime"),
+    *("_ZNSt6chrono3_V212system_clock3nowEv", "_ZNSt6chrono3_V212steady_clock3nowEv"),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a verification. `problem` describes a difference; `notes` list what was not compared."""
+
+    problem: str
+    runs: int = 0
+    messages: int = 0
+    places: int = 0
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def same(self) -> bool:
+        return not self.problem
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"the rewritten program is not the same: {self.problem}"
+        counts = f"{self.runs} runs, {self.messages} messages and memory at {self.places} places"
+        return f"verified: the same bits in {counts}, compiled with {' '.join(FLAGS)}"
+
+
+@dataclass
+class _Case:
+    """A run of the original, with its results and the differences of a second run."""
+
+    ranks: int
+    arguments: tuple[str, ...]
+    run: Run
+    unstable: set[Key]
+
+    @property
+    def name(self) -> str:
+        return _name(self.ranks, self.arguments)
+
+    @property
+    def limit_s(self) -> float:
+        return max(MIN_LIMIT_S, MAX_SLOWDOWN * self.run.seconds)
+
+    def problem(self, run: Run) -> str:
+        """Returns how a run of another version differs from the original; '' if it does not."""
+        if run.timed_out:
+            return f"it hangs: it has not ended after {self.limit_s:.0f} s, the original takes {self.run.seconds:.1f} s"
+        if self.run.is_whole and not run.is_whole:
+            return f"it fails with exit code {run.exit_code}: {run.said or 'it wrote nothing'}"
+        return next((found.text for found in differences(self.run, run) if found.key not in self.unstable), "")
+
+
+class Verifier:
+    """Compares rewritten texts of a program's file with the original text. Used as a context: all files are temporary
+    and removed at the end. The original's runs are reused for the next text."""
+
+    def __init__(
+        self,
+        program: Program,
+        original: str,
+        inst: Installation,
+        *,
+        ranks: Sequence[int] = RANKS,
+        progress: ReportLine = ignore,
+    ) -> None:
+        self._program, self._original, self._inst = program, original, inst
+        self._ranks, self._progress = tuple(ranks), progress
+        self._synchronous = True
+        self._known: dict[str, list[_Case]] = {}  # by the original's instrumented text
+        self._notes: list[str] = []
+        self._lock = threading.Lock()
+        self._linked: list[str] | None = None
+
+    def __enter__(self) -> Verifier:
+        self._temporary = tempfile.TemporaryDirectory(prefix="nearfield-rewrite-", ignore_cleanup_errors=True)
+        self._folder = Path(self._temporary.name)
+        (self._folder / "insertions.h").write_text(DECLARATIONS, encoding="utf-8")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._temporary.cleanup()
+
+    def verify(self, rewritten: str, alike: Sequence[str] = ()) -> Verdict:
+        """Returns whether the program with this text is equivalent. `alike` are other texts that change the same
+        function; the original then need not run again for them. Raises UsageError if the original program does not
+        compile or run."""
+        start = time.monotonic()
+        before, after = self._instrument_both(rewritten, alike)
+        with ThreadPoolExecutor(1) as pool:
+            built = pool.submit(self._build_version, after)  # concurrently with the original's runs
+            cases = self._runs_of(before)
+        verdict = self._compare(cases or self._runs_of(self._original), built if cases else None, rewritten)
+        return replace(verdict, notes=tuple(dict.fromkeys(self._notes)), seconds=time.monotonic() - start)
+
+    def _compare(self, cases: list[_Case], built: Future[Path] | None, rewritten: str) -> Verdict:
+        runs = messages = places = 0
+        self._progress("compiling the rewritten program")
+        try:
+            executable = built.result() if built is not None else self._build_version(rewritten)
+        except CompileError as error:
+            return Verdict(f"it does not compile: {error.message}")
+        for case in cases:
+            self._progress(f"running the rewritten program {case.name}")
+            run = self._run(executable, case.ranks, case.arguments, case.limit_s)
+            if problem := case.problem(run):
+                return Verdict(f"{case.name}, {problem}")
+            runs, messages, places = runs + 1, messages + run.messages, places + sum(run.places.values())
+        nothing = "no run sent a message, so nothing is proved; give arguments with --run by which it does"
+        return Verdict("" if messages else nothing, runs, messages, places)
+
+    def _runs_of(self, text: str) -> list[_Case]:
+        if text not in self._known:
+            self._known[text] = self._original_runs(text)
+        return self._known[text]
+
+    def _instrument_both(self, rewritten: str, alike: Sequence[str]) -> tuple[str, str]:
+        program = self._program
+        flags = [f"-I{folder}" for folder in include_folders(self._inst)] + list(program.arguments)
+        before, after = insert_checks(program.source, [self._original, rewritten], flags, alike)
+        return before, after
+
+    def _original_runs(self, text: str) -> list[_Case]:
+        """Returns the runs of the original; none if it compiles only without instrumentation."""
+        self._progress("compiling the original program")
+        try:
+            executable = self._build_version(text)
+        except CompileError as error:
+            if text != self._original:
+                self._notes.append("arrays on the stack were not compared")
+                return []
+            raise UsageError(
+                f"{self._program.source.name} does not compile by {self._inst.name}: {error.message}",
+                "give its flags with --compile-commands, and other files of the program with --extra-source",
+            ) from error
+        cases, failures = [], []
+        for arguments in self._program.runs:
+            for ranks in self._ranks:
+                self._progress(f"running the original program {_name(ranks, arguments)}")
+                case = self._original_case(executable, ranks, arguments)
+                if case.run.is_whole:
+                    cases.append(case)
+                else:
+                    failures.append(f"{case.name}: {case.run.said or f'exit code {case.run.exit_code}'}")
+        if not cases:
+            raise UsageError(
+                f"the original program does not run, {failures[0]}",
+                "give arguments with --run, and the folder of its input with --input-dir",
+            )
+        self._notes += [f"not compared, since the original fails, {failure}" for failure in failures]
+        return cases
+
+    def _original_case(self, executable: Path, ranks: int, arguments: tuple[str, ...]) -> _Case:
+        """Runs the original twice. If it requires buffered sends, all runs buffer them."""
+        first = self._run(executable, ranks, arguments, RUN_LIMIT_S, synchronous=False)
+        case = _Case(ranks, arguments, first, set())
+        if not first.is_whole:
+            return case
+        second = self._run(executable, ranks, arguments, case.limit_s)
+        if self._synchronous and not second.is_whole:
+            self._synchronous = False
+            self._notes.append("the original program itself hangs where MPI does not buffer what it sends")
+            second = self._run(executable, ranks, arguments, case.limit_s)
+        wrong = [text for rank in second.ranks for _, text in rank.wrong]
+        self._notes += [f"the original program itself is in error: {text}" for text in wrong[:1]]
+        case.unstable = {found.key for found in differences(first, second)}
+        self._notes += [
+            f"not compared, since it differs between two runs of the original: {_words(k)}" for k in case.unstable
+        ]
+        return case
+
+    def _build_version(self, text: str) -> Path:
+        """Compiles and links a version."""
+        folder = Path(tempfile.mkdtemp(prefix="version-", dir=self._folder))
+        program = replace(self._program, linked=tuple(self._objects()))
+        if not layer_folder(self._inst).exists():
+            self._progress("compiling nearfield's own part of the checks, once for this MPI")
+        return build(program, self._inst, text, folder, self._flags(), layer(self._inst))
+
+    def _flags(self) -> list[str]:
+        header = self._folder / "insertions.h"
+        return [*flags_of(self._program, keep_optimisation=False), *FLAGS, "-fPIC", "-include", str(header)]
+
+    def _objects(self) -> list[str]:
+        """Returns the linker inputs, with the program's other sources compiled once for all versions."""
+        with self._lock:
+            if self._linked is None:
+                self._linked = objects(self._program, self._inst, self._folder / "linked", self._flags())
+        return self._linked
+
+    def _run(
+        self, executable: Path, ranks: int, arguments: tuple[str, ...], limit_s: float, synchronous: bool = True
+    ) -> Run:
+        with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
+            logs, work = Path(folder) / "logs", Path(folder) / "work"
+            logs.mkdir()
+            if self._program.folder:
+                shutil.copytree(self._program.folder, work)
+            else:
+                work.mkdir()
+            env = {"NEARFIELD_VERIFY": str(logs), "OMP_NUM_THREADS": "1"}
+            if synchronous and self._synchronous:
+                env["NEARFIELD_VERIFY_SYNCHRONOUS"] = "1"
+            name = self._folder / self._program.source.stem  # the same name for all versions, since programs print it
+            name.unlink(missing_ok=True)
+            name.hardlink_to(executable)  # a launcher would resolve a symbolic link
+            argv = [str(name), *arguments]
+            done = mpi.run(self._inst, argv, ranks, oversubscribe=True, timeout_s=limit_s, cwd=work, env=env)
+            said = next(iter(done.words), "")
+            return read_run(logs, work, done.exit_code, done.seconds, done.timed_out, said)
+
+
+def layer(inst: Installation) -> list[str]:
+    """Returns the linker inputs for src/preload/verify as objects. The first call for an MPI compiles them into the
+    cache folder."""
+    object_folder = layer_folder(inst)
+    if not object_folder.exists():
+        object_folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=object_folder.parent, ignore_cleanup_errors=True) as folder:
+            files = [str(source) for source in _layer_sources() if source.suffix == ".c"]
+            made = Path(folder) / "made"
+            made.mkdir()
+            run_compiler([str(c_wrapper(inst)), "-std=gnu11", "-O2", "-fPIC", "-c", *files], made, inst)
+            with suppress(OSError):  # another process was first
+                made.rename(object_folder)
+    return [*map(str, sorted(object_folder.glob("*.o"))), *(f"-Wl,--wrap={name}" for name in _WRAPPED)]
+
+
+def layer_folder(inst: Installation) -> Path:
+    """Returns the folder of `layer`'s objects for this MPI; it exists once they are compiled."""
+    contents = (source.read_bytes() for source in _layer_sources())
+    content = b"\0".join([str(c_wrapper(inst)).encode(), inst.version.encode(), *contents])
+    return mpi.cache_root() / "rewrite" / hashlib.sha256(content).hexdigest()[:20]
+
+
+def _layer_sources() -> list[Path]:
+    return sorted((mpi.native_source() / "src/preload/verify").glob("*.[ch]"))
+
+
+def _name(ranks: int, arguments: tuple[str, ...]) -> str:
+    given = f" with '{shlex.join(arguments)}'" if arguments else ""
+    return f"on {ranks} rank{'s' * (ranks > 1)}{given}"
+
+
+def _words(key: Key) -> str:
+    """Returns the description of a key, without the rank."""
+    words = {
+        "stdout": "what it prints",
+        "stderr": "what it prints to standard error",
+        "exit": "its exit code",
+        "wrong": "use of buffers",
+    }
+    return words.get(key[0], key[2] if key[0] == "memory" else f"the {key[0]} {' '.join(key[1:])}")

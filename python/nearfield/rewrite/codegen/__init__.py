@@ -1,0 +1,1 @@
+"""Writes source text: a region in a new order, inlined callees, run-time checks."""

@@ -1,0 +1,78 @@
+"""Writes the C code for one chunk of an MPI_Sendrecv."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nearfield.rewrite.analysis.program import Chunking
+
+_PLAIN = re.compile(r"[&*]?[\w\[\]().>*+\- ]+")  # expressions that need no parentheses in a sum
+
+
+@dataclass(frozen=True)
+class ChunkCode:
+    """The source text of a chunk loop, from the arguments of the MPI_Sendrecv that is split."""
+
+    chunking: Chunking
+    exchange: Mapping[str, str]
+    requests: str  # name of the request array
+
+    @property
+    def _count(self) -> str:
+        """Returns the message's count as the call has it."""
+        return parenthesised(self.exchange["sendcount"])
+
+    @property
+    def count_name(self) -> str:
+        return self.chunking.at.replace("_at", "_count")
+
+    @property
+    def loop(self) -> str:
+        at = self.chunking.at
+        return f"for (long {at} = 0; {at} < {self._count}; {at} += {self.chunking.elements})"
+
+    @property
+    def count_declaration(self) -> str:
+        rest, elements = f"{self._count} - {self.chunking.at}", self.chunking.elements
+        return f"const int {self.count_name} = {rest} < {elements} ? {rest} : {elements}"
+
+    @property
+    def requests_declaration(self) -> str:
+        return f"{self.requests}[2 * (({self._count} - 1) / {self.chunking.elements} + 1)]"
+
+    def request(self, which: int) -> str:
+        return f"&{self.requests}[{self.chunking.at} / {self.chunking.elements} * 2{' + 1' if which else ''}]"
+
+    def side(self, buffer: str, count: str, *rest: str) -> str:
+        """Returns the arguments for one side of a chunk's message."""
+        words = self.exchange
+        return ", ".join([f"{parenthesised(words[buffer])} + {self.chunking.at}", count, *(words[one] for one in rest)])
+
+    @property
+    def sent(self) -> str:
+        return self.side("sendbuf", self.count_name, "sendtype", "dest", "sendtag")
+
+    @property
+    def received(self) -> str:
+        return self.side("recvbuf", self.count_name, "recvtype", "source", "recvtag")
+
+    def calls(self, *, begins: bool, completes: bool) -> list[str]:
+        """Returns the lines with the calls for one chunk."""
+        comm = self.exchange["comm"]
+        if begins and completes:
+            blanks = " " * len("MPI_Sendrecv(")
+            return [f"MPI_Sendrecv({self.sent},", f"{blanks}{self.received},", f"{blanks}{comm}, MPI_STATUS_IGNORE);"]
+        if begins:
+            blanks = " " * len("MPI_Irecv(")
+            return [
+                f"MPI_Irecv({self.received},", f"{blanks}{comm}, {self.request(0)});",
+                f"MPI_Isend({self.sent},", f"{blanks}{comm}, {self.request(1)});",
+            ]  # fmt: skip
+        return [f"MPI_Waitall(2, {self.request(0)}, MPI_STATUSES_IGNORE);"]
+
+
+def parenthesised(text: str) -> str:
+    """Returns the expression, in parentheses if it needs them in a sum."""
+    return text if _PLAIN.fullmatch(text) else f"({text})"

@@ -1,0 +1,296 @@
+"""Writes isl expressions and loops as C, in the style of the original loops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import islpy as isl
+
+from nearfield.rewrite.analysis.program import Nest
+from nearfield.rewrite.frontend.text import reindent, skip_blank, statement_end
+from nearfield.rewrite.model.names import Names
+
+_OPERATORS = {
+    "add": "+", "sub": "-", "mul": "*", "and_": "&&", "and_then": "&&", "or_": "||", "or_else": "||", "eq": "==",
+    "le": "<=", "lt": "<", "ge": ">=", "gt": ">", "fdiv_q": "/", "pdiv_q": "/", "div": "/", "pdiv_r": "%",
+    "zdiv_r": "%",
+}  # fmt: skip
+
+
+class NotWritten(Exception):
+    """isl generated something that cannot be written as C."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """The loop style of a file."""
+
+    step: str  # one step of indentation
+    head: str  # "for (" or "for("
+    before: bool  # ++i instead of i++
+    spaced: bool  # i < n instead of i<n
+
+    @staticmethod
+    def of(text: str, step: str) -> Style:
+        """Returns the style of a loop's text."""
+        head = "for(" if "for(" in text else "for ("
+        compact = re.search(r"[\w\])]<=?[\w(]", text) is not None
+        return Style(step, head, re.search(r"(\+\+|--)\s*\w+\s*\)", text) is not None, not compact)
+
+    def written(self, words: str) -> str:
+        """Returns an expression with or without blanks around operators, as the style has it."""
+        return words if self.spaced else re.sub(r" ([-+*<>=]=?) ", r"\1", words)
+
+
+class Writer:
+    """Writes loops over a set of instances of one nest."""
+
+    def __init__(
+        self, names: Names, nest: Nest, body: str, old_indent: str, style: Style, more: Mapping[str, str]
+    ) -> None:
+        self.nest = nest
+        self.style = style
+        self._body, self._old_indent = body, old_indent
+        self._words = {**words_of_names(names), **more}  # `more`: parameters of these loops only
+        self._iterators = [names.iterator(loop.iterator.key) for loop in nest.loops]
+        for name, loop in zip(self._iterators, nest.loops, strict=True):
+            self._words[name] = loop.iterator.text
+        self.written = 0  # number of copies of the body
+
+    def loops(self, instances: isl.Set, context: isl.Set, indent: str, *, reverse: int = 0) -> str:
+        """Returns loops over the instances, with the `reverse` outermost ones counting backwards. Raises NotWritten."""
+        build = isl.AstBuild.from_context(context)
+        ids = isl.IdList.alloc(isl.DEFAULT_CONTEXT, len(self._iterators))
+        for name in self._iterators:
+            ids = ids.add(isl.Id(name))
+        build = build.set_iterators(ids)
+        name = instances.get_tuple_name()
+        dims = ", ".join(self._iterators)
+        separate = "; ".join(f"[{dims}] -> separate[{place}]" for place in range(len(self._iterators)))
+        build = build.set_options(isl.UnionMap(f"{{ {separate} }}"))
+        schedule = isl.UnionMap(f"{{ {name}[{dims}] -> [{dims}] }}").intersect_domain(isl.UnionSet.from_set(instances))
+        return self._node(build.node_from_schedule_map(schedule), 0, indent, reverse)
+
+    # ---- loops
+
+    def _node(self, node: isl.AstNode, depth: int, indent: str, reverse: int) -> str:
+        kind = _kind(node)
+        if kind == "block":
+            children = node.block_get_children()
+            parts = [children.get_at(place) for place in range(children.n_ast_node())]
+            if depth < len(self._iterators) and self._down(depth, reverse):
+                parts.reverse()
+            return "\n".join(self._node(part, depth, indent, reverse) for part in parts)
+        if kind == "if_":
+            return self._condition(node, depth, indent, reverse)
+        if kind == "for_":
+            own = self._iterators.index(node.for_get_iterator().get_id().get_name())
+        elif kind == "user":
+            own = len(self._iterators)
+        else:
+            raise NotWritten("isl made a node of another kind")
+        missing = self._single(node, depth, own)
+        if missing is not None:
+            head, inner = missing
+            return self._around(head, self._node(node, depth + 1, self._deeper(indent), reverse), indent, depth)
+        if kind == "user":
+            self.written += 1
+            return reindent(self._body, self._old_indent, indent)
+        head = self._backward(node, own) if self._down(own, reverse) else self._forward(node, own)
+        return self._around(head, self._node(node.for_get_body(), own + 1, self._deeper(indent), reverse), indent, own)
+
+    def _down(self, depth: int, reverse: int) -> bool:
+        return self.nest.loops[depth].down != (depth < reverse)
+
+    def _single(self, node: isl.AstNode, depth: int, own: int) -> tuple[str, None] | None:
+        """Returns a loop for an iterator with a single value, for which isl generates no loop."""
+        if depth >= own:
+            return None
+        user = node
+        while _kind(user) != "user":
+            if _kind(user) == "for_":
+                user = user.for_get_body()
+            elif _kind(user) == "if_":
+                user = user.if_get_then()
+            else:
+                user = user.block_get_children().get_at(0)
+        value = user.user_get_expr().get_op_arg(depth + 1)
+        first, after = self._text(value), self._plus_one(value)
+        loop = self.nest.loops[depth]
+        return self._head(loop.declares, loop.iterator.text, first, f"< {after}", 1), None
+
+    def _around(self, head: str, inner: str, indent: str, depth: int) -> str:
+        pragmas = "".join(f"{indent}{line}\n" for line in self.nest.loops[depth].pragmas)
+        stripped = inner.lstrip()
+        if stripped.startswith("{"):
+            return f"{pragmas}{indent}{head} {reindent(stripped, self._deeper(indent), indent).lstrip()}"
+        if inner.count("\n") and self._several(inner, self._deeper(indent)):
+            return f"{pragmas}{indent}{head} {{\n{inner}\n{indent}}}"
+        return f"{pragmas}{indent}{head}\n{inner}"
+
+    @staticmethod
+    def _several(inner: str, indent: str) -> bool:
+        """Returns whether the text may be more than one statement."""
+        start = skip_blank(inner, 0)
+        return inner[start] == "#" or bool(inner[statement_end(inner, start) :].strip())
+
+    def _deeper(self, indent: str) -> str:
+        return indent + self.style.step
+
+    def _forward(self, node: isl.AstNode, own: int) -> str:
+        loop = self.nest.loops[own]
+        step = int(node.for_get_inc().get_val().to_python())
+        return self._head(loop.declares, loop.iterator.text, self._text(node.for_get_init()), self._test(node), step)
+
+    def _backward(self, node: isl.AstNode, own: int) -> str:
+        loop = self.nest.loops[own]
+        if int(node.for_get_inc().get_val().to_python()) != 1:
+            raise NotWritten("a loop with a stride is not reversed")
+        first, name = self._text(node.for_get_init()), loop.iterator.text
+        declared = f"{loop.declares} " if loop.declares else ""
+        test = node.for_get_cond()
+        bound = test.get_op_arg(1)
+        inclusive = _name(test) == "le"
+        if loop.unsigned:
+            after = self._plus_one(bound) if inclusive else self._text(bound)
+            if loop.pragmas:
+                raise NotWritten("OpenMP takes no loop that counts down without a sign")
+            return self.style.written(f"{self.style.head}{declared}{name} = {after}; {name}-- > {first};)")
+        last = self._text(bound) if inclusive else self._plus_one(bound, -1)
+        change = f"--{name}" if self.style.before else f"{name}--"
+        return self.style.written(f"{self.style.head}{declared}{name} = {last}; {name} >= {first}; {change})")
+
+    def _head(self, declares: str, name: str, first: str, test: str, step: int) -> str:
+        change = (f"++{name}" if self.style.before else f"{name}++") if step == 1 else f"{name} += {step}"
+        declared = f"{declares} " if declares else ""
+        return self.style.written(f"{self.style.head}{declared}{name} = {first}; {name} {test}; {change})")
+
+    def _test(self, node: isl.AstNode) -> str:
+        condition = node.for_get_cond()
+        kind = _name(condition)
+        bound = condition.get_op_arg(1)
+        if kind == "lt":
+            return f"< {self._text(bound)}"
+        if kind != "le":
+            raise NotWritten("a loop's test is no upper bound")
+        if _kind(bound) == "op" and "m" in _name(bound)[:1]:  # min, max, mul, minus
+            return f"<= {self._text(bound)}"
+        return f"< {self._plus_one(bound)}"
+
+    def _condition(self, node: isl.AstNode, depth: int, indent: str, reverse: int) -> str:
+        inner = self._node(node.if_get_then(), depth, self._deeper(indent), reverse)
+        text = f"{indent}if ({self._text(node.if_get_cond())}) {{\n{inner}\n{indent}}}"
+        if node.if_has_else():
+            other = self._node(node.if_get_else(), depth, self._deeper(indent), reverse)
+            text += f" else {{\n{other}\n{indent}}}"
+        return text
+
+    # ---- expressions
+
+    def _text(self, expression: isl.AstExpr) -> str:
+        return text_of(expression, self._words)
+
+    def _plus_one(self, expression: isl.AstExpr, sign: int = 1) -> str:
+        terms = _linear(expression)
+        if terms is None:
+            return f"{self._text(expression)} {'+' if sign > 0 else '-'} 1"
+        terms[""] = terms.get("", 0) + sign
+        return sum_text(terms, self._words)
+
+
+def words_of_names(names: Names) -> dict[str, str]:
+    """Returns the C expression of each isl parameter."""
+    words = {}
+    for keys, name in names.parameters.items():
+        if any(names.symbols[key].foreign for key in keys):
+            continue
+        words[name] = " * ".join(names.symbols[key].text for key in keys)
+    return words
+
+
+def text_of(expression: isl.AstExpr, words: Mapping[str, str]) -> str:
+    """Returns an expression in C. Raises NotWritten."""
+    terms = _linear(expression)
+    if terms is not None:
+        return sum_text(terms, words)
+    name = _name(expression)
+    arguments = [expression.get_op_arg(place) for place in range(expression.get_op_n_arg())]
+    texts = [text_of(one, words) for one in arguments]
+    if name in ("max", "min"):
+        made = texts[0]
+        for text in texts[1:]:
+            made = f"({made} {'>' if name == 'max' else '<'} {text} ? {made} : {text})"
+        return made
+    if name == "minus":
+        return f"-{_wrapped(texts[0])}"
+    if name not in _OPERATORS or len(texts) != 2:
+        raise NotWritten(f"isl made '{name}', which is not written here")
+    if name in ("and_", "and_then", "or_", "or_else"):
+        inner = [
+            f"({text})" if ("||" in text or "&&" in text) and _OPERATORS[name] not in text else text for text in texts
+        ]
+        return f" {_OPERATORS[name]} ".join(inner)
+    if name in ("eq", "le", "lt", "ge", "gt"):
+        return f"{texts[0]} {_OPERATORS[name]} {texts[1]}"
+    if name == "fdiv_q":
+        raise NotWritten("isl made a division that rounds down")
+    return f"{_wrapped(texts[0])} {_OPERATORS[name]} {_wrapped(texts[1])}"
+
+
+def _wrapped(text: str) -> str:
+    return text if re.fullmatch(r"\w+|\(.*\)", text) else f"({text})"
+
+
+def sum_text(terms: Mapping[str, int], words: Mapping[str, str]) -> str:
+    """Returns a sum in C, with positive terms first and the constant last."""
+    text = ""
+    for name, factor in sorted(terms.items(), key=lambda term: (term[0] == "", term[1] < 0)):
+        if not factor:
+            continue
+        if name and name not in words:
+            raise NotWritten("a bound depends on a variable of another function")
+        word = words[name] if name else str(abs(factor))
+        if name and abs(factor) != 1:
+            word = f"{abs(factor)} * {word}"
+        text += (" - " if factor < 0 else " + ") + word if text else ("-" if factor < 0 else "") + word
+    return text or "0"
+
+
+def _linear(expression: isl.AstExpr) -> dict[str, int] | None:
+    """Returns coefficients by name, '' for the constant; None if the expression is not linear."""
+    if _kind(expression) == "int":
+        return {"": int(expression.get_val().to_python())}
+    if _kind(expression) == "id":
+        return {expression.get_id().get_name(): 1}
+    name = _name(expression)
+    if name not in ("add", "sub", "minus", "mul"):
+        return None
+    parts = [_linear(expression.get_op_arg(place)) for place in range(expression.get_op_n_arg())]
+    if any(part is None for part in parts):
+        return None
+    first = dict(parts[0] or {})
+    if name == "minus":
+        return {key: -factor for key, factor in first.items()}
+    second = dict(parts[1] or {})
+    if name == "mul":
+        constants = [part for part in (first, second) if set(part) <= {""}]
+        if not constants:
+            return None
+        number = constants[0].get("", 0)
+        other = second if constants[0] is first else first
+        return {key: factor * number for key, factor in other.items()}
+    for key, factor in second.items():
+        first[key] = first.get(key, 0) + (factor if name == "add" else -factor)
+    return first
+
+
+def _name(expression: isl.AstExpr) -> str:
+    if _kind(expression) != "op":
+        raise NotWritten("isl made an expression of another kind")
+    return str(expression.get_op_type()).rsplit(".", 1)[-1]
+
+
+def _kind(node: isl.AstNode | isl.AstExpr) -> str:
+    return str(node.get_type()).rsplit(".", 1)[-1]

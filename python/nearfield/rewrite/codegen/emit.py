@@ -1,0 +1,339 @@
+"""Writes an order of a region as source: calls and whole nests verbatim, parts of nests as new loops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import islpy as isl
+
+from nearfield.rewrite.analysis.program import NONBLOCKING, Blocking, Call, Nest
+from nearfield.rewrite.codegen.chunk_code import ChunkCode
+from nearfield.rewrite.codegen.code import NotWritten, Style, Writer, text_of, words_of_names
+from nearfield.rewrite.frontend.text import indent_at, indent_step, reindent
+from nearfield.rewrite.model.instances import ChunkMaps, is_empty
+from nearfield.rewrite.model.polyhedral import Model
+from nearfield.rewrite.model.schedule import CallStep, ChunkLoop, ComputeStep, Order, Step
+
+_NONE = "MPI_REQUEST_NULL"
+MAX_CONDITION_CHARS = 100  # maximum characters of a condition on one line
+
+
+@dataclass
+class Emitted:
+    """The new text of a region. `pieces` lists its contents in order: item numbers for nests, CallSteps for calls.
+    `guard` is the condition under which it runs; '' if it always does."""
+
+    text: str
+    pieces: list[int | CallStep] = field(default_factory=list)
+    guard: str = ""
+    asserted: bool = False
+    check: str = ""  # run-time check that pointers do not alias, tested before the guard
+
+    @property
+    def condition(self) -> str:
+        """Returns the condition of the enclosing `if`; '' if there is none."""
+        guard = "" if self.asserted else self.guard
+        wrapped = f"({guard})" if self.check and ("||" in guard or "&&" in guard) else guard
+        return " && ".join(part for part in (self.check, wrapped) if part)
+
+
+def _with_waits(steps: Sequence[Step]) -> Iterator[tuple[list[CallStep], Step | None]]:
+    """Yields the steps that are not empty, each with the completions that one MPI_Waitall awaits before it; None at the
+    end if completions are left."""
+    waiting: list[CallStep] = []
+    for step in steps:
+        if isinstance(step, CallStep) and step.completes and not step.begins:
+            waiting.append(step)
+        elif not isinstance(step, ComputeStep) or not is_empty(step.sets):
+            yield waiting, step
+            waiting = []
+    if waiting:
+        yield waiting, None
+
+
+def requests_declaration(calls: Sequence[Call], name: str) -> str:
+    """Returns the declaration of the requests of calls that begin and complete separately. Requests of calls in
+    branches are initialised to MPI_REQUEST_NULL, since the calls may not be executed."""
+    count = sum(call.requests for call in calls)
+    certain = all(call.is_plain for call in calls)
+    return f"MPI_Request {name}[{count}]" + ("" if certain else f" = {{{', '.join([_NONE] * count)}}}") + ";"
+
+
+class Emitter:
+    """Writes orders of one region of a file."""
+
+    def __init__(self, text: str, model: Model, *, cplusplus: bool, requests: str = "nearfield_requests") -> None:
+        self._text = text
+        self._model = model
+        self._cplusplus = cplusplus
+        self._requests = requests
+        region = model.region
+        self._indent = indent_at(text, region.start)
+        self._step = indent_step(text)
+        self._leads = self._comments()
+        self._blank_lines = any(
+            lead.startswith("\n") for lead in self._leads.values()
+        )  # whether statements are separated by blank lines
+
+    def _comments(self) -> dict[int, str]:
+        """Returns the text between items, such as comments, by the number of the following item."""
+        found = {}
+        items = self._model.region.items
+        for number in range(1, len(items)):
+            between = self._model.region.without_declarations(self._text, items[number - 1].end, items[number].lead)
+            lead = between if "\n" in between.strip(" \t") else f"\n{between}"
+            blank = re.match(r"[ \t]*(//[^\n]*|/\*[^\n]*?\*/)?[ \t]*\n", lead)
+            found[number] = lead[blank.end() if blank and not blank[1] else 0 :].strip(" \t")
+            found[number] = "\n".join(line.rstrip() for line in found[number].split("\n"))
+        return found
+
+    def emit(self, order: Order, guard: isl.Set, check: str = "") -> Emitted:
+        """Returns the new text from the region's first character to its last. `check` is a further condition in C.
+        Raises NotWritten."""
+        emitted = Emitted("", check=check)
+        known = self._model.names.facts([])
+        condition = self._condition(guard)
+        values = self._holds_for_constants(guard)
+        emitted.guard, emitted.asserted = condition, bool(condition) and values is True
+        if condition and values is False:
+            raise NotWritten("the constants have values for which the order does not hold")
+        self._check_computable(emitted.condition)
+        nested = bool(emitted.condition)
+        indent = self._indent + (self._step if nested else "")
+        context = guard.intersect(known)
+        for number, item in enumerate(self._model.region.items):
+            if isinstance(item, Nest):
+                context = context.intersect(self._model.nest_domain(number).params())
+        lines = self._steps(order, context, indent, emitted)
+        if emitted.asserted:
+            word = "static_assert" if self._cplusplus else "_Static_assert"
+            lines.insert(0, f'{indent}{word}({condition}, "the order of this loop and its messages needs it");')
+        text = "\n".join(lines).rstrip()
+        if nested:
+            head, between = (
+                f"{self._indent}if ({self._break_lines(emitted.condition)}) {{\n",
+                f"\n{self._indent}}} else {{\n",
+            )
+            text = f"{head}{text}{between}{self._original()}\n{self._indent}}}"
+        for start, end in reversed(self._model.region.declared):
+            text = f"{self._indent}{self._text[start:end]}\n{text}"
+        emitted.text = text[len(self._indent) :] if text.startswith(self._indent) else text
+        return emitted
+
+    def _break_lines(self, condition: str) -> str:
+        """Returns a long condition broken into several lines."""
+        if len(condition) < MAX_CONDITION_CHARS:
+            return condition
+        return condition.replace(" && ", f" &&\n{self._indent}    ")
+
+    def _original(self) -> str:
+        text = self._model.region.text(self._text)
+        return reindent(text.lstrip(), self._indent, self._indent + self._step)
+
+    # ---- the guard
+
+    def _condition(self, guard: isl.Set) -> str:
+        shown = guard.gist(self._model.context).coalesce()
+        if self._model.context.is_subset(guard):
+            return ""
+        build = isl.AstBuild.from_context(self._model.context)
+        return text_of(build.expr_from_set(shown), words_of_names(self._model.names))
+
+    def _check_computable(self, condition: str) -> None:
+        """Raises NotWritten if a condition evaluates an expression that may fail, such as a division, and the original
+        does not always evaluate it."""
+        region = self._model.region
+        polys = [one for nest in region.nests for loop in nest.loops[:1] for one in (*loop.lower, *loop.upper)]
+        for call in region.calls:
+            if all(message.certain for message in call.messages):
+                polys += [message.count for message in call.messages if message.count is not None]
+                polys += [one for access in call.accesses if access.message for one in access.index if one is not None]
+        always = {key for poly in polys for key in poly.keys}
+        for key, symbol in region.symbols.items():
+            if symbol.may_fail and key not in always and symbol.text in condition:
+                raise NotWritten(f"it depends on {symbol.text}, which may be computed under a condition only")
+
+    def _holds_for_constants(self, guard: isl.Set) -> bool | None:
+        """Returns whether the guard holds for the values of constants; None if it depends on other parameters."""
+        shown = guard.gist(self._model.context)
+        for keys, name in self._model.names.parameters.items():
+            place = shown.find_dim_by_name(isl.dim_type.param, name)
+            if place < 0 or not shown.involves_dims(isl.dim_type.param, place, 1):
+                continue
+            value = 1
+            for key in keys:
+                own = self._model.region.symbols[key].value
+                if own is None:
+                    return None
+                value *= own
+            shown = shown.fix_val(isl.dim_type.param, place, isl.Val(value))
+        return not shown.is_empty()
+
+    # ---- steps
+
+    def _steps(self, order: Order, context: isl.Set, indent: str, emitted: Emitted) -> list[str]:
+        """Returns the lines of all steps, with blank lines between them if the region has some."""
+        commented: set[int] = set()
+        groups = [self._declarations(order.steps, indent)]
+        number_of_requests = 0
+        for waiting, step in _with_waits(order.steps):
+            lines = self._wait_for_calls(waiting, number_of_requests, indent, emitted) if waiting else []
+            if isinstance(step, ComputeStep):
+                lines += self._phase(step, context, indent, emitted, commented)
+            elif isinstance(step, ChunkLoop):
+                lines += self._chunk_loop(step, context, indent, emitted, commented)
+            elif step is not None and step.completes:
+                lines += [*self._comment(step.call, indent, commented), self._verbatim(step.call, indent)]
+                emitted.pieces.append(step)
+            elif step is not None:
+                lines += self._begin_call(step, number_of_requests, indent, emitted, commented)
+                number_of_requests += self._call(step).requests
+            groups.append(lines)
+        between = "\n\n" if self._blank_lines else "\n"
+        return between.join("\n".join(lines) for lines in groups if lines).split("\n")
+
+    def _declarations(self, steps: Sequence[Step], indent: str) -> list[str]:
+        """Returns the declarations of the requests of calls that begin and complete separately."""
+        begins = [step for step in steps if not isinstance(step, ComputeStep) and step.begins and not step.completes]
+        chunked = [f"MPI_Request {self._requests_of(step)};" for step in begins if isinstance(step, ChunkLoop)]
+        calls = [self._call(step) for step in begins if isinstance(step, CallStep)]
+        plain = [requests_declaration(calls, self._requests)] if calls else []
+        return [indent + line for line in chunked + plain]
+
+    def _phase(
+        self, phase: ComputeStep, context: isl.Set, indent: str, emitted: Emitted, commented: set[int]
+    ) -> list[str]:
+        lines: list[str] = []
+        for number, instances in sorted(phase.sets.items()):
+            instances = instances.intersect_params(context)
+            if instances.is_empty():
+                continue
+            lines += self._comment(number, indent, commented)
+            whole = self._model.nest_domain(number).intersect_params(context)
+            nest = self._model.region.items[number]
+            assert isinstance(nest, Nest)
+            if not phase.reverse and instances.is_equal(whole) or not nest.loops:
+                if not instances.is_equal(whole):
+                    raise NotWritten("a statement without loops is executed for some parameters only")
+                lines.append(self._verbatim(number, indent))
+                emitted.pieces.append(number)
+                continue
+            writer = self._writer(nest)
+            lines.append(writer.loops(instances, context, indent, reverse=phase.reverse))
+            emitted.pieces += [number] * writer.written
+        return lines
+
+    def _writer(self, nest: Nest, at: Mapping[str, str] | None = None) -> Writer:
+        text = self._text[nest.start : nest.end]
+        body = self._text[nest.body[0] : nest.body[1]]
+        style = Style.of(text[: nest.body[0] - nest.start] or text, self._step)
+        return Writer(self._model.names, nest, body, indent_at(self._text, nest.body[0]), style, at or {})
+
+    def _chunk_loop(
+        self, step: ChunkLoop, context: isl.Set, indent: str, emitted: Emitted, commented: set[int]
+    ) -> list[str]:
+        """Returns the loop over the chunks of a call's messages."""
+        written, inner = self._chunk_code(step), indent + self._step
+        lines = self._comment(step.call, indent, commented) if step.begins else []
+        lines.append(f"{indent}{written.loop} {{")
+        if step.begins:
+            lines.append(f"{inner}{written.count_declaration};")
+        lines += self._chunk_nests(step.before, step.call, context, inner, emitted, commented)
+        emitted.pieces.append(CallStep(step.call, step.begins, step.completes))
+        lines += [f"{inner}{call}" for call in written.calls(begins=step.begins, completes=step.completes)]
+        lines += self._chunk_nests(step.after, step.call, context, inner, emitted, commented)
+        return [*lines, f"{indent}}}"]
+
+    def _requests_of(self, step: ChunkLoop) -> str:
+        """Returns the declarator of the request array of a chunked call. Raises NotWritten if it would be a
+        variable-length array in C++."""
+        chunk = self._call(step).chunking
+        constant = chunk and all(self._model.region.symbols[key].value is not None for key in chunk.count.keys)
+        if self._cplusplus and not constant:
+            raise NotWritten("C++ has no arrays of variable length")
+        return self._chunk_code(step).requests_declaration
+
+    def _chunk_code(self, step: ChunkLoop) -> ChunkCode:
+        number = [number for number, _ in self._model.chunked_calls].index(step.call)
+        call = self._call(step)
+        assert call.chunking
+        return ChunkCode(call.chunking, call.exchange, f"{self._requests}{f'_{number + 1}' if number else ''}")
+
+    def _chunk_nests(
+        self, pieces: ChunkMaps, call: int, context: isl.Set, indent: str, emitted: Emitted, commented: set[int]
+    ) -> list[str]:
+        """Returns loops over the instances that are executed with one chunk, whose first element is a parameter."""
+        lines: list[str] = []
+        domain = self._model.domains[call][0]
+        at = self._model.region.items[call].loops[0].iterator
+        name = self._model.names.iterator(at.key)
+        known = domain.move_dims(isl.dim_type.param, domain.dim(isl.dim_type.param), isl.dim_type.set, 0, 1)
+        known = known.set_dim_name(isl.dim_type.param, known.dim(isl.dim_type.param) - 1, name).params()
+        for number, chunk in sorted(pieces.items()):
+            nest = self._model.region.items[number]
+            assert isinstance(nest, Nest)
+            place = chunk.dim(isl.dim_type.param)
+            of_chunk = chunk.move_dims(isl.dim_type.param, place, isl.dim_type.out, 0, 1)
+            instances = of_chunk.set_dim_name(isl.dim_type.param, place, name).domain()
+            lines += self._comment(number, indent, commented)
+            writer = self._writer(nest, {name: at.text})
+            within = context.intersect(known)
+            instances = instances.intersect_params(context).gist_params(within)
+            lines.append(writer.loops(instances, within, indent))
+            emitted.pieces += [number] * writer.written
+        return lines
+
+    def _verbatim(self, number: int, indent: str) -> str:
+        item = self._model.region.items[number]
+        text = self._text[item.lead : item.end]
+        return reindent(text.lstrip(), self._indent, indent)
+
+    def _comment(self, number: int, indent: str, commented: set[int]) -> list[str]:
+        """Returns the comments in front of an item; each item has them once."""
+        lead = "" if number in commented else self._leads.get(number, "").strip("\n \t")
+        commented.add(number)
+        return [f"{indent}{line.strip()}" if line.strip() else "" for line in lead.split("\n")] if lead else []
+
+    def _begin_call(self, step: CallStep, place: int, indent: str, emitted: Emitted, commented: set[int]) -> list[str]:
+        call = self._call(step)
+        emitted.pieces.append(step)
+        lead = self._comment(step.call, indent, commented)
+        begin_calls = [self._begin_statements(one, place + number) for number, one in self._with_request_numbers(call)]
+        if call.is_plain:
+            return lead + [f"{indent}{line}" for line in begin_calls[0]]
+        text, last = "", call.lead
+        for one, lines in zip(call.blocking, begin_calls, strict=True):
+            text += self._text[last : one.start]
+            between = "\n" + indent_at(self._text, one.start)
+            text += between.join(lines) if one.listed or len(lines) == 1 else f"{{ {' '.join(lines)} }}"
+            last = one.end
+        text += self._text[last : call.end]
+        return [*lead, reindent(text.lstrip(), self._indent, indent)]
+
+    @staticmethod
+    def _with_request_numbers(call: Call) -> Iterator[tuple[int, Blocking]]:
+        """Yields the blocking calls of a statement, each with the number of its first request."""
+        number = 0
+        for one in call.blocking:
+            yield number, one
+            number += len(NONBLOCKING[one.name])
+
+    def _begin_statements(self, call: Blocking, place: int) -> list[str]:
+        """Returns the statements that begin a blocking call; `place` is the number of its first request."""
+        return [
+            f"{name}({', '.join(words)}, &{self._requests}[{place + number}]);"
+            for number, (name, words) in enumerate(call.begin_calls())
+        ]
+
+    def _wait_for_calls(self, waiting: list[CallStep], count: int, indent: str, emitted: Emitted) -> list[str]:
+        emitted.pieces += waiting
+        return [f"{indent}MPI_Waitall({count}, {self._requests}, MPI_STATUSES_IGNORE);"]
+
+    def _call(self, step: CallStep | ChunkLoop) -> Call:
+        call = self._model.region.items[step.call]
+        assert isinstance(call, Call)
+        if call.unsplit:
+            raise NotWritten(call.unsplit)
+        return call

@@ -1,0 +1,439 @@
+"""Inlines calls to functions of the same file, so that the loops of the callees can be split.
+
+Parameters become the call's arguments. Variables of the body's outermost block are declared at the beginning of the
+caller's block, and renamed if their names are in use. The result is not trusted: `check/inlined.py` verifies it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nearfield.rewrite.analysis.communication import split_arguments
+from nearfield.rewrite.analysis.expressions import VALUES
+from nearfield.rewrite.analysis.library_calls import is_of_library, is_pure
+from nearfield.rewrite.analysis.program import NotMovable
+from nearfield.rewrite.frontend.callee_lookup import Functions
+from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind, Unit
+from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function
+from nearfield.rewrite.frontend.text import indent_at, line_of, line_start, replace_names, words_in
+
+_LEAVES = {Kind.GOTO_STMT: "goto", Kind.LABEL_STMT: "a label", Kind.LAMBDA_EXPR: "a lambda", Kind.ASM_STMT: "assembly",
+           Kind.INDIRECT_GOTO_STMT: "goto"}  # fmt: skip
+_OF_PLACE = ("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__", "__LINE__", "alloca", "setjmp")
+_BYTES = ("char", "signedchar", "unsignedchar")  # types that may alias part of any object
+_QUALIFIERS = re.compile(r"\b(?:const|restrict|__restrict|__restrict__)\b|\s+")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A statement that calls a function of the file: `f(x);` or `y = f(x);`."""
+
+    statement: Node
+    call: Node
+    callee: Function
+    given: Node | None = None  # the variable that gets the return value
+
+    @property
+    def formals(self) -> list[Node]:
+        return [child for child in self.callee.node.children if child.kind == Kind.PARM_DECL]
+
+    @property
+    def arguments(self) -> list[Node]:
+        return self.call.arguments
+
+
+Line = tuple[str, int]  # a line of text, and the line of the file that it comes from
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """A replacement between two offsets of a file: the body of a function, or declarations."""
+
+    start: int
+    end: int
+    lines: list[Line]
+    is_body: bool = True
+
+
+@dataclass
+class Text:
+    """A file with inlined calls. `calls` maps each line to its line in the file, or to the line of the call; `sources`
+    maps lines of a body to their own lines."""
+
+    text: str
+    block: Node
+    sites: list[Site]
+    spans: list[tuple[int, int]] = field(default_factory=list)  # lines of each body
+    calls: list[int] = field(default_factory=list)
+    sources: list[int] = field(default_factory=list)
+    declares: int = 0  # the line after which variables of the bodies are declared
+
+
+def site_of(statement: Node, functions: Functions) -> Site | None:
+    """Returns the call site that a statement is, if the callee is known."""
+    node, given = statement.bare, None
+    if node.operator == "=" and node.kind == Kind.BINARY_OPERATOR and node.children[0].kind == Kind.DECL_REF_EXPR:
+        given, node = node.children[0], node.children[1].bare
+    if node.kind != Kind.CALL_EXPR:
+        return None
+    callee = functions.definition(node)
+    return Site(statement, node, callee, given) if callee is not None and callee.body is not None else None
+
+
+class Inliner:
+    """Inlines calls in one block of a function."""
+
+    def __init__(self, unit: Unit, functions: Functions, function: Function, block: Node) -> None:
+        self._unit, self._functions, self._function, self._block = unit, functions, function, block
+
+    def text(self, sites: Sequence[Site]) -> Text:
+        """Returns the file with the bodies. Raises NotMovable, at the line of a call, if one cannot be inlined."""
+        block, whole = self._block, self._unit.text
+        taken = words_in(whole[block.offset : block.end])
+        declarations: list[str] = []
+        edits: list[_Edit] = []
+        for site in sites:
+            body = _Body(self._unit, self._functions, self._function, block, site, taken)
+            hoisted, lines = body.written()
+            declarations += hoisted
+            edits.append(_Edit(site.statement.offset, self._unit.statement_end(site.statement), lines))
+        if declarations:
+            start = block.offset + 1
+            indent = indent_at(whole, block.children[0].offset)
+            at = line_of(whole, start)
+            edits.insert(0, _Edit(start, start, [("", at), *((indent + one, at) for one in declarations)], False))
+        made = self._applied(edits, list(sites))
+        made.declares = line_of(whole, block.offset) if declarations else 0
+        return made
+
+    def _applied(self, edits: Sequence[_Edit], sites: list[Site]) -> Text:
+        whole, last = self._unit.text, 0
+        made = Text("", self._block, sites)
+        for edit in [*edits, _Edit(len(whole), len(whole), [("", line_of(whole, len(whole)))], False)]:
+            made.text += whole[last : edit.start]
+            numbers = range(line_of(whole, last) + (last > 0), line_of(whole, edit.start) + 1)
+            made.calls += numbers
+            made.sources += numbers
+            indent = indent_at(whole, edit.start) if edit.is_body else ""
+            made.text += "\n".join(
+                line if number == 0 or not line or line.startswith("#") else indent + line
+                for number, (line, _) in enumerate(edit.lines)
+            )
+            if edit.is_body:
+                made.spans.append((len(made.calls), len(made.calls) + len(edit.lines) - 1))
+                made.sources[-1] = edit.lines[0][1]
+            made.calls += [line_of(whole, edit.start)] * (len(edit.lines) - 1)
+            made.sources += [source for _, source in edit.lines[1:]]
+            last = edit.end
+        return made
+
+
+class _Body:
+    """The body of one callee at one call."""
+
+    def __init__(
+        self, unit: Unit, functions: Functions, function: Function, block: Node, site: Site, taken: set[str]
+    ) -> None:
+        self._unit, self._functions, self._function, self._block = unit, functions, function, block
+        self._site, self._callee, self._taken = site, site.callee, taken
+        self._names: dict[str, str] = {}  # replacements of the callee's names
+        self._invariant: set[int] = set()  # variables of the callee whose values are known where the block begins
+
+    def written(self) -> tuple[list[str], list[Line]]:
+        """Returns declarations for the block, and the lines that replace the call. Raises NotMovable, at the line of
+        the call."""
+        assert self._callee.body is not None
+        if self._callee.node.unit is not self._unit:
+            raise self._refused("the function is defined in another file", self._site.call.line)
+        self._closed(self._callee.body)
+        self._arguments()
+        found = self._statements(self._callee.body)
+        self._pragmas(self._callee.body)
+        return found
+
+    def _refused(self, reason: str, line: int) -> NotMovable:
+        at = f" (line {line})" if line != self._site.call.line else ""
+        return NotMovable(
+            f"the loops of {self._callee.name} could be split only if its body stood in place of this call, which is "
+            f"not possible: {reason}{at}",
+            self._site.call.line,
+        )
+
+    # ---- what a body may have
+
+    def _closed(self, body: Node) -> None:
+        """Raises NotMovable if the body would have another meaning in the caller."""
+        last = body.children[-1] if body.children else None
+        for node in body.walk():
+            if node.kind == Kind.RETURN_STMT and node is not last:
+                raise self._refused("the function returns before its end", node.line)
+            if node.kind in _LEAVES:
+                raise self._refused(f"the function contains {_LEAVES[node.kind]}", node.line)
+            if node.kind == Kind.VAR_DECL and node.cursor.storage_class.name in ("STATIC", "EXTERN"):
+                raise self._refused(f"its variable {node.name} outlives the call (static or extern)", node.line)
+        text = self._unit.text[body.offset : body.end]
+        words = words_in(text)
+        if not text.endswith("}") or self._unit.is_macro(self._site.statement.offset):
+            raise self._refused("a macro hides where the function ends", body.line)
+        if "\\\n" in text:
+            raise self._refused("the function has a line that a backslash continues", body.line)
+        if name := next((name for name in _OF_PLACE if name in words), ""):
+            raise self._refused(f"the function uses {name}", body.line)
+        between = self._unit.text[body.end : self._site.call.offset] or self._unit.text[self._block.end : body.offset]
+        if re.search(r"^[ \t]*#[ \t]*include", between, re.MULTILINE):
+            raise self._refused("a header is included between the function and this call", body.line)
+        changed = re.findall(r"^[ \t]*#[ \t]*(define|undef)[ \t]+(\w+)", self._unit.text, re.MULTILINE)
+        defined = [name for _, name in changed]
+        for how, name in changed:
+            if name in words and (how == "undef" or defined.count(name) > 1):
+                raise self._refused(f"the macro {name} is defined more than once", body.line)
+
+    def _pragmas(self, body: Node) -> None:
+        for pragma in re.finditer(r"^[ \t]*#[ \t]*pragma[^\n]*", self._unit.text[body.offset : body.end], re.MULTILINE):
+            if name := next((name for name in words_in(pragma[0]) if self._names.get(name, name) != name), ""):
+                raise self._refused(f"a pragma names {name}, which would get another name", body.line)
+
+    # ---- arguments
+
+    def _arguments(self) -> None:
+        site = self._site
+        formals, arguments, words = site.formals, site.arguments, split_arguments(site.call)
+        if not len(formals) == len(arguments) == (len(words) if words != [""] else 0):
+            raise self._refused("this call passes other arguments than the function has parameters", site.call.line)
+        for formal, word in zip(formals, words, strict=True):
+            self._names[formal.name] = word if re.fullmatch(r"[\w.]+", word) else f"({word})"
+        for formal, argument in zip(formals, arguments, strict=True):
+            self._argument(formal, argument)
+        self._macros()
+
+    def _macros(self) -> None:
+        """Raises NotMovable if a macro names a parameter that is replaced."""
+        assert self._callee.body is not None
+        words = words_in(self._unit.text[self._callee.body.offset : self._callee.body.end])
+        for macro in sorted(words & self._unit.macros.keys()):
+            inside = words_in(self._unit.macros[macro].partition(")")[2])
+            if name := next((one for one in sorted(inside) if self._names.get(one, one) != one), ""):
+                raise self._refused(f"the macro {macro} uses the name of the parameter {name}", self._callee.body.line)
+
+    def _argument(self, formal: Node, argument: Node) -> None:
+        """Raises NotMovable unless the argument can replace every use of the parameter."""
+        name = formal.name
+        by_reference = formal.type.kind == TypeKind.LVALUEREFERENCE
+        wanted = formal.type.get_pointee().get_canonical() if by_reference else formal.type
+        if not by_reference and wanted.kind not in (*NUMBERS, TypeKind.POINTER, *ARRAYS):
+            raise self._refused(f"the parameter {name} is neither a number nor a pointer", formal.line)
+        if by_reference and argument.bare.kind != Kind.DECL_REF_EXPR:
+            raise self._refused(f"the argument for the parameter {name} is no variable", argument.line)
+        if not by_reference and self._callee.changes.get(formal.key):
+            raise self._refused(f"the function changes its parameter {name}", self._callee.changes[formal.key][0].line)
+        if not by_reference and formal.key in self._callee.address_taken:
+            raise self._refused(f"the function takes the address of its parameter {name}", formal.line)
+        if replace_names(type_of(wanted), self._names) != type_of(argument.bare.type):
+            conversion = f"{argument.bare.type.spelling} becomes {wanted.spelling}"
+            raise self._refused(f"the argument for the parameter {name} is converted: {conversion}", argument.line)
+        self._same_rows(name, argument)
+        if by_reference:
+            return
+        for node in argument.walk():
+            self._invariant_argument(name, node)
+        assert self._callee.body is not None
+        for node in self._callee.body.walk():
+            if node.kind == Kind.CXX_UNARY_EXPR and any(child.is_variable(formal.key) for child in node.children):
+                raise self._refused(f"the function takes the size of its parameter {name}", node.line)
+
+    def _invariant_argument(self, name: str, node: Node) -> None:
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None:
+            if node.type.is_volatile_qualified() or not self._keeps(node.declaration):
+                raise self._refused(
+                    f"{node.name}, the argument for the parameter {name}, may change during the call", node.line
+                )
+        elif node.kind not in VALUES and node.operator not in ("+", "-", "*"):
+            raise self._refused(
+                f"the argument for the parameter {name} is no variable, no number, and no sum or product of these",
+                node.line,
+            )
+
+    def _same_rows(self, name: str, argument: Node) -> None:
+        """Raises NotMovable if the length of an array's rows may differ in the caller although it has the same name."""
+        for word in words_in("".join(re.findall(r"\[.*?\]", type_of(argument.bare.type)))):
+            known = [one for one in self._function.declared.values() if one.name == word]
+            if len(known) != 1 or not self._function.unchanged(known[0].key):
+                raise self._refused(f"the length of the rows of the parameter {name} may change", argument.line)
+
+    def _keeps(self, declared: Node) -> bool:
+        """Returns whether the callee does not modify a variable of its caller."""
+        if declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or declared.type.kind in ARRAYS:
+            return True
+        local = declared.key in self._function.declared and declared.cursor.storage_class.name != "STATIC"
+        referred = declared.type.kind == TypeKind.LVALUEREFERENCE or any(
+            formal.type.kind == TypeKind.LVALUEREFERENCE and argument.is_variable(declared.key)
+            for formal, argument in zip(self._site.formals, self._site.arguments, strict=True)
+        )
+        if local and declared.key not in self._function.address_taken and not referred:
+            return True
+        if referred:
+            return False
+        return not self._may_store(self._callee, declared, set())
+
+    def _may_store(self, callee: Function, declared: Node, seen: set[str]) -> bool:
+        """Returns whether a function may modify a variable, by name or through a pointer to its type."""
+        seen.add(callee.name)
+        if callee.changes.get(declared.key) or declared.key in callee.address_taken or callee.body is None:
+            return True
+        kind = type_of(declared.type)
+        for node in callee.body.walk():
+            if node.operator in ASSIGNMENTS or node.operator in INCREMENTS:
+                target = node.children[0].bare
+                declares = target.declaration if target.kind == Kind.DECL_REF_EXPR else None
+                is_variable = declares is not None and declares.type.kind != TypeKind.LVALUEREFERENCE
+                if not is_variable and _may_be_part(target.type, kind):
+                    return True
+        return any(self._call_may_store(call, declared, kind, seen) for call in callee.calls)
+
+    def _call_may_store(self, call: Node, declared: Node, kind: str, seen: set[str]) -> bool:
+        inner = self._functions.definition(call)
+        if inner is not None:
+            return inner.name not in seen and self._may_store(inner, declared, seen)
+        if call.name.startswith(("MPI_", "PMPI_")):
+            arguments = [one.bare for one in call.arguments]
+            return any(
+                one.type.kind == TypeKind.POINTER and _may_be_part(one.type.get_pointee().get_canonical(), kind)
+                for one in arguments
+            )
+        return not is_pure(call) and not (is_of_library(call) and call.name in ("printf", "puts", "fflush"))
+
+    # ---- statements
+
+    def _statements(self, body: Node) -> tuple[list[str], list[Line]]:
+        text, place = self._unit.text, body.offset + 1
+        hoisted: list[str] = []
+        pieces: list[Line] = []
+        for statement in body.children:
+            first, last = statement.offset, self._unit.statement_end(statement)
+            if statement.kind == Kind.DECL_STMT:
+                declaration, left = self._declaration(statement)
+                hoisted.append(declaration)
+            elif statement.kind == Kind.RETURN_STMT:
+                left = self._result(statement)
+            else:
+                continue
+            if not left:
+                first, last = _whole_lines(text, first, last)
+            pieces.append((replace_names(text[place:first], self._names), line_of(text, place)))
+            pieces.append((left, statement.line))
+            place = last
+        pieces.append((replace_names(text[place : body.end - 1], self._names), line_of(text, place)))
+        return hoisted, _lines(pieces)
+
+    def _result(self, statement: Node) -> str:
+        given = self._site.given
+        if not statement.children:
+            return ""
+        value = statement.children[0]
+        if given is None:
+            if any(node.kind == Kind.CALL_EXPR or node.operator in (*ASSIGNMENTS, *INCREMENTS)
+                   or node.type.is_volatile_qualified() for node in value.walk()):  # fmt: skip
+                raise self._refused(
+                    "this call does not use the result, and computing it may have side effects", statement.line
+                )
+            return ""
+        if not type_of(value.bare.type) == type_of(given.type) == type_of(self._site.call.type):
+            raise self._refused("the result is converted to another type", statement.line)
+        words = self._unit.text[value.offset : self._unit.statement_end(statement)]
+        return f"{given.name} = {replace_names(words, self._names)}"
+
+    def _declaration(self, statement: Node) -> tuple[str, str]:
+        """Returns the declaration for the block, and the assignment that remains in its place."""
+        variables = [child for child in statement.children if child.kind == Kind.VAR_DECL]
+        if len(variables) != len(statement.children):
+            raise self._refused("the function declares something that is no variable", statement.line)
+        invariant = all(
+            self._is_invariant(node) for one in variables for child in one.children for node in child.walk()
+        )
+        text = self._unit.text[statement.offset : self._unit.statement_end(statement)]
+        for one in variables:
+            self._rename(one.name)
+        if invariant:
+            self._invariant |= {one.key for one in variables}
+            return " ".join(replace_names(text, self._names).split()), ""
+        plain = len(variables) == 1 and variables[0].type.kind in (*NUMBERS, TypeKind.POINTER)
+        if not plain or "=" not in text or variables[0].cursor.type.spelling.startswith("auto"):
+            name = variables[0].name
+            raise self._refused(
+                f"its variable {name} is initialised with a value that may change before the call", statement.line
+            )
+        declared, _, value = text.partition("=")
+        if variables[0].type.is_const_qualified():
+            declared = re.sub(r"\bconst\b", " ", declared)
+        new = self._names.get(variables[0].name, variables[0].name)
+        hoisted = " ".join(replace_names(declared, self._names).split()) + ";"
+        return hoisted, f"{new} = {' '.join(replace_names(value, self._names).split())}"
+
+    def _rename(self, name: str) -> None:
+        new = name
+        while new in self._taken or (new != name and new in words_in(self._unit.text)):
+            new = f"{new}_{self._callee.name}" if new == name else f"{new}_"
+        self._taken.add(new)
+        self._names[name] = new
+
+    def _is_invariant(self, node: Node) -> bool:
+        """Returns whether an expression has the same value where the block begins."""
+        if node.kind != Kind.DECL_REF_EXPR:
+            return node.kind in (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR) or node.operator in ("+", "-", "*")
+        declared = node.declaration
+        if declared is None or declared.type.kind in ARRAYS:
+            return False
+        if declared.kind == Kind.ENUM_CONSTANT_DECL or node.value is not None:
+            return True
+        for formal, argument in zip(self._site.formals, self._site.arguments, strict=True):
+            if formal.key == declared.key:
+                return all(self._lasts(one) for one in argument.walk())
+        return self._callee.unchanged(declared.key) and declared.key in self._invariant
+
+    def _lasts(self, node: Node) -> bool:
+        if node.kind != Kind.DECL_REF_EXPR or node.declaration is None:
+            return True
+        declared = node.declaration
+        outside = not self._block.offset <= declared.offset < self._block.end
+        return outside and (node.value is not None or self._function.unchanged(declared.key))
+
+
+def type_of(type_: Any) -> str:
+    """Returns a type's name without qualifiers; of an array, that of a pointer to its first element."""
+    if type_.kind in ARRAYS:
+        name = _QUALIFIERS.sub("", type_.element_type.get_canonical().spelling)
+        return re.sub(r"(?=\[)|$", "(*)", name, count=1) if "[" in name else f"{name}*"
+    return _QUALIFIERS.sub("", type_.spelling)
+
+
+def _may_be_part(type_: Any, kind: str) -> bool:
+    """Returns whether a store of one type may modify part of a variable of another type: they differ at most in sign,
+    or one is a byte type."""
+    name = type_of(type_)
+    return name in _BYTES or name == "void" or name.removeprefix("unsigned") == kind.removeprefix("unsigned")
+
+
+def _whole_lines(text: str, first: int, last: int) -> tuple[int, int]:
+    """Returns the range extended to whole lines, if the rest of them is only a comment."""
+    start, end = line_start(text, first), text.find("\n", last)
+    alone = not text[start:first].strip() and re.fullmatch(r"[ \t]*(//[^\n]*|/\*[^\n]*\*/)?[ \t\r]*", text[last:end])
+    return (start, end + 1) if alone and end >= 0 else (first, last)
+
+
+def _lines(pieces: Sequence[Line]) -> list[Line]:
+    """Returns the lines of some text without indent and surrounding blank lines, each with the line that it comes
+    from."""
+    made: list[Line] = [("", 0)]
+    for text, source in pieces:
+        for number, part in enumerate(text.split("\n")):
+            before, line = made[-1] if number == 0 else ("", 0)
+            new = (before + part, line if before.strip() else source + number)
+            made = [*made[:-1], new] if number == 0 else [*made, new]
+    full = [place for place, (text, _) in enumerate(made) if text.strip()]
+    made = made[full[0] : full[-1] + 1] if full else [(";", pieces[0][1])]
+    old = re.match(r"[ \t]*", made[0][0])[0]  # type: ignore[index]
+    return [(text.removeprefix(old).rstrip(), source) for text, source in made]

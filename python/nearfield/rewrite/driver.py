@@ -1,0 +1,369 @@
+"""Analyses one C or C++ file: finds its communication regions and returns every legal rewrite of each."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import islpy as isl
+
+from nearfield.base.errors import UsageError
+from nearfield.rewrite.analysis.aliases import Aliases, Assumed
+from nearfield.rewrite.analysis.no_regions import explain_no_regions, find_unknown_callees
+from nearfield.rewrite.analysis.program import MissedOptimization, Nest, NotMovable, Region
+from nearfield.rewrite.analysis.regions import Reader, split_exchanges
+from nearfield.rewrite.callees import Callees
+from nearfield.rewrite.codegen.code import NotWritten
+from nearfield.rewrite.codegen.emit import Emitted, Emitter
+from nearfield.rewrite.codegen.runtime_alias_check import alias_check_of
+from nearfield.rewrite.frontend.callee_lookup import Functions, Others
+from nearfield.rewrite.frontend.clang import Node, Unit, parse
+from nearfield.rewrite.frontend.function import Function
+from nearfield.rewrite.frontend.source import decoded, read_source
+from nearfield.rewrite.model.chunk_sizes import ChunkSizes
+from nearfield.rewrite.model.chunking import Chunker, assumption_text, deciding_variables
+from nearfield.rewrite.model.explain_dependence import describe_shared_array, reason_of_order
+from nearfield.rewrite.model.legality import guard_of
+from nearfield.rewrite.model.polyhedral import Model, build_model
+from nearfield.rewrite.model.schedule import Order, Partition, Transformation
+from nearfield.rewrite.model.schedules import TRANSFORMATIONS
+from nearfield.rewrite.patch import Patch
+from nearfield.rewrite.proof import Prover, Variant, span_of
+from nearfield.rewrite.ranking import Costs, rank_patches
+
+CPLUSPLUS = (".cc", ".cpp", ".cxx", ".C", ".hpp")
+MAX_OPERATIONS = 1_000_000  # isl operations per region, about half a second
+ILLEGAL, STANDS = "it is not legal", "it stands as"  # reasons for rejecting an order
+DEPTHS = (1, 2, 3)  # loop levels of a nest that may be split
+
+
+@dataclass
+class Analysis:
+    """The result for one file: legal variants, ranked best first within each region, and missed optimizations by
+    line."""
+
+    path: Path
+    patches: list[Patch] = field(default_factory=list)
+    missed: list[MissedOptimization] = field(default_factory=list)
+
+
+def analyse(
+    path: Path,
+    arguments: Sequence[str],
+    *,
+    function: str | None = None,
+    only: frozenset[str] | None = None,
+    assume_noalias: Sequence[str] = (),
+    costs: Costs | None = None,
+    others: Others = (),
+    pieces: ChunkSizes | None = None,
+    assume_uniform: Sequence[str] = (),
+) -> Analysis:
+    """Returns the legal rewrites of a file, and a reason for each place that stays unchanged. `arguments` are compiler
+    options (-I, -D, -std), `only` are names of transformations, `costs` come from a profile, and `others` are the other
+    files of the program, whose functions are analysed as callees. Messages are split into chunks only if `pieces` gives
+    sizes; `assume_uniform` are names with the same value on all ranks. Raises UsageError if the file cannot be
+    parsed."""
+    text = read_source(path)
+    with _garbage_collection_off():
+        unit = parse(path, text, arguments)
+        analyser = Analyser(path, text, unit, only, assume_noalias, costs, others, pieces, assume_uniform)
+        return analyser.run(function)
+
+
+@contextmanager
+def _garbage_collection_off() -> Iterator[None]:
+    """Disables garbage collection: scanning a million live nodes would take half of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@contextmanager
+def limit_operations() -> Iterator[Callable[[], bool]]:
+    """Limits the isl operations in a block. Yields a function that returns, after the block, whether the limit was
+    exceeded."""
+    context = isl.DEFAULT_CONTEXT
+    context.reset_operations()
+    context.set_max_operations(MAX_OPERATIONS)
+    exceeded = False
+    try:
+        yield lambda: exceeded
+    except isl.Error:
+        context.set_max_operations(0)
+        context.reset_operations()
+        exceeded = True
+    finally:
+        context.set_max_operations(0)
+        context.reset_operations()
+
+
+@dataclass
+class Analyser:
+    """Analyses the functions of one file."""
+
+    path: Path
+    text: str
+    unit: Unit
+    only: frozenset[str] | None
+    assumed: Sequence[str]
+    costs: Costs | None
+    others: Others = ()
+    pieces: ChunkSizes | None = None
+    uniform: Sequence[str] = ()
+    inlines: bool = True  # inlines functions of the file where that lets their loops be split
+
+    def __post_init__(self) -> None:
+        self.functions = Functions(self.unit, self.others)
+        self._variants: dict[tuple[int, str], Variant] = {}
+        # regions by offsets and by the number of splittable loops of each nest
+        self._tried_splits: set[tuple[int, ...]] = set()
+        self._uniform_names: list[str] = []  # names assumed uniform across ranks where messages are split into chunks
+        self._over_limit: set[tuple[int, int]] = set()  # regions that exceeded the isl limit
+        self._names: dict[int, int] = {}  # region numbers by start offset
+        self._missed: dict[int, MissedOptimization] = {}  # by the line of the communication
+
+    def run(self, function: str | None) -> Analysis:
+        """Returns the analysis of one function, or of all. Raises UsageError if the file has no such function."""
+        nodes = [node for node in self.unit.functions if function in (None, node.name)]
+        if function is not None and not nodes:
+            raise UsageError(f"{self.path} defines no function {function}")
+        for node in nodes:
+            if self._communicates(self.functions.of(node), set()):
+                self._function(node)
+        bodies = self._inline_bodies(nodes) if self.inlines else []
+        prover = Prover(self.path, self.text, self.unit, self.costs)
+        patches = [*prover.prove(list(self._variants.values())), *bodies]
+        for region, reason in prover.unproved:
+            self._record_missed(region, reason, region.line)
+        changed = [patch.lines for patch in patches]
+        missed = [
+            missed
+            for line, missed in sorted({one.line: one for one in reversed(list(self._missed.values()))}.items())
+            if not any(first <= line <= last for first, last in changed)
+        ]
+        if not patches and not missed:
+            missed = list(find_unknown_callees(self.functions, nodes)) or [explain_no_regions(self.functions, nodes)]
+        return Analysis(self.path, rank_patches(patches), missed)
+
+    def _inline_bodies(self, nodes: Sequence[Node]) -> list[Patch]:
+        """Returns patches that inline callees, for blocks that have no patch otherwise."""
+        found: list[Patch] = []
+        starts = {start for start, _ in self._variants}
+        for node in nodes:
+            callees = Callees(self.unit, self.functions, self.functions.of(node), self._analyse_inlined)
+            for block in callees.blocks():
+                if not starts & {child.offset for child in block.children}:
+                    found += callees.patches(block, decoded(self.text))
+            for line, reason in callees.missed:
+                known = next((one for one in self._missed.values() if one.line == line), None)
+                problem = f"{known.reason}; {reason}" if known is not None else reason
+                key = next((key for key, one in self._missed.items() if one is known), line)
+                self._missed[key] = MissedOptimization(
+                    line, problem, node.name, known.assumption if known is not None else ""
+                )
+        return found
+
+    def _analyse_inlined(self, text: str, unit: Unit, function: str) -> Analysis:
+        """Returns the analysis of a function in a text with inlined callees."""
+        return replace(self, text=text, unit=unit, inlines=False).run(function)
+
+    def _communicates(self, function: Function, seen: set[str]) -> bool:
+        seen.add(function.name)
+        for call in function.calls:
+            if call.name.startswith(("MPI_", "PMPI_")):
+                return True
+            inner = self.functions.definition(call)
+            if inner is not None and inner.name not in seen and self._communicates(inner, seen):
+                return True
+        return False
+
+    def _function(self, node: Node) -> None:
+        function = self.functions.of(node)
+        self._aliases = Aliases(self.functions, function, self.assumed)
+        for by_value in (False, True):
+            before = len(self._variants)
+            constants = False
+            for depth in DEPTHS:
+                reader, has_more = Reader(self.unit, self.functions, function, depth, by_value), False
+                for region in reader.regions():
+                    constants = constants or any(symbol.value is not None for symbol in region.symbols.values())
+                    has_more = has_more or any(_has_loops_inside(nest) for nest in region.nests)
+                    for one in split_exchanges(region):
+                        self._region(one, by_value)
+                for missed in reader.missed:
+                    self._missed.setdefault(missed.line, missed)
+                if not has_more:
+                    break
+            if len(self._variants) > before or not constants:
+                return
+
+    def _region(self, region: Region, by_value: bool) -> None:
+        try:
+            assumed = self._aliases.check(region)
+        except NotMovable as barrier:
+            self._record_missed(region, barrier.reason, barrier.line, _noalias_option(barrier.assumption))
+            return
+        seen = (region.start, region.end, by_value, *(len(nest.loops) for nest in region.nests))
+        if (
+            (region.start, region.end) in self._over_limit
+            or seen in self._tried_splits
+            or self._has_all_variants(region)
+        ):
+            return
+        self._tried_splits.add(seen)
+        wanted = self._wanted_transformations()
+        chunking = [one for one in wanted if one.chunks_messages]
+        if len(chunking) < len(wanted):
+            with limit_operations() as spent:
+                self._reorder(region, [one for one in wanted if not one.chunks_messages], assumed, by_value)
+            if spent():
+                self._over_limit.add((region.start, region.end))
+                known = describe_shared_array(region)
+                reason = f"its loops and messages are too many to decide in time{known and '; '}{known}"
+                self._record_missed(region, reason, region.line)
+                return
+        if chunking and self.pieces:
+            with limit_operations() as spent:
+                self._chunk(region, chunking, self.pieces, assumed, by_value)
+            if spent():
+                self._record_missed(
+                    region, "its messages are not cut: its loops are too many to decide in time", region.line
+                )
+
+    def _wanted_transformations(self) -> list[Transformation]:
+        return [one for one in TRANSFORMATIONS if self.only is None or one.name in self.only]
+
+    def _has_all_variants(self, region: Region) -> bool:
+        """Returns whether every kind has a variant that no other loop split can improve."""
+        deepest = max((len(nest.loops) for nest in region.nests), default=0)
+        made = [
+            self._variants.get((region.start, one.name))
+            for one in self._wanted_transformations()
+            if self.pieces or not one.chunks_messages
+        ]
+        return all(one is not None and (one.order.reverse == 0 or one.order.reverse >= deepest) for one in made)
+
+    def _chunk(
+        self, region: Region, wanted: Sequence[Transformation], pieces: ChunkSizes, assumed: Assumed, by_value: bool
+    ) -> None:
+        """Records all legal orders of a region with its messages split into chunks."""
+        at = self._requests(region).replace("requests", "at")
+        try:
+            region, self._uniform_names = Chunker(self.unit, self.functions, pieces, self.uniform).region(region, at)
+        except NotMovable as why:
+            self._record_missed(
+                region, f"its messages are not cut: {why.reason}", why.line, _uniform_option(why.assumption)
+            )
+            return
+        self._reorder(region, wanted, assumed, by_value)
+
+    def _reorder(self, region: Region, wanted: Sequence[Transformation], assumed: Assumed, by_value: bool) -> None:
+        """Records all legal orders of a region."""
+        model = build_model(region)
+        partition = Partition(model)
+        emitter = Emitter(self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region))
+        found, tried, why = False, None, ""
+        for transformation in wanted:
+            for order in transformation.orders(partition):
+                problem = self._try_order(model, emitter, transformation, order, assumed, by_value)
+                found = found or not problem
+                tried = tried or (order if problem == ILLEGAL else None)
+                why = problem if why in ("", ILLEGAL) else why
+                if problem.startswith(STANDS):  # the original order is the best one; the following ones are worse
+                    break
+        if found:
+            return
+        if why and why != ILLEGAL:
+            self._record_missed(region, why, region.line)
+        elif model.chunked_calls:
+            self._record_missed(region, "its loops cannot be taken apart by the pieces of its messages", region.line)
+        elif region.line not in self._missed:  # a smaller depth may have recorded a reason
+            self._record_missed(region, *reason_of_order(model, partition, tried))
+
+    def _try_order(
+        self,
+        model: Model,
+        emitter: Emitter,
+        transformation: Transformation,
+        order: Order,
+        assumed: Assumed,
+        by_value: bool,
+    ) -> str:
+        """Records the order if it is legal and new, or reverses more loops. Returns the reason if it is rejected; '' if
+        this order or another one of its kind is recorded."""
+        key = (model.region.start, transformation.name)
+        if key in self._variants and self._variants[key].order.reverse >= order.reverse:
+            return ""
+        guard = guard_of(model, order)
+        if guard is None:
+            return ILLEGAL
+        if model.chunked_calls:
+            names = deciding_variables(model, guard)
+            if missing := [name for name in names if name not in self.uniform]:
+                reason = f"whether messages are cut depends on {' and '.join(missing)}, which may differ between ranks"
+                self._record_missed(model.region, reason, model.region.line, _uniform_option(",".join(missing)))
+                return reason
+            problem = assumption_text(list(dict.fromkeys([*self._uniform_names, *names])))
+            assumed = replace(assumed, rows=[*assumed.rows, *([problem] if problem else [])])
+        try:
+            emitted = emitter.emit(order, guard, "" if model.chunked_calls else _alias_check(model, assumed))
+        except NotWritten as why:
+            return f"{transformation.name} is legal but cannot be written: {why}"
+        same = [one.emitted.text for (start, _), one in self._variants.items() if start == model.region.start]
+        original = self.text[span_of(model.region)[0] : model.region.end]
+        if "\r\n" in original:
+            emitted.text = re.sub(r"(?<!\r)\n", "\r\n", emitted.text)
+        if emitted.text in same or _moves_nothing(emitted, model.region, original):
+            return f"{STANDS} {transformation.name} would have it"
+        shallower = self._variants.get(key)
+        self._variants[key] = Variant(model, order, transformation, guard, emitted, assumed, by_value, shallower)
+        return ""
+
+    def _requests(self, region: Region) -> str:
+        """Returns a name for the region's requests that is unique in the file."""
+        number = self._names.setdefault(region.start, len(self._names) + 1)
+        while True:
+            name = f"nearfield_requests{number if number > 1 else ''}"
+            if all(name.replace("requests", word) not in self.text for word in ("requests", "at", "count")):
+                return name
+            number += 100
+
+    def _record_missed(self, region: Region, reason: str, line: int, assumption: str = "") -> None:
+        self._missed.setdefault(region.line, MissedOptimization(line, reason, region.function, assumption))
+
+
+def _has_loops_inside(nest: Nest) -> bool:
+    """Returns whether a nest may have further loops below the splittable ones."""
+    return bool(nest.loops) and any(access.loops for access in nest.accesses)
+
+
+def _moves_nothing(emitted: Emitted, region: Region, original: str) -> bool:
+    """Returns whether the new text has the same words, and at most statements without arrays moved."""
+    numbers = [piece if isinstance(piece, int) else piece.call for piece in emitted.pieces]
+    order = [n for n in numbers if n in region.with_arrays]
+    return sorted(emitted.text.split()) == sorted(original.split()) and order == sorted(order)
+
+
+def _alias_check(model: Model, assumed: Assumed) -> str:
+    """Returns the run-time check that the assumed pairs do not overlap; '' if it is not needed or cannot be written."""
+    try:
+        return alias_check_of(model, assumed.pairs)
+    except NotWritten:
+        return ""
+
+
+def _noalias_option(names: str) -> str:
+    return f"--assume-noalias {names}" if names else ""
+
+
+def _uniform_option(names: str) -> str:
+    return f"--assume-uniform {names}" if names else ""

@@ -1,0 +1,108 @@
+"""Looks up the functions that a file calls: in the file, in headers that it includes, and in other files of the
+program.
+
+A function with definitions in several files counts as unknown, since it is not known which one is linked."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from nearfield.base.errors import UsageError
+from nearfield.rewrite.frontend.clang import Kind, Node, Unit, parse
+from nearfield.rewrite.frontend.function import Function
+
+Others = Sequence[tuple[Path, Sequence[str]]]  # other files of the program, with the compiler arguments of each
+_MESSAGE = re.compile(
+    r"P?MPI_(?:I?[bsr]?send(?:recv|_init)?\w*|I?m?recv\w*|Start(?:all)?|(?:Wait|Test)(?:all|any|some)?|I?m?probe)", re.I
+)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+class Functions:
+    """The functions that a file and `others` define."""
+
+    def __init__(self, unit: Unit, others: Others = ()) -> None:
+        self.unit = unit
+        self._others = [one for one in others if one[0].resolve() != Path(unit.path).resolve()]
+        self._made: dict[int, Function] = {}
+        self._by_usr: dict[str, Node | None] = {node.cursor.get_usr(): node for node in unit.functions}
+        self._headers: dict[str, Unit | None] = {}
+        self._units: dict[Path, Unit | None] = {}
+        self._texts: dict[Path, str] = {}
+
+    def of(self, node: Node) -> Function:
+        if node.key not in self._made:
+            self._made[node.key] = Function(node)
+        return self._made[node.key]
+
+    @functools.cached_property
+    def of_file(self) -> list[Function]:
+        """Returns all functions of the file itself; this reads all of them."""
+        return [self.of(node) for node in self.unit.functions]
+
+    def definition(self, call: Node) -> Function | None:
+        """Returns the function that a call runs, if it is known and cannot be overridden."""
+        callee = call.callee()
+        if callee is None or callee.kind != Kind.FUNCTION_DECL or callee.name.startswith(("MPI_", "PMPI_")):
+            return None
+        usr = callee.cursor.get_usr()
+        if usr not in self._by_usr:
+            self._by_usr[usr] = self._included(callee, usr) or self._linked(callee, usr)
+        node = self._by_usr[usr]
+        return self.of(node) if node is not None else None
+
+    def messages(self, call: Node, seen: frozenset[str] = frozenset()) -> bool:
+        """Returns whether a call sends, receives or completes a message."""
+        if _MESSAGE.fullmatch(call.name):
+            return True
+        inner = self.definition(call)
+        if inner is None or inner.name in seen:
+            return False
+        return any(self.messages(one, seen | {inner.name}) for one in inner.calls)
+
+    def _included(self, callee: Node, usr: str) -> Node | None:
+        """Returns the definition in an included header."""
+        found = callee.cursor.get_definition()
+        if found is None or found.location.file is None or found.location.is_in_system_header:
+            return None
+        name = found.location.file.name
+        if name not in self._headers:
+            text = _text(Path(name))
+            self._headers[name] = callee.unit.header(name, text) if text is not None else None
+        header = self._headers[name]
+        return next((one for one in header.functions if one.cursor.get_usr() == usr), None) if header else None
+
+    def _linked(self, callee: Node, usr: str) -> Node | None:
+        """Returns the definition in another file, if exactly one has it."""
+        if callee.cursor.location.is_in_system_header:
+            return None
+        defines = re.compile(rf"\b{re.escape(callee.name)}\s*\([^;{{}}]*\)\s*\{{")
+        found: list[Node] = []
+        for path, arguments in self._others:
+            if path not in self._texts:
+                self._texts[path] = _COMMENT.sub(" ", _text(path) or "")
+            if defines.search(self._texts[path]):
+                unit = self._parsed(path, arguments)
+                found += [one for one in unit.functions if one.cursor.get_usr() == usr] if unit else []
+        return found[0] if len(found) == 1 else None
+
+    def _parsed(self, path: Path, arguments: Sequence[str]) -> Unit | None:
+        if path not in self._units:
+            try:
+                self._units[path] = parse(path, _text(path) or "", arguments, foreign=True)
+            except UsageError:
+                self._units[path] = None  # its functions stay unknown
+        return self._units[path]
+
+
+def _text(path: Path) -> str | None:
+    """Returns the text of a file, one character per byte; None if it cannot be read or is not UTF-8."""
+    try:
+        data = path.read_bytes()
+        data.decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return data.decode("latin-1")

@@ -1,0 +1,408 @@
+"""Reads C and C++ with libclang. Workarounds for its Python interface are in this file only:
+
+- operator kinds and constant values come through ctypes;
+- extents inside macros are not reliable, so constants are named from macro definitions, and statement ends come from
+  the text (`text.py`);
+- the wheel has no compiler headers, so those of the machine's gcc are used."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import clang.cindex as cindex
+from clang.cindex import CursorKind as Kind
+from clang.cindex import TypeKind
+
+from nearfield.base.errors import UsageError
+from nearfield.rewrite.frontend.text import statement_end
+
+__all__ = ["Kind", "Node", "TypeKind", "Unit", "parse"]
+
+_OPTIONS = 0x1 | 0x4 | 0x100  # record macros, and keep the preamble from the first parse
+_BINARY = (
+    "", ".*", "->*", "*", "/", "%", "+", "-", "<<", ">>", "<=>", "<", ">", "<=", ">=", "==", "!=", "&", "^", "|", "&&",
+    "||", "=", "*=", "/=", "%=", "+=", "-=", "<<=", ">>=", "&=", "^=", "|=", ",",
+)  # fmt: skip
+_UNARY = ("", "post++", "post--", "++", "--", "&", "*", "+", "-", "~", "!", "real", "imag", "extension", "await")
+_TRANSPARENT = (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR, Kind.CXX_STATIC_CAST_EXPR,
+                Kind.CXX_FUNCTIONAL_CAST_EXPR)  # fmt: skip
+_FUNCTIONS = (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR)
+_INTEGER_RESULT = 1
+_SEVERE = 3
+
+
+@functools.cache
+def _library() -> Any:
+    library = cindex.conf.lib
+    for name in ("clang_getCursorBinaryOperatorKind", "clang_getCursorUnaryOperatorKind"):
+        function = getattr(library, name)
+        function.argtypes, function.restype = [cindex.Cursor], ctypes.c_int
+    library.clang_Cursor_Evaluate.argtypes = [cindex.Cursor]
+    library.clang_Cursor_Evaluate.restype = ctypes.c_void_p  # an int would truncate the pointer
+    for name, result in (
+        ("clang_EvalResult_getKind", ctypes.c_int),
+        ("clang_EvalResult_getAsLongLong", ctypes.c_longlong),
+        ("clang_EvalResult_dispose", None),
+    ):
+        function = getattr(library, name)
+        function.argtypes, function.restype = [ctypes.c_void_p], result
+    return library
+
+
+@functools.cache
+def _kind(number: int) -> Any:
+    return Kind.from_id(number)
+
+
+@cindex.callbacks["cursor_visit"]  # type: ignore[untyped-decorator]
+def _visit(child: Any, parent: Any, found: list[Any]) -> int:
+    found.append(child)
+    return 1  # continue with the next child
+
+
+def _children(cursor: Any) -> list[Any]:
+    """Returns the same as cursor.get_children() in half of the time."""
+    found: list[Any] = []
+    _library().clang_visitChildren(cursor, _visit, found)
+    for child in found:
+        child._tu = cursor._tu  # keeps the translation unit alive as long as the child
+    return found
+
+
+def _file_of(cursor: Any) -> int:
+    """Returns libclang's pointer to the file of a cursor, which is cheaper than its name; 0 if it has none."""
+    file = ctypes.c_void_p()
+    place = ctypes.cast(ctypes.byref(file), ctypes.POINTER(cindex.c_object_p))
+    _library().clang_getInstantiationLocation(cursor.location, place, None, None, None)
+    return file.value or 0
+
+
+class _CachedProperty:
+    """A property that is computed once. Unlike functools.cached_property it takes no lock, which would dominate the
+    cost here."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        made = instance.__dict__[self._name] = self._compute(instance)
+        return made
+
+
+if TYPE_CHECKING:
+    cached = functools.cached_property
+else:
+    cached = _CachedProperty
+
+
+class Node:
+    """A cursor of libclang with frequently used properties cached."""
+
+    def __init__(self, cursor: Any, unit: Unit) -> None:
+        self.cursor = cursor
+        self.unit = unit
+        self.kind = _kind(cursor._kind_id)
+
+    @cached
+    def children(self) -> list[Node]:
+        return [Node(child, self.unit) for child in _children(self.cursor)]
+
+    @cached
+    def arguments(self) -> list[Node]:
+        """Returns the arguments of a call."""
+        return [Node(argument, self.unit) for argument in self.cursor.get_arguments()]
+
+    @cached
+    def bare(self) -> Node:
+        """Returns the expression without parentheses and casts."""
+        node = self
+        while node.kind in _TRANSPARENT:
+            inner = [child for child in node.children if child.kind != Kind.TYPE_REF]
+            if len(inner) != 1:
+                break
+            node = inner[0]
+        return node
+
+    @cached
+    def operator(self) -> str:
+        """Returns the operator as written; a postfix increment is 'post++'."""
+        if self.kind in (Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR):
+            return _BINARY[_library().clang_getCursorBinaryOperatorKind(self.cursor)]
+        if self.kind == Kind.UNARY_OPERATOR:
+            return _UNARY[_library().clang_getCursorUnaryOperatorKind(self.cursor)]
+        return ""
+
+    @cached
+    def value(self) -> int | None:
+        """Returns the value of an integer constant expression; None for others."""
+        library = _library()
+        result = library.clang_Cursor_Evaluate(self.cursor)
+        if not result:
+            return None
+        integer = library.clang_EvalResult_getKind(result) == _INTEGER_RESULT
+        value = library.clang_EvalResult_getAsLongLong(result) if integer else None
+        library.clang_EvalResult_dispose(result)
+        return value
+
+    def is_variable(self, key: int) -> bool:
+        """Returns whether the expression is only this variable."""
+        bare = self.bare
+        return bare.kind == Kind.DECL_REF_EXPR and bare.declaration is not None and bare.declaration.key == key
+
+    def mentions(self, key: int) -> bool:
+        """Returns whether the variable occurs in this node."""
+        return any(node.kind == Kind.DECL_REF_EXPR and node.is_variable(key) for node in self.walk())
+
+    @property
+    def name(self) -> str:
+        return str(self.cursor.spelling)
+
+    @cached
+    def type(self) -> Any:
+        return self.cursor.type.get_canonical()
+
+    @cached
+    def declaration(self) -> Node | None:
+        """Returns the declaration that a name refers to."""
+        found = self.cursor.referenced
+        return Node(found, self.unit) if found is not None else None
+
+    @cached
+    def key(self) -> int:
+        """Returns a number that identifies the declaration, also in other files if they share the variable."""
+        if self.kind == Kind.VAR_DECL and self.cursor.linkage == cindex.LinkageKind.EXTERNAL:
+            return hash(("variable", self.cursor.get_usr()))
+        return int(self.cursor.hash)
+
+    @cached
+    def offset(self) -> int:
+        """Returns the start offset in the file, or that of the macro use that the node comes from."""
+        return int(self.cursor.extent.start.offset)
+
+    @cached
+    def end(self) -> int:
+        """Returns the end offset in the file; it is not reliable after macros."""
+        return int(self.cursor.extent.end.offset)
+
+    @cached
+    def location(self) -> int:
+        return int(self.cursor.location.offset)
+
+    @property
+    def line(self) -> int:
+        return int(self.cursor.extent.start.line)
+
+    def walk(self) -> Iterator[Node]:
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def callee(self) -> Node | None:
+        """Returns the called function."""
+        return self.declaration if self.kind == Kind.CALL_EXPR else None
+
+
+class Unit:
+    """One parsed file. Offsets count bytes, so the text has one character per byte. Names of a `foreign` unit have no
+    meaning in the rewritten file."""
+
+    def __init__(
+        self, unit: Any, path: str, text: str, arguments: Sequence[str], macros: dict[str, str] | None = None,
+        foreign: bool = False, whole: bool = True,
+    ) -> None:  # fmt: skip
+        self.foreign = foreign
+        self._unit = unit
+        self.path = path
+        self.text = text
+        self.arguments = tuple(arguments)
+        self.macros = macros or dict(_command_line_macros(arguments))
+        self._macros_known = macros is not None
+        self._second: Unit | None = None  # a second unit with another text
+        self.functions: list[Node] = []
+        self.variables: list[Node] = []
+        if whole:
+            self._read()
+
+    def _read(self) -> None:
+        names: dict[int, bool] = {}  # whether a file of libclang is this file
+        for cursor in _children(self._unit.cursor):
+            kind = _kind(cursor._kind_id)
+            if kind == Kind.MACRO_INSTANTIATION or kind == Kind.INCLUSION_DIRECTIVE:
+                continue
+            if kind == Kind.MACRO_DEFINITION and self._macros_known:
+                continue
+            file = _file_of(cursor)
+            if file not in names:
+                names[file] = bool(file) and cursor.location.file.name == self.path
+            if not names[file]:
+                continue
+            if kind == Kind.MACRO_DEFINITION:
+                extent = cursor.extent
+                body = self.text[extent.start.offset : extent.end.offset]
+                self.macros[cursor.spelling] = re.sub(r"\\\r?\n", " ", body[len(cursor.spelling) :])
+            else:
+                self._declared(Node(cursor, self))
+
+    def _declared(self, node: Node) -> None:
+        if node.kind in (Kind.NAMESPACE, Kind.LINKAGE_SPEC, Kind.UNEXPOSED_DECL, Kind.CLASS_DECL, Kind.STRUCT_DECL):
+            for child in node.children:
+                self._declared(child)
+        elif node.kind in _FUNCTIONS and node.cursor.is_definition():
+            self.functions.append(node)
+        elif node.kind == Kind.VAR_DECL:
+            self.variables.append(node)
+
+    def macro_constant(self, offset: int, value: int) -> str:
+        """Returns the name of the macro that expands to this number at the offset, or within the macro used there; ''
+        if there is none or it is ambiguous."""
+        word = _word(self.text, offset)
+        if self.foreign or word not in self.macros:
+            return ""
+        if self._number(word) == value:
+            return word
+        inside = set(re.findall(r"[A-Za-z_]\w*", self.macros[word])) - {word}
+        named = {name for name in inside if self._number(name) == value}
+        written = re.search(rf"(?<![\w.]){value}(?![\w.])", self.macros[word])
+        return named.pop() if len(named) == 1 and not written else ""
+
+    def statement_end(self, statement: Node) -> int:
+        """Returns the end of a statement; if a macro begins it, such as DEBUG { ... }, the end of its block."""
+        if self.is_macro(statement.offset) and self.text[statement.end - 1] == "}":
+            return statement.end
+        return statement_end(self.text, statement.offset)
+
+    def is_macro(self, offset: int) -> bool:
+        """Returns whether a macro of the file, or one whose name is not in lower case, is used at the offset."""
+        word = _word(self.text, offset)
+        return word in self.macros or word.isupper()
+
+    def meaning(self, word: str) -> str:
+        """Returns the final expansion of a word that is a macro of the file, or the word itself."""
+        for _ in range(len(self.macros)):
+            body = self.macros.get(word, "").strip()
+            if not re.fullmatch(r"[A-Za-z_]\w*", body):
+                break
+            word = body
+        return word
+
+    def _number(self, macro: str) -> int | None:
+        body = self.macros.get(macro, "").split("/*")[0].split("//")[0].strip()
+        while body.startswith("(") and body.endswith(")"):
+            body = body[1:-1].strip()
+        match = re.fullmatch(r"(\d+)[uUlL]*", body)
+        return int(match[1]) if match else None
+
+    @property
+    def problem(self) -> str:
+        """Returns the first compiler error, or ''. Errors in gcc's own headers are about attributes that clang does not
+        know, and are ignored."""
+        own = _own_headers()[-1:]
+        for found in self._unit.diagnostics:
+            if found.severity >= _SEVERE:
+                where = found.location
+                if where.file and own and where.file.name.startswith(own[0]):
+                    continue
+                name = where.file.name if where.file else self.path
+                return f"{name}:{where.line}: {found.spelling}"
+        return ""
+
+    def header(self, name: str, text: str) -> Unit:
+        """Returns the declarations of an included header."""
+        return Unit(self._unit, name, text, self.arguments, self.macros, foreign=True)
+
+    def reread(self, text: str) -> Unit:
+        """Returns the unit parsed again with another text, in memory only. This object must not be used any more."""
+        self._unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
+        return Unit(self._unit, self.path, text, self.arguments, self.macros, whole=False)
+
+    def another(self, text: str) -> Unit:
+        """Returns a second unit with another text; the previous second unit becomes invalid. Raises UsageError if the
+        text does not compile."""
+        if self._second is None:
+            self._second = parse(Path(self.path), text, self.arguments)
+            return self._second
+        unit = self._second._unit
+        unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
+        made = Unit(unit, self.path, text, self.arguments, self._second.macros)
+        if problem := made.problem:
+            raise UsageError(f"{self.path} does not compile: {problem}")
+        return made
+
+    def function_at(self, name: str, start: int, end: int) -> Node | None:
+        """Returns the function of this name that contains the text between two offsets."""
+        file = cindex.File.from_name(self._unit, self.path)
+        cursor = cindex.Cursor.from_location(self._unit, cindex.SourceLocation.from_offset(self._unit, file, start))
+        while cursor is not None and not cursor.kind.is_invalid() and not cursor.kind.is_translation_unit():
+            node = Node(cursor, self)
+            if node.kind in _FUNCTIONS and node.name == name and node.offset <= start and end <= node.end:
+                return node
+            cursor = cursor.semantic_parent
+        if not self.functions:
+            self._read()  # a macro
+        return next(
+            (one for one in self.functions if one.name == name and one.offset <= start and end <= one.end), None
+        )
+
+
+def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = False) -> Unit:
+    """Returns the parsed file. Raises UsageError if it does not compile, or a name is not UTF-8."""
+    given = [*_own_headers(), *(word for word in arguments if not word.startswith("-fopenmp"))]
+    for word in (str(path), *given):
+        _check_utf8(word)
+    try:
+        unit = cindex.Index.create().parse(
+            str(path), given, unsaved_files=[(str(path), text.encode("latin-1").decode())], options=_OPTIONS
+        )
+    except cindex.TranslationUnitLoadError as error:
+        raise UsageError(f"{path} cannot be parsed", "It must be a file in C or C++.") from error
+    made = Unit(unit, str(path), text, arguments, foreign=foreign)
+    if problem := made.problem:
+        remedy = (
+            "Give the compiler's arguments after --, or the folder of a compile_commands.json by --compile-commands."
+        )
+        raise UsageError(f"{path} does not compile: {problem}", remedy)
+    return made
+
+
+def _check_utf8(word: str) -> None:
+    """Raises UsageError if a name or an argument is not UTF-8, which libclang requires."""
+    try:
+        word.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the name {ascii(word)} is not UTF-8, as libclang requires", "Rename it, or copy it."
+        ) from error
+
+
+@functools.cache
+def _own_headers() -> tuple[str, ...]:
+    """Returns the include option for the headers of the machine's gcc, such as stddef.h, if there is one."""
+    gcc = shutil.which("gcc")
+    if not gcc:
+        return ()
+    result = subprocess.run([gcc, "-print-file-name=include"], capture_output=True, text=True, check=False)
+    folder = result.stdout.strip()
+    return ("-isystem", folder) if folder and Path(folder).is_dir() else ()
+
+
+def _command_line_macros(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    words = iter(arguments)
+    for word in words:
+        if word.startswith("-D"):
+            name, _, value = (word[2:] or next(words, "")).partition("=")
+            yield name, f" {value}"
+
+
+def _word(text: str, offset: int) -> str:
+    match = re.compile(r"[A-Za-z_]\w*").match(text, offset)
+    return match[0] if match else ""

@@ -1,0 +1,218 @@
+"""Maps the instances of a region to the elements that they access. An access that is not exactly known is widened to
+all elements of its array, and the reason is recorded."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from nearfield.rewrite.analysis.arrays import Shape, shape_of, with_shape
+from nearfield.rewrite.analysis.expressions import NotAffine
+from nearfield.rewrite.analysis.program import Access, Item, Region
+from nearfield.rewrite.model.names import Names
+
+
+@dataclass(frozen=True)
+class Note:
+    """An access that the model had to widen, and the reason."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class AccessRelations:
+    """The elements that instances and events read and write, those that messages send, and the conditions under which
+    accesses stay within their rows."""
+
+    reads: isl.UnionMap
+    writes: isl.UnionMap
+    sent: isl.UnionSet
+    elements: dict[tuple[int, Access], isl.Set]  # by item and access, with the access as a read at line 0
+    conditions: tuple[isl.Set, ...]
+    notes: tuple[Note, ...]
+
+
+def shapes_of(region: Region) -> dict[str, Shape | None]:
+    """Returns the shapes of all bases; None for an array whose dimensions do not fit all its indices."""
+    by_base: dict[str, list[Access]] = defaultdict(list)
+    for item in region.items:
+        for access in item.accesses:
+            by_base[access.base.key].append(access)
+    return {key: shape_of(accesses, region.symbols) if accesses[0].base.sizes else Shape((), ())
+            for key, accesses in by_base.items()}  # fmt: skip
+
+
+def relate_accesses(
+    region: Region,
+    names: Names,
+    domains: Sequence[Sequence[isl.Set]],
+    shapes: dict[str, Shape | None],
+    context: isl.Set,
+) -> AccessRelations:
+    """Returns the access relations of a region. `domains` are the instances or events of its items."""
+    mapper = _Mapper(region, names, context)
+    relations = {write: isl.UnionMap("{ }") for write in (False, True)}
+    sent = isl.UnionSet("{ }")
+    elements: dict[tuple[int, Access], isl.Set] = {}
+    for number, item in enumerate(region.items):
+        maps: dict[Access, isl.Map] = {}  # by access, regardless of read or write and of the line
+        recorded: set[tuple[Access, bool]] = set()
+        tuples = [domain.get_tuple_name() for domain in domains[number]]
+        for access in item.accesses:
+            if not access.base.sizes and not access.message and access.base.key not in mapper.written:
+                continue  # a variable that is only read causes no dependence
+            same, write = replace(access, write=False, line=0), access.write
+            if same not in maps:
+                maps[same] = mapper.map(tuples[0], item, access, shapes[access.base.key])
+                elements[number, same] = maps[same].range()
+            if (same, write) in recorded:
+                continue
+            recorded.add((same, write))
+            for name in tuples:
+                made = isl.UnionMap.from_map(maps[same].set_tuple_name(isl.dim_type.in_, name))
+                relations[write] = relations[write].union(made)
+                if access.message and not write:
+                    sent = sent.union(made.range())
+    reads, writes = relations[False].coalesce(), relations[True].coalesce()
+    return AccessRelations(reads, writes, sent.coalesce(), elements, tuple(mapper.conditions), tuple(mapper.notes))
+
+
+class _Mapper:
+    """Maps instances to elements, and collects the conditions and the notes."""
+
+    def __init__(self, region: Region, names: Names, context: isl.Set) -> None:
+        self.region, self.names, self.context = region, names, context
+        self.written = {a.base.key for item in region.items for a in item.accesses if a.write}
+        self.conditions: list[isl.Set] = []
+        self.notes: list[Note] = []
+        self._large: tuple[int, isl.Set] | None = None  # with the number of parameters at that time
+        self._rows: dict[tuple[str, int, str], tuple[isl.Set, list[isl.Map]]] = {}
+
+    def map(self, name: str, item: Item, access: Access, shape: Shape | None) -> isl.Map:
+        """Returns the elements that an instance accesses, in the array's dimensions."""
+        if access.note and access.base.sizes and access.base.key in self.written:
+            self.notes.append(Note(access.line, access.note))
+        source = _tuple(name, [self.names.iterator(loop.iterator.key) for loop in item.loops])
+        if shape is None:
+            rank = max(len(access.base.sizes), 1)
+            return self._any(source, rank, access, "its array has no dimensions that fit all its indices")
+        rank = shape.rank if access.base.sizes else 0
+        if rank == 0:
+            return self.names.map(source, _tuple(self.names.array(access.base.key), []))
+        access = with_shape(access, shape)
+        try:
+            wide = self._exact(source, item, access)
+        except NotAffine as why:
+            return self._any(source, rank, access, f"an index is not affine: {why.reason}")
+        made = self._within_rows(wide, access, shape)
+        if made is None:
+            return self._any(source, rank, access, f"an index of {access.base.text} may leave its row")
+        return made
+
+    def _any(self, source: str, rank: int, access: Access, reason: str) -> isl.Map:
+        if not access.note and access.base.key in self.written:
+            self.notes.append(Note(access.line, reason))
+        return self.names.map(source, _tuple(self.names.array(access.base.key), _cells(rank)))
+
+    def _exact(self, source: str, item: Item, access: Access) -> isl.Map:
+        """Returns the map from instances to elements, projected over the inner loops. Raises NotAffine."""
+        inner = [self.names.iterator(loop.iterator.key) for loop in access.loops]
+        constraints = self.names.loops(access.loops) + self.names.conditions(access.conditions)
+        constraints += self.names.loops(item.loops)
+        constraints += [
+            f"a{place} = {self.names.poly(index)}" for place, index in enumerate(access.index) if index is not None
+        ]
+        target = _tuple(self.names.array(access.base.key), _cells(len(access.index)))
+        return self.names.map(source, target, constraints, inner)
+
+    # ---- rows
+
+    def _within_rows(self, wide: isl.Map, access: Access, shape: Shape) -> isl.Map | None:
+        """Returns the map if all indices stay within their rows, possibly after carrying a row, or under a condition on
+        parameters, which is recorded; None otherwise."""
+        for place in range(shape.rank - 1, 0, -1):
+            length = shape.sizes[place - 1]
+            if access.index[place] is None or length is None:
+                continue
+            beyond, borrow = self._outside_and_carries(wide, place, self.names.poly(length))
+            outside: list[tuple[isl.Map, isl.Map]] = []
+            for one in (wide, *borrow):
+                one = one if one is wide else wide.apply_range(one)
+                outside.append((one, one.intersect_params(self.context).intersect_range(beyond)))
+                if outside[-1][1].is_empty():
+                    break
+            else:
+                made = self._under_condition(outside)
+                if made is None:
+                    return None
+                outside.append((made, made))
+            wide = outside[-1][0]
+        return wide
+
+    def _under_condition(self, outside: Sequence[tuple[isl.Map, isl.Map]]) -> isl.Map | None:
+        """Returns the first map that stays within its rows under a simple condition, which is recorded; None if there
+        is none. Each map comes with its part outside of the rows."""
+        for one, out in outside:
+            condition = self._unbounded_parts(out.params().complement().intersect(self.context).coalesce())
+            if not condition.is_empty() and condition.n_basic_set() <= 2:
+                self.conditions.append(condition)
+                return one
+        return None
+
+    def _unbounded_parts(self, condition: isl.Set) -> isl.Set:
+        """Returns the parts of a condition that allow arbitrarily large sizes and loop extents."""
+        where = self._large_parameters()
+        made = isl.Set.empty(condition.get_space())
+        for part in condition.get_basic_sets():
+            one = isl.Set.from_basic_set(part)
+            if not one.intersect(where).is_empty():
+                made = made.union(one)
+        return made
+
+    def _large_parameters(self) -> isl.Set:
+        """Returns the parameters for which all sizes and loop extents are large; all parameters if that is
+        impossible."""
+        names, count = self.names, len(self.names.parameters)
+        if self._large is None or self._large[0] != count:
+            single = {keys[0]: name for keys, name in names.parameters.items() if len(keys) == 1}
+            large = [f"{name} >= 5" for name in names.parameters.values()]
+            large += [
+                f"{name} >= 5*{single[key]}"
+                for keys, name in names.parameters.items() if len(keys) > 1 for key in keys if key in single
+            ]  # fmt: skip
+            loops = [loop for nest in self.region.nests for loop in nest.loops]
+            for loop in loops + [one for item in self.region.items for a in item.accesses for one in a.loops]:
+                for extent in [upper - lower for upper in loop.upper for lower in loop.lower]:
+                    if extent.constant is None and not any(names.symbols[key].iterator for key in extent.keys):
+                        large.append(f"{names.poly(extent)} >= 5")
+            where = names.facts(list(dict.fromkeys(large)))
+            self._large = len(names.parameters), names.facts([]) if where.is_empty() else where
+        return self._large[1]
+
+    def _outside_and_carries(self, wide: isl.Map, place: int, size: str) -> tuple[isl.Set, list[isl.Map]]:
+        """Returns the elements outside of rows of this size, and the maps that carry an index to the next or previous
+        row."""
+        rank, name = wide.dim(isl.dim_type.out), wide.get_tuple_name(isl.dim_type.out)
+        key = (name, place, size)
+        if key not in self._rows:
+            cells = _cells(rank)
+            beyond = self.names.set(name, cells, [f"(a{place} < 0 or a{place} >= {size})"])
+            maps = []
+            for sign in (1, -1):
+                out = list(cells)
+                out[place - 1 : place + 1] = f"a{place - 1} - {sign}", f"a{place} + {sign} * ({size})"
+                maps.append(self.names.map(_tuple(name, cells), _tuple(name, out)))
+            self._rows[key] = beyond, maps
+        return self._rows[key]
+
+
+def _cells(rank: int) -> list[str]:
+    return [f"a{place}" for place in range(rank)]
+
+
+def _tuple(name: str, cells: Sequence[str]) -> str:
+    return f"{name}[{', '.join(cells)}]"

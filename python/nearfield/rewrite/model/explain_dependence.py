@@ -1,0 +1,173 @@
+"""Explains which dependence prevents a new order: which access at which line depends on which other."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import islpy as isl
+
+from nearfield.rewrite.analysis.program import Access, Call, Item, Nest, Region
+from nearfield.rewrite.model.instances import is_empty
+from nearfield.rewrite.model.legality import violations
+from nearfield.rewrite.model.polyhedral import Model
+from nearfield.rewrite.model.schedule import Order, Partition
+
+_MAX_PATH = 3  # maximum number of consecutive dependences in an explanation
+
+
+def reason_of_order(model: Model, partition: Partition, tried: Order | None) -> tuple[str, int]:
+    """Returns why no order but the original one is legal, and at which line. `tried` is an illegal order."""
+    found = (
+        _message_dependences(model)
+        if tried is None or is_empty(partition.free)
+        else _violated_dependence(model, tried) or _message_dependences(model)
+    )
+    note = next((one for one in model.accesses.notes if found is None or one.reason not in found[0]), None)
+    if found is not None:
+        return (f"{found[0]}; {note.reason} (line {note.line})" if note is not None else found[0]), found[1]
+    if note is not None:
+        return note.reason, note.line
+    nest = model.region.nests[0]
+    return "no order of its loops and messages but this one is known to be legal for more than a few sizes", nest.line
+
+
+def describe_shared_array(region: Region) -> str:
+    """Returns which loop and message of a region use the same array; it does not compare elements."""
+    calls = [item for item in region.items if isinstance(item, Call)]
+    for nest in sorted(region.nests, key=lambda one: not one.loops):
+        for call in sorted(calls, key=lambda one: abs(one.start - nest.start)):
+            for mine in call.accesses:
+                theirs = next((a for a in nest.accesses if a.base.key == mine.base.key and a.write != mine.write), None)
+                if theirs is not None and mine.base.sizes:
+                    done = f"{_name_of(nest)} {_verb_of(nest, theirs)} {mine.base.text}"
+                    return f"{done}, which {_name_of(call)} {_verb_of(call, mine)}"
+    return ""
+
+
+def _message_dependences(model: Model) -> tuple[str, int] | None:
+    """Returns the dependences between a message and the first loops that access arrays."""
+    items = model.region.items
+    moved = [n for n, item in enumerate(items) if isinstance(item, Nest) and any(a.base.sizes for a in item.accesses)]
+    calls = [n for n, item in enumerate(items) if isinstance(item, Call) and item.messages]
+    for nest in sorted(moved, key=lambda n: (not _nest(items[n]).loops, n)):
+        for call in sorted(calls, key=lambda n: abs(n - nest)):
+            path = _dependence_path(model, min(nest, call), max(nest, call))
+            if path:
+                said = "; ".join(_describe_dependence(model, *pair) for pair in zip(path, path[1:], strict=False))
+                return f"{said}{_whole_nest_note(_nest(items[nest]))}", items[nest].line
+    return None
+
+
+def _whole_nest_note(nest: Nest) -> str:
+    """Returns why a nest without loops of its own is not split."""
+    return "" if nest.loops else "; it is moved as a whole, since only loops that stand in this block are split"
+
+
+def _nest(item: Item) -> Nest:
+    assert isinstance(item, Nest)
+    return item
+
+
+def _violated_dependence(model: Model, tried: Order) -> tuple[str, int] | None:
+    """Returns a dependence that an order would violate."""
+    for one in violations(model, tried):
+        first, second = (int(one.get_tuple_name(side)[1:]) for side in (isl.dim_type.in_, isl.dim_type.out))
+        if _conflict(model, first, second) is not None:
+            between = "their own order must stay" if first == second else "this order must stay"
+            return f"{_describe_dependence(model, first, second)}, and {between}", model.region.items[second].line
+    return None
+
+
+def _dependence_path(model: Model, first: int, last: int) -> list[int]:
+    """Returns the shortest path of dependences from one item to a later one; empty if there is none."""
+    came: dict[int, int] = {first: first}
+    waiting = deque([first])
+    while waiting and last not in came:
+        at = waiting.popleft()
+        for following in range(at + 1, last + 1):
+            if following not in came and _conflict(model, at, following) is not None:
+                came[following] = at
+                waiting.append(following)
+    if last not in came:
+        return []
+    path = [last]
+    while path[0] != first:
+        path.insert(0, came[path[0]])
+    return path if len(path) <= _MAX_PATH + 1 else []
+
+
+def _conflict(model: Model, first: int, second: int) -> tuple[Access, Access] | None:
+    """Returns two accesses of two items to the same elements, one of which is a write; accesses to arrays come
+    first."""
+    found = sorted(_conflicts(model, first, second), key=lambda pair: (not pair[0].base.sizes, not pair[0].write))
+    return found[0] if found else None
+
+
+def _conflicts(model: Model, first: int, second: int) -> Iterator[tuple[Access, Access]]:
+    for one in _instance_sets(model, first):
+        for other in _instance_sets(model, second):
+            between = model.dependences.intersect_domain(one).intersect_range(other)
+            if between.is_empty():
+                continue
+            for mine in model.region.items[first].accesses:
+                for theirs in model.region.items[second].accesses:
+                    if mine.base.key == theirs.base.key and (mine.write or theirs.write):
+                        yield from _overlapping(model, (one, mine), (other, theirs))
+
+
+def _overlapping(
+    model: Model, first: tuple[isl.UnionSet, Access], second: tuple[isl.UnionSet, Access]
+) -> Iterator[tuple[Access, Access]]:
+    """Yields the two accesses if the elements that they reach overlap."""
+    sets = [
+        domain.apply(model.writes if access.write else model.reads) for domain, access in (first, second)
+    ]  # fmt: skip
+    name = model.names.array(first[1].base.key)
+    array = isl.UnionSet(f"{{ {name}[{_dims(sets[0], name)}] }}")
+    if not sets[0].intersect(sets[1]).intersect(array).is_empty():
+        yield first[1], second[1]
+
+
+def _dims(some: isl.UnionSet, array: str) -> str:
+    """Returns names for the dimensions of an array."""
+    sets = some.get_set_list()
+    for place in range(sets.n_set()):
+        one = sets.get_at(place)
+        if one.get_tuple_name() == array:
+            return ", ".join(f"a{dim}" for dim in range(one.dim(isl.dim_type.set)))
+    return ""
+
+
+def _instance_sets(model: Model, number: int) -> Iterator[isl.UnionSet]:
+    for one in model.domains[number]:
+        yield isl.UnionSet.from_set(one.intersect_params(model.needed))
+
+
+def _describe_dependence(model: Model, first: int, second: int) -> str:
+    """Returns the dependence of two items as a sentence: what the later one does, then what the earlier one does."""
+    pair = _conflict(model, first, second)
+    assert pair is not None
+    one, other = model.region.items[first], model.region.items[second]
+    what = pair[1].base.text
+    note = f" ({pair[1].note or pair[0].note})" if pair[1].note or pair[0].note else ""
+    if what == "what is printed":
+        return f"{_name_of(other)} and {_name_of(one)} print, or stand among what is printed"
+    return f"{_name_of(other)} {_verb_of(other, pair[1])} {what}{note}, which {_name_of(one)} {_verb_of(one, pair[0])}"
+
+
+def _name_of(item: Item) -> str:
+    if isinstance(item, Call):
+        return f"the {item.name} at line {item.line}"
+    kind = "loop" if item.loops else "statement"
+    return f"the {kind} at line {item.line}"
+
+
+def _verb_of(item: Item, access: Access) -> str:
+    if isinstance(item, Call) and access.message:
+        return "receives into" if access.write else "sends"
+    where = f" (line {access.line})" if access.line != item.line else ""
+    return f"{'writes' if access.write else 'reads'}{where}"
+
+
+__all__ = ["describe_shared_array", "reason_of_order"]

@@ -1,0 +1,172 @@
+"""Proves that an order keeps every dependence, possibly only beyond degenerate sizes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import islpy as isl
+
+from nearfield.rewrite.analysis.program import Nest
+from nearfield.rewrite.model.polyhedral import Model, maps_of
+from nearfield.rewrite.model.schedule import ChunkLoop, ComputeStep, Order, Step
+
+SMALL = 16  # a size up to this is degenerate
+
+
+def guard_of(model: Model, order: Order) -> isl.Set | None:
+    """Returns the parameters for which the order is legal: all, or all but degenerate sizes. None if it is illegal."""
+    if not partitions(model, order):
+        return None
+    considered = guard = model.considered_parameters()
+    for bad in violations(model, order):
+        guard = guard.subtract(bad.params())
+        if guard.is_empty():
+            return None
+    for phase in order.steps:
+        if isinstance(phase, ComputeStep):
+            guard = guard.intersect(_present(model, phase))
+    guard = guard.coalesce()
+    if guard.is_empty() or not only_small(considered.subtract(guard), model):
+        return None
+    return _simplest(guard, considered, model)
+
+
+def _simplest(guard: isl.Set, considered: isl.Set, model: Model) -> isl.Set:
+    """Returns one conjunction of the guard if it excludes only degenerate sizes; otherwise the guard."""
+    for part in guard.get_basic_sets():
+        one = isl.Set.from_basic_set(part)
+        if only_small(considered.subtract(one), model):
+            return one
+    return guard
+
+
+def partitions(model: Model, order: Order) -> bool:
+    """Returns whether each instance and each call event is in exactly one step."""
+    for number, item in enumerate(model.region.items):
+        if not isinstance(item, Nest):
+            halves = [step for step in order.steps if not isinstance(step, ComputeStep) and step.call == number]
+            if sum(step.begins for step in halves) != 1 or sum(step.completes for step in halves) != 1:
+                return False
+            continue
+        whole, seen = model.nest_domain(number), isl.Set.empty(model.nest_domain(number).get_space())
+        for some in _instances(order, number):
+            if some is None or not seen.intersect(some).is_empty():
+                return False
+            seen = seen.union(some)
+        if not seen.is_equal(whole):
+            return False
+    return True
+
+
+def _instances(order: Order, number: int) -> Iterator[isl.Set | None]:
+    """Yields the instances of a nest that each step executes; None if a chunk loop executes one with several chunks."""
+    for step in order.steps:
+        if isinstance(step, ComputeStep) and number in step.sets:
+            yield step.sets[number]
+        elif isinstance(step, ChunkLoop):
+            for pieces in (step.before, step.after):
+                if number in pieces:
+                    yield pieces[number].domain() if pieces[number].is_single_valued() else None
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Instances or call events of one name in one step. `first` is the common prefix of their execution times; `times`
+    orders those with equal prefixes."""
+
+    first: tuple[int, ...]
+    instances: isl.Set
+    times: isl.Map
+
+
+def timing(model: Model, order: Order) -> dict[str, list[Timed]]:
+    """Returns when the order executes instances and call events, by name."""
+    made: dict[str, list[Timed]] = defaultdict(list)
+    for place, step in enumerate(order.steps):
+        for one in _timed_instances(model, place, step):
+            made[one.instances.get_tuple_name()].append(one)
+    return made
+
+
+def _timed_instances(model: Model, place: int, step: Step) -> Iterator[Timed]:
+    if isinstance(step, ChunkLoop):
+        for one in _times_of_chunk_loop(model, step):
+            yield Timed((place,), one.domain(), one)
+    elif isinstance(step, ComputeStep):
+        for number, some in step.sets.items():
+            yield Timed((place, number), some, model.iteration_times(number, model.tuple_name(number), step.reverse))
+    else:
+        halves = zip(model.events(step.call), model.domains[step.call], (step.begins, step.completes), strict=True)
+        for half, (name, domain, wanted) in enumerate(halves):
+            if wanted:
+                yield Timed((place, half), domain, model.iteration_times(step.call, name))
+
+
+def _times_of_chunk_loop(model: Model, step: ChunkLoop) -> Iterator[isl.Map]:
+    """Yields the execution times in a chunk loop: the chunk, then the position in the loop body."""
+    begins, completes = model.domains[step.call]
+    at = model.region.items[step.call].loops[0].iterator
+    name = model.names.iterator(at.key)
+    zeros = ", 0" * (model.width - 3)
+    for half, (domain, wanted) in enumerate(((begins, step.begins), (completes, step.completes))):
+        if wanted:
+            text = f"{{ {domain.get_tuple_name()}[{name}] -> [{name}, 1, {half}{zeros}] }}"
+            yield isl.Map(text).intersect_domain(domain)
+    for part, pieces in ((0, step.before), (2, step.after)):
+        for number, chunk in pieces.items():
+            loops = model.region.items[number].loops
+            dims = [model.names.iterator(loop.iterator.key) for loop in loops]
+            signed = [f"{'-' if loop.down else ''}{dim}" for loop, dim in zip(loops, dims, strict=True)]
+            rest = [str(part), str(number), *signed]
+            rest += ["0"] * (model.width - 1 - len(rest))
+            last = isl.Map(f"{{ {model.tuple_name(number)}[{', '.join(dims)}] -> [{', '.join(rest)}] }}")
+            yield chunk.flat_range_product(last)
+
+
+def violations(model: Model, order: Order) -> Iterator[isl.Map]:
+    """Yields the dependences that an order violates, for each pair of steps."""
+    steps = timing(model, order)
+    for one in maps_of(model.dependences):
+        names = (one.get_tuple_name(side) for side in (isl.dim_type.in_, isl.dim_type.out))
+        for first, second in product(*(steps[name] for name in names)):
+            if first.first < second.first:
+                continue
+            bad = one.intersect_domain(first.instances).intersect_range(second.instances)
+            if first.first == second.first and not bad.is_empty():
+                bad = bad.intersect(first.times.lex_ge_map(second.times))
+            if not bad.is_empty():
+                yield bad
+
+
+def _present(model: Model, phase: ComputeStep) -> isl.Set:
+    """Returns the parameters for which a step has instances of all its nests, so that its loops need no further
+    conditions."""
+    made = model.needed
+    for number, some in phase.sets.items():
+        if some.is_empty():
+            continue
+        whole = model.nest_domain(number).params()
+        made = made.intersect(some.params().union(model.needed.subtract(whole)))
+    return made
+
+
+def only_small(bad: isl.Set, model: Model) -> bool:
+    """Returns whether every part of a parameter set has a small size: a parameter or a loop extent."""
+    small = _small(model)
+    return bool(bad.is_subset(small))
+
+
+def _small(model: Model) -> isl.Set:
+    """Returns the parameters for which some size is at most SMALL."""
+    names = list(model.names.parameters.values())
+    extents = [f"{name} <= {SMALL}" for name in names]
+    for nest in model.region.nests:
+        for loop in nest.loops:
+            for upper in loop.upper:
+                for lower in loop.lower:
+                    if not any(model.names.symbols[key].iterator for key in (upper - lower).keys):
+                        extents.append(f"{model.names.poly(upper - lower)} <= {SMALL}")
+    return isl.Set(f"{model.names.head()}{{ : {' or '.join(extents)} }}") if extents else model.needed

@@ -1,0 +1,87 @@
+"""Formats polynomials, domains and accesses for isl, in which variables have short names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import islpy as isl
+
+from nearfield.rewrite.analysis.expressions import NotAffine
+from nearfield.rewrite.analysis.polynomials import Poly, Symbol
+from nearfield.rewrite.analysis.program import Condition, Loop
+
+
+class Names:
+    """Names of symbols: parameters are p0, p1, ...; iterators are i0, i1, ...; bases are A0, A1, ... A product of
+    parameters is a parameter."""
+
+    def __init__(self, symbols: dict[str, Symbol]) -> None:
+        self.symbols = symbols
+        self.parameters: dict[tuple[str, ...], str] = {}
+        self._iterators: dict[str, str] = {}
+        self._arrays: dict[str, str] = {}
+
+    def array(self, key: str) -> str:
+        """Returns the name of a base."""
+        return self._arrays.setdefault(key, f"A{len(self._arrays)}")
+
+    def iterator(self, key: str) -> str:
+        return self._iterators.setdefault(key, f"i{len(self._iterators)}")
+
+    def parameter(self, keys: tuple[str, ...]) -> str:
+        return self.parameters.setdefault(keys, f"p{len(self.parameters)}")
+
+    def poly(self, poly: Poly) -> str:
+        """Returns the text of an affine polynomial. Raises NotAffine for others."""
+        words = [str(poly.terms.get((), 0))]
+        for monomial, factor in poly.terms.items():
+            if not monomial:
+                continue
+            iterators = [key for key in monomial if key in self._iterators or self._counts(key)]
+            if iterators and len(monomial) > 1:
+                raise NotAffine("a loop's variable is multiplied by a variable", 0)
+            name = self.iterator(monomial[0]) if iterators else self.parameter(monomial)
+            words.append(f"{factor}*{name}")
+        return " + ".join(words)
+
+    def _counts(self, key: str) -> bool:
+        symbol = self.symbols.get(key)
+        return symbol is not None and symbol.iterator
+
+    def loops(self, loops: Iterable[Loop]) -> list[str]:
+        """Returns the constraints of loops."""
+        made = []
+        for number, loop in enumerate(loops):
+            name = self.iterator(loop.iterator.key)
+            made += [f"{name} >= {self.poly(one)}" for one in loop.lower]
+            made += [f"{name} < {self.poly(one)}" for one in loop.upper]
+            if loop.step > 1:
+                made.append(f"exists s{number}: {name} = {self.poly(loop.lower[0])} + {loop.step}*s{number}")
+        return [f"({one})" for one in made]
+
+    def conditions(self, conditions: Iterable[Condition]) -> list[str]:
+        """Returns the constraints of conditions; those that are not affine are omitted."""
+        made = []
+        for one in conditions:
+            try:
+                made.append(f"({self.poly(one.poly)} {'=' if one.equal else '>='} 0)")
+            except NotAffine:
+                continue
+        return made
+
+    def head(self) -> str:
+        return f"[{', '.join(self.parameters.values())}] -> "
+
+    def set(self, tuple_name: str, dims: Sequence[str], constraints: Sequence[str]) -> isl.Set:
+        where = f" : {' and '.join(constraints)}" if constraints else ""
+        return isl.Set(f"{self.head()}{{ {tuple_name}[{', '.join(dims)}]{where} }}")
+
+    def map(self, source: str, target: str, constraints: Sequence[str] = (), exists: Sequence[str] = ()) -> isl.Map:
+        """Returns a map between two tuples, where the constraints hold for some values of `exists`."""
+        some = f"exists {', '.join(exists)}: " if exists else ""
+        where = f" : {some}{' and '.join(constraints)}" if constraints else ""
+        return isl.Map(f"{self.head()}{{ {source} -> {target}{where} }}")
+
+    def facts(self, constraints: Sequence[str]) -> isl.Set:
+        """Returns a set of parameters."""
+        return isl.Set(f"{self.head()}{{ : {' and '.join(constraints)} }}")

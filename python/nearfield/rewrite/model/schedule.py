@@ -1,0 +1,235 @@
+"""Partitions a region's instances by their dependences on its communication, and describes orders of execution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import islpy as isl
+
+from nearfield.rewrite.analysis.program import Call
+from nearfield.rewrite.model.instances import (
+    ChunkMaps,
+    Sets,
+    difference,
+    executed_instances,
+    intersection,
+    is_empty,
+    union_of,
+)
+from nearfield.rewrite.model.polyhedral import Model, union_of_sets
+
+
+@dataclass(frozen=True)
+class ComputeStep:
+    """Instances that are executed together, nest by nest in the original order, with the `reverse` outermost loops
+    reversed."""
+
+    sets: Sets
+    reverse: int = 0
+
+
+@dataclass(frozen=True)
+class CallStep:
+    """The execution of a call, verbatim, or only its begin, or only its completion."""
+
+    call: int
+    begins: bool = True
+    completes: bool = True
+
+
+@dataclass(frozen=True)
+class ChunkLoop:
+    """A loop over the chunks of a call's messages. Each iteration executes the instances of `before`, one chunk of the
+    call (or only its begin or completion), and the instances of `after`."""
+
+    call: int
+    before: ChunkMaps = field(default_factory=dict)
+    after: ChunkMaps = field(default_factory=dict)
+    begins: bool = True
+    completes: bool = True
+
+
+Step = ComputeStep | CallStep | ChunkLoop
+
+
+@dataclass(frozen=True)
+class Order:
+    """A new order of a region's instances and calls."""
+
+    steps: tuple[Step, ...]
+    words: str = ""
+
+    @property
+    def reverse(self) -> int:
+        """Returns the maximum number of reversed loops."""
+        return max((step.reverse for step in self.steps if isinstance(step, ComputeStep)), default=0)
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """A kind of reordering. `orders` yields the orders to try, the best first. With `chunks_messages` it needs messages
+    that are split into chunks."""
+
+    name: str
+    summary: str
+    orders: Callable[[Partition], Iterable[Order]]
+    chunks_messages: bool = False
+
+
+@dataclass
+class Partition:
+    """Partition of the iterations by dependence on the calls: before = a call depends on them, after = they depend on a
+    call, between = both, free = neither; warm = those that access sent data."""
+
+    model: Model
+    calls: list[int] = field(init=False)
+    before: Sets = field(init=False)
+    after: Sets = field(init=False)
+    between: Sets = field(init=False)
+    free: Sets = field(init=False)
+    warm: Sets = field(init=False)
+
+    def __post_init__(self) -> None:
+        model = self.model
+        self.calls = [number for number, item in enumerate(model.region.items) if isinstance(item, Call)]
+        begins, completes = (union_of_sets(model.domains[number][half] for number in self.calls) for half in (0, 1))
+        whole = {n: model.nest_domain(n) for n, item in enumerate(model.region.items) if not isinstance(item, Call)}
+        later = self._for_all(model.nest_instances(model.reachable(completes, model.dependences)), whole)
+        earlier = self._for_all(model.nest_instances(model.reachable(begins, model.dependences.reverse())), whole)
+        self.between = {n: later[n].intersect(earlier[n]).coalesce() for n in whole}
+        self.after = {n: later[n].subtract(earlier[n]).coalesce() for n in whole}
+        self.before = {n: earlier[n].subtract(later[n]).coalesce() for n in whole}
+        self.free = {n: whole[n].subtract(later[n]).subtract(earlier[n]).coalesce() for n in whole}
+        accesses = model.reads.union(model.writes)
+        self.warm = self._for_all(model.nest_instances(model.accesses.sent.apply(accesses.reverse())), whole)
+
+    def _for_all(self, sets: Sets, whole: Sets) -> Sets:
+        """Returns the sets without conditions on parameters alone, so that an order depends on them as little as
+        possible. Each part of a set also loses conditions that only select messages, such as whether a rank has a
+        neighbour."""
+        result: Sets = {}
+        for number, some in sets.items():
+            if not some.is_empty():
+                some = some.gist_params(some.params()).intersect(whole[number])
+            parts = [isl.Set.from_basic_set(part) for part in some.coalesce().get_basic_sets()]
+            result[number] = isl.Set.empty(some.get_space())
+            for part in parts:
+                part = part.gist_params(self.model.project_out_sizes(part.params()))
+                result[number] = result[number].union(part.intersect(whole[number])).coalesce()
+        return result
+
+    @property
+    def whole(self) -> Sets:
+        return {number: self.model.nest_domain(number) for number in self.free}
+
+    def original_calls(self) -> list[Step]:
+        """Returns the calls in their original form and order, with the instances that must stay between them."""
+        steps: list[Step] = []
+        for place, number in enumerate(self.calls):
+            steps.append(CallStep(number))
+            following = self.calls[place + 1] if place + 1 < len(self.calls) else number
+            steps.append(ComputeStep({n: some for n, some in self.between.items() if number < n < following}))
+        return steps
+
+    def chunk_assignments(self) -> Iterator[tuple[dict[int, ChunkMaps], dict[int, ChunkMaps], bool, bool]]:
+        """Yields, by call, the instances executed before and after each of its chunks, and whether producers and
+        consumers are chunked: both, or one of the two. Instances that several calls depend on come before the first of
+        them; instances that depend on several calls come after the last."""
+        numbers = [number for number, _ in self.model.chunked_calls]
+        for producers_chunked, consumers_chunked in ((True, True), (True, False), (False, True)):
+            before: dict[int, ChunkMaps] = {number: {} for number in numbers}
+            after: dict[int, ChunkMaps] = {number: {} for number in numbers}
+            left = union_of(self.before, intersection(self.free, self.warm))
+            for number in numbers if producers_chunked else []:
+                before[number] = self.producers(number, left)
+                left = difference(left, executed_instances(before[number]))
+            left = self.after
+            for number in reversed(numbers) if consumers_chunked else []:
+                after[number] = self.consumers(number, left)
+                left = difference(left, executed_instances(after[number]))
+            if any(before.values()) >= producers_chunked and any(after.values()) >= consumers_chunked:
+                yield before, after, producers_chunked, consumers_chunked
+
+    def producers(self, call: int, among: Sets) -> ChunkMaps:
+        """Returns the instances that a call's chunks depend on, or that access what a chunk sends, each with the first
+        such chunk."""
+        begins = isl.UnionSet.from_set(self.model.domains[call][0])
+        reads = self.model.reads.intersect_domain(begins).intersect_range(self.model.accesses.sent)
+        touched = self.model.reads.union(self.model.writes).apply_range(reads.reverse())
+        return self._chunk_maps_of(self.model.dependences.intersect_range(begins).union(touched), call, 0, among)
+
+    def consumers(self, call: int, among: Sets) -> ChunkMaps:
+        """Returns the instances that depend on a call's chunks, each with the last such chunk."""
+        completes = isl.UnionSet.from_set(self.model.domains[call][1])
+        return self._chunk_maps_of(self.model.dependences.intersect_domain(completes).reverse(), call, 1, among)
+
+    def _chunk_maps_of(self, relation: isl.UnionMap, call: int, half: int, among: Sets) -> ChunkMaps:
+        """Returns the first (half 0) or last (half 1) chunk that the relation assigns to each instance; omits nests
+        whose instances all have the same chunk."""
+        result: ChunkMaps = {}
+        for number, some in among.items():
+            event = self.model.domains[call][half]
+            space = isl.Map.from_domain_and_range(some, event).get_space()
+            joined = relation.extract_map(space).intersect_domain(some).intersect_range(event)
+            joined = joined.set_tuple_name(isl.dim_type.out, "")
+            chunk = (joined.lexmax() if half else joined.lexmin()).coalesce()
+            if not chunk.range().lexmin().is_equal(chunk.range().lexmax()):
+                result[number] = chunk
+        return result
+
+    def begin_last(self, last: int) -> tuple[list[Step], list[Step]] | None:
+        """Returns the calls with the `last` ones begun first and completed later; None if a call cannot be split."""
+        steps: list[Step] = []
+        steps_in_order = self.original_calls()
+        first = len(self.calls) - last
+        for place, between in enumerate(steps_in_order[1::2]):
+            if place < first:
+                steps += [CallStep(self.calls[place]), between]
+            elif isinstance(between, ComputeStep) and not is_empty(between.sets):
+                return None
+        begin_and_complete = self.begin_and_complete(self.calls[first:])
+        return (steps + begin_and_complete[0], begin_and_complete[1]) if begin_and_complete else None
+
+    def begin_and_complete(self, calls: Sequence[int]) -> tuple[list[Step], list[Step]] | None:
+        """Returns the steps that begin some calls and those that complete them; None if a call cannot be split."""
+        begin: list[Step] = []
+        completions: list[Step] = []  # completions of calls that were split
+        complete: list[Step] = []
+        for number in calls:
+            call = self.model.region.items[number]
+            assert isinstance(call, Call)
+            if call.blocking and self.model.can_begin_all_first(number):
+                begin.append(CallStep(number, completes=False))
+                completions.append(CallStep(number, begins=False))
+            elif call.post and call.wait:
+                return None
+            else:
+                (begin if call.post else complete).append(CallStep(number))
+        return begin, completions + complete
+
+    def exchange_rounds(self) -> list[list[int]]:
+        """Returns the calls in rounds. Between rounds there are loops, and no message is in flight."""
+        result: list[list[int]] = [[]]
+        under_way = 0
+        for number, item in enumerate(self.model.region.items):
+            if isinstance(item, Call):
+                result[-1].append(number)
+                under_way += item.post - item.wait
+            elif item.loops and result[-1] and under_way <= 0:
+                result.append([])
+        return [one for one in result if one]
+
+    def predecessors(self, calls: Sequence[int]) -> Sets:
+        """Returns the instances that must be executed before some calls begin."""
+        begins = union_of_sets(self.model.domains[number][0] for number in calls)
+        return self._for_all(
+            self.model.nest_instances(self.model.reachable(begins, self.model.dependences.reverse())), self.whole
+        )
+
+    def successors(self, calls: Sequence[int]) -> Sets:
+        """Returns the instances that must be executed after some calls complete."""
+        completes = union_of_sets(self.model.domains[number][1] for number in calls)
+        return self._for_all(
+            self.model.nest_instances(self.model.reachable(completes, self.model.dependences)), self.whole
+        )

@@ -1,0 +1,16 @@
+"""The transformations, one per file."""
+
+from nearfield.rewrite.model.schedule import Transformation
+from nearfield.rewrite.model.schedules import cut, late_receive, overlap, reverse, strip_mine, warm_send
+
+TRANSFORMATIONS: tuple[Transformation, ...] = (
+    warm_send.SPEC,
+    late_receive.SPEC,
+    reverse.SPEC,
+    overlap.SPEC,
+    strip_mine.SPEC,
+    cut.SPEC,
+)
+NAMES = tuple(one.name for one in TRANSFORMATIONS)
+
+__all__ = ["NAMES", "TRANSFORMATIONS"]

@@ -1,0 +1,42 @@
+"""Message chunking (S0, section IV-C, claim S0.10): the chunks of a long message are sent as soon as they are produced,
+and used as they arrive, with computation in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nearfield.rewrite.model.instances import difference, executed_instances, is_empty
+from nearfield.rewrite.model.schedule import CallStep, ChunkLoop, ComputeStep, Order, Partition, Step, Transformation
+
+
+def orders(partition: Partition) -> Iterator[Order]:
+    """Yields: the remaining predecessors; the begin of each chunk after its producers; what is independent of the
+    messages; the completion of each chunk before its consumers; the rest. Variants chunk only the producers or only the
+    consumers."""
+    if not is_empty(partition.between):
+        return
+    for before, after, producers_chunked, consumers_chunked in partition.chunk_assignments():
+        begin: list[Step] = []
+        complete: list[Step] = []
+        for number in partition.calls:
+            if number in before:
+                begin.append(ChunkLoop(number, before=before[number], completes=False))
+                complete.append(ChunkLoop(number, after=after[number], begins=False))
+            else:
+                begin.append(CallStep(number))
+        chunked = executed_instances(*before.values(), *after.values())
+        first, free, last = (
+            ComputeStep(difference(some, chunked)) for some in (partition.before, partition.free, partition.after)
+        )
+        words = "pieces are sent" + " as they are made" * producers_chunked + ", then all that does not need them"
+        words += (
+            ", then pieces are used as they arrive, then the rest"
+            if consumers_chunked
+            else ", then pieces complete, then the rest"
+        )
+        yield Order((first, *begin, free, *complete, last), words)
+
+
+SPEC = Transformation(
+    "cut", "cuts a long message into pieces, which travel while others are made or used", orders, chunks_messages=True
+)

@@ -1,0 +1,26 @@
+"""Reverse (S0, listing 3, OPT2): late receive with reversed loops over rows and columns, so that the data to be sent
+has just been read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nearfield.rewrite.model.instances import is_empty
+from nearfield.rewrite.model.schedule import ComputeStep, Order, Partition, Transformation
+
+
+def orders(partition: Partition) -> Iterator[Order]:
+    """Yields: everything that may precede the exchange, reversed; the exchange; its consumers. All loops are reversed,
+    or only the outermost ones if that is not legal."""
+    if is_empty(partition.free) or is_empty(partition.after):
+        return
+    words = "all that does not need the received data, backwards, then the exchange, then what needs them"
+    deepest = max(len(nest.loops) for nest in partition.model.region.nests)
+    for loops in dict.fromkeys((deepest, 1)):
+        first, backward = ComputeStep(partition.before), ComputeStep(partition.free, reverse=loops)
+        yield Order((first, backward, *partition.original_calls(), ComputeStep(partition.after)), words)
+
+
+SPEC = Transformation(
+    "reverse", "sends and receives while both data are in the cache, by going through rows backwards", orders
+)

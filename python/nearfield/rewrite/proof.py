@@ -1,0 +1,135 @@
+"""Proves variants: inserts their text into the file, parses it, validates it, and makes patches of those that hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import islpy as isl
+
+from nearfield.rewrite.analysis.aliases import Assumed
+from nearfield.rewrite.analysis.program import Region
+from nearfield.rewrite.check.validate import Invalid, Validator
+from nearfield.rewrite.codegen.emit import Emitted
+from nearfield.rewrite.frontend.clang import Unit
+from nearfield.rewrite.frontend.source import decoded
+from nearfield.rewrite.frontend.text import line_of
+from nearfield.rewrite.model.polyhedral import Model
+from nearfield.rewrite.model.schedule import Order, Transformation
+from nearfield.rewrite.patch import Patch
+from nearfield.rewrite.ranking import Costs, expected_gain, reason_of
+
+
+@dataclass
+class Variant:
+    """A legal order of a region as source text that is not yet proved."""
+
+    model: Model
+    order: Order
+    transformation: Transformation
+    guard: isl.Set
+    emitted: Emitted
+    assumed: Assumed
+    by_value: bool
+    fallback: Variant | None = None  # used if the proof of this variant's text fails
+
+    @property
+    def region(self) -> Region:
+        return self.model.region
+
+    @property
+    def unchecked(self) -> list[str]:
+        """Returns the assumptions that the emitted code does not check."""
+        return self.assumed.rows if self.emitted.check else self.assumed.sentences
+
+
+@dataclass
+class Prover:
+    """Proves the variants of one file. `unproved` has the regions without a proved variant, with the reason."""
+
+    path: Path
+    text: str
+    unit: Unit
+    costs: Costs | None
+    unproved: list[tuple[Region, str]] = field(default_factory=list)
+
+    def prove(self, variants: Sequence[Variant]) -> Iterator[Patch]:
+        """Yields the patches whose text is proved. Each text to be proved has one variant per function, which saves
+        time and is safe because functions are independent of each other's statements."""
+        waiting = list(variants)
+        while waiting:
+            chosen = {one.region.function: one for one in reversed(waiting)}
+            together = [one for one in waiting if chosen[one.region.function] is one]
+            waiting = [one for one in waiting if chosen[one.region.function] is not one]
+            for variant, reason in self._prove_together(together):
+                if not reason:
+                    yield self._patch(variant)
+                elif variant.fallback is not None:
+                    waiting.append(variant.fallback)
+                else:
+                    self.unproved.append((variant.region, f"the new code could not be proved: {reason}"))
+
+    def _prove_together(self, variants: Sequence[Variant]) -> Iterator[tuple[Variant, str]]:
+        """Yields each variant of one text with the reason why its proof fails; '' if it succeeds."""
+        text, places = self._insert(variants)
+        self.unit = self.unit.reread(text)
+        if self.unit.problem and len(variants) > 1:  # one of the variants does not compile
+            for one in variants:
+                yield from self._prove_together([one])
+            return
+        for variant, (start, end) in zip(variants, places, strict=True):
+            validator = Validator(variant.model, self.text, variant.emitted, variant.guard, by_value=variant.by_value)
+            try:
+                validator.check(self.unit, variant.region.function, start, end)
+            except Invalid as why:
+                yield variant, str(why)
+            else:
+                yield variant, ""
+
+    def _insert(self, variants: Sequence[Variant]) -> tuple[str, list[tuple[int, int]]]:
+        """Returns the file with the variants, which must not overlap, and the start and end offset of each."""
+        pieces, length, at, places = [], 0, 0, {}
+        for one in sorted(variants, key=lambda one: one.region.start):
+            start, end = span_of(one.region)
+            pieces += [self.text[at:start], text := self._variant_text(one)]
+            length, at = length + (start - at) + len(text), end
+            places[id(one)] = (length - len(one.emitted.text), length)
+        return "".join([*pieces, self.text[at:]]), [places[id(one)] for one in variants]
+
+    def _variant_text(self, variant: Variant) -> str:
+        """Returns the code of a variant, with a comment that states its assumptions."""
+        text, start = variant.emitted.text, span_of(variant.region)[0]
+        return self._with_assumption_comment(variant, text, start) if variant.unchecked else text
+
+    def _patch(self, variant: Variant) -> Patch:
+        region = variant.region
+        start, end = span_of(region)
+        assumptions = list(variant.unchecked)
+        if variant.emitted.check:
+            pairs = variant.assumed.pairs
+            assumptions += [
+                f"{one.text} and {other.text} do not overlap, which the code checks" for one, other in pairs
+            ]
+        if variant.emitted.guard:
+            assumptions.append(
+                f"{variant.emitted.guard}, which {'the compiler' if variant.emitted.asserted else 'the code'} checks"
+            )
+        return Patch(
+            self.path, decoded(self.text), decoded(self._insert([variant])[0]), region.function,
+            variant.transformation.name,
+            reason_of(variant.transformation, variant.order, region),
+            (line_of(self.text, start), line_of(self.text, end)), assumptions,
+            expected_gain(variant.transformation.name, region, self.costs), variant.order.words,
+        )  # fmt: skip
+
+    def _with_assumption_comment(self, variant: Variant, text: str, start: int) -> str:
+        line = self.text.rfind("\n", 0, start) + 1
+        indent = self.text[line:start] if not self.text[line:start].strip() else ""
+        problem = "; ".join(variant.unchecked)
+        return f"/* This order of loops and messages needs that {problem}. */\n{indent}{text}"
+
+
+def span_of(region: Region) -> tuple[int, int]:
+    """Returns the offsets of the text of a region that is replaced."""
+    return region.items[0].start, region.end
