@@ -18,10 +18,7 @@ PROVED = (
 )
 RULES = {
     one.name: Rule(
-        f"rewrite-{one.name}",
-        one.summary[:1].upper() + one.summary[1:],
-        f"{PROVED[:1].upper()}{PROVED[1:]}.",
-        SOURCE,
+        f"rewrite-{one.name}", one.summary[:1].upper() + one.summary[1:], f"{PROVED[:1].upper()}{PROVED[1:]}.", SOURCE
     )
     for one in TRANSFORMATIONS
 }
