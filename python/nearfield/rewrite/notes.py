@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from nearfield.notes import Edit, Fix, Note, Place, Rule
-from nearfield.rewrite.driver import Analysis
 from nearfield.rewrite.model.schedules import TRANSFORMATIONS
-from nearfield.rewrite.patch import Patch
+from nearfield.rewrite.patch import Analysis, Patch
 
 SOURCE = (
     "S. Pellegrini, T. Hoefler, T. Fahringer: On the Effects of CPU Caches on MPI Point-to-Point Communications (2012)."
