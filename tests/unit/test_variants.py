@@ -19,10 +19,10 @@ LISTS = {
     "sim/nic/policies": lambda: simulation.words("policy"),
     "sim/network/topologies": lambda: simulation.words("topology"),
     "sim/memory/replacements": lambda: simulation.words("replacement"),
-    "sim/collectives": lambda: [spec.name for spec in simulation.collectives()],
-    "sim/app": lambda: [spec.name for spec in simulation.applications()],
+    "sim/mpi/collectives": lambda: [spec.name for spec in simulation.collectives()],
+    "sim/run/app": lambda: [spec.name for spec in simulation.applications()],
     "trace/formats": lambda: [spec.name for spec in trace.formats()],
-    "sim/scenarios": lambda: [spec.name for spec in simulation.scenarios()],
+    "sim/run/scenarios": lambda: [spec.name for spec in simulation.scenarios()],
 }
 # Protocols have names for pairs of them, too; a name that is no file, and the files behind it.
 PAIRED = {"eager-rendezvous": {"eager", "rendezvous"}, "buffered-synchronous": {"buffered", "synchronous"}}
@@ -42,13 +42,13 @@ def test_files_and_lists_agree(folder: str) -> None:
 
 def test_a_machine_file_can_name_every_protocol() -> None:
     named = {name for key in ("network", "node") for name in simulation.words(key)}
-    assert {name.replace("-", "_") for name in named - set(PAIRED)} == set(variants("sim/protocols"))
+    assert {name.replace("-", "_") for name in named - set(PAIRED)} == set(variants("sim/mpi/protocols"))
     assert set(PAIRED) <= named and all(PAIRED[name] <= named for name in PAIRED)
 
 
 def test_what_both_backends_have_is_declared_once() -> None:
     """Has a scenario of both backends a declaration, and every declaration both implementations?"""
-    both = set(variants("probe/scenarios")) & set(variants("sim/scenarios"))
+    both = set(variants("probe/scenarios")) & set(variants("sim/run/scenarios"))
     helpers = {"scenario", "size_ladder"}
     assert {file.stem for file in (SOURCES / "scenario").glob("*.hpp")} - helpers == both
 

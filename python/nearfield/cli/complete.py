@@ -31,7 +31,7 @@ def _scenarios() -> Iterable[str]:
     """Returns the scenarios: each source file of a backend's scenarios is one, except helpers, which have a header."""
     from nearfield.mpi import native_source
 
-    files = (native_source() / "src").glob("*/scenarios/*.cpp")
+    files = (native_source() / "src").rglob("scenarios/*.cpp")
     return sorted({file.stem for file in files if not file.with_suffix(".hpp").exists()})
 
 
