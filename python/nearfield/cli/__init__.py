@@ -1,4 +1,5 @@
-"""The command line: `main` starts a verb, and every error ends there."""
+"""The command line: `main` starts a verb, and every error ends there. `verbs` has one module per verb, `options` the
+options that several verbs take, and the other modules what verbs print and share."""
 
 from __future__ import annotations
 

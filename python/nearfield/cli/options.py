@@ -22,29 +22,29 @@ RULES_HELP = (
 )
 
 
-def mpi_option(text: str) -> Any:
+def mpi_option(*, help: str) -> Any:
     """Returns the option --mpi with its help."""
-    return typer.Option("--mpi", help=text, autocompletion=complete.mpis)
+    return typer.Option("--mpi", help=help, autocompletion=complete.mpis)
 
 
-def machine_option(text: str) -> Any:
+def machine_option(*, help: str) -> Any:
     """Returns the option --on with its help."""
-    return typer.Option("--on", metavar="NAME|FILE|PROFILE", help=text, autocompletion=complete.machines)
+    return typer.Option("--on", metavar="NAME|FILE|PROFILE", help=help, autocompletion=complete.machines)
 
 
-def rules_option(text: str) -> Any:
+def rules_option(*, help: str) -> Any:
     """Returns the option --rules with its help."""
-    return typer.Option("--rules", metavar="FILE", help=text)
+    return typer.Option("--rules", metavar="FILE", help=help)
 
 
-def profile_option(text: str) -> Any:
+def profile_option(*, help: str) -> Any:
     """Returns the option --profile with its help."""
-    return typer.Option("--profile", "-p", metavar="FOLDER", help=text, show_default=False)
+    return typer.Option("--profile", "-p", metavar="FOLDER", help=help, show_default=False)
 
 
-def out_option(text: str, metavar: str = "FOLDER") -> Any:
+def out_option(*, help: str, metavar: str = "FOLDER") -> Any:
     """Returns the option --out with its help."""
-    return typer.Option("--out", "-o", metavar=metavar, help=text)
+    return typer.Option("--out", "-o", metavar=metavar, help=help)
 
 
 # ---- what a command prints
@@ -70,11 +70,11 @@ TraceOrCommand = Annotated[
 Valgrind = Annotated[
     bool, typer.Option("--valgrind", help="Record loads and stores of a COMMAND that was compiled without hooks.")
 ]
-Mpi = Annotated[str | None, mpi_option("Which MPI: a name of `nearfield mpi`, the beginning of one, or a path.")]
+Mpi = Annotated[str | None, mpi_option(help="Which MPI: a name of `nearfield mpi`, the beginning of one, or a path.")]
 MpiOfCommand = Annotated[
-    str | None, mpi_option("The MPI, if it cannot be detected from launcher or program (srun python ...).")
+    str | None, mpi_option(help="The MPI, if it cannot be detected from launcher or program (srun python ...).")
 ]
-RulesOfCommand = Annotated[Path | None, rules_option(f"{RULES_HELP} of which the program's MPI chooses.")]
+RulesOfCommand = Annotated[Path | None, rules_option(help=f"{RULES_HELP} of which the program's MPI chooses.")]
 Force = Annotated[bool, typer.Option("--force", help="Use rules of another MPI or machine, too.")]
 NoForecast = Annotated[
     bool, typer.Option("--no-forecast", help="Do not report the share of MPI in the run, and so the most to gain.")
@@ -85,8 +85,8 @@ NoForecast = Annotated[
 SimulatedMachine = Annotated[
     str,
     machine_option(
-        "The machine, see `nearfield machine list`. The default, of 2004, is the one whose results can be compared "
-        f"with published ones; of today are {', '.join(TODAYS_MACHINES)}."
+        help="The machine, see `nearfield machine list`. The default, of 2004, is the one whose results can be "
+        f"compared with published ones; of today are {', '.join(TODAYS_MACHINES)}."
     ),
 ]
 Policy = Annotated[

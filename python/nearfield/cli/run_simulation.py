@@ -29,7 +29,7 @@ from nearfield.ui.terminal import err
 
 @dataclass(frozen=True)
 class Chosen:
-    """The simulation that the user asked for."""
+    """The simulation that the options describe."""
 
     cluster_of: Callable[[int], Cluster]  # returns the cluster for a number of ranks
     policies: tuple[str, ...]

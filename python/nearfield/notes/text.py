@@ -32,9 +32,9 @@ def place_text(place: Place) -> str:
     """Returns 'src/a.c:12:3', with a path from the current folder if the file lies below it; without a line it is
     '/lib/libsolver.so.3+0x7bc163 (solve)'."""
     if place.offset and not place.line:
-        return f"{shown(place.file)}+{place.offset:#x}" + (f" ({place.function})" if place.function else "")
+        return f"{shorten_path(place.file)}+{place.offset:#x}" + (f" ({place.function})" if place.function else "")
     numbers = [str(number) for number in (place.line, place.column) if number]
-    return ":".join([shown(place.file), *numbers])
+    return ":".join([shorten_path(place.file), *numbers])
 
 
 def loss_text(loss: Loss) -> str:
@@ -45,7 +45,7 @@ def loss_text(loss: Loss) -> str:
     return said if loss.share is None else f"{said}, {loss.share * 100:.2g} % of the run"
 
 
-def shown(file: str) -> str:
+def shorten_path(file: str) -> str:
     """Returns a path relative to the current folder if the file is below it."""
     path = Path(os.path.normpath(file))
     try:

@@ -22,9 +22,6 @@ class Verbs(Group):
         super().__init__(**more)
         self.commands: dict[str, Any] = dict.fromkeys(VERBS)
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(VERBS)
-
     def commands_by_title(self, ctx: Any) -> Mapping[str, Iterable[str]]:
         return VERBS_BY_TASK
 

@@ -27,7 +27,7 @@ _LARGEST = 3  # number of losses to show if none is large enough for a note
 
 _On = Annotated[
     str | None,
-    machine_option("Losses on a described machine (see `nearfield machine`), on which the program is simulated."),
+    machine_option(help="Losses on a described machine (see `nearfield machine`), on which the program is simulated."),
 ]
 _Nodes = Annotated[
     int | None, typer.Option(min=1, help="With --on: number of nodes (default: that of the observed run).")
@@ -43,13 +43,13 @@ _Times = Annotated[
 
 def command(
     what: TraceOrCommand = None,
-    profile: Annotated[Path | None, profile_option("The profile that states what calls cost.")] = None,
+    profile: Annotated[Path | None, profile_option(help="The profile that states what calls cost.")] = None,
     on: _On = None,
     nodes: _Nodes = None,
     min_loss: _MinLoss = "1%",
     times: _Times = None,
     valgrind: Valgrind = False,
-    out: Annotated[Path | None, out_option("Keep the trace of COMMAND there (default: it is removed).")] = None,
+    out: Annotated[Path | None, out_option(help="Keep the trace of COMMAND there (default: it is removed).")] = None,
     sarif: Sarif = None,
     as_json: AsJson = False,
 ) -> None:

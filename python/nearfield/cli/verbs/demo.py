@@ -25,7 +25,9 @@ AGAIN_FROM_START = (2, 4)  # exit codes of a --resume that cannot continue
 
 
 def command(
-    out: Annotated[Path, out_option("The folder for the profile, the rules and the report.")] = Path("demo-profile"),
+    out: Annotated[Path, out_option(help="The folder for the profile, the rules and the report.")] = Path(
+        "demo-profile"
+    ),
 ) -> None:
     """Measure this machine, tune its MPI, and write a report: a first look at what nearfield finds, in a few minutes.
 

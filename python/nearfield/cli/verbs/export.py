@@ -31,8 +31,8 @@ _FORMATS = "; ".join(f"{name}: {spec.summary}" for name, spec in FORMATS.items()
 def command(
     family: Annotated[str, typer.Option("--for", help="openmpi, mpich, intel or ucx (default: the rules' own).")] = "",
     form: Annotated[str, typer.Option("--format", help=f"{_FORMATS}.", autocompletion=complete.formats)] = "env",
-    rules: Annotated[Path | None, rules_option(f"{RULES_HELP} of which --for chooses.")] = None,
-    out: Annotated[Path | None, out_option("Default: standard output.", "FILE")] = None,
+    rules: Annotated[Path | None, rules_option(help=f"{RULES_HELP} of which --for chooses.")] = None,
+    out: Annotated[Path | None, out_option(help="Default: standard output.", metavar="FILE")] = None,
     library: Annotated[
         Path | None,
         typer.Option(

@@ -18,9 +18,11 @@ from nearfield.ui.terminal import Terminal, err
 
 def command(
     argv: Command,
-    rules: Annotated[Path | None, rules_option("Rules whose measured times separate transfer from waiting.")] = None,
-    profile: Annotated[Path | None, profile_option("A profile to use instead of rules.")] = None,
-    out: Annotated[Path | None, out_option("Keep what each rank recorded there.")] = None,
+    rules: Annotated[
+        Path | None, rules_option(help="Rules whose measured times separate transfer from waiting.")
+    ] = None,
+    profile: Annotated[Path | None, profile_option(help="A profile to use instead of rules.")] = None,
+    out: Annotated[Path | None, out_option(help="Keep what each rank recorded there.")] = None,
     mpi_name: MpiOfCommand = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else after the program.")] = False,
 ) -> None:

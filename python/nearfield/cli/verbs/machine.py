@@ -148,7 +148,7 @@ def new(
             autocompletion=complete.machines_and_live,
         ),
     ],
-    out: Annotated[Path, out_option("Where to write it.", "FILE")] = Path("machine.toml"),
+    out: Annotated[Path, out_option(help="Where to write it.", metavar="FILE")] = Path("machine.toml"),
     profile: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="With --from here: a profile of this machine.", show_default=False),

@@ -40,7 +40,7 @@ class _Row:
 
 
 def command(
-    name: Annotated[str | None, mpi_option("Only this one: a name, the beginning of one, or a path.")] = None,
+    name: Annotated[str | None, mpi_option(help="Only this one: a name, the beginning of one, or a path.")] = None,
     build: Annotated[
         bool, typer.Option("--build", help="Build the measuring engine where it is not built yet.")
     ] = False,

@@ -19,7 +19,7 @@ FURTHER = {"show": "observe_show"}
 
 def command(
     argv: Command,
-    out: Annotated[Path | None, out_option("Where the trace goes (default: PROGRAM.trace).")] = None,
+    out: Annotated[Path | None, out_option(help="Where the trace goes (default: PROGRAM.trace).")] = None,
     region: Annotated[
         str,
         typer.Option(

@@ -34,8 +34,8 @@ def command(
             metavar="AxBxC", help="Your own split, or a part of it: 4x0x1, where 0 is free.", show_default=False
         ),
     ] = None,
-    profile: Annotated[Path | None, profile_option("Costs from this profile's records.")] = None,
-    on: Annotated[str | None, machine_option("Costs of a described machine: t3e-900.")] = None,
+    profile: Annotated[Path | None, profile_option(help="Costs from this profile's records.")] = None,
+    on: Annotated[str | None, machine_option(help="Costs of a described machine: t3e-900.")] = None,
     mode: Annotated[
         str | None, typer.Option(help="How that machine sends (default: its usual way).", show_default=False)
     ] = None,

@@ -55,7 +55,9 @@ _Hostfile = Annotated[
 ]
 _On = Annotated[
     str | None,
-    machine_option("Simulate instead: a described machine (see `nearfield machine`), its file, or a measured profile."),
+    machine_option(
+        help="Simulate instead: a described machine (see `nearfield machine`), its file, or a measured profile."
+    ),
 ]
 _Distance = Annotated[
     list[str] | None,
@@ -95,7 +97,7 @@ def command(
     policy: _Policy = "",
     memory_slowdown: Annotated[str, typer.Option(help="With --on: memory slowdown factors, e.g. 1,7.5.")] = "",
     jobs: _Jobs = None,
-    out: Annotated[Path, out_option("The folder for the profile.")] = Path("nearfield-profile"),
+    out: Annotated[Path, out_option(help="The folder for the profile.")] = Path("nearfield-profile"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the profile that is there.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Complete an interrupted probe.")] = False,
     keep_samples: Annotated[bool, typer.Option("--keep-samples", help="Keep raw samples in the profile.")] = False,

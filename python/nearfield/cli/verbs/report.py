@@ -37,15 +37,15 @@ _Profiles = Annotated[
 _Out = Annotated[
     Path | None,
     out_option(
-        "Default: report.html in the profile's folder; for several profiles, comparison.html here. A folder for "
+        help="Default: report.html in the profile's folder; for several profiles, comparison.html here. A folder for "
         "--format svg and csv.",
-        "FILE",
+        metavar="FILE",
     ),
 ]
 _Rules = Annotated[
     Path | None,
     rules_option(
-        "Add the comparison of the baseline with tuned MPI: a file, or a folder of `tune --all-mpis`. Default: "
+        help="Add the comparison of the baseline with tuned MPI: a file, or a folder of `tune --all-mpis`. Default: "
         "rules.toml in that folder or here, else nearfield-rules here."
     ),
 ]

@@ -35,7 +35,7 @@ _Claims = Annotated[
     list[str] | None,
     typer.Argument(help="Papers or single claims: S0 S3.1 (default: all).", autocompletion=_claim_names),
 ]
-_Out = Annotated[Path, out_option("The folder for the results; what it holds is not simulated again.")]
+_Out = Annotated[Path, out_option(help="The folder for the results; what it holds is not simulated again.")]
 _Live = Annotated[
     bool, typer.Option("--live", help="Also measure on this machine: at most 15 minutes, with --quick 4.")
 ]
@@ -58,7 +58,7 @@ def command(
     jobs: Jobs = None,
     live: _Live = False,
     live_only: _LiveOnly = False,
-    mpi_name: Annotated[str | None, mpi_option("With --live: which MPI, a name of `nearfield mpi`.")] = None,
+    mpi_name: Annotated[str | None, mpi_option(help="With --live: which MPI, a name of `nearfield mpi`.")] = None,
     hostfile: _Hostfile = None,
     traces: _Traces = None,
     list_: Annotated[bool, typer.Option("--list", help="List the claims and stop.")] = False,

@@ -79,7 +79,7 @@ _IndependentRuns = Annotated[
 ]
 _Out = Annotated[
     Path | None,
-    out_option("The folder for the profile; cases that it holds are not simulated again."),
+    out_option(help="The folder for the profile; cases that it holds are not simulated again."),
 ]
 _List = Annotated[bool, typer.Option("--list", help="List collectives, applications and policies and stop.")]
 

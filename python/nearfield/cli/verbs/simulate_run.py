@@ -82,7 +82,7 @@ def command(
     virtual_wtime: _VirtualWtime = False,
     valgrind: Valgrind = False,
     keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep the trace of COMMAND there, too.")] = None,
-    out: Annotated[Path | None, out_option("Save a profile, for show, diff and report.")] = None,
+    out: Annotated[Path | None, out_option(help="Save a profile, for show, diff and report.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a program on a cluster of a described machine: what would another NIC placement policy, or slower

@@ -32,7 +32,9 @@ _AllMpis = Annotated[
 _Budget = Annotated[float, typer.Option(help="Seconds per MPI, for all distances together.", metavar="SECONDS", min=5)]
 _Out = Annotated[
     Path | None,
-    out_option("Where the rules go (default: rules.toml, or with --all-mpis the folder nearfield-rules).", "FILE"),
+    out_option(
+        help="Where the rules go (default: rules.toml, or with --all-mpis the folder nearfield-rules).", metavar="FILE"
+    ),
 ]
 _Resume = Annotated[
     bool, typer.Option("--resume", help="Continue an interrupted tune of the same --out, for the rest of its time.")
