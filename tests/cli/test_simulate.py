@@ -220,11 +220,11 @@ def test_resume_simulates_only_what_is_missing(tmp_path):
 
     go()
     first = load(out).records
-    assert [case.given["size_bytes"] for case in simulated] == [4096, 16384]
+    assert [case.values["size_bytes"] for case in simulated] == [4096, 16384]
     go()
     assert simulated == []
     go(sizes=(4096, 8192), policies=("payload-l3", "header-l2"), slowdowns=(1.0, 5.0))
-    given = [(case.given["size_bytes"], case.axes.policies, case.axes.slowdowns) for case in simulated]
+    given = [(case.values["size_bytes"], case.axes.policies, case.axes.slowdowns) for case in simulated]
     assert given[0] == (4096, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
     assert given[1] == (8192, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
     later = load(out).records
@@ -252,7 +252,7 @@ def test_what_is_done_survives_an_interruption(tmp_path):
         return pool.run_sequentially(cases)
 
     added(request(), out, rest)
-    assert [case.given["size_bytes"] for case in left] == [16384] and load(out).run.complete
+    assert [case.values["size_bytes"] for case in left] == [16384] and load(out).run.complete
     whole = added(request(), tmp_path / "whole")
     assert load(out).records.equals(load(tmp_path / "whole").records)
     assert whole.complete
@@ -399,7 +399,7 @@ def test_options_are_read():
     assert parse_policies("ddio:ways=2,adaptive:a=1,b=2,memory") == ("ddio:ways=2", "adaptive:a=1,b=2", "memory")
     assert parse_policies("ddio,all") == ("all",)
     whole = request(names=("bcast", "allgather", "barrier"), sizes=(4096,), total_bytes=True)
-    assert [(case.given["operation"], case.given["size_bytes"]) for case in whole.cases()] == [
+    assert [(case.values["operation"], case.values["size_bytes"]) for case in whole.cases()] == [
         ("bcast", 4096), ("allgather", 512), ("barrier", 0),
     ]  # fmt: skip
 
@@ -510,7 +510,7 @@ def test_one_run_is_near_independent_runs(name: str, size: int, max_difference: 
 def test_usual_sizes_and_repetitions():
     """Does each operation have its usual sizes and repetitions by default?"""
     operations = request(names=("bcast", "amg", "fft"), sizes=(), repetitions=None)
-    cases = [(case.given["operation"], case.given["size_bytes"], case.repetitions) for case in operations.cases()]
+    cases = [(case.values["operation"], case.values["size_bytes"], case.repetitions) for case in operations.cases()]
     assert cases[0] == ("bcast", 1024, 7) and cases[10] == ("bcast", 1 << 20, 7)
     assert cases[11:] == [("amg", 384, 1), ("fft", 65536, 1), ("fft", 4194304, 1)]
 

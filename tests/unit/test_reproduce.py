@@ -76,7 +76,7 @@ def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
     """Returns what the cases would give if every metric were 1, at the sides that are asked for."""
     sides = curve.where.get("side")
     for case in cases:
-        row = {"scenario": case.scenario, "distance": case.place.distance or None, **case.given}
+        row = {"scenario": case.scenario, "distance": case.place.distance or None, **case.values}
         if case.scenario in OPERATIONS:
             blocks = 1 if row["operation"] in ("bcast", "allreduce") else row["nodes"]
             speeds = list(case.axes.slowdowns) if curve.metric not in OF_NO_SPEED else [None]
@@ -437,8 +437,8 @@ def test_an_application_is_simulated_at_the_given_frequency_and_judged(tmp_path:
     paper = parse_toml(Paper, APPLICATION.encode(), tmp_path / "claims.toml")
     run = paper.profile["slow"]
     (slow,) = cases_of(run, quick=True)
-    assert (slow.given["operation"], slow.given["size_bytes"], slow.repetitions) == ("fft", 4096, 1)
-    assert [case.given["size_bytes"] for case in cases_of(run, quick=False)] == [4096, 8192, 384]
+    assert (slow.values["operation"], slow.values["size_bytes"], slow.repetitions) == ("fft", 4096, 1)
+    assert [case.values["size_bytes"] for case in cases_of(run, quick=False)] == [4096, 8192, 384]
     (usual,) = cases_of(run.model_copy(update={"clock_ghz": None}), quick=True)
     assert usual.machine.prefetcher and not machine_of(run.model_copy(update={"without": ["prefetcher"]})).prefetcher
     assert Store.key(usual) != Store.key(slow), "another frequency is another simulation"

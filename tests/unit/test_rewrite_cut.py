@@ -137,6 +137,10 @@ DAMAGES = {
     "requests": ("[2 * ((m - 1) / 8 + 1)]", "[2 * (m / 8)]"),
     "a request": ("nearfield_requests[nearfield_at / 8 * 2 + 1]", "nearfield_requests[nearfield_at / 8 * 2]"),
     "another wait": ("MPI_Waitall(2, &nearfield_requests", "MPI_Waitall(1, &nearfield_requests"),
+    "a begin is repeated": ("MPI_Irecv(in", "for (int k = 0; k < 2; k++) MPI_Irecv(in"),
+    "a begin has a condition": ("MPI_Isend(out", "if (m > 999) MPI_Isend(out"),
+    "an exchange has a condition": ("MPI_Sendrecv(out + nearfield_at", "if (m > 999) MPI_Sendrecv(out + nearfield_at"),
+    "a wait has a condition": ("MPI_Waitall(2, &nearfield_requests", "if (m > 999) MPI_Waitall(2, &nearfield_requests"),
 }  # fmt: skip
 
 

@@ -309,13 +309,9 @@ def _topology(key: str, table: Network | Links, count_key: str, nodes: int) -> C
     name, shape = table.topology.value, table.shape.value if table.shape else []
     per_router = given.value if (given := getattr(table, count_key)) else 1
     count = "network.max_nodes" if key == "network" else "hubs"
-    minimum, maximum = SHAPES.get(name, (0, 0))
-    if not minimum <= len(shape) <= maximum:
-        words = (
-            "has no shape; leave it out"
-            if maximum == 0
-            else f"needs {minimum if minimum == maximum else '1 to 8'} numbers"
-        )
+    low, high = SHAPES.get(name, (0, 0))
+    if not low <= len(shape) <= high:
+        words = "has no shape; leave it out" if high == 0 else f"needs {low if low == high else '1 to 8'} numbers"
         yield f"{key}.shape = {shape}: the topology '{name}' {words}"
         return
     if name == "dragonfly" and per_router not in (1, shape[1]):

@@ -219,7 +219,7 @@ def _step(command: list[str], env: dict[str, str], log: Path, say: ReportLine, *
         out.write("$ " + " ".join(command) + "\n")
         out.flush()
         with start_tied(command, env, out) as process:
-            lines = LogLines(say)
+            lines = LogLines(say, EVERY_S)
             while True:
                 try:
                     return process.wait(min(1.0, EVERY_S)) == 0

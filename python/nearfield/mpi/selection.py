@@ -4,12 +4,12 @@ import difflib
 import os
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from nearfield.base import disk_cache, own_command
 from nearfield.base.errors import MpiError
+from nearfield.base.progress import LogLines, ReportLine, ignore
 from nearfield.mpi.candidates import wrappers_at
 from nearfield.mpi.discover import Survey, all_packages, gather, identity, is_own_wheel, library_of_mpicc, survey
 from nearfield.mpi.installation import Installation
@@ -45,7 +45,7 @@ def choose(name_or_path: str | None = None) -> Installation:
     raise _unknown(name_or_path, found)
 
 
-def default(say: Callable[[str], None] = lambda text: None) -> Choice:
+def default(say: ReportLine = ignore) -> Choice:
     """Returns the first MPI that starts two ranks: the one of the `mpicc` on PATH, else the Open MPI wheel of this
     Python environment, else any other. Raises MpiError if there is no MPI. The result of such a start is cached. `say`
     is called with a line every few seconds while an MPI is tried."""
@@ -61,20 +61,16 @@ def default(say: Callable[[str], None] = lambda text: None) -> Choice:
     raise AssertionError("the last MPI is taken without a try")
 
 
-def _start_problem(inst: Installation, say: Callable[[str], None]) -> str:
+def _start_problem(inst: Installation, say: ReportLine) -> str:
     """Returns why this MPI does not start two ranks here; empty if it does."""
     question = [str(inst.launcher), str(inst.library), os.uname().nodename, os.geteuid()]
     if disk_cache.get("starts", question):
         return ""
-    begun = printed_at = time.monotonic()
+    lines, begun = LogLines(say, SAY_EVERY_S), time.monotonic()
 
     def print_waiting() -> bool:
-        nonlocal printed_at
-        if (now := time.monotonic()) - printed_at >= SAY_EVERY_S:
-            say(
-                f"{inst.name}: waiting for 2 ranks that do nothing ({now - begun:.0f} s, at most {START_LIMIT_S:.0f} s)"
-            )
-            printed_at = now
+        waited = f"{time.monotonic() - begun:.0f} s, at most {START_LIMIT_S:.0f} s"
+        lines.add(f"{inst.name}: waiting for 2 ranks that do nothing ({waited})")
         return False
 
     oversubscribed = len(os.sched_getaffinity(0)) < 2

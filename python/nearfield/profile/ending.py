@@ -13,10 +13,9 @@ def describe_unfinished(run: Run) -> str:
     if no launch has a reason, as after Ctrl-C; '' for a complete run."""
     if run.complete:
         return ""
-    said = [
-        _count_launches(run.launch, state) for state in _SAID if any(launch.state == state for launch in run.launch)
-    ]
-    return f"unfinished: {'; '.join(said) or 'it was interrupted'}"
+    states = {launch.state for launch in run.launch}
+    counts = [_count_launches(run.launch, state) for state in _SAID if state in states]
+    return f"unfinished: {'; '.join(counts) or 'it was interrupted'}"
 
 
 def _count_launches(launches: list[Launch], state: LaunchState) -> str:

@@ -89,9 +89,8 @@ def render(profiles: Sequence[Profile]) -> str:
 
 def charts_of(profiles: Sequence[Profile]) -> list[Chart]:
     """Returns the charts of the whole page."""
-    return [
-        chart for part in overlay_profiles(dict(zip(names(profiles), profiles, strict=True))) for chart in part.charts
-    ]
+    parts = overlay_profiles(dict(zip(names(profiles), profiles, strict=True)))
+    return [chart for part in parts for chart in part.charts]
 
 
 def names(profiles: Sequence[Profile]) -> list[str]:

@@ -70,10 +70,10 @@ def _while_cached(profile: Profile, place: Place | None) -> Guideline:
         numbers["gain"] = middle
         seen.append(middle >= MIN_GAIN)
     if cached:
-        cached_sizes = sum(c >= CACHED for c in cached.values())
-        parts.append(f"received data is in the cache at {cached_sizes} of {len(cached)} sizes")
-        numbers["cached_sizes"] = cached_sizes
-        seen.append(cached_sizes * 2 > len(cached))
+        hits = sum(c >= CACHED for c in cached.values())
+        parts.append(f"received data is in the cache at {hits} of {len(cached)} sizes")
+        numbers["cached_sizes"] = hits
+        seen.append(hits * 2 > len(cached))
     return Guideline(
         1, up_to, advice, "supported" if all(seen) else "not seen here", as_sentence("; ".join(parts)), numbers
     )
@@ -112,16 +112,12 @@ def _inside(profile: Profile, place: Place | None) -> Guideline:
     cached = _within(measured, limit or 0, half)
     if len(cached) < MIN_SIZES:
         return Guideline(3, where, advice, "not measured", _TOO_FEW)
-    cached_sizes = sum(c >= CACHED for c in cached.values())
-    status: Status = "supported" if cached_sizes * 2 > len(cached) else "not seen here"
-    parts = [
-        f"received data is in the cache at {cached_sizes} of {len(cached)} sizes up to half of the last-level cache"
-    ]
+    hits = sum(c >= CACHED for c in cached.values())
+    status: Status = "supported" if hits * 2 > len(cached) else "not seen here"
+    parts = [f"received data is in the cache at {hits} of {len(cached)} sizes up to half of the last-level cache"]
     if gap.gone_from:
         parts.append(f"it first has to come from memory at {format_bytes(gap.gone_from)}")
-    numbers = {"cached_sizes": cached_sizes, "sizes": len(cached)} | (
-        {"gone_from": gap.gone_from} if gap.gone_from else {}
-    )
+    numbers = {"cached_sizes": hits, "sizes": len(cached)} | ({"gone_from": gap.gone_from} if gap.gone_from else {})
     return Guideline(3, where, advice, status, as_sentence("; ".join(parts)), numbers)
 
 

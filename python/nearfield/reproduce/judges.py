@@ -146,7 +146,7 @@ def _all_numbers(data: JudgeInput, holds: Callable[[float], bool]) -> JudgeResul
     return JudgeResult(all(map(holds, data.curve.values())), _range(data))
 
 
-def _given(data: JudgeInput) -> JudgeResult:
+def _has_all_alternatives(data: JudgeInput) -> JudgeResult:
     """Holds if all alternatives have records at the same sizes."""
     in_place = [set(one) == set(data.curve) for one in data.alternatives]
     return JudgeResult(
@@ -231,7 +231,7 @@ JUDGES = {
     "less": Judge(lambda data: _compare_all(data, lambda by: by < -MORE), of_two=True),
     "no-more": Judge(lambda data: _compare_all(data, lambda by: by <= MORE), of_two=True),
     "higher": Judge(_higher, "both", of_two=True),
-    "given": Judge(_given),
+    "given": Judge(_has_all_alternatives),
     # One or more per line, or per counted item: a line in several caches counts repeatedly.
     "all": Judge(lambda data: _all_numbers(data, lambda y: y >= 1 - SAME)),
     "none": Judge(lambda data: _all_numbers(data, lambda y: abs(y) <= MORE)),

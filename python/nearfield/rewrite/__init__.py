@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nearfield.rewrite.analysis.program import MissedOptimization
-    from nearfield.rewrite.driver import Analysis, analyse
-    from nearfield.rewrite.patch import Patch
+    from nearfield.rewrite.driver import analyse
+    from nearfield.rewrite.patch import Analysis, Patch
 
 __all__ = ["Analysis", "Patch", "MissedOptimization", "analyse"]
 
-_MODULES = {"Analysis": "driver", "analyse": "driver", "Patch": "patch", "MissedOptimization": "analysis.program"}
+_MODULES = {"Analysis": "patch", "analyse": "driver", "Patch": "patch", "MissedOptimization": "analysis.program"}
 
 
 def __getattr__(name: str) -> Any:

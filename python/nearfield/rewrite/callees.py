@@ -6,26 +6,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from nearfield.base.errors import UsageError
-from nearfield.rewrite.analysis.program import MissedOptimization, NotMovable
+from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.check.inlined import Comparison, Differs
 from nearfield.rewrite.codegen.inlining import Inliner, Site, Text, site_of
 from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node, Unit
 from nearfield.rewrite.frontend.function import Function
-from nearfield.rewrite.patch import Patch
+from nearfield.rewrite.patch import Analysis, Patch
 
-
-class AnalysisResult(Protocol):
-    """The result of analysing a text."""
-
-    patches: list[Patch]
-    missed: list[MissedOptimization]
-
-
-Analyse = Callable[[str, Unit, str], AnalysisResult]  # analyses a function, by name, of another text
+Analyse = Callable[[str, Unit, str], Analysis]  # analyses a function, by name, of another text
 
 
 @dataclass
@@ -144,7 +135,7 @@ class Callees:
         reason = f"{patch.reason}; the body of {names} stands in place of its call"
         return replace(patch, original=original, lines=(min(*lines, *changed), max(*lines, *changed)), reason=reason)
 
-    def _reason(self, text: Text, found: AnalysisResult) -> str:
+    def _reason(self, text: Text, found: Analysis) -> str:
         """Returns why nothing can be moved in the block, with the line numbers of the unmodified file."""
         first, last = text.spans[0][0], text.spans[-1][1]
         own = [one for one in found.missed if one.function == self.function.name]

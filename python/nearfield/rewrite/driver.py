@@ -6,7 +6,7 @@ import gc
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import islpy as isl
@@ -31,7 +31,7 @@ from nearfield.rewrite.model.legality import guard_of
 from nearfield.rewrite.model.polyhedral import Model, build_model
 from nearfield.rewrite.model.schedule import Order, Partition, Transformation
 from nearfield.rewrite.model.schedules import TRANSFORMATIONS
-from nearfield.rewrite.patch import Patch
+from nearfield.rewrite.patch import Analysis, Patch
 from nearfield.rewrite.proof import Prover, Variant, span_of
 from nearfield.rewrite.ranking import Costs, rank_patches
 
@@ -39,16 +39,6 @@ CPLUSPLUS = (".cc", ".cpp", ".cxx", ".C", ".hpp")
 MAX_OPERATIONS = 1_000_000  # isl operations per region, about half a second
 ILLEGAL, STANDS = "it is not legal", "it stands as"  # reasons for rejecting an order
 DEPTHS = (1, 2, 3)  # loop levels of a nest that may be split
-
-
-@dataclass
-class Analysis:
-    """The result for one file: legal variants, ranked best first within each region, and missed optimizations by
-    line."""
-
-    path: Path
-    patches: list[Patch] = field(default_factory=list)
-    missed: list[MissedOptimization] = field(default_factory=list)
 
 
 def analyse(

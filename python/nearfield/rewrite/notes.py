@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from nearfield.notes import Edit, Fix, Note, Place, Rule
-from nearfield.rewrite.driver import Analysis
 from nearfield.rewrite.model.schedules import TRANSFORMATIONS
-from nearfield.rewrite.patch import Patch
+from nearfield.rewrite.patch import Analysis, Patch
 
 SOURCE = (
     "S. Pellegrini, T. Hoefler, T. Fahringer: On the Effects of CPU Caches on MPI Point-to-Point Communications (2012)."
@@ -18,10 +17,7 @@ PROVED = (
 )
 RULES = {
     one.name: Rule(
-        f"rewrite-{one.name}",
-        one.summary[:1].upper() + one.summary[1:],
-        f"{PROVED[:1].upper()}{PROVED[1:]}.",
-        SOURCE,
+        f"rewrite-{one.name}", one.summary[:1].upper() + one.summary[1:], f"{PROVED[:1].upper()}{PROVED[1:]}.", SOURCE
     )
     for one in TRANSFORMATIONS
 }

@@ -9,10 +9,9 @@ from itertools import groupby, zip_longest
 
 from nearfield.base.units import counted
 from nearfield.rewrite.analysis.program import MissedOptimization
-from nearfield.rewrite.driver import Analysis
 from nearfield.rewrite.frontend.text import lines_of
 from nearfield.rewrite.notes import PROVED
-from nearfield.rewrite.patch import CONTEXT, LONG_FACTOR, Patch
+from nearfield.rewrite.patch import CONTEXT, LONG_FACTOR, Analysis, Patch
 from nearfield.ui.html import asset, folded, framed, raw, tag, text
 
 Row = tuple[int | None, int | None, bool]  # line indices before and after, and whether the lines differ

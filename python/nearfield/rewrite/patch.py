@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nearfield.base.units import counted
+from nearfield.rewrite.analysis.program import MissedOptimization
 from nearfield.rewrite.frontend.text import lines_of
 from nearfield.rewrite.gain import Expected
 
@@ -68,6 +69,16 @@ class Patch:
         """Returns '12 lines for 7 (5 added or changed)'."""
         before, after = self.lengths
         return f"{counted(after, 'line')} for {before} ({self.touched} added or changed)"
+
+
+@dataclass
+class Analysis:
+    """The result for one file: legal variants, ranked best first within each region, and missed optimizations by
+    line."""
+
+    path: Path
+    patches: list[Patch] = field(default_factory=list)
+    missed: list[MissedOptimization] = field(default_factory=list)
 
 
 def _code(lines: list[str]) -> int:

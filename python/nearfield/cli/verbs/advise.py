@@ -118,9 +118,7 @@ def _profile(given: Path | None) -> Path:
         raise UsageError(f"no profile says what calls cost: {error.message}", measure) from error
 
 
-def _advice(
-    trace: Trace, known: Any, times: Trace | None, simulated_run: AssumedMachine | None, min_loss: float
-) -> Advice:
+def _advice(trace: Trace, known: Any, times: Trace | None, assumed: AssumedMachine | None, min_loss: float) -> Advice:
     from nearfield.advise import advise, read_run
     from nearfield.cli.trace_argument import AccessReporter
     from nearfield.measure.interrupt import InterruptGuard
@@ -129,7 +127,7 @@ def _advice(
     with InterruptGuard() as stop, ProgressDisplay() as display:
         progress = AccessReporter(display, 2 * trace.about.accesses)
         try:
-            run = stop.run(lambda: read_run(trace, known, times=times, assumed=simulated_run, progress=progress))
+            run = stop.run(lambda: read_run(trace, known, times=times, assumed=assumed, progress=progress))
             return advise(run, min_loss)
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None

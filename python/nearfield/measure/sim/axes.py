@@ -72,7 +72,7 @@ def crosses_the_network(case: Case) -> bool:
         return case.place.between_nodes
     if case.scenario == "decomposition":
         return case.machine.network is not None
-    return int(case.given.get("nodes", 1)) > 1
+    return int(case.values.get("nodes", 1)) > 1
 
 
 def _split_policies(policies: tuple[str, ...], at_once: int) -> list[tuple[str, ...]]:

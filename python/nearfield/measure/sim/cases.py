@@ -71,7 +71,7 @@ class Case:
     swept: Setting = ()
 
     @cached_property
-    def given(self) -> dict[str, int | str]:
+    def values(self) -> dict[str, int | str]:
         """Returns the parameters by name."""
         return dict(self.parameters)
 
@@ -82,13 +82,13 @@ class Case:
     @property
     def kind(self) -> str:
         """Returns the name of the cases that take equally long per unit of `work`: the operation or scenario."""
-        return str(self.given["operation"]) if self.scenario in OPERATIONS else self.scenario
+        return str(self.values["operation"]) if self.scenario in OPERATIONS else self.scenario
 
     def __str__(self) -> str:
         if self.scenario in OPERATIONS:
             where = "".join(f", {key} {value}" for key, value in self.swept)
-            nodes = self.given.get("nodes", 1)
-            return f"{self.given['operation']} of {self.given['size_bytes']} B on {nodes} nodes{where}"
+            nodes = self.values.get("nodes", 1)
+            return f"{self.values['operation']} of {self.values['size_bytes']} B on {nodes} nodes{where}"
         return f"{self.scenario}, {self.place.distance or 'all cores'}"
 
     @property
@@ -103,7 +103,7 @@ class Case:
             for slowdown in (*self.axes.slowdowns, None):
                 more = {POLICY: policy, SLOWDOWN: slowdown}
                 made.append(
-                    _config_key(self.scenario, self.place.distance or None, {**self.given, **self._columns, **more})
+                    _config_key(self.scenario, self.place.distance or None, {**self.values, **self._columns, **more})
                 )
         return made
 
@@ -139,7 +139,7 @@ class Case:
             distance=self.place.distance or None,
             pair=self.place.pair if self.place.distance else None,
             side=result.side or None,
-            parameters=self.given | self._columns | more,
+            parameters=self.values | self._columns | more,
         )
         return of | (
             missing(result.reason) if result.value is None else value(result.value, result.low, result.high, result.n)
@@ -154,7 +154,11 @@ class Case:
         return self._bytes_moved() * policies / _BYTES_OF_A_LINE
 
     def _work_of_operation(self) -> float:
-        operation, size, ranks = str(self.given["operation"]), int(self.given["size_bytes"]), int(self.given["ranks"])
+        operation, size, ranks = (
+            str(self.values["operation"]),
+            int(self.values["size_bytes"]),
+            int(self.values["ranks"]),
+        )
         if operation in applications():
             lines = size / 128 * _LINES_OF_APPLICATION
         else:
@@ -163,7 +167,7 @@ class Case:
 
     def _bytes_moved(self) -> float:
         """Returns the estimated bytes that all ranks read and write in all repetitions."""
-        size, nodes = float(self.given.get("size_bytes", 0)), 2 if self.place.between_nodes else 1
+        size, nodes = float(self.values.get("size_bytes", 0)), 2 if self.place.between_nodes else 1
         cores = self.machine.cores.value if self.machine.cores else 1
         again = min(max((1 << 20) / max(size, 1), 2), 20)  # as in src/sim/run/scenarios/pair.cpp
         if self.scenario == "stencil":
@@ -172,12 +176,12 @@ class Case:
             moved = cores * size / 2
         elif self.scenario == "load":
             max_nodes = self.machine.network.max_nodes.value if self.machine.network else 1
-            ranks = min(max_nodes, int(self.given.get("nodes", _MAX_LOADED_NODES))) if nodes > 1 else cores
+            ranks = min(max_nodes, int(self.values.get("nodes", _MAX_LOADED_NODES))) if nodes > 1 else cores
             nodes = ranks if nodes > 1 else 1
-            moved = again * size + 4 * ranks * float(self.given.get("load_bytes", 0))
+            moved = again * size + 4 * ranks * float(self.values.get("load_bytes", 0))
         else:
-            strided = 4 if int(self.given.get("stride", 1)) > 1 else 1
-            moved = again * size * strided + 3 * float(self.given.get("cells", 0)) ** 3
+            strided = 4 if int(self.values.get("stride", 1)) > 1 else 1
+            moved = again * size * strided + 3 * float(self.values.get("cells", 0)) ** 3
         return _SETUP_BYTES + (nodes > 1) * nodes * _SETUP_BYTES_PER_NODE + moved
 
 
@@ -224,7 +228,7 @@ def cases_of_tier(
                 continue
             made = simulation.cases(spec.name, struct, place.native(), tier, list(sizes), list(nodes))
             mine = [Case(machine, spec.name, place, tuple(parameters)) for parameters in made]
-            found += sorted(filter(_has_mode, mine), key=lambda case: case.given.get("size_bytes", 0))
+            found += sorted(filter(_has_mode, mine), key=lambda case: case.values.get("size_bytes", 0))
     return found, skipped
 
 
@@ -241,4 +245,4 @@ def _has_mode(case: Case) -> bool:
     """Returns whether the machine's description has the case's send mode; it always has the standard one."""
     communication = case.machine.communication
     modes = {mode.name for mode in communication.mode} if communication else set()
-    return case.given.get("mode", "standard") in {"standard", *modes}
+    return case.values.get("mode", "standard") in {"standard", *modes}

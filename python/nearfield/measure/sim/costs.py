@@ -46,8 +46,8 @@ def _farthest(places: list[Place]) -> list[Place]:
 def _is_needed(case: Case) -> bool:
     """Returns whether a plan needs this case. Buffers are modified, since a program writes its cells just before it
     sends them."""
-    given = case.given
+    values = case.values
     if case.scenario == "pingpong":
-        return given["state"] == "modified"
-    wanted = given["stride"] in STRIDES and given["size_bytes"] == SIZES[-1]
-    return wanted and given["method"] in ("contiguous", "manual-pack") and given["mode"] == "standard"
+        return values["state"] == "modified"
+    wanted = values["stride"] in STRIDES and values["size_bytes"] == SIZES[-1]
+    return wanted and values["method"] in ("contiguous", "manual-pack") and values["mode"] == "standard"

@@ -62,9 +62,8 @@ def _policies(profile: Profile) -> list[Chart]:
     for operation, ranks, slowdown in sorted(cases(rows, "operation", "ranks", "memory_slowdown"), key=_order):
         fixed = {"operation": operation, "ranks": ranks, "memory_slowdown": slowdown}
         traces = []
-        for i, (policy, points) in enumerate(
-            policy_savings(mean_times(rows, "collective", "size_bytes", **fixed)).items()
-        ):
+        savings = policy_savings(mean_times(rows, "collective", "size_bytes", **fixed))
+        for i, (policy, points) in enumerate(savings.items()):
             traces += line(policy, points, style(i))
         if traces:
             figure = by_size(traces, share_axis(traces, "time saved"), "size")

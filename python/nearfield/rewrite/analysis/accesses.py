@@ -179,18 +179,8 @@ class Collector:
 
     def add(self, pointer: Pointer, *, write: bool, line: int, message: bool = False) -> None:
         """Adds an access under the current loops and conditions."""
-        self.accesses.append(
-            Access(
-                pointer.base,
-                pointer.index,
-                write,
-                line,
-                self.inside.loops,
-                self.inside.conditions,
-                message,
-                pointer.note,
-            )
-        )
+        base, index, inside = pointer.base, pointer.index, self.inside
+        self.accesses.append(Access(base, index, write, line, inside.loops, inside.conditions, message, pointer.note))
 
     def _indices(self, node: Node) -> None:
         """Adds the reads made by the indices and pointers of an lvalue."""

@@ -128,9 +128,9 @@ class Communication(Collector):
     def _status(self, node: Node) -> None:
         """Adds the write of a status."""
         if not is_unread(node, self.reader.function):
-            self._written(node)
+            self._write_any_element(node)
 
-    def _written(self, node: Node) -> None:
+    def _write_any_element(self, node: Node) -> None:
         """Adds a write to any element behind a pointer."""
         self._indices(node.bare)
         pointer = self.reader.pointer(node)
@@ -141,7 +141,7 @@ class Communication(Collector):
         """Handles a query that returns only process-local information."""
         if name == "MPI_Get_count":
             self._whole(arguments[0], write=False)
-        self._written(arguments[-1])
+        self._write_any_element(arguments[-1])
 
     def _started(self, node: Node, request: Node, several: bool) -> None:
         """Handles the start of persistent requests. Raises NotMovable if the calls that created them are unknown, or

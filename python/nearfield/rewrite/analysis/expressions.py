@@ -19,7 +19,7 @@ from nearfield.rewrite.frontend.conversions import (
     operation_may_fail,
     views,
 )
-from nearfield.rewrite.frontend.function import Function
+from nearfield.rewrite.frontend.function import INCREMENTS, Function
 
 # Kinds of expressions that read no memory by themselves.
 VALUES = (
@@ -228,13 +228,7 @@ class Expressions:
         """Returns a symbol for an invariant expression."""
         variables: set[int] = set()
         for inner in node.walk():
-            if inner.kind in (Kind.CALL_EXPR, Kind.LAMBDA_EXPR) or inner.operator in (
-                "=",
-                "++",
-                "--",
-                "post++",
-                "post--",
-            ):
+            if inner.kind in (Kind.CALL_EXPR, Kind.LAMBDA_EXPR) or inner.operator in ("=", *INCREMENTS):
                 raise NotAffine(f"it calls or changes something: {words_of(node)}", node.line)
             if inner.kind == Kind.DECL_REF_EXPR and inner.declaration:
                 if inner.declaration.key in self.bound or inner.type.is_volatile_qualified():

@@ -285,15 +285,9 @@ class Reader:
         start = statement.offset
         accesses = outer.accesses
         if not outer.names:
-            body_start = skip_blank(text, body.offset)
-            made: Item = Nest(
-                [loop for loop, _ in loops],
-                accesses,
-                start,
-                end,
-                (body_start, statement_end(text, body_start)),
-                statement.line,
-            )
+            begin = skip_blank(text, body.offset)
+            repeated = begin, statement_end(text, begin)
+            made: Item = Nest([loop for loop, _ in loops], accesses, start, end, repeated, statement.line)
             if not loops and statement.kind not in (Kind.FOR_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT):
                 self._plain(accesses, statement)
         else:

@@ -89,7 +89,7 @@ class CallMatcher:
             loop = next((one for one in at.loops if one.iterator.text == call.chunking.at), None)
             is_next = loop is not None and self._is_chunk(node, step, call, loop)
         elif step.completes:
-            is_next = same_tokens(self._code.text(node), self._written(call))
+            is_next = same_tokens(self._code.text(node), self._original_text(call))
         else:
             is_next = self._begins(node, step, call)
         block = (at.time[:-1], at.loops, at.tests)
@@ -122,7 +122,7 @@ class CallMatcher:
         loops = tuple(loop for loop in at.loops if loop.iterator.text in names)
         return [Occurrence(name, loops, at) for name in self._code.model.events(number)]
 
-    def _written(self, call: Call) -> str:
+    def _original_text(self, call: Call) -> str:
         return self._code.original[call.start : call.end]
 
     # ---- calls that begin and complete separately
@@ -142,7 +142,7 @@ class CallMatcher:
             if made.name != name or split_arguments(made) != [*arguments, request]:
                 return False
             self._num_requests[array] += 1
-        if not call.is_plain and not same_tokens(self._with_blocking(node, call, found), self._written(call)):
+        if not call.is_plain and not same_tokens(self._with_blocking(node, call, found), self._original_text(call)):
             return False
         self._conditional = self._conditional or not call.is_plain
         self._record_begun(array, step.call, len(wanted), call.requests)

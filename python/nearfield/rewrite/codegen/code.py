@@ -39,7 +39,7 @@ class Style:
         compact = re.search(r"[\w\])]<=?[\w(]", text) is not None
         return Style(step, head, re.search(r"(\+\+|--)\s*\w+\s*\)", text) is not None, not compact)
 
-    def written(self, words: str) -> str:
+    def apply(self, words: str) -> str:
         """Returns an expression with or without blanks around operators, as the style has it."""
         return words if self.spaced else re.sub(r" ([-+*<>=]=?) ", r"\1", words)
 
@@ -157,15 +157,15 @@ class Writer:
             after = self._plus_one(bound) if inclusive else self._text(bound)
             if loop.pragmas:
                 raise NotWritten("OpenMP takes no loop that counts down without a sign")
-            return self.style.written(f"{self.style.head}{declared}{name} = {after}; {name}-- > {first};)")
+            return self.style.apply(f"{self.style.head}{declared}{name} = {after}; {name}-- > {first};)")
         last = self._text(bound) if inclusive else self._plus_one(bound, -1)
         change = f"--{name}" if self.style.before else f"{name}--"
-        return self.style.written(f"{self.style.head}{declared}{name} = {last}; {name} >= {first}; {change})")
+        return self.style.apply(f"{self.style.head}{declared}{name} = {last}; {name} >= {first}; {change})")
 
     def _head(self, declares: str, name: str, first: str, test: str, step: int) -> str:
         change = (f"++{name}" if self.style.before else f"{name}++") if step == 1 else f"{name} += {step}"
         declared = f"{declares} " if declares else ""
-        return self.style.written(f"{self.style.head}{declared}{name} = {first}; {name} {test}; {change})")
+        return self.style.apply(f"{self.style.head}{declared}{name} = {first}; {name} {test}; {change})")
 
     def _test(self, node: isl.AstNode) -> str:
         condition = node.for_get_cond()

@@ -98,7 +98,7 @@ class Inliner:
         edits: list[_Edit] = []
         for site in sites:
             body = _Body(self._unit, self._functions, self._function, block, site, taken)
-            hoisted, lines = body.written()
+            hoisted, lines = body.write()
             declarations += hoisted
             edits.append(_Edit(site.statement.offset, self._unit.statement_end(site.statement), lines))
         if declarations:
@@ -143,7 +143,7 @@ class _Body:
         self._names: dict[str, str] = {}  # replacements of the callee's names
         self._invariant: set[int] = set()  # variables of the callee whose values are known where the block begins
 
-    def written(self) -> tuple[list[str], list[Line]]:
+    def write(self) -> tuple[list[str], list[Line]]:
         """Returns declarations for the block, and the lines that replace the call. Raises NotMovable, at the line of
         the call."""
         assert self._callee.body is not None

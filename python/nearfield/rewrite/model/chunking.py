@@ -19,6 +19,7 @@ from nearfield.rewrite.analysis.program import Access, Call, Chunking, Condition
 from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.frontend.conversions import ARRAYS
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS
 from nearfield.rewrite.model.chunk_sizes import ChunkSizes
 from nearfield.rewrite.model.polyhedral import Model
 
@@ -28,7 +29,6 @@ _TAGS = {
     "MPI_Probe": (1,), "MPI_Iprobe": (1,),
 }  # fmt: skip
 _TAG_IS_FIFTH = re.compile(r"MPI_(I?[srb]?send|[SRB]?[Ss]end(_init)?|I?recv|Recv(_init)?)")
-_CHANGES = ("=", "++", "--", "post++", "post--", "+=", "-=", "*=", "/=")
 _READS = ("operator[]", "data", "size", "begin")  # calls without side effects
 
 
@@ -114,7 +114,7 @@ class Chunker:
     @staticmethod
     def _changes(argument: Node) -> bool:
         return any(
-            one.operator in _CHANGES or (one.kind == Kind.CALL_EXPR and one.name not in _READS)
+            one.operator in (*ASSIGNMENTS, *INCREMENTS) or (one.kind == Kind.CALL_EXPR and one.name not in _READS)
             for one in argument.walk()
         )
 

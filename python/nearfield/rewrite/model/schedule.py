@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.program import Call
+from nearfield.rewrite.analysis.program import Call, Nest
 from nearfield.rewrite.model.instances import (
     ChunkMaps,
     Sets,
@@ -84,6 +84,7 @@ class Partition:
 
     model: Model
     calls: list[int] = field(init=False)
+    whole: Sets = field(init=False)
     before: Sets = field(init=False)
     after: Sets = field(init=False)
     between: Sets = field(init=False)
@@ -93,35 +94,29 @@ class Partition:
     def __post_init__(self) -> None:
         model = self.model
         self.calls = [number for number, item in enumerate(model.region.items) if isinstance(item, Call)]
-        begins, completes = (union_of_sets(model.domains[number][half] for number in self.calls) for half in (0, 1))
-        whole = {n: model.nest_domain(n) for n, item in enumerate(model.region.items) if not isinstance(item, Call)}
-        later = self._for_all(model.nest_instances(model.reachable(completes, model.dependences)), whole)
-        earlier = self._for_all(model.nest_instances(model.reachable(begins, model.dependences.reverse())), whole)
+        self.whole = {n: model.nest_domain(n) for n, item in enumerate(model.region.items) if isinstance(item, Nest)}
+        whole, later, earlier = self.whole, self.successors(self.calls), self.predecessors(self.calls)
         self.between = {n: later[n].intersect(earlier[n]).coalesce() for n in whole}
         self.after = {n: later[n].subtract(earlier[n]).coalesce() for n in whole}
         self.before = {n: earlier[n].subtract(later[n]).coalesce() for n in whole}
         self.free = {n: whole[n].subtract(later[n]).subtract(earlier[n]).coalesce() for n in whole}
         accesses = model.reads.union(model.writes)
-        self.warm = self._for_all(model.nest_instances(model.accesses.sent.apply(accesses.reverse())), whole)
+        self.warm = self._for_all(model.accesses.sent.apply(accesses.reverse()))
 
-    def _for_all(self, sets: Sets, whole: Sets) -> Sets:
-        """Returns the sets without conditions on parameters alone, so that an order depends on them as little as
-        possible. Each part of a set also loses conditions that only select messages, such as whether a rank has a
-        neighbour."""
+    def _for_all(self, some_instances: isl.UnionSet) -> Sets:
+        """Returns the instances of each nest without conditions on parameters alone, so that an order depends on
+        parameters as little as possible. Each part of a set also loses conditions that only select messages, such as
+        whether a rank has a neighbour."""
         result: Sets = {}
-        for number, some in sets.items():
+        for number, some in self.model.nest_instances(some_instances).items():
             if not some.is_empty():
-                some = some.gist_params(some.params()).intersect(whole[number])
+                some = some.gist_params(some.params()).intersect(self.whole[number])
             parts = [isl.Set.from_basic_set(part) for part in some.coalesce().get_basic_sets()]
             result[number] = isl.Set.empty(some.get_space())
             for part in parts:
                 part = part.gist_params(self.model.project_out_sizes(part.params()))
-                result[number] = result[number].union(part.intersect(whole[number])).coalesce()
+                result[number] = result[number].union(part.intersect(self.whole[number])).coalesce()
         return result
-
-    @property
-    def whole(self) -> Sets:
-        return {number: self.model.nest_domain(number) for number in self.free}
 
     def original_calls(self) -> list[Step]:
         """Returns the calls in their original form and order, with the instances that must stay between them."""
@@ -223,13 +218,9 @@ class Partition:
     def predecessors(self, calls: Sequence[int]) -> Sets:
         """Returns the instances that must be executed before some calls begin."""
         begins = union_of_sets(self.model.domains[number][0] for number in calls)
-        return self._for_all(
-            self.model.nest_instances(self.model.reachable(begins, self.model.dependences.reverse())), self.whole
-        )
+        return self._for_all(self.model.reachable(begins, self.model.dependences.reverse()))
 
     def successors(self, calls: Sequence[int]) -> Sets:
         """Returns the instances that must be executed after some calls complete."""
         completes = union_of_sets(self.model.domains[number][1] for number in calls)
-        return self._for_all(
-            self.model.nest_instances(self.model.reachable(completes, self.model.dependences)), self.whole
-        )
+        return self._for_all(self.model.reachable(completes, self.model.dependences))

@@ -29,12 +29,8 @@ def orders(partition: Partition) -> Iterator[Order]:
             ComputeStep(difference(some, chunked)) for some in (partition.before, partition.free, partition.after)
         )
         words = "pieces are sent" + " as they are made" * producers_chunked + ", then all that does not need them"
-        words += (
-            ", then pieces are used as they arrive, then the rest"
-            if consumers_chunked
-            else ", then pieces complete, then the rest"
-        )
-        yield Order((first, *begin, free, *complete, last), words)
+        used = "pieces are used as they arrive" if consumers_chunked else "pieces complete"
+        yield Order((first, *begin, free, *complete, last), f"{words}, then {used}, then the rest")
 
 
 SPEC = Transformation(

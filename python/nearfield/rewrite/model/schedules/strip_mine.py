@@ -22,17 +22,10 @@ def orders(partition: Partition) -> Iterator[Order]:
         chunked = executed_instances(*before.values(), *after.values())
         last = difference(union_of(partition.free, partition.after), chunked)
         steps = [ComputeStep(difference(partition.before, chunked)), *steps, ComputeStep(last)]
-        words = [
-            "for each strip, " + ", ".join(
-                [
-                    *["what makes or reads the data to be sent"] * producers_chunked,
-                    "the exchange",
-                    *["what needs it"] * consumers_chunked,
-                ]
-            ),
-            *(["then the rest"] if not is_empty(last) else []),
-        ]  # fmt: skip
-        yield Order(tuple(steps), ", ".join(words))
+        words = ["what makes or reads the data to be sent"] * producers_chunked + ["the exchange"]
+        words += ["what needs it"] * consumers_chunked
+        rest = "" if is_empty(last) else ", then the rest"
+        yield Order(tuple(steps), f"for each strip, {', '.join(words)}{rest}")
 
 
 SPEC = Transformation(
