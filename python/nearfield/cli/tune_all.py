@@ -151,7 +151,7 @@ def _end(folder: Path, results: Results, left: list[TrialLogFile], *, stopped: b
         )
     undecided = any(isinstance(one, Rules) and one.undecided for one in results.values())
     remaining = ", ".join(
-        f"{one.rules.stem} ({one.describe_content()})" if one.found() else one.rules.stem for one in left
+        f"{one.rules.stem} ({one.describe_content()})" if one.count_trials() else one.rules.stem for one in left
     )
     err.print(escape(f"not done yet: {remaining}. To go on: {again}"))
     raise typer.Exit(NOT_DECIDED if undecided and not stopped else INTERRUPTED)

@@ -51,7 +51,7 @@ class Valgrind:
     preloaded: Path  # what it preloads into programs
 
 
-def found() -> Valgrind:
+def find_valgrind() -> Valgrind:
     """Returns the Valgrind on PATH. Raises UsageError if there is none, or if tools cannot be built for it."""
     hooks = f"or compile the program with {own_command.line('cc')}"
     if os.uname().machine != "x86_64":
@@ -83,7 +83,7 @@ def under_valgrind(argv: Sequence[str], progress: ReportLine = ignore) -> list[s
         with Path(path).open("rb") as file:
             if file.read(2) == b"#!":
                 raise UsageError(f"{argv[at]} is a script", "observe the program that it starts")
-    valgrind = found()
+    valgrind = find_valgrind()
     words = ["env", f"VALGRIND_LIB={tool(valgrind, progress)}", str(valgrind.command), f"--tool={_TOOL}", "--quiet"]
     return [*argv[:at], *words, *argv[at:]]
 

@@ -181,10 +181,9 @@ class Search:
             settings = satisfy(knobs, _suggest(knobs, optuna_trial, self._sizes_of_heap))
             trial = self._try(settings, "model" if number < len(first) else "search", optuna_trial)
             self.untried -= number < len(first) and trial.state != "starved"
-            if trial.state in ("measured", "left"):
-                study.tell(optuna_trial, trial.score)
-            else:
-                study.tell(optuna_trial, state=optuna.trial.TrialState.FAIL)
+            has_score = trial.state in ("measured", "left")
+            state = None if has_score else optuna.trial.TrialState.FAIL
+            study.tell(optuna_trial, trial.score if has_score else None, state)
 
     def run_grid(self, deadline: Deadline) -> None:
         """Tries every combination of the knobs' grids, as OTPO does, until the time is over."""

@@ -186,7 +186,7 @@ class TrialLog:
     def resume(self, now: BeginLine) -> BeginLine:
         """Returns the line of the tune's beginning, which is `now` for a new tune. Raises UsageError if the trials of
         an earlier sitting do not count here, and ProfileError if that line is damaged."""
-        if self.begin is None and self.found():
+        if self.begin is None and self.count_trials():
             raise ProfileError("cannot resume: the line that tells where the tune began is damaged", ANEW)
         if self.begin is None:
             self.add(now)
@@ -195,7 +195,7 @@ class TrialLog:
             raise UsageError(f"cannot resume: {'; '.join(reasons)}", f"go on where it began, or {ANEW}")
         return self.begin
 
-    def found(self) -> int:
+    def count_trials(self) -> int:
         """Returns how many trials have ended."""
         return sum(isinstance(line, TrialLine) for line in self.lines)
 

@@ -1,8 +1,8 @@
-"""The file beside the rules of a tune that has not ended, `<rules>.trials`.
+"""The file of a tune that has not ended, `<rules>.trials`, in the folder of its rules.
 
-It exists from the beginning of a tune until its rules are complete, and `tune --resume` goes on from it. Every line is
-on disk before the next trial begins. A damaged line is left out, and its trial is measured again. Only one tune at a
-time can hold the file.
+It exists from the beginning of a tune until its rules are complete, and `tune --resume` continues it. Every line is on
+disk before the next trial begins. A damaged line is left out, and its trial is measured again. Only one tune at a time
+can use the file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OTHER_FILE = "choose another file with --out"
 
 
 class TrialLogFile(TrialLog):
-    """The lines of a tune together with their file. Enter `locked` first; then call `resume_request` to go on, or
+    """The lines of a tune together with their file. Enter `locked` first; then call `resume_request` to continue, or
     `record_request` to start anew."""
 
     def __init__(self, rules: Path) -> None:
@@ -72,7 +72,7 @@ class TrialLogFile(TrialLog):
 
     def require_free(self) -> None:
         """Raises ProfileError if the file holds an interrupted tune."""
-        if self.found():
+        if self.count_trials():
             raise ProfileError(
                 f"there is an interrupted tune of {self.rules} with {self.describe_content()}",
                 "complete it with --resume, or give it up with --overwrite",
@@ -100,7 +100,7 @@ class TrialLogFile(TrialLog):
         return join_and(parts + ([counted(number[RuleLine], "rule")] if number[RuleLine] else []))
 
     def undecided(self) -> bool:
-        """Returns whether a sitting ended without a verdict, so that a later one can go on."""
+        """Returns whether a sitting ended without a verdict, so that a later one can continue."""
         return any(isinstance(line, UndecidedLine) for line in self.lines)
 
     def end(self) -> None:

@@ -1,11 +1,11 @@
 """`nearfield tune` without the command line: for every distance a search and its confirmation, then the rules.
 
 Every trial, the winner of a play-off and every launch of a confirmation is stored when it ends (`log`), so that an
-interrupted or undecided tune can go on. They count in any later sitting, since they are ratios of times that were
-measured in turn. Only an interrupted play-off is repeated.
+interrupted or undecided tune can be resumed. They count in any later sitting, since they are ratios of times that were
+measured alternately. Only an interrupted play-off is repeated.
 
-The verdict on a distance is a rule, or that the MPI's defaults are best, or that nothing is decided: the measurements
-carry neither. Then there is no rule for it, and a later sitting goes on with the whole budget."""
+The verdict on a distance is a rule, or that the MPI's defaults are best, or that nothing is decided because the
+measurements support neither. Then there is no rule for it, and a later sitting continues with the whole budget."""
 
 from __future__ import annotations
 
@@ -45,30 +45,29 @@ from nearfield.tune.trial_log import BeginLine, LaunchLine, RuleLine, TrialLine,
 
 SEARCHED_BY, PLAYED_OFF_BY = 0.45, 0.6  # the share of a distance's time for the search; the rest confirms
 LATEST = 1.2  # times the planned time: no new launch of a confirmation begins later, if the machine is quiet
-AT_MOST, BUSY_AT_MOST = 2.0, 3.0  # times the planned time: everything is ended then, also on a busy machine
+MAX_FACTOR, BUSY_MAX_FACTOR = 2.0, 3.0  # times the planned time: everything is ended then, also on a busy machine
 TRIAL_S, OTHER_DISTANCE_S = 2.0, 3.0  # about, for a combination and a rule of another distance, with the Open MPI wheel
 ENDING_S = 40.0  # for the jobs of a distance to end: 32 s were seen beside six processes that spin on two cores
 BUILD_S = 60.0  # about, to build the engine for an MPI
 PHASES = ("searching", "playing off", "confirming")
-ELSEWHERE = "measuring the rules of other distances"
+OTHER_DISTANCES = "measuring the rules of other distances"
 
 
 @dataclass
 class Tuning:
-    """One run of tune. With `only_confirms` nothing new is tried: the best of what is kept is confirmed, in short."""
+    """One run of tune. With `only_confirms` nothing new is tried: the best trials of the log are confirmed briefly."""
 
     request: Request
     report: Report = ignore
     log: TrialLog = field(default_factory=TrialLog)
     only_confirms: bool = False
-    _at_most: float = field(default=AT_MOST, repr=False)
+    _max_factor: float = field(default=MAX_FACTOR, repr=False)
     _label: str = field(default="", repr=False)  # the distance and the phase that are under way
     _begun: float = field(default=0.0, repr=False)  # these times are on the monotonic clock
     _ends: float = field(default=0.0, repr=False)  # expected
     _ends_by: float = field(default=0.0, repr=False)
-    _busy: list[float] = field(
-        default_factory=lambda: [0.0], repr=False
-    )  # shares that others took, while own jobs sleep
+    # The shares of the cores' time that other programs took, measured while own jobs slept.
+    _busy: list[float] = field(default_factory=lambda: [0.0], repr=False)
     _deadline: Deadline = field(default_factory=lambda: Deadline(0.0), repr=False)
 
     def run(self) -> Rules:
@@ -151,9 +150,9 @@ class Tuning:
 
     def _announce_duration(self, inst: mpi.Installation, knobs: KnobFile, distances: list[str]) -> None:
         seconds = self._estimate(knobs, distances)
-        self._at_most = max_duration_factor(self._busy[0])
+        self._max_factor = max_duration_factor(self._busy[0])
         total = sum(seconds.values())
-        max_s = self._at_most * total + ENDING_S * len(distances)
+        max_s = self._max_factor * total + ENDING_S * len(distances)
         self._begun = time.monotonic()
         self._ends, self._ends_by = self._begun + total, self._begun + max_s
         phases = ", ".join(f"{name} {format_seconds(taken)}" for name, taken in seconds.items())
@@ -173,7 +172,7 @@ class Tuning:
         confirmed = (1 - PLAYED_OFF_BY) * share * len(left) + PLAYED_OFF_BY * share * (len(left) - len(searches))
         seconds = dict(zip(PHASES, (searching, played_off, confirmed), strict=True))
         others = len(distances) * (len(distances) - 1)
-        return {**seconds, ELSEWHERE: others * OTHER_DISTANCE_S} if others else seconds
+        return {**seconds, OTHER_DISTANCES: others * OTHER_DISTANCE_S} if others else seconds
 
     def _searching_s(self, knobs: KnobFile, distance: str, share: float) -> float:
         """Returns how long a distance is searched in all sittings. That is its share of the budget, or for a whole grid
@@ -196,9 +195,9 @@ class Tuning:
     def _measure_other_distances(self, benchmark: PairedBenchmark, distance: str, rules: list[RuleTable]) -> None:
         """Measures the other distances' rules at this one, for MPIs that take one set for all pairs."""
         others = [rule for rule in rules if rule.distance != distance and rule.parameters]
-        benchmark.until = time.monotonic() + self._at_most * len(others) * OTHER_DISTANCE_S
+        benchmark.until = time.monotonic() + self._max_factor * len(others) * OTHER_DISTANCE_S
         if others and not self.only_confirms:
-            self._begin_phase(distance, ELSEWHERE, len(others) * OTHER_DISTANCE_S)
+            self._begin_phase(distance, OTHER_DISTANCES, len(others) * OTHER_DISTANCE_S)
         for rule in others:
             if self.only_confirms:
                 return
@@ -262,8 +261,8 @@ class Tuning:
     def _search(
         self, benchmark: PairedBenchmark, search: Search, distance: str, caches: list[int], seconds: float
     ) -> tuple[float, float]:
-        """Searches, and lets the best play off, unless an earlier sitting did. Returns when the distance's time began
-        (on the monotonic clock), and which share of it does not count."""
+        """Searches, and compares the best trials with each other, unless an earlier sitting did. Returns when the
+        distance's time began (on the monotonic clock), and which share of it does not count."""
         used_s = self.log.used_s(distance)
         if won := self.log.winner(distance):
             search.winner, search.untried = won.settings, won.untried
@@ -277,7 +276,7 @@ class Tuning:
             search.run_grid(self._deadline)
             start, spent = time.monotonic(), SEARCHED_BY
         else:
-            # A search that has found a gain leaves the others their time; before, the first trial is waited for.
+            # A search that has found a gain leaves time for the other phases; another one waits for its first trial.
             ends = SEARCHED_BY if search.gaining() else 1.0
             self._phase(benchmark, distance, "searching", start, SEARCHED_BY * seconds, seconds, ends * seconds)
             heap = search.select_heap_settings(self._deadline)
@@ -317,21 +316,21 @@ class Tuning:
         whole: float,
         ends: float = 0.0,
     ) -> bool:
-        """Begins a phase. It shall end `until` seconds after `start` (on the monotonic clock). `whole` seconds are
-        planned for all phases: a little later nothing new is begun. At some times `ends`, by default the whole,
-        everything is ended. Returns whether other programs use the cores: then new work begins until that end, since
-        all takes longer."""
+        """Begins a phase that should end `until` seconds after `start` (on the monotonic clock). All phases together
+        should take `whole` seconds. No new work begins later than LATEST times that, and all work is ended at a
+        multiple of `ends`, by default of `whole`. Returns whether other programs use the cores: then new work may begin
+        until that end, because everything takes longer."""
         self._busy.append(measure_other_load())
         busy = self._measure_other_load() > BUSY_SHARE
-        benchmark.until = start + self._at_most * (ends or whole)
+        benchmark.until = start + self._max_factor * (ends or whole)
         left = max(0.0, start + until - time.monotonic())
-        self._deadline = Deadline(left, start + (self._at_most if busy else LATEST) * whole)
+        self._deadline = Deadline(left, start + (self._max_factor if busy else LATEST) * whole)
         self._deadline.stopped = self.only_confirms
         self._begin_phase(distance, name, left)
         return busy
 
     def _begin_phase(self, distance: str, name: str, seconds: float) -> None:
-        """Reports a phase that is expected to take so many seconds."""
+        """Reports a phase that is expected to take this time."""
         self._label = f"{distance}: {name}"
         self._ends = max(self._ends, time.monotonic() + seconds)
         self._report_progress(f"{seconds:.0f} s are planned")
@@ -359,7 +358,7 @@ class Tuning:
 def max_duration_factor(others: float) -> float:
     """Returns how many times as long as planned a tune may take if other programs take this share of the cores'
     time."""
-    return BUSY_AT_MOST if others > BUSY_SHARE else AT_MOST
+    return BUSY_MAX_FACTOR if others > BUSY_SHARE else MAX_FACTOR
 
 
 def measure_other_load() -> float:

@@ -106,8 +106,8 @@ def products(installations: list[Installation]) -> Iterator[Product]:
     yield Product(
         "tool for valgrind",
         None,
-        lambda: valgrind.is_built(valgrind.found()),
-        lambda say: valgrind.tool(valgrind.found(), say),
+        lambda: valgrind.is_built(valgrind.find_valgrind()),
+        lambda say: valgrind.tool(valgrind.find_valgrind(), say),
     )
 
 

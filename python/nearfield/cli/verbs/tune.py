@@ -157,17 +157,17 @@ def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
         try:
             rules = tune_and_save(unfinished, request, confirm_best=options.confirm_best)
         except SystemExit:  # a signal
-            if not unfinished.found():
+            if not unfinished.count_trials():
                 err.print("ended before anything was measured")
             raise
         finally:
-            if not (unfinished.found() or unfinished.undecided()):
+            if not (unfinished.count_trials() or unfinished.undecided()):
                 unfinished.end()
             elif unfinished.path.exists():
                 again = "" if rules and rules.undecided else f". To go on: {_resuming(out)}"
                 err.print(escape(f"kept: {unfinished.describe_content()} in {unfinished.path}{again}"))
     if rules is None:
-        if not unfinished.found():
+        if not unfinished.count_trials():
             err.print("ended before anything was measured")
         raise typer.Exit(INTERRUPTED)
     if as_json:
