@@ -3,15 +3,15 @@
 Two bound ranks, all ways in turn in one program (bench/halo/*.cpp), round after round. Communication is what an
 iteration takes beyond the same iteration without neighbours on private memory. Ratios are of the same round; their
 median with a 95 % interval. Where a flag takes now 30 and now 200 ns, as on virtual machines whose CPUs are moved,
-rounds with near and with far cores are told apart, and the bars are for near ones.
+rounds with near and with far cores are distinguished, and the bars are for near ones.
 
 rows    S1's five-point stencil in rows: at most 10 % of MPI_Sendrecv's time up to 32 KiB, 20 % at 64 KiB, 40 %
         above; and at least 40 % less than one copy
 faces   3-D halos: at most half of the best MPI way's time up to 128^3 cells; up to 64 KiB at most 1.5 times what raw
         shared memory and one flag take
 vectorised
-        the examples' loops, told that nothing overlaps, against the same untold and not vectorised (S1.2), by the
-        length of a row: never slower than untold
+        the examples' loops, with the information that nothing overlaps, against the same without it and not vectorised
+        (S1.2), by the length of a row: never slower than without it
 pages   a sweep over a field against private memory: within 5 % at 30 sizes, and as few page faults
 python  what a call costs more than in C++: at most 1.5 us; and GHEX in the same process, if it is installed: at least 5
         times as much
@@ -125,7 +125,7 @@ def shown(value: Ratio | None) -> str:
 
 
 def judged(value: Ratio | None, maximum: float) -> bool | None:
-    """Whether it is at most that; None if the interval cannot tell."""
+    """Returns whether it is at most that; None if the interval does not decide."""
     if value is None:
         return None
     return True if value[2] <= maximum else False if value[1] > maximum else None
@@ -202,12 +202,12 @@ def faces(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, A
 def vectorised(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, Any]:
     kernels = ("5 points", "7 points", "27 points")
     table = new_table(
-        f"{inst.name}: sweeps over 16384 cells, told that nothing overlaps, of those untold and of scalar ones",
-        "row", ", ".join(f"{kernel} us, of untold, of scalar" for kernel in kernels),
+        f"{inst.name}: sweeps over 16384 cells that are known not to overlap, of those that are not and of scalar ones",
+        "row", ", ".join(f"{kernel} us, of unrestricted, of scalar" for kernel in kernels),
     )  # fmt: skip
     # None of the flags that have the compiler assume what only a person can know.
     flags = [flag for flag in FLAGS if flag not in ("-fopenmp-simd", "-ffast-math")]
-    builds = {"told": [], "untold": ["-DNEARFIELD_RESTRICT="], "scalar": ["-fno-tree-vectorize"]}
+    builds = {"restricted": [], "unrestricted": ["-DNEARFIELD_RESTRICT="], "scalar": ["-fno-tree-vectorize"]}
     parts = {name: [str(HERE / "loops.cpp"), f"-DLOOPS={name}", *own] for name, own in builds.items()}
     judgements = []
     lines = lines_of(inst, cpus, "vectorised", rounds, 8, 16, 64, 256, 1024, 4096, flags=flags, parts=parts)
@@ -221,7 +221,7 @@ def vectorised(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[s
             cells += [f"{statistics.median(restricted) / 1e3:.2f}", shown(of_unrestricted), shown(of_scalar)]
         table.add_row(f"{line['row_cells']:.0f}", *cells)
     console.print(table)
-    return {"met": together("never slower for being told", judgements), "lines": lines}
+    return {"met": together("never slower for the information", judgements), "lines": lines}
 
 
 def pages(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, Any]:

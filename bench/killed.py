@@ -4,7 +4,7 @@ Starts an ordinary MPI program (pingpong.c) again and again, stock and as `nearf
 its two ranks (SIGKILL) at a random moment between its start and its end. After each kill the launcher must end by
 itself within half a minute, with an exit code other than 0; then no process of the program may be left, and at the end
 of all no more shared memory may be in use than at the start. Files that the MPI itself leaves in /dev/shm are counted,
-told, and removed.
+reported, and removed.
 
 The bar: all of that, every time (1,000 kills under each MPI; --kills), as far as stock does it.
 """

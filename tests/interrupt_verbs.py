@@ -22,7 +22,7 @@ from interrupting import FAMILY, VERBS, Field, Try, end, prepared, undisturbed  
 
 
 def interrupt(field: Field, name: str, number: str, times: int, chance: random.Random) -> list[Try]:
-    """Returns what came of one verb and one signal at so many moments."""
+    """Returns what came of one verb and one signal at the given number of moments."""
     verb = VERBS[name]
     alone = undisturbed(field, verb)
     moments = [chance.uniform(0, max(alone.after_s, 0.1)) for _ in range(times)]

@@ -16,7 +16,7 @@ from support import console, verdict
 
 NEVER_BELOW = 0.97  # of stock: what tune promises
 FAR_NS = 200.0  # a flag that takes so long: the cores share no cache, as a virtual machine's at times do not
-MOVED = 1.8  # a flag that takes so many times as long: the cores are not where they were
+MOVED = 1.8  # a flag that takes that many times as long: the cores are not where they were
 Case = tuple[str, int | str]  # what was measured, and its size or another word
 Times = dict[Case, float]  # shorter is better; a rate is entered as its reciprocal
 
@@ -41,7 +41,7 @@ class Turns:
         return [case for case in first if all(case in times for times in others)]
 
     def gains(self, other: str = "tuned", over: str = "stock", flag_from: float = 0.0) -> dict[Case, Gain]:
-        """How many times as fast as `over`, in the rounds with a flag of at least so many ns. Rounds during which the
+        """How many times as fast as `over`, in the rounds with a flag of at least that many ns. Rounds during which the
         cores moved count only where there are no others."""
         stayed = [number for number in range(len(self.flags)) if number not in self.moved]
         rounds = [number for number in stayed or self.moved if self.flags[number] >= flag_from]
@@ -112,7 +112,7 @@ def gains_json(gains: Mapping[Case, Gain]) -> dict[str, Any]:
 
 
 class Bar(NamedTuple):
-    """Holds a promise, the result, and whether the result is enough; None if that could not be told."""
+    """Holds a promise, the result, and whether the result is enough; None if that could not be decided."""
 
     words: str
     met: bool | None
@@ -136,7 +136,7 @@ def none_below(gains: Mapping[Case, Gain], what: str) -> Bar:
 
 
 def judged(bars: Iterable[Bar]) -> bool | None:
-    """Says of each bar whether it is met, and returns whether all are; None if none could be told."""
+    """Says of each bar whether it is met, and returns whether all are; None if none could be decided."""
     results = set()
     for words, met in bars:
         verdict(met, words)

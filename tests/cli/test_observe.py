@@ -69,7 +69,7 @@ def test_addresses_are_those_of_the_arrays(tmp_path, accesses):
 
 
 def test_only_the_region_of_the_user_is_recorded(tmp_path, accesses):
-    """Does --region leave out all other functions, can that be simulated, and are mistakes in its name told?"""
+    """Does --region leave out all other functions, can that be simulated, and are mistakes in its name reported?"""
     done = observe(tmp_path, "--region", "add", "--", accesses)
     assert done.returncode == 0 and by_function(show(tmp_path)[0]) == {"add": 3 * 3 * N}
     assert show(tmp_path)[0]["regions"] == {"add": 3}
@@ -91,7 +91,7 @@ def test_only_the_region_of_the_user_is_recorded(tmp_path, accesses):
     ],
 )
 def test_what_happens_to_the_program_is_reported(tmp_path, accesses, what, code, words):
-    """Are a failure, a kill, threads and children told apart, with the program's own exit code?"""
+    """Are a failure, a kill, threads and children distinguished, with the program's own exit code?"""
     done = observe(tmp_path, "--", accesses, what)
     shown = CliRunner().invoke(app, ["observe", "show", str(tmp_path / "trace")]).output
     assert done.returncode == code and words in done.stderr + shown
@@ -100,7 +100,7 @@ def test_what_happens_to_the_program_is_reported(tmp_path, accesses, what, code,
 
 
 def test_mistakes_are_refused_before_the_program_runs(tmp_path, accesses):
-    """Does a folder that holds something stay as it is, and is a program without hooks told?"""
+    """Does a folder that holds something stay as it is, and is a program without hooks reported?"""
     (tmp_path / "trace").mkdir()
     (tmp_path / "trace/mine").touch()
     done = observe(tmp_path, "--", accesses)

@@ -134,7 +134,7 @@ def test_errors_have_a_remedy(arguments: list[str], words: str) -> None:
 
 
 def test_what_no_file_says_is_simulated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are the costs of a machine without [communication] those of simulated ping-pongs, told as such, and kept?"""
+    """Are the costs of a machine without [communication] those of simulated ping-pongs, marked as such, and stored?"""
     monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path))
     simulated: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""Does `nearfield simulate` simulate what it is asked for, keep it, and say what is wrong with what it is asked?"""
+"""Does `nearfield simulate` simulate what is requested, store it, and say what is wrong with a request?"""
 
 import csv
 import io
@@ -421,7 +421,7 @@ def test_mpi_ranks_simulate(monkeypatch):
 
 
 def test_a_worker_that_dies_is_reported():
-    """Is a process that ends, out of memory say, told to the user rather than waited for?"""
+    """Is a process that ends, out of memory say, reported to the user rather than waited for?"""
     with pytest.raises(NearfieldError, match="died"):
         list(pool._run_on_executor(ThreadPoolExecutorThatBreaks(), request().cases(), InterruptGuard()))
 

@@ -1,4 +1,4 @@
-"""Do two jobs take turns on the same cores, and is every way in which one can fail told apart and cleaned up?"""
+"""Do two jobs take turns on the same cores, and is every way in which one can fail distinguished and cleaned up?"""
 
 import os
 import signal
@@ -95,7 +95,7 @@ def test_damaged_data_is_unfit(installation: Installation) -> None:
 
 
 def test_what_does_not_start_is_unfit(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is it told, be it that the MPI ends or (Open MPI 5) that it waits for itself?"""
+    """Is it reported, be it that the MPI ends or (Open MPI 5) that it waits for itself?"""
     monkeypatch.setattr(paired_runs, "START_LIMIT_S", 5.0)
     wrong = {
         "OMPI_MCA_pml": "none-such", "MPIR_CVAR_CH4_NETMOD": "none-such", "UCX_TLS": "none-such",

@@ -1,4 +1,4 @@
-"""However a verb that starts a user's ranks is told to end, do its ranks end, and are no files of theirs left?"""
+"""However a verb that starts a user's ranks is ended, do its ranks end, and are no files of theirs left?"""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Does `nearfield probe` measure what it was asked for, end in a profile, and say so when it cannot?"""
+"""Does `nearfield probe` measure what was requested, end in a profile, and say so when it cannot?"""
 
 import fcntl
 import json
@@ -260,7 +260,7 @@ def test_one_core_is_a_reason_not_a_crash(tmp_path: Path) -> None:
 
 
 def test_only_what_cannot_run_is_a_reason(tmp_path: Path) -> None:
-    """If just the scenario asked for cannot run here, is that an error with the reason, and no empty profile?"""
+    """If just the requested scenario cannot run here, is that an error with the reason, and no empty profile?"""
     if len(CORES) >= 4:
         pytest.skip("this machine has cores enough for load")
     refused(in_process("probe", "--scenario", "load", "--out", tmp_path / "p"), 5, "load: needs 4 free cores")

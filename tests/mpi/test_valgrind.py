@@ -62,7 +62,7 @@ def test_only_a_function_is_recorded_under_valgrind(tmp_path, plain):
     [("killed", 137, "the stream is cut"), ("thread", 0, "cannot be simulated: threads"), ("fork", 0, "")],
 )
 def test_what_happens_to_the_program_is_reported(tmp_path, plain, what, code, words):
-    """Are a kill, threads and children told apart?"""
+    """Are a kill, threads and children distinguished?"""
     done = observe(tmp_path, "--valgrind", "--", plain, what)
     shown = CliRunner().invoke(app, ["observe", "show", str(tmp_path / "trace")]).output
     assert done.returncode == code and words in done.stderr + shown

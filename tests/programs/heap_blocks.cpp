@@ -323,7 +323,7 @@ void change_some(std::vector<Slot>& slots, Random& random, int count) {
     Slot& slot = slots[random.below(slots.size())];
     if (random.below(3)) {
       change(slot, random, 1 * MiB);
-    } else {  // often nothing is asked for between two forks
+    } else {  // often nothing is allocated between two forks
       CHECK(slot.is_marked());
       std::free(slot.block);
       slot = Slot{};

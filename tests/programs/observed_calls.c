@@ -1,6 +1,6 @@
 /* Calls the MPI functions that `nearfield observe` records, each at least once, checks what they did, and prints a line
-   for each group of calls: the same with and without observation. `observed_calls refused` uses what cannot be recorded,
-   `observed_calls errors` makes MPI return errors. For any number of ranks. */
+   for each group of calls: the same with and without observation. `observed_calls refused` uses what cannot be
+   recorded, `observed_calls errors` makes MPI return errors. For any number of ranks. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static void probes(void) {
     int flag = 0, count = 0;
     filled(20 + way);
     MPI_Isend(out, 100 + way, MPI_INT, right, 20 + way, MPI_COMM_WORLD, &request);
-    MPI_Barrier(MPI_COMM_WORLD); /* so that there are few polls in vain */
+    MPI_Barrier(MPI_COMM_WORLD); /* so that there are few failed polls */
     if (way == 0) MPI_Probe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
     if (way == 1)
       while (!flag) MPI_Iprobe(left, 21, MPI_COMM_WORLD, &flag, &status);

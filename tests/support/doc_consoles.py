@@ -95,12 +95,12 @@ class Fence:
 
     @property
     def is_console(self) -> bool:
-        """Whether it shows what a command printed."""
+        """Says whether it shows what a command printed."""
         return self.language == "console" or re.search(r"^\$ ", self.text, re.MULTILINE) is not None
 
     @property
     def says_whence(self) -> bool:
-        """Whether its output is checked, or marked as measured."""
+        """Says whether its output is checked, or marked as measured."""
         checked = re.fullmatch(rf"<!-- console: ({'|'.join(SETUPS)}) -->", self.before)
         return checked is not None or _MEASURED.fullmatch(self.before) is not None
 

@@ -69,7 +69,7 @@ def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, 
 
 
 def _machine_keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
-    """Returns the table of a described machine; what a sourced value consists of is told once, in the text."""
+    """Returns the table of a described machine; what a sourced value consists of is stated once, in the text."""
     for name, info in model.model_fields.items():
         inner, key = inner_table(info), _key(prefix, name, info)
         required = "yes" if info.is_required() else needed_where(info) or "no"

@@ -179,7 +179,7 @@ class Peers:
     @staticmethod
     def share(owner: Peer, reader: Peer, address: int, size: int) -> None:
         """Makes pages of the owner shared, by a message that the kernel copies, whose reader asks for it. The owner
-        notices during a message to itself; by one before it grants what was asked for earlier."""
+        notices during a message to itself; by one before it grants what was requested earlier."""
         owner.request("get", owner.pid, address, 1, 0)
         reader.request("get", owner.pid, address, size, 0)
         owner.request("get", owner.pid, address, 1, 0)

@@ -30,7 +30,7 @@ class State:
     writers: int = 0  # Slot
     readers: int = 0
     order: str = "none"  # Header::order
-    completed: bool = False  # MPI has told the owner that its message is complete
+    completed: bool = False  # MPI has reported to the owner that its message is complete
     found: int = 0  # the page that the kernel has looked up for a peer
     got: int | None = None  # what a peer has read
     at: tuple[int, ...] = ()  # the next step of each process
@@ -68,7 +68,7 @@ class State:
         return state.put(state.mapped(), half, value)
 
 
-Step = Callable[[State], "State | int | None"]  # a new state, a jump by so many steps, or None: it must wait
+Step = Callable[[State], "State | int | None"]  # a new state, a jump by a number of steps, or None: it must wait
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Violation:
 
 @dataclass
 class Model:
-    """`processes`: lists of (name, step). `is_right` is asked of each state in which all have ended."""
+    """`processes`: lists of (name, step). `is_right` is checked in each state in which all have ended."""
 
     processes: dict[str, Sequence[tuple[str, Step]]]
     is_right: Callable[[State], bool]
@@ -143,7 +143,7 @@ def when(condition: Callable[[State], bool], **changes: object) -> Step:
 
 
 def jump_unless(condition: Callable[[State], bool], over: int) -> Step:
-    """Returns a step that goes on if the condition holds, and otherwise leaves out so many steps."""
+    """Returns a step that goes on if the condition holds, and otherwise skips a number of steps."""
     return lambda state: 1 if condition(state) else over + 1
 
 

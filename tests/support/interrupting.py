@@ -118,7 +118,7 @@ class Try:
 
     @property
     def began(self) -> bool:
-        """Whether nearfield's own first line had been reached; before it Python itself reports Ctrl-C."""
+        """Says whether nearfield's own first line had been reached; before it Python itself reports Ctrl-C."""
         return "Traceback" not in self.output or "nearfield/__main__.py" in self.output
 
 

@@ -122,7 +122,7 @@ class MadeUpJob:
 
 
 class Turns(Deadline):
-    """A deadline without a clock: it is over when it has been asked so often."""
+    """A deadline without a clock: it is over after a number of queries."""
 
     def __init__(self, count: float) -> None:
         super().__init__(math.inf)

@@ -93,7 +93,7 @@ def _listed(number: int, program: RandomProgram, names: list[str]) -> tuple[str,
 def _run(
     candidates: Sequence[Candidate], executable: Path, inst: Installation, ranks: int, patience_s: int
 ) -> tuple[int, dict[str, Mismatch]]:
-    """Runs all on so many ranks; those that end the program are left out of another run."""
+    """Runs all on `ranks` ranks; those that end the program are left out of another run."""
     left_out: list[str] = []
     found: dict[str, Mismatch] = {}
     while True:

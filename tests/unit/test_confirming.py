@@ -79,7 +79,7 @@ def of_launches(gains: Mapping[Case, Sequence[float]]) -> ConfirmedGains:
 
 
 def stopped() -> Deadline:
-    """Returns the deadline of somebody who has asked to stop."""
+    """Returns the deadline of somebody who has requested a stop."""
     deadline = Turns(ENDLESS)
     deadline.stopped = True
     return deadline
@@ -211,7 +211,7 @@ def test_it_waits_until_the_cores_are_where_they_were_searched(moved_ns: float) 
 
 
 def test_the_deadline_is_heeded() -> None:
-    """When the time is over, is it told after one launch that nothing could be confirmed?"""
+    """When the time is over, is it reported after one launch that nothing could be confirmed?"""
     chosen, reason, count = confirmed_in_launches(("pingpong", UNSEEN), 1.2, deadline=Deadline(-1))
     assert (chosen, count) == (None, 1) and "only 1 of the 3 to 6 launches" in reason
 
@@ -505,8 +505,8 @@ def test_a_small_gain_is_a_rule(gains: dict[int, float], seed: int) -> None:
 
 
 def test_a_refused_setting_that_gains_more_is_reported() -> None:
-    """Is a setting that is half as fast again, and a tenth slower at one size, told with what allows it; and then
-    chosen; and one that is far slower there not told?"""
+    """Is a setting that is half as fast again, and a tenth slower at one size, reported with what allows it; and then
+    chosen; and one that is far slower there not reported?"""
     for there, expected in ((0.88, "with --max-regression 15%: pingpong of 8 B would be at 0.88"), (0.5, "")):
         benchmark = MadeUpArena(
             lambda whole, case, there=there: (
@@ -529,7 +529,7 @@ def test_a_rule_keeps_to_the_memory() -> None:
 
 
 def test_what_was_tried_is_counted_by_what_came_of_it() -> None:
-    """Is what only needs too much memory told apart from what this MPI fails with?"""
+    """Is what only needs too much memory distinguished from what this MPI fails with?"""
     benchmark = MadeUpArena(
         only({"cells": 1.1}), lambda settings, now: "dies" if settings == {"copies": "none"} else ""
     )

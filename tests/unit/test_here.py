@@ -75,7 +75,7 @@ def judged(name: str, is_difference: bool = False, **more: Any) -> Callable[[dic
     ],
 )
 def test_there_are_three_answers(judge: str, true: Callable, false: Callable) -> None:
-    """By quiet launches: does what is true hold, and what is false not? By noisy ones: can neither be told?"""
+    """By quiet launches: does what is true hold, and what is false not? By noisy ones: can neither be decided?"""
     chance = random.Random(1)
     holds = judged(judge, is_difference=judge == "some")
     assert decide(launches(true, 0.003, chance), holds, (0.0, 1.0), ANYWHERE) == "holds"
@@ -88,7 +88,7 @@ def test_there_are_three_answers(judge: str, true: Callable, false: Callable) ->
 @pytest.mark.parametrize("noise", [0.3, 1.0])
 def test_noise_alone_is_no_answer(judge: str, noise: float) -> None:
     """Where nothing differs but for noise that hides it: does at most one experiment in twenty say anything that is
-    wrong, whatever is asked? (What is the same holds as "same" and "flat", and as nothing else.)"""
+    wrong, whatever the question? (What is the same holds as "same" and "flat", and as nothing else.)"""
     chance = random.Random(2)
     holds = judged(judge, is_difference=judge == "peaks", at=(SIZES[2], SIZES[3]))
     truth: Callable[[int], float] = lambda x: 1.0  # noqa: E731
@@ -304,7 +304,8 @@ def test_parameters_that_lose_at_another_distance_are_noticed() -> None:
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 def test_the_compiler_is_queried() -> None:
-    """Is each loop told apart in its report, and is the paper's result there where a double may overlap a pointer?"""
+    """Is each loop distinguished in its report, and is the paper's result there where a double may overlap a
+    pointer?"""
     every = ("plain", "alias", "restricted")
     assert vectorised(["gcc"], "gcc") == dict.fromkeys(every, True)
     assert vectorised(["gcc", "-fno-tree-vectorize"], "gcc") == dict.fromkeys(every, False)

@@ -219,7 +219,7 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["cores", "cache.0.ways", "cache.1.shared_by", "memory.latency_ns", "core.clock_ghz"])
 def test_one_mistake_hides_no_other(wrong: str, tmp_path: Path) -> None:
-    """Where one value is wrong, is each contradiction between others still told in the same error?"""
+    """Where one value is wrong, is each contradiction between others still reported in the same error?"""
     others = {
         "transfers.shared_cycles' is missing": put("transfers", None),
         "cache[1].line_bytes = 192": put("cache.1.line_bytes", 192),
@@ -428,7 +428,7 @@ def test_a_profile_is_a_machine() -> None:
 
 
 def test_calibration_gives_latencies() -> None:
-    """Less the clock's overhead, in cycles; and has a level that cannot be told from the clock a usual one?"""
+    """Less the clock's overhead, in cycles; and has a level that cannot be distinguished from the clock a usual one?"""
     profile = load(PROFILE)
     profile.run.calibration = Calibration(
         level_latency_ns=[20.0, 40.0, 60.0], memory_latency_ns=150.0, common_clock=True, flag_ns=58.0

@@ -73,7 +73,7 @@ def test_no_two_cases_have_one_key_and_different_orders() -> None:
 
 
 def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
-    """Returns what the cases would give if every metric were 1, at the sides that are asked for."""
+    """Returns what the cases would give if every metric were 1, at the requested sides."""
     sides = curve.where.get("side")
     for case in cases:
         row = {"scenario": case.scenario, "distance": case.place.distance or None, **case.values}

@@ -84,7 +84,7 @@ def test_stock_does_not_win_by_luck() -> None:
 
 
 def test_what_is_known_is_not_measured_again() -> None:
-    """Is a setting that is asked for twice started and told once?"""
+    """Is a setting that is requested twice started and reported once?"""
     benchmark, reported = MadeUpArena(hill), []
     search = Search(benchmark, reported.append, cases=search_cases(SIZES))
     search.run([BIG, MANY, BIG], Turns(3))
@@ -250,7 +250,7 @@ def test_what_aborts_is_noted_and_avoided(moment: str) -> None:
 
 
 def test_stock_that_dies_is_started_anew() -> None:
-    """If the job with stock dies, is it told so, and are the settings after that measured against a new one?"""
+    """If the job with stock dies, is that reported, and are the settings after that measured against a new one?"""
     benchmark = MadeUpArena(exactly(BIG, MANY))
     died: list[Settings] = []
 
@@ -268,7 +268,7 @@ def test_stock_that_dies_is_started_anew() -> None:
 
 @pytest.mark.parametrize("how", ["run", "grid"])
 def test_what_is_refused_is_never_started(how: str) -> None:
-    """Is a setting that must not be tried noted with the reason, told, and no job of it started in any phase?"""
+    """Is a setting that must not be tried noted with the reason, reported, and no job of it started in any phase?"""
     benchmark, reported = MadeUpArena(only({"fragment": 1.3, "cells": 1.1})), []
     refused = lambda settings: "too big" if "fragment" in settings else None  # noqa: E731
     search = Search(benchmark, reported.append, cases=search_cases(SIZES), refused=refused)
@@ -321,7 +321,7 @@ def test_what_is_bad_at_first_look_is_left() -> None:
 
 
 def test_it_ends_when_the_time_is_over() -> None:
-    """Is nothing begun after the end, be it by the clock or because somebody asked?"""
+    """Is nothing begun after the end, be it by the clock or because somebody interrupts?"""
     assert Deadline(-1).over() and not Deadline(1e9).over()
     stopped = Deadline(1e9)
     stopped.stopped = True

@@ -1,8 +1,8 @@
 """Does a program whose long blocks lie in the shared heap do what it does without, whatever happens to it?
 
 tests/programs/heap_blocks.cpp checks the malloc family in one process; tests/programs/heap_peer.cpp is a process that
-reads and writes others, told by these tests line by line. Forks are tested in test_heap_forks.py, programs of MPI in
-test_heap_mpi.py. Nothing is timed.
+reads and writes others, directed by these tests line by line. Forks are tested in test_heap_forks.py, programs of MPI
+in test_heap_mpi.py. Nothing is timed.
 """
 
 import os

@@ -351,7 +351,7 @@ def test_a_file_that_cannot_be_read(name: str, says: str, tmp_path: Path) -> Non
 
 
 def test_standard_input_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a job without a terminal: is it told, and are files read all the same?"""
+    """As in a job without a terminal: is that reported, and are files read all the same?"""
     monkeypatch.setattr("sys.stdin", None)
     assert simulated(din(made_up(10)), tmp_path).accesses == 10
     with pytest.raises(UsageError, match="standard input is closed"):

@@ -118,7 +118,7 @@ def tune(*words: object) -> Result:
 
 
 def after(count: int, what: type[BaseException] = KeyboardInterrupt, of: str = "") -> Callable[[str, int], None]:
-    """Fails when so many settings have been started."""
+    """Fails when a number of settings have been started."""
 
     def on_start(name: str, started: int) -> None:
         if name.startswith(of) and started == count:
@@ -164,7 +164,7 @@ def test_an_interrupted_tune_goes_on_by_the_command_that_it_tells(machine: Machi
 
 
 def interrupt_at(machine: Machine, count: int) -> None:
-    """Tunes, and presses Ctrl-C when so many settings have been started."""
+    """Tunes, and presses Ctrl-C when a number of settings have been started."""
     machine.on_start = lambda name, started: os.kill(os.getpid(), signal.SIGINT) if started == count else None
     assert tune(*GRID).exit_code == 130
     machine.on_start = lambda name, started: None
@@ -202,8 +202,8 @@ def test_nothing_is_confirmed_before_anything_gained(machine: Machine) -> None:
 
 
 def test_a_busy_machine_shows_no_defaults_to_be_best(machine: Machine) -> None:
-    """If nothing gains while other programs use the cores, is that not decided and so told, also by --json; and is it
-    measured again when it goes on, and decided once the machine is quiet?"""
+    """If nothing gains while other programs use the cores, is that not decided and so reported, also by --json; and is
+    it measured again when it goes on, and decided once the machine is quiet?"""
     machine.gains, machine.others = 1.0, 0.97
     ended = tune(*GRID, "--json")
     assert ended.exit_code == NOT_DECIDED and not Path("rules.toml").exists()
@@ -411,7 +411,7 @@ def test_what_is_damaged_is_measured_again(machine: Machine, damage: Callable[[s
     ],
 )
 def test_what_differs_is_refused(machine: Machine, old: str, new: str, words: str) -> None:
-    """Is the cause named, a remedy told that works, and nothing lost?"""
+    """Is the cause named, a remedy named that works, and nothing lost?"""
     file = interrupted(machine)
     text = file.read_text()
     assert old in text
@@ -527,8 +527,8 @@ def test_every_mpi_gets_the_rules_for_it(machine: Machine, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("what", [KeyboardInterrupt, SystemExit, MeasurementError])
 def test_what_fails_or_is_interrupted_costs_only_itself(machine: Machine, what: type[BaseException]) -> None:
-    """Does the other MPI have its rules, does the exit code tell, and does the command that is told go on with the one
-    that is left?"""
+    """Does the other MPI have its rules, does the exit code say so, and does the command that is printed go on with the
+    one that is left?"""
     machine.on_start = after(5, what, of="mpich")
     machine.found = [MPICH, OPENMPI] if what is MeasurementError else [OPENMPI, MPICH]
     done = tune("--all-mpis", *GRID, "-o", "site rules")
