@@ -120,18 +120,18 @@ def ratio(above: list[float], below: list[float]) -> Ratio | None:
     return (found.value, found.low, found.high)
 
 
-def shown(value: Ratio | None) -> str:
+def ratio_text(value: Ratio | None) -> str:
     return f"{value[0]:.2f} ({value[1]:.2f}-{value[2]:.2f})" if value else "noise"
 
 
-def judged(value: Ratio | None, maximum: float) -> bool | None:
+def is_met(value: Ratio | None, maximum: float) -> bool | None:
     """Returns whether it is at most that; None if the interval does not decide."""
     if value is None:
         return None
     return True if value[2] <= maximum else False if value[1] > maximum else None
 
 
-def together(name: str, results: list[tuple[str, bool | None]]) -> bool | None:
+def report_cases(name: str, results: list[tuple[str, bool | None]]) -> bool | None:
     missed, open_ = [r[0] for r in results if r[1] is False], [r[0] for r in results if r[1] is None]
     met = False if missed else None if open_ else True
     if not results:
@@ -160,16 +160,16 @@ def rows(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, An
         best = min((r for r in (plain, overlapped) if r), default=None)
         name = f"{line['rows']:.0f} x {size:.0f} B"
         if line["cores"] == "near":
-            judgements.append((f"{name} {shown(best)}", judged(best, maximum)))
+            judgements.append((f"{name} {ratio_text(best)}", is_met(best, maximum)))
             if copy:
-                judgements.append((f"{name} {shown(copy)} of one copy", judged(copy, 0.6)))
+                judgements.append((f"{name} {ratio_text(copy)} of one copy", is_met(copy, 0.6)))
         times = [statistics.median(beyond(line, way)) for way in ("sendrecv", "in-place", "in-place overlapped")]
         table.add_row(
             f"{line['rows']:.0f}", f"{size / KIB:g} KiB", line["cores"], *(f"{t / 1e3:.2f} us" for t in times),
-            shown(plain), shown(overlapped), shown(copy),
+            ratio_text(plain), ratio_text(overlapped), ratio_text(copy),
         )  # fmt: skip
     console.print(table)
-    return {"met": together("at most 10, 20, 40 % of Sendrecv, 60 % of one copy", judgements), "lines": lines}
+    return {"met": report_cases("at most 10, 20, 40 % of Sendrecv, 60 % of one copy", judgements), "lines": lines}
 
 
 def faces(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, Any]:
@@ -188,15 +188,15 @@ def faces(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, A
         of_floor = ratio(beyond(line, "in-place"), beyond(line, "floor"))
         name = f"{line['cells']:.0f}^3 width {line['width']:.0f}"
         if line["cores"] == "near" and line["cells"] <= 128:
-            judgements.append((f"{name} {shown(of_mpi)} of MPI", judged(of_mpi, 0.5)))
+            judgements.append((f"{name} {ratio_text(of_mpi)} of MPI", is_met(of_mpi, 0.5)))
         if line["cores"] == "near" and line["face_bytes"] <= 64 * KIB:
-            judgements.append((f"{name} {shown(of_floor)} of the floor", judged(of_floor, 1.5)))
+            judgements.append((f"{name} {ratio_text(of_floor)} of the floor", is_met(of_floor, 1.5)))
         table.add_row(
             f"{line['cells']:.0f}^3", f"{line['width']:.0f}", f"{line['face_bytes'] / KIB:.0f} KiB",
-            line["cores"], *(f"{times[way] / 1e3:.2f}" for way in ways), shown(of_mpi), shown(of_floor),
+            line["cores"], *(f"{times[way] / 1e3:.2f}" for way in ways), ratio_text(of_mpi), ratio_text(of_floor),
         )  # fmt: skip
     console.print(table)
-    return {"met": together("half of the best MPI way, 1.5 times the floor", judgements), "lines": lines}
+    return {"met": report_cases("half of the best MPI way, 1.5 times the floor", judgements), "lines": lines}
 
 
 def vectorised(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, Any]:
@@ -217,11 +217,11 @@ def vectorised(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[s
             restricted, unrestricted, scalar = (line["ns"][f"{kernel} {build}"] for build in builds)
             of_unrestricted, of_scalar = ratio(restricted, unrestricted), ratio(restricted, scalar)
             name = f"{kernel}, {line['row_cells']:.0f} cells"
-            judgements += [(f"{name} {shown(of_unrestricted)}", judged(of_unrestricted, NO_SLOWER))]
-            cells += [f"{statistics.median(restricted) / 1e3:.2f}", shown(of_unrestricted), shown(of_scalar)]
+            judgements += [(f"{name} {ratio_text(of_unrestricted)}", is_met(of_unrestricted, NO_SLOWER))]
+            cells += [f"{statistics.median(restricted) / 1e3:.2f}", ratio_text(of_unrestricted), ratio_text(of_scalar)]
         table.add_row(f"{line['row_cells']:.0f}", *cells)
     console.print(table)
-    return {"met": together("never slower for the information", judgements), "lines": lines}
+    return {"met": report_cases("never slower for the information", judgements), "lines": lines}
 
 
 def pages(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, Any]:
@@ -237,12 +237,12 @@ def pages(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, A
         assert of_private
         difference = max(of_private[2] - 1, 1 - of_private[1])
         met = True if difference <= 0.05 else False if of_private[1] > 1.05 else None
-        judgements.append((f"{line['mib']} MiB {shown(of_private)}", met))
+        judgements.append((f"{line['mib']} MiB {ratio_text(of_private)}", met))
         counts = (f"{line[f'faults_{way}']:.0f}" for way in ("private", "in_place", "window"))
         private = statistics.median(line["ns"]["private"])
-        table.add_row(f"{line['mib']}", *counts, f"{private / 1e3:.0f}", shown(of_private), shown(window))
+        table.add_row(f"{line['mib']}", *counts, f"{private / 1e3:.0f}", ratio_text(of_private), ratio_text(window))
     console.print(table)
-    return {"met": together("within 5 % of private memory", judgements), "lines": lines}
+    return {"met": report_cases("within 5 % of private memory", judgements), "lines": lines}
 
 
 def python(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, Any]:
@@ -257,10 +257,10 @@ def python(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, 
             judgements.append((result, call.high <= 1.5))
         else:
             of_ours = ratio(line["ghex_us"], line["ours_us"])
-            result = f"GHEX, {line['cells']}^3 width {line['width']}: {shown(of_ours)} times ours"
+            result = f"GHEX, {line['cells']}^3 width {line['width']}: {ratio_text(of_ours)} times ours"
             judgements.append((result, bool(of_ours and of_ours[1] >= 5)))
         console.print(f"{inst.name}: {result}")
-    return {"met": together("from Python", judgements), "lines": lines}
+    return {"met": report_cases("from Python", judgements), "lines": lines}
 
 
 PARTS = {"rows": rows, "faces": faces, "vectorised": vectorised, "pages": pages, "python": python}

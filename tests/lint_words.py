@@ -99,8 +99,9 @@ def denied_functions(file: Path, text: str) -> Iterator[Finding]:
             if isinstance(node, ast.FunctionDef) and re.fullmatch(FUNCTIONS, node.name.strip("_")):
                 yield node.name, node.lineno, advice
     else:
-        for match in NATIVE_FUNCTION.finditer(NATIVE.sub(lambda match: "\n" * match[0].count("\n"), text)):
-            yield match[1], text.count("\n", 0, match.start()) + 1, advice
+        code = NATIVE.sub(lambda match: "\n" * match[0].count("\n"), text)
+        for match in NATIVE_FUNCTION.finditer(code):
+            yield match[1], code.count("\n", 0, match.start()) + 1, advice
 
 
 def prose_in(file: Path, text: str) -> Iterator[tuple[str, int]]:

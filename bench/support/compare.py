@@ -135,7 +135,7 @@ def none_below(gains: Mapping[Case, Gain], what: str) -> Bar:
     return Bar(words, not found if gains else None)
 
 
-def judged(bars: Iterable[Bar]) -> bool | None:
+def report_bars(bars: Iterable[Bar]) -> bool | None:
     """Says of each bar whether it is met, and returns whether all are; None if none could be decided."""
     results = set()
     for words, met in bars:

@@ -54,10 +54,10 @@ def options_for(description: str | None) -> argparse.ArgumentParser:
     made = parser(description)
     made.add_argument("--mpi", action="append", metavar="NAME", help="repeat for more (default: every MPI found)")
     made.add_argument("--cpus", metavar="A,B", help="where the two ranks run (default: the nearest pair of cores)")
-    return compared(made)
+    return add_comparison_options(made)
 
 
-def compared(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
+def add_comparison_options(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=int, default=7, help="launches of each (default %(default)s)")
     made.add_argument("--rules", type=Path, metavar="PATH", help="rules: a file, or a folder of files MPI.toml")
     made.add_argument("--settings", type=_settings, metavar="JSON", help="""settings, as '{"shared_heap": "on"}'""")
@@ -71,17 +71,17 @@ def _settings(text: str) -> Settings:
     return made
 
 
-def chosen(options: argparse.Namespace) -> list[Installation]:
+def choose_mpis(options: argparse.Namespace) -> list[Installation]:
     return [mpi.choose(name) for name in options.mpi] if options.mpi else list(mpi.discover())
 
 
-def tuned(inst: Installation, options: argparse.Namespace, scratch: Path, **tuning: float) -> Tuned | None:
+def load_or_tune(inst: Installation, options: argparse.Namespace, scratch: Path, **tuning: float) -> Tuned | None:
     """By --settings or --rules; without either the MPI is tuned now, and the rules are left in `scratch`. None if there
     is nothing to set, which is said."""
     try:
         if options.settings is not None:
             return _by_settings(inst, options.settings)
-        path = _rules_at(inst, options.rules) if options.rules else tuned_now(inst, scratch, **tuning)
+        path = _rules_at(inst, options.rules) if options.rules else tune_now(inst, scratch, **tuning)
         rules = load_rules(path)
         if not rules.rule[0].parameters:
             raise UsageError(f"stock is best ({rules.rule[0].reason})")
@@ -91,7 +91,7 @@ def tuned(inst: Installation, options: argparse.Namespace, scratch: Path, **tuni
         return None
 
 
-def tuned_now(
+def tune_now(
     inst: Installation, folder: Path, budget_s: float = 180.0, never_below: float = NEVER_BELOW, reuse: bool = False
 ) -> Path:
     """Where the rules are."""

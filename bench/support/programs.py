@@ -58,7 +58,7 @@ class Imb:
         folder = self._library_folder(here.inst, program, scratch)
         path = os.pathsep.join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH", "")]))
         own = {"LD_LIBRARY_PATH": path} if folder else {}
-        times = parsed(here.launch(argv, way.with_environment(own)))
+        times = parse_tables(here.launch(argv, way.with_environment(own)))
         if missing := [name for name in self.benchmarks if name not in {case[0] for case in times}]:
             raise MeasurementError(f"{program} printed no table of {', '.join(missing)}")
         return times
@@ -83,7 +83,7 @@ class Imb:
         return str(folder)
 
 
-def parsed(text: str) -> Times:
+def parse_tables(text: str) -> Times:
     """IMB's tables: a line that begins with #bytes names the columns."""
     times: Times = {}
     name, column = "", 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from observed import N, by_function, compiled, observe, show
+from observed import N, by_function, compile_observed, observe, show
 from typer.testing import CliRunner
 
 from nearfield._native import stream
@@ -26,7 +26,7 @@ from nearfield.observe.trace import TraceFile
 
 @pytest.fixture(scope="module")
 def accesses(programs: Path) -> Path:
-    return compiled("observed_accesses.c", programs / "observed_accesses", "-O2", "-pthread")
+    return compile_observed("observed_accesses.c", programs / "observed_accesses", "-O2", "-pthread")
 
 
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
@@ -36,7 +36,7 @@ COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 @pytest.mark.parametrize("level", ["-O0", "-O3"])
 def test_every_access_of_a_loop_is_recorded_and_the_result_stays(tmp_path, compiler, level):
     """Does each function have as many accesses and flops as its source, whatever the optimisation?"""
-    program = compiled("observed_accesses.c", tmp_path / "program", level, "-pthread", NEARFIELD_CC=compiler)
+    program = compile_observed("observed_accesses.c", tmp_path / "program", level, "-pthread", NEARFIELD_CC=compiler)
     alone = subprocess.run([program], capture_output=True, text=True, check=True).stdout
     done = observe(tmp_path, "--", program)
     assert (done.stdout, done.returncode) == (alone, 0)
@@ -135,7 +135,7 @@ def waiting(programs: Path) -> Path:
     """A program that touches memory in no order, says so and waits forever."""
     source = programs / "waiting.c"
     source.write_text(WAITING)
-    return compiled(str(source), programs / "waiting", "-O1")
+    return compile_observed(str(source), programs / "waiting", "-O1")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -444,10 +444,10 @@ class ThreadPoolExecutorThatBreaks(ThreadPoolExecutor):
     def submit(self, *_, **__):
         from concurrent.futures import BrokenExecutor
 
-        def broken():
+        def fail():
             raise BrokenExecutor
 
-        return super().submit(broken)
+        return super().submit(fail)
 
 
 @pytest.mark.parametrize("name", ["power5-redstorm", "leo3", "vsc2", "epyc-9755", "t3e-900"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from probing import living
+from cli_runner import list_processes
 
 from nearfield import mpi
 from nearfield.base.topology import Topology
@@ -40,7 +40,9 @@ def job(inst: Installation, environment: dict[str, str] | None = None, corrupt: 
 
 
 def ranks() -> list[int]:
-    return [p.pid for p in living() if p.words[0].endswith("nearfield-probe") and "nearfield-tune-" in p.words[1]]
+    return [
+        p.pid for p in list_processes() if p.words[0].endswith("nearfield-probe") and "nearfield-tune-" in p.words[1]
+    ]
 
 
 def test_two_jobs_take_turns(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:

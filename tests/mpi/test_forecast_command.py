@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from probing import Ended
+from cli_runner import Ended
 from test_observe_mpi import compiled, wrapper
 from tuning import nearfield, rules_for, write
 

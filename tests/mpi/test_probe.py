@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from probing import CORES, SHORT, Ended, on_cpus, probe
+from cli_runner import CORES, SHORT, Ended, probe, restrict_to_cpus
 from tuning import in_process
 
 import nearfield
@@ -254,7 +254,7 @@ def test_one_probe_at_a_time_in_a_folder(tmp_path: Path) -> None:
 
 def test_one_core_is_a_reason_not_a_crash(tmp_path: Path) -> None:
     """On one core, is it said that there is nothing to measure, and what it would take?"""
-    with on_cpus(CORES[:1]):
+    with restrict_to_cpus(CORES[:1]):
         refused(probe("--out", tmp_path / "p"), 5, "nothing can be measured here", "needs 2 free cores; there is 1")
     assert not list(tmp_path.iterdir())
 

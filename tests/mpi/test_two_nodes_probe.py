@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from probing import COMMAND, CORES, SHORT
+from cli_runner import COMMAND, CORES, SHORT
 from two_nodes import TwoNodes
 
 import nearfield

@@ -35,12 +35,12 @@ class State:
     got: int | None = None  # what a peer has read
     at: tuple[int, ...] = ()  # the next step of each process
 
-    def mapped(self) -> int:
+    def mapped_page(self) -> int:
         """Returns the page that the owner reads."""
         return self.file if self.mapping in ("file", "cow") else self.private
 
     def read(self, half: Half) -> int:
-        return self.get(self.mapped(), half)
+        return self.get(self.mapped_page(), half)
 
     def get(self, page: int, half: Half) -> int:
         return self.pages[page][HALVES.index(half)]
@@ -65,7 +65,7 @@ class State:
     def write(self, half: Half, value: int) -> State:
         """Returns the state after a write by the owner's process, through its mapping."""
         state = self.ready_to_write()
-        return state.put(state.mapped(), half, value)
+        return state.put(state.mapped_page(), half, value)
 
 
 Step = Callable[[State], "State | int | None"]  # a new state, a jump by a number of steps, or None: it must wait
@@ -209,7 +209,7 @@ def peer_writes(value: int, *, waits_for_moves: bool = True, announces: bool = T
 
 def _look_up_to_write(state: State) -> State:
     ready = state.ready_to_write()
-    return replace(ready, found=ready.mapped())
+    return replace(ready, found=ready.mapped_page())
 
 
 def peer_reads(*, announces: bool = True, waits_for_moves: bool = True) -> Steps:
@@ -226,7 +226,7 @@ def peer_reads(*, announces: bool = True, waits_for_moves: bool = True) -> Steps
         ("is the page shared?", jump_unless(lambda s: s.is_shared, over=2)),
         ("reads the file", lambda s: replace(s, got=s.get(s.file, "message"))),
         ("ends", lambda s: 3),
-        ("the kernel looks the page up", lambda s: replace(s, found=s.mapped())),
+        ("the kernel looks the page up", lambda s: replace(s, found=s.mapped_page())),
         ("the kernel reads", lambda s: replace(s, got=s.get(s.found, "message"))),
         ("announces the end", lambda s: replace(s, readers=s.readers - by)),
     ]

@@ -43,7 +43,7 @@ class Mismatch:
     says: str
 
 
-def compared(
+def compare_variants(
     candidates: Sequence[Candidate], inst: Installation, ranks: Sequence[int] = RANKS, patience_s: int = 20
 ) -> tuple[int, list[Mismatch]]:
     """Returns how many cases were run (a variant, a size, a rank count, in a ring or a chain), and which variants do
@@ -68,7 +68,7 @@ def _built(candidates: Sequence[Candidate], inst: Installation, folder: Path) ->
             (folder / f"{name}.c").write_text(text)
             functions += [f"#define {one} {name}_{one}" for one in _FUNCTIONS]
             functions += [f'#include "{name}.c"', "#undef AT", *(f"#undef {one}" for one in _FUNCTIONS)]
-        lists.append(_listed(number, one.program, names))
+        lists.append(_declare_variants(number, one.program, names))
     (folder / "functions.c").write_text("\n".join([*functions, ""]))
     table = "".join(f"{{{row}}},\n" for _, row in lists)
     head = "\n".join(line for line, _ in lists)
@@ -82,7 +82,7 @@ def _built(candidates: Sequence[Candidate], inst: Installation, folder: Path) ->
     return executable
 
 
-def _listed(number: int, program: RandomProgram, names: list[str]) -> tuple[str, str]:
+def _declare_variants(number: int, program: RandomProgram, names: list[str]) -> tuple[str, str]:
     """Returns the declarations for a program and its row of the table."""
     declared = f"extern region {', '.join(names)};\nstatic region* const variants_{number}[] = {{{', '.join(names)}}};"
     sizes = ", ".join("{" + ", ".join(map(str, size)) + "}" for size in program.sizes)

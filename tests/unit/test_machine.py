@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import tomlkit
 from doc_tables import inner_table, rewrite
-from machines import FILES, PROFILE, Edit, all_of, loaded, put, refusal, values
+from machines import FILES, PROFILE, Edit, all_of, load_content, put, refusal, values
 from tuning import in_process
 
 from nearfield._native import machine as structs
@@ -84,7 +84,7 @@ def test_power5_is_what_the_study_simulated() -> None:
 def test_a_machine_written_is_the_machine_read(name: str, tmp_path: Path) -> None:
     """Does `show --toml` lose nothing?"""
     machine = load_machine(name)
-    assert loaded(as_toml(machine), tmp_path) == machine
+    assert load_content(as_toml(machine), tmp_path) == machine
 
 
 def test_the_page_says_what_the_schema_says() -> None:
@@ -287,14 +287,14 @@ def test_an_inclusive_cache_may_have_any_number_of_children(tmp_path: Path) -> N
     machine = values("power5-redstorm")
     for edit in (put("cores", 32), put("cache.1.shared_by", 32), put("cache.2.shared_by", 32)):
         edit(machine)
-    assert native(loaded(machine, tmp_path)).caches[1].shared_by == 32
+    assert native(load_content(machine, tmp_path)).caches[1].shared_by == 32
 
 
 def test_a_machine_of_messages_only_is_not_simulated(tmp_path: Path) -> None:
     """Is a file with nothing but [communication] right for plans, and refused, with what it lacks, elsewhere?"""
     every = values("t3e-900")
     names = ("schema_version", "name", "title", "study", "communication")
-    machine = loaded({key: every[key] for key in names}, tmp_path)
+    machine = load_content({key: every[key] for key in names}, tmp_path)
     assert not machine.simulable and comparisons(machine) == []
     with pytest.raises(UsageError) as caught:
         native(machine)
@@ -328,7 +328,7 @@ def test_a_wrong_file_is_answered_with_the_machine_that_is_like_it(
 ) -> None:
     """Does the remedy name a machine of as many cores, such caches and that architecture to start from?"""
     with pytest.raises(ProfileError) as caught:
-        loaded(
+        load_content(
             {"title": title, "cores": cores, "cache": [{"size_bytes": {"value": size}} for size in caches]}, tmp_path
         )
     assert caught.value.remedy.endswith(f"machine new --from {name}")
@@ -338,9 +338,9 @@ def test_a_chosen_number_of_a_users_file_needs_no_claims(tmp_path: Path) -> None
     """Is it enough to say why a number was chosen, and is the machine the same when it is written and read again?"""
     machine = values("leo3")
     put("memory.latency_ns", {"value": 90, "kind": "chosen", "reason": "of the data sheet of the next one"})(machine)
-    read = loaded(machine, tmp_path)
+    read = load_content(machine, tmp_path)
     assert read.memory.latency_ns.claims is None
-    assert loaded(as_toml(read), tmp_path) == read
+    assert load_content(as_toml(read), tmp_path) == read
 
 
 # ---- mutations
@@ -402,14 +402,14 @@ def test_whatever_a_file_holds_it_is_fine_or_refused(seed: int, tmp_path: Path) 
     for _ in range(10):
         content = rng.choice((mutated_values, mutated_bytes))(rng.choice(list(FILES)), rng)
         try:
-            machine = loaded(content, tmp_path)
+            machine = load_content(content, tmp_path)
         except NearfieldError as error:
             assert isinstance(error, (ProfileError, UsageError)) and "mine.toml" in error.message
             assert all(len(line) < 1000 for line in error.message.splitlines())
             continue
         if machine.simulable:
             native(machine)
-        assert loaded(as_toml(machine), tmp_path) == machine
+        assert load_content(as_toml(machine), tmp_path) == machine
 
 
 # ---- a profile as a machine
@@ -468,4 +468,4 @@ def test_a_profile_as_a_file(tmp_path: Path) -> None:
     """Is what `show PROFILE --toml` prints a file that means the same?"""
     printed = in_process("machine", "show", PROFILE, "--toml")
     assert printed.code == 0
-    assert loaded(printed.out, tmp_path) == load_machine(str(PROFILE))
+    assert load_content(printed.out, tmp_path) == load_machine(str(PROFILE))

@@ -247,17 +247,17 @@ def test_curves_are_what_they_are_called() -> None:
 
 
 def test_a_verdict_is_no_better_than_the_statements() -> None:
-    def judged(*statements: str) -> str:
+    def judge(*statements: str) -> str:
         holds = {"+": True, "-": False, "?": None}
         return verdict(
             [Judged(says="", paper="", ours="", holds=holds[t[1]], is_number=t[0] == "n") for t in statements]
         )
 
-    assert judged("n+", "s+") == "within"
-    assert judged("n-", "s+") == "shape only"
-    assert judged("n+", "s-") == judged("n-", "s+", "s-") == judged("n+", "n-") == judged("s+", "s?") == "in part"
-    assert judged("n-", "s-") == judged("s-", "s?") == "not"
-    assert judged("s?") == "not simulated"
+    assert judge("n+", "s+") == "within"
+    assert judge("n-", "s+") == "shape only"
+    assert judge("n+", "s-") == judge("n-", "s+", "s-") == judge("n+", "n-") == judge("s+", "s?") == "in part"
+    assert judge("n-", "s-") == judge("s-", "s?") == "not"
+    assert judge("s?") == "not simulated"
 
 
 # ---- a claim from end to end

@@ -1,6 +1,6 @@
 """Does an interrupted tune go on where it was, and does one call tune all MPIs, each for itself?
 
-The command line, the search and the files are the real ones; jobs are a formula (made_up.py): no MPI is started.
+The command line, the search and the files are the real ones; jobs are a formula (factories.py): no MPI is started.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import MODEL, MadeUpArena, hill, searched
+from factories import MODEL, FormulaBenchmark, hill, run_search
 from typer.testing import CliRunner, Result
 
 from nearfield import mpi
@@ -74,7 +74,7 @@ class Machine:
 
     def benchmark(
         self, inst: mpi.Installation, engine: Path, topology: Topology, pair: object, knobs: Any
-    ) -> MadeUpArena:
+    ) -> FormulaBenchmark:
         best = next(knob for knob in knobs.knob if len(knob.grid) > 1 and knob.carrier == "mpi")
         speed = lambda whole, case: self.gains if whole[best.name] == best.grid[-1] else 1.0  # noqa: E731
 
@@ -85,7 +85,7 @@ class Machine:
                 self.on_start(inst.name, len(mine))
             return ""
 
-        return MadeUpArena(speed, faults, knobs=knobs)
+        return FormulaBenchmark(speed, faults, knobs=knobs)
 
 
 @pytest.fixture
@@ -309,10 +309,10 @@ def test_what_ends_at_once_loses_nothing(machine: Machine, number: signal.Signal
 def test_a_search_goes_on_as_it_would_have(count: int) -> None:
     """What is proposed follows from what was measured: does a search that knows the trials of an earlier one propose
     the same ones again, measure none of them, and go on as if it had never been interrupted?"""
-    whole = searched(MadeUpArena(hill, noise=0), MODEL, 28)
+    whole = run_search(FormulaBenchmark(hill, noise=0), MODEL, 28)
     known = [TrialLine.of("same-core", 0.0, trial).trial() for trial in whole.trials[:count]]
-    benchmark = MadeUpArena(hill, noise=0)
-    search = searched(benchmark, MODEL, 28, known=known)
+    benchmark = FormulaBenchmark(hill, noise=0)
+    search = run_search(benchmark, MODEL, 28, known=known)
     assert [(t.settings, t.state, t.score) for t in search.trials] == [
         (t.settings, t.state, t.score) for t in whole.trials
     ]
@@ -391,8 +391,8 @@ def test_what_is_damaged_is_measured_again(machine: Machine, damage: Callable[[s
     assert done.exit_code == 0, done.output
     assert "a line is damaged; lost trials are measured again" in done.output
     every = combinations(OPENMPI)
-    searched = machine.started[OPENMPI.name][: len(every) - 7 + lost]
-    assert sum(settings not in every[7:] for settings in searched) == lost
+    run_search = machine.started[OPENMPI.name][: len(every) - 7 + lost]
+    assert sum(settings not in every[7:] for settings in run_search) == lost
     assert len(load_rules(Path("rules.toml")).rule[0].point) and not file.exists()
 
 
