@@ -64,7 +64,8 @@ def judge(results: list[dict[str, Any]]) -> bool | None:
 
 
 def choose_mpis(names: list[str] | None) -> list[Installation]:
-    """IMB's program can use Intel MPI and MPICH, whose ABI is the same. By default the newest of each family."""
+    """Returns the MPIs to compare: those named, otherwise the newest Intel MPI and MPICH, whose ABI IMB's program
+    uses."""
     if names:
         return [mpi.choose(name) for name in names]
     newest: dict[str, Installation] = {}

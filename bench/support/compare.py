@@ -41,8 +41,8 @@ class Turns:
         return [case for case in first if all(case in times for times in others)]
 
     def gains(self, other: str = "tuned", over: str = "stock", flag_from: float = 0.0) -> dict[Case, Gain]:
-        """How many times as fast as `over`, in the rounds with a flag of at least that many ns. Rounds during which the
-        cores moved count only where there are no others."""
+        """Returns how many times as fast as `over` they are, in the rounds with a flag of at least that many ns. Rounds
+        during which the cores moved count only where there are no others."""
         stayed = [number for number in range(len(self.flags)) if number not in self.moved]
         rounds = [number for number in stayed or self.moved if self.flags[number] >= flag_from]
         if not rounds:
@@ -103,7 +103,7 @@ def cores_moved(results: Mapping[str, tuple[float, Times, float]]) -> bool:
 
 
 def slower(one: Gain) -> bool:
-    """By more than what counts, and by more than the measurement may be wrong by."""
+    """Returns whether it is slower by more than what counts, and by more than the error of the measurement."""
     return one.below(NEVER_BELOW)
 
 
@@ -119,7 +119,7 @@ class Bar(NamedTuple):
 
 
 def at_least(limit: float, gains: Iterable[Gain], what: str) -> Bar:
-    """The geometric mean."""
+    """Returns the geometric mean."""
     gains = list(gains)
     if not gains:
         return Bar(f"{what}: not measured, the bar is {limit:g}", None)
@@ -129,7 +129,7 @@ def at_least(limit: float, gains: Iterable[Gain], what: str) -> Bar:
 
 
 def none_below(gains: Mapping[Case, Gain], what: str) -> Bar:
-    """No case slower than stock by more than what counts, beyond its interval."""
+    """Returns the bar that no case is slower than stock by more than what counts, beyond the interval of that case."""
     found = [f"{case_text(case)} ({g.value:.2f})" for case, g in gains.items() if slower(g)]
     words = f"{what}: below {NEVER_BELOW} of stock: {', '.join(found) or 'none'} of {len(gains)}"
     return Bar(words, not found if gains else None)

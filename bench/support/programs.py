@@ -69,7 +69,8 @@ class Imb:
         return [at_least(self.least, long, f"{where}, 4 KiB to 4 MiB"), none_below(gains, where)]
 
     def _library_folder(self, inst: Installation, program: Path, scratch: Path) -> str:
-        """Where it finds this MPI by the name it was linked to; empty if it finds it without our help."""
+        """Returns where the program finds this MPI by the name that it was linked to, or "" if it finds it without
+        help."""
         linked = linked_library(program)
         assert inst.library
         if linked and linked.resolve() == inst.library:
@@ -84,7 +85,7 @@ class Imb:
 
 
 def parse_tables(text: str) -> Times:
-    """IMB's tables: a line that begins with #bytes names the columns."""
+    """Returns the times in IMB's tables, in which a line that begins with #bytes names the columns."""
     times: Times = {}
     name, column = "", 0
     for line in text.splitlines():

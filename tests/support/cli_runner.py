@@ -66,7 +66,7 @@ def list_processes() -> Iterator[Process]:
 
 
 class Running:
-    """A probe under way, in a folder of its own for temporary files. Its ranks are found by their plan."""
+    """A probe that runs, with a separate folder for temporary files. Its ranks are found by their plan."""
 
     def __init__(self, process: subprocess.Popen[str], out: Path, scratch: Path) -> None:
         self.process, self.out, self.scratch = process, out, scratch

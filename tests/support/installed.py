@@ -47,7 +47,8 @@ class Installed:
         return subprocess.check_output(["pkg-config", *questions, "nearfield-halo"], text=True, env=env).split()
 
     def compile(self, wrapper: str, *sources: Path, flags: tuple[str, ...] = ()) -> Path:
-        """A program made of these files with what pkg-config says alone; `wrapper`: its variable for the compiler."""
+        """Compiles these files with what pkg-config says alone, and returns the program. `wrapper` is pkg-config's
+        variable for the compiler."""
         compiler = self.pkg_config(f"--variable={wrapper}")
         if not compiler:
             pytest.skip(f"{self.inst.name} has no {wrapper}")

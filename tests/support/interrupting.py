@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
 
 @dataclass(frozen=True)
 class Verb:
-    """A command line in a folder of `prepared`; {mpirun} starts two ranks."""
+    """A command line in a folder of `prepare_field`; {mpirun} starts two ranks."""
 
     name: str
     words: str

@@ -34,7 +34,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A variant that does not do as the original."""
+    """A variant whose results differ from those of the original."""
 
     program: RandomProgram
     variant: str

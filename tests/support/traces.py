@@ -16,14 +16,15 @@ Counts = dict[str, Any]  # by name
 
 
 def make_accesses(count: int, kinds: str = "LS", seed: int = 1) -> list[Access]:
-    """Accesses of 8 bytes, some near each other and some not, in parts of memory as far apart as stack and heap are."""
+    """Returns accesses of 8 bytes, some near each other and some not, in parts of memory as distant as stack and
+    heap."""
     random = Random(seed)
     parts = (0x40_0000, 0x5555_5555_4000, 0x7FFF_F000_0000, 0xFFFF_FFFF_8000_0000)
     return [(random.choice(kinds), random.choice(parts) + 8 * random.randrange(4096)) for _ in range(count)]
 
 
 def counts_of(memory: Memory) -> Counts:
-    """Everything that was counted, as it can be compared."""
+    """Returns everything that was counted, as a value that can be compared."""
     return memory.counts.to_dict()
 
 
