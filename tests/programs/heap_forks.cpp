@@ -1,4 +1,4 @@
-// Forks under the shared heap, in one process and its children. argv: what to do, and numbers; prints "right" at the end.
+// Forks under the shared heap, in one process and its children. argv: what to do, and numbers; ends with "right".
 //
 //   forks SEED COUNT  random blocks between COUNT forks; every child finds what its parent had
 //   raw_fork          a child that the C library made without its handlers of forks finds its memory
