@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from start_probe import CORES, Running, list_processes, probe, restrict_to_cpus, start_probe
+from cli_runner import CORES, Running, list_processes, probe, restrict_to_cpus, start_probe
 
 import nearfield
 from nearfield.mpi import Installation, guard
