@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from support import console, finish, new_table, parser, two_cpus, verdict
-from support.compare import Bar, Case, Times, gains_json, in_turn, judged
-from support.launches import compared
+from support.compare import Bar, Case, Times, gains_json, in_turn, report_bars
+from support.launches import add_comparison_options
 from support.resources import run_measured
 
 from nearfield.base.errors import MeasurementError, UsageError
@@ -81,7 +81,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     results, bars = {}, []
     with TemporaryDirectory(prefix="nearfield-bench-") as name:
         bench = Bench(options.programs.absolute(), find_inputs(options), Path(name))
-        for program in bench.there(options.only):
+        for program in bench.find_programs(options.only):
             contestants = {
                 "stock": lambda program=program: bench.run(program, {}),
                 "preloaded": lambda program=program: bench.run(program, environment),
@@ -99,7 +99,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     print_table(costs)
     console.print(f"  {shared_heap.VARIABLE}={environment[shared_heap.VARIABLE]}")
     bars += [bar(costs, several, what) for several in (False, True) for what in ("time", "memory")]
-    return {"met": judged(bars), "programs": results, "bars": [one._asdict() for one in bars]}
+    return {"met": report_bars(bars), "programs": results, "bars": [one._asdict() for one in bars]}
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, str]:
@@ -129,7 +129,7 @@ class Bench:
     inputs: Path | None
     scratch: Path
 
-    def there(self, only: list[str] | None) -> list[Program]:
+    def find_programs(self, only: list[str] | None) -> list[Program]:
         wanted = [program for program in PROGRAMS if not only or program.command.split()[0] in only]
         found = []
         for program in wanted:
@@ -174,7 +174,7 @@ def bar(costs: Mapping[Program, Mapping[Case, Gain]], several: bool, what: str) 
 
 
 def parse() -> argparse.Namespace:
-    made = compared(parser(__doc__))
+    made = add_comparison_options(parser(__doc__))
     made.add_argument(
         "--programs", type=Path, metavar="FOLDER", help="mimalloc-bench's programs (without: nothing is run)"
     )

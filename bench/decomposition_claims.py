@@ -74,7 +74,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def split_ns(claim: Claim, name: str, options: argparse.Namespace) -> float:
-    """An exchange of the best split of this name: along x or z alone, or of so many dimensions."""
+    """Returns an exchange of the best split of this name: along x or z alone, or of that many dimensions."""
     machine = load_machine(claim.machine)
     per_node = int(machine.communication.ranks_per_node.value)
     costs = costs_on(machine, claim.mode)

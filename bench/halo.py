@@ -3,15 +3,15 @@
 Two bound ranks, all ways in turn in one program (bench/halo/*.cpp), round after round. Communication is what an
 iteration takes beyond the same iteration without neighbours on private memory. Ratios are of the same round; their
 median with a 95 % interval. Where a flag takes now 30 and now 200 ns, as on virtual machines whose CPUs are moved,
-rounds with near and with far cores are told apart, and the bars are for near ones.
+rounds with near and with far cores are distinguished, and the bars are for near ones.
 
 rows    S1's five-point stencil in rows: at most 10 % of MPI_Sendrecv's time up to 32 KiB, 20 % at 64 KiB, 40 %
         above; and at least 40 % less than one copy
 faces   3-D halos: at most half of the best MPI way's time up to 128^3 cells; up to 64 KiB at most 1.5 times what raw
         shared memory and one flag take
 vectorised
-        the examples' loops, told that nothing overlaps, against the same untold and not vectorised (S1.2), by the
-        length of a row: never slower than untold
+        the examples' loops, with the information that nothing overlaps, against the same without it and not vectorised
+        (S1.2), by the length of a row: never slower than without it
 pages   a sweep over a field against private memory: within 5 % at 30 sizes, and as few page faults
 python  what a call costs more than in C++: at most 1.5 us; and GHEX in the same process, if it is installed: at least 5
         times as much
@@ -120,18 +120,18 @@ def ratio(above: list[float], below: list[float]) -> Ratio | None:
     return (found.value, found.low, found.high)
 
 
-def shown(value: Ratio | None) -> str:
+def ratio_text(value: Ratio | None) -> str:
     return f"{value[0]:.2f} ({value[1]:.2f}-{value[2]:.2f})" if value else "noise"
 
 
-def judged(value: Ratio | None, maximum: float) -> bool | None:
-    """Whether it is at most that; None if the interval cannot tell."""
+def is_met(value: Ratio | None, maximum: float) -> bool | None:
+    """Returns whether it is at most that; None if the interval does not decide."""
     if value is None:
         return None
     return True if value[2] <= maximum else False if value[1] > maximum else None
 
 
-def together(name: str, results: list[tuple[str, bool | None]]) -> bool | None:
+def report_cases(name: str, results: list[tuple[str, bool | None]]) -> bool | None:
     missed, open_ = [r[0] for r in results if r[1] is False], [r[0] for r in results if r[1] is None]
     met = False if missed else None if open_ else True
     if not results:
@@ -160,16 +160,16 @@ def rows(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, An
         best = min((r for r in (plain, overlapped) if r), default=None)
         name = f"{line['rows']:.0f} x {size:.0f} B"
         if line["cores"] == "near":
-            judgements.append((f"{name} {shown(best)}", judged(best, maximum)))
+            judgements.append((f"{name} {ratio_text(best)}", is_met(best, maximum)))
             if copy:
-                judgements.append((f"{name} {shown(copy)} of one copy", judged(copy, 0.6)))
+                judgements.append((f"{name} {ratio_text(copy)} of one copy", is_met(copy, 0.6)))
         times = [statistics.median(beyond(line, way)) for way in ("sendrecv", "in-place", "in-place overlapped")]
         table.add_row(
             f"{line['rows']:.0f}", f"{size / KIB:g} KiB", line["cores"], *(f"{t / 1e3:.2f} us" for t in times),
-            shown(plain), shown(overlapped), shown(copy),
+            ratio_text(plain), ratio_text(overlapped), ratio_text(copy),
         )  # fmt: skip
     console.print(table)
-    return {"met": together("at most 10, 20, 40 % of Sendrecv, 60 % of one copy", judgements), "lines": lines}
+    return {"met": report_cases("at most 10, 20, 40 % of Sendrecv, 60 % of one copy", judgements), "lines": lines}
 
 
 def faces(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, Any]:
@@ -188,26 +188,26 @@ def faces(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, A
         of_floor = ratio(beyond(line, "in-place"), beyond(line, "floor"))
         name = f"{line['cells']:.0f}^3 width {line['width']:.0f}"
         if line["cores"] == "near" and line["cells"] <= 128:
-            judgements.append((f"{name} {shown(of_mpi)} of MPI", judged(of_mpi, 0.5)))
+            judgements.append((f"{name} {ratio_text(of_mpi)} of MPI", is_met(of_mpi, 0.5)))
         if line["cores"] == "near" and line["face_bytes"] <= 64 * KIB:
-            judgements.append((f"{name} {shown(of_floor)} of the floor", judged(of_floor, 1.5)))
+            judgements.append((f"{name} {ratio_text(of_floor)} of the floor", is_met(of_floor, 1.5)))
         table.add_row(
             f"{line['cells']:.0f}^3", f"{line['width']:.0f}", f"{line['face_bytes'] / KIB:.0f} KiB",
-            line["cores"], *(f"{times[way] / 1e3:.2f}" for way in ways), shown(of_mpi), shown(of_floor),
+            line["cores"], *(f"{times[way] / 1e3:.2f}" for way in ways), ratio_text(of_mpi), ratio_text(of_floor),
         )  # fmt: skip
     console.print(table)
-    return {"met": together("half of the best MPI way, 1.5 times the floor", judgements), "lines": lines}
+    return {"met": report_cases("half of the best MPI way, 1.5 times the floor", judgements), "lines": lines}
 
 
 def vectorised(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, Any]:
     kernels = ("5 points", "7 points", "27 points")
     table = new_table(
-        f"{inst.name}: sweeps over 16384 cells, told that nothing overlaps, of those untold and of scalar ones",
-        "row", ", ".join(f"{kernel} us, of untold, of scalar" for kernel in kernels),
+        f"{inst.name}: sweeps over 16384 cells that are known not to overlap, of those that are not and of scalar ones",
+        "row", ", ".join(f"{kernel} us, of unrestricted, of scalar" for kernel in kernels),
     )  # fmt: skip
     # None of the flags that have the compiler assume what only a person can know.
     flags = [flag for flag in FLAGS if flag not in ("-fopenmp-simd", "-ffast-math")]
-    builds = {"told": [], "untold": ["-DNEARFIELD_RESTRICT="], "scalar": ["-fno-tree-vectorize"]}
+    builds = {"restricted": [], "unrestricted": ["-DNEARFIELD_RESTRICT="], "scalar": ["-fno-tree-vectorize"]}
     parts = {name: [str(HERE / "loops.cpp"), f"-DLOOPS={name}", *own] for name, own in builds.items()}
     judgements = []
     lines = lines_of(inst, cpus, "vectorised", rounds, 8, 16, 64, 256, 1024, 4096, flags=flags, parts=parts)
@@ -217,11 +217,11 @@ def vectorised(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[s
             restricted, unrestricted, scalar = (line["ns"][f"{kernel} {build}"] for build in builds)
             of_unrestricted, of_scalar = ratio(restricted, unrestricted), ratio(restricted, scalar)
             name = f"{kernel}, {line['row_cells']:.0f} cells"
-            judgements += [(f"{name} {shown(of_unrestricted)}", judged(of_unrestricted, NO_SLOWER))]
-            cells += [f"{statistics.median(restricted) / 1e3:.2f}", shown(of_unrestricted), shown(of_scalar)]
+            judgements += [(f"{name} {ratio_text(of_unrestricted)}", is_met(of_unrestricted, NO_SLOWER))]
+            cells += [f"{statistics.median(restricted) / 1e3:.2f}", ratio_text(of_unrestricted), ratio_text(of_scalar)]
         table.add_row(f"{line['row_cells']:.0f}", *cells)
     console.print(table)
-    return {"met": together("never slower for being told", judgements), "lines": lines}
+    return {"met": report_cases("never slower for the information", judgements), "lines": lines}
 
 
 def pages(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, Any]:
@@ -237,12 +237,12 @@ def pages(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, A
         assert of_private
         difference = max(of_private[2] - 1, 1 - of_private[1])
         met = True if difference <= 0.05 else False if of_private[1] > 1.05 else None
-        judgements.append((f"{line['mib']} MiB {shown(of_private)}", met))
+        judgements.append((f"{line['mib']} MiB {ratio_text(of_private)}", met))
         counts = (f"{line[f'faults_{way}']:.0f}" for way in ("private", "in_place", "window"))
         private = statistics.median(line["ns"]["private"])
-        table.add_row(f"{line['mib']}", *counts, f"{private / 1e3:.0f}", shown(of_private), shown(window))
+        table.add_row(f"{line['mib']}", *counts, f"{private / 1e3:.0f}", ratio_text(of_private), ratio_text(window))
     console.print(table)
-    return {"met": together("within 5 % of private memory", judgements), "lines": lines}
+    return {"met": report_cases("within 5 % of private memory", judgements), "lines": lines}
 
 
 def python(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, Any]:
@@ -257,10 +257,10 @@ def python(inst: Installation, cpus: tuple[int, int], rounds: int) -> dict[str, 
             judgements.append((result, call.high <= 1.5))
         else:
             of_ours = ratio(line["ghex_us"], line["ours_us"])
-            result = f"GHEX, {line['cells']}^3 width {line['width']}: {shown(of_ours)} times ours"
+            result = f"GHEX, {line['cells']}^3 width {line['width']}: {ratio_text(of_ours)} times ours"
             judgements.append((result, bool(of_ours and of_ours[1] >= 5)))
         console.print(f"{inst.name}: {result}")
-    return {"met": together("from Python", judgements), "lines": lines}
+    return {"met": report_cases("from Python", judgements), "lines": lines}
 
 
 PARTS = {"rows": rows, "faces": faces, "vectorised": vectorised, "pages": pages, "python": python}

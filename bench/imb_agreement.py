@@ -44,7 +44,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
         return {"met": None, "reason": error.message}
     sizes = tuple(parse_bytes(size) for size in options.sizes.split(",")) if options.sizes else SIZES
     cpus = two_cpus(options.cpus)
-    results = [measure(inst, program, cpus, sizes, options) for inst in chosen(options.mpi)]
+    results = [measure(inst, program, cpus, sizes, options) for inst in choose_mpis(options.mpi)]
     met = judge(results)
     return {"met": met, "bar": BAR, "imb": str(program), "cpus": cpus, "mpis": results}
 
@@ -63,8 +63,9 @@ def judge(results: list[dict[str, Any]]) -> bool | None:
     return False if missed else None if unknown or not cases else True
 
 
-def chosen(names: list[str] | None) -> list[Installation]:
-    """IMB's program can use Intel MPI and MPICH, whose ABI is the same. By default the newest of each family."""
+def choose_mpis(names: list[str] | None) -> list[Installation]:
+    """Returns the MPIs to compare: those named, otherwise the newest Intel MPI and MPICH, whose ABI IMB's program
+    uses."""
     if names:
         return [mpi.choose(name) for name in names]
     newest: dict[str, Installation] = {}

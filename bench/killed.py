@@ -4,7 +4,7 @@ Starts an ordinary MPI program (pingpong.c) again and again, stock and as `nearf
 its two ranks (SIGKILL) at a random moment between its start and its end. After each kill the launcher must end by
 itself within half a minute, with an exit code other than 0; then no process of the program may be left, and at the end
 of all no more shared memory may be in use than at the start. Files that the MPI itself leaves in /dev/shm are counted,
-told, and removed.
+reported, and removed.
 
 The bar: all of that, every time (1,000 kills under each MPI; --kills), as far as stock does it.
 """
@@ -27,7 +27,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from support import console, finish, verdict
-from support.launches import STOCK, Place, Tuned, Way, chosen, options_for, pingpong_for, place, tuned
+from support.launches import (
+    STOCK,
+    Place,
+    Tuned,
+    Way,
+    choose_mpis,
+    load_or_tune,
+    options_for,
+    pingpong_for,
+    place,
+)
 
 from nearfield.mpi import Installation, remove_stale_shm, snapshot_shm
 from nearfield.mpi.process import MARK, end_all
@@ -41,8 +51,8 @@ ALLOWED_BYTES = 32 << 20  # of shared memory, for whatever else happens on the m
 def main(options: argparse.Namespace) -> dict[str, Any]:
     results = []
     with TemporaryDirectory(prefix="nearfield-bench-") as name:
-        for inst in chosen(options):
-            if setting := tuned(inst, options, Path(name)):
+        for inst in choose_mpis(options):
+            if setting := load_or_tune(inst, options, Path(name)):
                 results.append({"mpi": inst.name, **kill_often(inst, setting, options, Path(name))})
     return {"met": all(result["met"] for result in results) if results else None, "results": results}
 

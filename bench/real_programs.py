@@ -27,8 +27,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from support import console, finish, new_table
-from support.compare import Bar, Times, in_turn, judged
-from support.launches import STOCK, Place, Way, chosen, options_for, place, tuned
+from support.compare import Bar, Times, in_turn, report_bars
+from support.launches import STOCK, Place, Way, choose_mpis, load_or_tune, options_for, place
 from support.programs import hpcc_input
 
 from nearfield import mpi
@@ -70,12 +70,12 @@ class Program:
 
 def main(options: argparse.Namespace) -> dict[str, Any]:
     """Returns what was found for each program."""
-    (inst,) = chosen(options)
+    (inst,) = choose_mpis(options)
     bars: list[Bar] = []
     found: dict[str, Any] = {}
     with TemporaryDirectory(prefix="nearfield-bench-") as name:
         scratch = options.folder or Path(name)
-        if not (setting := tuned(inst, options, scratch)):
+        if not (setting := load_or_tune(inst, options, scratch)):
             return {"met": None}
         here = place(inst, options, setting.knobs)
         layer = Way((), {"LD_PRELOAD": str(mpi.program(inst, mpi.FORECAST)), FOLDER: name})
@@ -105,7 +105,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
                 Bar(f"{program.name}: results {'are the same' if len(seen) == 1 else 'differ'}", len(seen) == 1),
             ]
     console.print(made)
-    return {"met": judged(bars), "programs": found, "bars": [one._asdict() for one in bars]}
+    return {"met": report_bars(bars), "programs": found, "bars": [one._asdict() for one in bars]}
 
 
 def programs(options: argparse.Namespace, scratch: Path) -> list[Program]:

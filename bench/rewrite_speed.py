@@ -44,7 +44,7 @@ PHASES = {  # by name: a function, as a member of what it is called by
 
 
 def dense_file(lines: int, first: int = 0) -> str:
-    """Returns a file of at least so many lines."""
+    """Returns a file of at least that many lines."""
     made, seed = ["#include <mpi.h>"], first
     while len(made) < lines:
         text = random_program(seed).text.replace("void region(", f"void region_{seed}(")

@@ -4,8 +4,8 @@ A run decides by the first policy with the fastest memory in which order things 
 or a cache. A policy or a speed that is run apart decides it for itself. For AMG and FFT on 64 POWER5 nodes: the largest
 difference of the time, of what a policy saves (in points), and of counts, over all policies and speeds.
 
-The bar is 1 % of the time. The same is told of a run for each policy with all speeds: `nearfield reproduce` has those.
-`--whole` adds the large FFT of the study, which takes half an hour.
+The bar is 1 % of the time. The same is reported of a run for each policy with all speeds: `nearfield reproduce` has
+those. `--whole` adds the large FFT of the study, which takes half an hour.
 """
 
 from __future__ import annotations

@@ -33,11 +33,21 @@ from support.compare import (
     at_least,
     gains_json,
     in_turn,
-    judged,
     none_below,
+    report_bars,
     slower,
 )
-from support.launches import STOCK, Place, Tuned, Way, chosen, options_for, pingpong_for, place, tuned
+from support.launches import (
+    STOCK,
+    Place,
+    Tuned,
+    Way,
+    choose_mpis,
+    load_or_tune,
+    options_for,
+    pingpong_for,
+    place,
+)
 
 from nearfield.base.errors import MeasurementError
 from nearfield.base.paired import Gain
@@ -55,10 +65,10 @@ OWN_HEAP = "its own heap"
 def main(options: argparse.Namespace) -> dict[str, Any]:
     results, bars = [], []
     with TemporaryDirectory(prefix="nearfield-bench-") as scratch:
-        for inst in chosen(options):
+        for inst in choose_mpis(options):
             folder = options.keep or Path(scratch)
             limits = {"budget_s": options.budget, "never_below": options.never_below, "reuse": options.reuse}
-            if not (setting := tuned(inst, options, folder, **limits)):
+            if not (setting := load_or_tune(inst, options, folder, **limits)):
                 continue
             try:
                 turns = measure(inst, setting, options, Path(scratch))
@@ -70,7 +80,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
             numbers = {mode: {"gains": gains_json(one.gains()), **one.as_json()} for mode, one in turns.items()}
             shown = [bar._asdict() for bar in mine]
             results.append({"mpi": inst.name, "setting": setting.words, "bars": shown, "modes": numbers})
-    return {"met": judged(bars), "mpis": results}
+    return {"met": report_bars(bars), "mpis": results}
 
 
 def measure(inst: Installation, setting: Tuned, options: argparse.Namespace, scratch: Path) -> dict[str, Turns]:

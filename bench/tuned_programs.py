@@ -20,8 +20,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from support import console, finish, new_table
-from support.compare import Bar, Case, Times, Turns, gains_json, in_turn, judged, slower
-from support.launches import STOCK, Place, Tuned, Way, chosen, options_for, place, tuned
+from support.compare import Bar, Case, Times, Turns, gains_json, in_turn, report_bars, slower
+from support.launches import STOCK, Place, Tuned, Way, choose_mpis, load_or_tune, options_for, place
 from support.programs import SIZES, Hpcc, Imb, NetPipe, Program
 
 from nearfield.base.errors import MeasurementError
@@ -37,9 +37,9 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     results, bars = [], []
     with TemporaryDirectory(prefix="nearfield-bench-") as name:
         scratch = Path(name)
-        for inst in chosen(options):
+        for inst in choose_mpis(options):
             programs = runnable(inst, [made[kind] for kind in options.only or KINDS])
-            if not programs or not (setting := tuned(inst, options, scratch)):
+            if not programs or not (setting := load_or_tune(inst, options, scratch)):
                 continue
             for program in programs:
                 where = f"{inst.name}, {program.name}"
@@ -54,7 +54,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
                 result = {"mpi": inst.name, "program": program.name, "setting": setting.words}
                 result |= {"bars": [bar._asdict() for bar in mine], "gains": gains_json(turns.gains())}
                 results.append(result | turns.as_json())
-    return {"met": judged(bars), "results": results}
+    return {"met": report_bars(bars), "results": results}
 
 
 def runnable(inst: Installation, programs: list[Program]) -> list[Program]:

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from support import console, finish, new_table, parser, two_cpus, verdict
-from support.compare import Bar, Times, in_turn, judged
+from support.compare import Bar, Times, in_turn, report_bars
 from support.programs import hpcc_input
 from support.resources import run_measured
 
@@ -90,7 +90,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
         verdict(None, "no such program is here")
         return {"met": None}
     console.print(made)
-    return {"met": judged(bars), "programs": results, "bars": [one._asdict() for one in bars]}
+    return {"met": report_bars(bars), "programs": results, "bars": [one._asdict() for one in bars]}
 
 
 # Threads of NumPy's algebra would share two cores with all else that runs; one rank without mpirun needs no daemon.

@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _kinds(bad: list[Result]) -> list[tuple[str, int]]:
-    """Returns the last lines of what was told, with how often each was, and an example's number."""
+    """Returns the last lines of the reports, with the count of each, and an example's number."""
     found: dict[str, list[int]] = {}
     for result in bad:
         lines = result.details.strip().splitlines() or [""]

@@ -18,13 +18,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
-from interrupting import FAMILY, VERBS, Field, Try, end, prepared, undisturbed  # noqa: E402
+from interrupting import FAMILY, VERBS, Field, Try, end, prepare_field, run_undisturbed  # noqa: E402
 
 
 def interrupt(field: Field, name: str, number: str, times: int, chance: random.Random) -> list[Try]:
-    """Returns what came of one verb and one signal at so many moments."""
+    """Returns what came of one verb and one signal at the given number of moments."""
     verb = VERBS[name]
-    alone = undisturbed(field, verb)
+    alone = run_undisturbed(field, verb)
     moments = [chance.uniform(0, max(alone.after_s, 0.1)) for _ in range(times)]
     return [end(field, verb, FAMILY[number], moment, alone.code) for moment in moments]
 
@@ -54,7 +54,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     names, wrong, total = options.only or list(VERBS), 0, 0
-    with prepared(names) as field:
+    with prepare_field(names) as field:
         for name in names:
             for number in options.signal or FAMILY:
                 chance = random.Random(f"{options.seed} {name} {number}")

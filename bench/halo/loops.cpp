@@ -1,5 +1,6 @@
 // The examples' loops over whole parts, built three times: with the information that what is written does not overlap
-// what is read (LOOPS=told), with NEARFIELD_RESTRICT taken away (LOOPS=untold), and not vectorised (LOOPS=scalar).
+// what is read (LOOPS=restricted), with NEARFIELD_RESTRICT taken away (LOOPS=unrestricted), and not vectorised
+// (LOOPS=scalar).
 #include "loops.hpp"
 
 #define kernels LOOPS

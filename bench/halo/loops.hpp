@@ -18,7 +18,7 @@ using Sweep = void (*)(const Cells& from, const Cells& to);
 namespace restricted {
 extern const Sweep sweeps[3];
 }
-namespace untold {
+namespace unrestricted {
 extern const Sweep sweeps[3];
 }
 namespace scalar {

@@ -28,8 +28,8 @@ int main(int argc, char** argv) {
       const auto add = [&](const char* build, bench::Sweep sweep) {
         ways.push_back({std::string(names[kernel]) + build, [=] { sweep(source, target); }});
       };
-      add(" told", bench::restricted::sweeps[kernel]);
-      add(" untold", bench::untold::sweeps[kernel]);
+      add(" restricted", bench::restricted::sweeps[kernel]);
+      add(" unrestricted", bench::unrestricted::sweeps[kernel]);
       add(" scalar", bench::scalar::sweeps[kernel]);
     }
     const auto times = bench::in_turns(ways, rounds, 1e-3);

@@ -16,7 +16,7 @@ from support import console, verdict
 
 NEVER_BELOW = 0.97  # of stock: what tune promises
 FAR_NS = 200.0  # a flag that takes so long: the cores share no cache, as a virtual machine's at times do not
-MOVED = 1.8  # a flag that takes so many times as long: the cores are not where they were
+MOVED = 1.8  # a flag that takes that many times as long: the cores are not where they were
 Case = tuple[str, int | str]  # what was measured, and its size or another word
 Times = dict[Case, float]  # shorter is better; a rate is entered as its reciprocal
 
@@ -41,8 +41,8 @@ class Turns:
         return [case for case in first if all(case in times for times in others)]
 
     def gains(self, other: str = "tuned", over: str = "stock", flag_from: float = 0.0) -> dict[Case, Gain]:
-        """How many times as fast as `over`, in the rounds with a flag of at least so many ns. Rounds during which the
-        cores moved count only where there are no others."""
+        """Returns how many times as fast as `over` they are, in the rounds with a flag of at least that many ns. Rounds
+        during which the cores moved count only where there are no others."""
         stayed = [number for number in range(len(self.flags)) if number not in self.moved]
         rounds = [number for number in stayed or self.moved if self.flags[number] >= flag_from]
         if not rounds:
@@ -103,7 +103,7 @@ def cores_moved(results: Mapping[str, tuple[float, Times, float]]) -> bool:
 
 
 def slower(one: Gain) -> bool:
-    """By more than what counts, and by more than the measurement may be wrong by."""
+    """Returns whether it is slower by more than what counts, and by more than the error of the measurement."""
     return one.below(NEVER_BELOW)
 
 
@@ -112,14 +112,14 @@ def gains_json(gains: Mapping[Case, Gain]) -> dict[str, Any]:
 
 
 class Bar(NamedTuple):
-    """Holds a promise, the result, and whether the result is enough; None if that could not be told."""
+    """Holds a promise, the result, and whether the result is enough; None if that could not be decided."""
 
     words: str
     met: bool | None
 
 
 def at_least(limit: float, gains: Iterable[Gain], what: str) -> Bar:
-    """The geometric mean."""
+    """Returns the geometric mean."""
     gains = list(gains)
     if not gains:
         return Bar(f"{what}: not measured, the bar is {limit:g}", None)
@@ -129,14 +129,14 @@ def at_least(limit: float, gains: Iterable[Gain], what: str) -> Bar:
 
 
 def none_below(gains: Mapping[Case, Gain], what: str) -> Bar:
-    """No case slower than stock by more than what counts, beyond its interval."""
+    """Returns the bar that no case is slower than stock by more than what counts, beyond the interval of that case."""
     found = [f"{case_text(case)} ({g.value:.2f})" for case, g in gains.items() if slower(g)]
     words = f"{what}: below {NEVER_BELOW} of stock: {', '.join(found) or 'none'} of {len(gains)}"
     return Bar(words, not found if gains else None)
 
 
-def judged(bars: Iterable[Bar]) -> bool | None:
-    """Says of each bar whether it is met, and returns whether all are; None if none could be told."""
+def report_bars(bars: Iterable[Bar]) -> bool | None:
+    """Says of each bar whether it is met, and returns whether all are; None if none could be decided."""
     results = set()
     for words, met in bars:
         verdict(met, words)

@@ -40,7 +40,7 @@ os.execv(command[0], command)
 
 
 def find(given: Path | None) -> Path:
-    """The program IMB-MPI1: as given, else of an Intel MPI found on this machine."""
+    """Returns the program IMB-MPI1: the given one, otherwise that of an Intel MPI on this machine."""
     places = [given] if given else [i.root / "bin/IMB-MPI1" for i in mpi.discover() if i.family == "intel"]
     for place in places:
         if place.is_file():
@@ -53,7 +53,7 @@ def find(given: Path | None) -> Path:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rank of the benchmark really was, as the kernel tells."""
+    """Where a rank of the benchmark really was, as the kernel reports it."""
 
     allowed: str  # CPUs that all its threads may use
     library: str  # libmpi in its memory, links resolved
@@ -115,8 +115,9 @@ class Benchmark:
         return Path(path).is_file() and filecmp.cmp(path, self.inst.library, shallow=False)
 
     def _library_folder(self, scratch: str) -> str:
-        """Where the program finds this MPI by the name it was linked to. The library's own folder if it has that name,
-        since a library may look for others beside itself; Debian's MPICH has another name."""
+        """Returns the folder where the program finds this MPI by the name that it was linked to. The library's own
+        folder if it has that name, since a library may look for others beside itself; Debian's MPICH has another
+        name."""
         assert self.inst.library
         if (self.inst.library.parent / SONAME).exists():
             return str(self.inst.library.parent)

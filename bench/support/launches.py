@@ -50,14 +50,14 @@ class Tuned:
 
 
 def options_for(description: str | None) -> argparse.ArgumentParser:
-    """The command line of a bench that compares stock and tuned launches."""
+    """Returns the command line of a bench that compares stock and tuned launches."""
     made = parser(description)
     made.add_argument("--mpi", action="append", metavar="NAME", help="repeat for more (default: every MPI found)")
     made.add_argument("--cpus", metavar="A,B", help="where the two ranks run (default: the nearest pair of cores)")
-    return compared(made)
+    return add_comparison_options(made)
 
 
-def compared(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
+def add_comparison_options(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=int, default=7, help="launches of each (default %(default)s)")
     made.add_argument("--rules", type=Path, metavar="PATH", help="rules: a file, or a folder of files MPI.toml")
     made.add_argument("--settings", type=_settings, metavar="JSON", help="""settings, as '{"shared_heap": "on"}'""")
@@ -71,17 +71,17 @@ def _settings(text: str) -> Settings:
     return made
 
 
-def chosen(options: argparse.Namespace) -> list[Installation]:
+def choose_mpis(options: argparse.Namespace) -> list[Installation]:
     return [mpi.choose(name) for name in options.mpi] if options.mpi else list(mpi.discover())
 
 
-def tuned(inst: Installation, options: argparse.Namespace, scratch: Path, **tuning: float) -> Tuned | None:
-    """By --settings or --rules; without either the MPI is tuned now, and the rules are left in `scratch`. None if there
-    is nothing to set, which is said."""
+def load_or_tune(inst: Installation, options: argparse.Namespace, scratch: Path, **tuning: float) -> Tuned | None:
+    """Returns what --settings or --rules set. Without either the MPI is tuned now, and the rules are left in `scratch`.
+    Returns None if there is nothing to set, and says so."""
     try:
         if options.settings is not None:
             return _by_settings(inst, options.settings)
-        path = _rules_at(inst, options.rules) if options.rules else tuned_now(inst, scratch, **tuning)
+        path = _rules_at(inst, options.rules) if options.rules else tune_now(inst, scratch, **tuning)
         rules = load_rules(path)
         if not rules.rule[0].parameters:
             raise UsageError(f"stock is best ({rules.rule[0].reason})")
@@ -91,10 +91,10 @@ def tuned(inst: Installation, options: argparse.Namespace, scratch: Path, **tuni
         return None
 
 
-def tuned_now(
+def tune_now(
     inst: Installation, folder: Path, budget_s: float = 180.0, never_below: float = NEVER_BELOW, reuse: bool = False
 ) -> Path:
-    """Where the rules are."""
+    """Tunes the MPI, and returns the file of the rules."""
     path = folder / f"{inst.name}.toml"
     if not (reuse and path.exists()):
         console.print(f"tuning {inst.name}: {budget_s:.0f} s")
@@ -112,7 +112,8 @@ def _by_settings(inst: Installation, settings: Settings) -> Tuned:
 
 
 def _by_rules(inst: Installation, rules: Rules, path: Path) -> Tuned:
-    """By `nearfield run`, which sets nothing while the cores are farther apart than the rules are for."""
+    """Returns the launch by `nearfield run`, which sets nothing while the cores are more distant than the rules
+    allow."""
     nearfield = str(Path(sys.executable).with_name("nearfield"))
     way = Way((nearfield, "run", "--mpi", inst.name, "--rules", str(path.absolute()), "--"))
     return Tuned(f"{path.name}, {rules.rule[0].distance}: {rules.rule[0].parameters}", rules.knobs(), way)

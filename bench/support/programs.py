@@ -58,7 +58,7 @@ class Imb:
         folder = self._library_folder(here.inst, program, scratch)
         path = os.pathsep.join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH", "")]))
         own = {"LD_LIBRARY_PATH": path} if folder else {}
-        times = parsed(here.launch(argv, way.with_environment(own)))
+        times = parse_tables(here.launch(argv, way.with_environment(own)))
         if missing := [name for name in self.benchmarks if name not in {case[0] for case in times}]:
             raise MeasurementError(f"{program} printed no table of {', '.join(missing)}")
         return times
@@ -69,7 +69,8 @@ class Imb:
         return [at_least(self.least, long, f"{where}, 4 KiB to 4 MiB"), none_below(gains, where)]
 
     def _library_folder(self, inst: Installation, program: Path, scratch: Path) -> str:
-        """Where it finds this MPI by the name it was linked to; empty if it finds it without our help."""
+        """Returns where the program finds this MPI by the name that it was linked to, or "" if it finds it without
+        help."""
         linked = linked_library(program)
         assert inst.library
         if linked and linked.resolve() == inst.library:
@@ -83,8 +84,8 @@ class Imb:
         return str(folder)
 
 
-def parsed(text: str) -> Times:
-    """IMB's tables: a line that begins with #bytes names the columns."""
+def parse_tables(text: str) -> Times:
+    """Returns the times in IMB's tables, in which a line that begins with #bytes names the columns."""
     times: Times = {}
     name, column = "", 0
     for line in text.splitlines():

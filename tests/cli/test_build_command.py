@@ -16,7 +16,7 @@ from nearfield.mpi import build
 
 
 def test_afterwards_everything_is_there() -> None:
-    """Is each product there that is said to be, and is a second time told so?"""
+    """Is each product there that is said to be, and is that said of a second time?"""
     inst = mpi.choose(None)
     first = CliRunner().invoke(app, ["build", "--mpi", inst.name, "--json"])
     results = json.loads(first.stdout)
@@ -37,7 +37,7 @@ def test_no_target_is_forgotten() -> None:
 
 @pytest.mark.parametrize(("error", "state"), [(UsageError("x is missing"), "not possible"), (MpiError("x"), "failed")])
 def test_what_is_missing_is_no_failure(error: Exception, state: str) -> None:
-    """Are an optional program that is missing and a build that fails told apart, each with its reason?"""
+    """Are an optional program that is missing and a build that fails distinguished, each with its reason?"""
 
     def make(say: object) -> Path:
         raise error
@@ -47,6 +47,6 @@ def test_what_is_missing_is_no_failure(error: Exception, state: str) -> None:
 
 
 def test_products_are_named_once() -> None:
-    """Can each line be told from the others?"""
+    """Can each line be distinguished from the others?"""
     named = [(product.name, product.mpi) for product in products(mpi.discover())]
     assert len(named) == len(set(named)) and {inst.name for inst in mpi.discover()} <= {mpi for _, mpi in named}

@@ -154,7 +154,7 @@ cli.main()
 
 
 def test_a_profile_is_read_by_who_only_imports_nearfield() -> None:
-    """Do `nearfield.load` and the version come when they are asked for, and is what is not there an error?"""
+    """Do `nearfield.load` and the version come on request, and is what is not there an error?"""
     script = "import nearfield, sys; assert 'polars' not in sys.modules; print(nearfield.load, nearfield.__version__)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "function load" in done.stdout, done.stderr

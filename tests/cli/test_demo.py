@@ -16,7 +16,7 @@ from nearfield.cli.verbs import demo
 
 
 def test_standing_follows_the_files(tmp_path: Path) -> None:
-    """Are a step that never began and one that was interrupted told apart?"""
+    """Are a step that never began and one that was interrupted distinguished?"""
     out = tmp_path / "demo"
     assert (probe_standing(out), tune_standing(out)) == (Standing.ABSENT, Standing.ABSENT)
     (tmp_path / "demo.launches").mkdir()

@@ -11,7 +11,7 @@ LANGUAGES = ("c", "console", "cpp", "diff", "python", "sh", "text", "toml")
 @pytest.mark.parametrize("block", blocks(), ids=str)
 def test_a_page_shows_what_the_command_prints(block: Block) -> None:
     """Does each checked block have the digits of now? If not: python tests/support/doc_consoles.py"""
-    assert agree(block.text, block.printed()), block.printed()
+    assert agree(block.text, block.render()), block.render()
 
 
 @pytest.mark.parametrize("fence", [fence for fence in fences() if fence.is_console], ids=str)

@@ -182,7 +182,7 @@ def test_memory_of_ended_jobs_is_found(tmp_path):
     ],
 )
 def test_quotas_of_both_cgroup_versions(files, quota, tmp_path):
-    """Are processors computed from quota and period, and no limit told from a limit?"""
+    """Are processors computed from quota and period, and no limit distinguished from a limit?"""
     for name, text in files.items():
         (tmp_path / name).write_text(text + "\n")
     assert processor._quota(tmp_path) == quota
@@ -208,7 +208,8 @@ def test_compilers_are_tried(tmp_path):
     ("built", "means"), [(True, "only MPIs whose measuring"), (False, "the measuring engine cannot")]
 )
 def test_no_compiler_blocks_only_what_is_not_built(monkeypatch, built, means):
-    """Without a compiler, is it told what then cannot be done, and is it grave only if no engine was built before?"""
+    """Without a compiler, does it report what then cannot be done, and is it grave only if no engine was built
+    before?"""
     monkeypatch.setattr(host, "compile_refused", lambda compiler: "not found")
     monkeypatch.setattr(host.mpi, "discover", lambda: [None])
     monkeypatch.setattr(host.mpi, "is_built", lambda installation: built)

@@ -1,4 +1,4 @@
-"""If a disk or a file server fails, is an output written whole or not at all, and is the error told in words?
+"""If a disk or a file server fails, is an output written whole or not at all, and is the error reported in words?
 
 Calls on the output's path fail in the verb's own process, by a preloaded library (tests/programs/io_faults.c): as on a
 full disk, a broken disk, a read-only file system, and a file server that has lost a file.

@@ -26,7 +26,7 @@ def test_every_injected_bug_is_caught() -> None:
     assert " passed" in outcome("") and "failed" not in outcome("")
     bugs = injected.bugs_of("judgement")
     for bug in bugs.values():
-        compile(injected.changed(bug), bug["file"], "exec")  # what no compiler takes would prove nothing
+        compile(injected.inject(bug), bug["file"], "exec")  # what no compiler takes would prove nothing
     with ThreadPoolExecutor(2) as pool:
         ends = dict(zip(bugs, pool.map(outcome, bugs), strict=True))
     assert not {bug: end for bug, end in ends.items() if "1 failed" not in end}

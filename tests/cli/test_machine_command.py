@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import tomlkit
-from machines import FILES, PROFILE, Edit, all_of, loaded, put, refusal, values
+from machines import FILES, PROFILE, Edit, all_of, load_content, put, refusal, values
 from test_command_line import completed
 from tuning import in_process
 from typer.testing import CliRunner
@@ -115,19 +115,19 @@ def test_the_shell_completes_names() -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def made(*words: str) -> Any:
+def run_command(*words: str) -> Any:
     """Runs a command in this process, as the shell would."""
     return CliRunner().invoke(cli.app, list(words), catch_exceptions=False)
 
 
-def test_a_new_machine_keeps_what_it_starts_from(here: Path) -> None:
+def test_a_new_machine_keeps_what_it_starts_from(working_folder: Path) -> None:
     """Are comments and sources kept, is it named and titled as its file, and is no file overwritten?"""
-    assert "machine check mine.toml" in made("new", "--from", "leo3", "-o", "mine.toml").output
+    assert "machine check mine.toml" in run_command("new", "--from", "leo3", "-o", "mine.toml").output
     text, original = Path("mine.toml").read_text(), FILES["leo3"].read_text()
     assert load_machine("mine.toml").title == "mine, changed from leo3"
     named = original.replace('name = "leo3"', 'name = "mine"')
@@ -135,34 +135,34 @@ def test_a_new_machine_keeps_what_it_starts_from(here: Path) -> None:
     assert dict(facts(load_machine("mine.toml"))) == dict(facts(load_machine("leo3")))
     for words in (["-o", "mine.toml"], ["-o", "mine"], ["-o", "no/such/mine.toml"], ["--profile", "p"]):
         with pytest.raises((UsageError, ProfileError)) as caught:
-            made("new", "--from", "leo3", *words)
+            run_command("new", "--from", "leo3", *words)
         assert caught.value.remedy
     assert Path("mine.toml").read_text() == text
 
 
-def test_a_new_machine_of_a_profile_is_the_profiles(here: Path) -> None:
-    made("new", "--from", str(PROFILE))
+def test_a_new_machine_of_a_profile_is_the_profiles(working_folder: Path) -> None:
+    run_command("new", "--from", str(PROFILE))
     assert dict(facts(load_machine("machine.toml"))) == dict(facts(load_machine(str(PROFILE))))
 
 
-def test_this_machine_says_what_only_measuring_tells(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_machine_says_what_only_measuring_tells(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a profile: is all that a probe would measure a comment, and missing, and nothing else; and with one,
     is the file whole, unless the profile is another machine's?"""
     profile = load(PROFILE)
     unmeasured = profile.machine.model_copy(update={"clock": type(profile.machine.clock)()})
     monkeypatch.setattr("nearfield.measure.live.facts.capture_machine", lambda *_: unmeasured)
-    assert "10 values that only measuring tells" in made("new", "--from", "here").output
-    missing = refusal(Path("machine.toml").read_text(), here)
+    assert "10 values that only measuring tells" in run_command("new", "--from", "here").output
+    missing = refusal(Path("machine.toml").read_text(), working_folder)
     assert "9 mistakes" in missing and missing.count("is missing") == 9
     assert all(word in missing for word in ("clock_ghz", "memory.gb_per_s", "transfers.shared", "messaging.node"))
     filled = Path("machine.toml").read_text().replace('source = "" }  #', 'source = "x" }  #')
     filled = re.sub(r"^# (?=\w+ = \{)", "", filled, flags=re.MULTILINE)
-    assert [c.shared_by.value for c in loaded(filled, here).cache] == [1, 1, 2]
-    assert "without" not in made("new", "--from", "here", "--profile", str(PROFILE), "-o", "whole.toml").output
+    assert [c.shared_by.value for c in load_content(filled, working_folder).cache] == [1, 1, 2]
+    assert "without" not in run_command("new", "--from", "here", "--profile", str(PROFILE), "-o", "whole.toml").output
     assert dict(facts(load_machine("whole.toml"))) == dict(facts(load_machine(str(PROFILE))))
     monkeypatch.setattr(
         "nearfield.measure.live.facts.capture_machine", lambda *_: profile.machine.model_copy(update={"cores": 3})
     )
     with pytest.raises(UsageError) as caught:
-        made("new", "--from", "here", "--profile", str(PROFILE), "-o", "other.toml")
+        run_command("new", "--from", "here", "--profile", str(PROFILE), "-o", "other.toml")
     assert "not of this machine" in caught.value.message

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from observed import N, by_function, compiled, observe, show
+from observed import N, by_function, compile_observed, observe, show
 from typer.testing import CliRunner
 
 from nearfield._native import stream
@@ -26,7 +26,7 @@ from nearfield.observe.trace import TraceFile
 
 @pytest.fixture(scope="module")
 def accesses(programs: Path) -> Path:
-    return compiled("observed_accesses.c", programs / "observed_accesses", "-O2", "-pthread")
+    return compile_observed("observed_accesses.c", programs / "observed_accesses", "-O2", "-pthread")
 
 
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
@@ -36,7 +36,7 @@ COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 @pytest.mark.parametrize("level", ["-O0", "-O3"])
 def test_every_access_of_a_loop_is_recorded_and_the_result_stays(tmp_path, compiler, level):
     """Does each function have as many accesses and flops as its source, whatever the optimisation?"""
-    program = compiled("observed_accesses.c", tmp_path / "program", level, "-pthread", NEARFIELD_CC=compiler)
+    program = compile_observed("observed_accesses.c", tmp_path / "program", level, "-pthread", NEARFIELD_CC=compiler)
     alone = subprocess.run([program], capture_output=True, text=True, check=True).stdout
     done = observe(tmp_path, "--", program)
     assert (done.stdout, done.returncode) == (alone, 0)
@@ -69,7 +69,7 @@ def test_addresses_are_those_of_the_arrays(tmp_path, accesses):
 
 
 def test_only_the_region_of_the_user_is_recorded(tmp_path, accesses):
-    """Does --region leave out all other functions, can that be simulated, and are mistakes in its name told?"""
+    """Does --region leave out all other functions, can that be simulated, and are mistakes in its name reported?"""
     done = observe(tmp_path, "--region", "add", "--", accesses)
     assert done.returncode == 0 and by_function(show(tmp_path)[0]) == {"add": 3 * 3 * N}
     assert show(tmp_path)[0]["regions"] == {"add": 3}
@@ -91,7 +91,7 @@ def test_only_the_region_of_the_user_is_recorded(tmp_path, accesses):
     ],
 )
 def test_what_happens_to_the_program_is_reported(tmp_path, accesses, what, code, words):
-    """Are a failure, a kill, threads and children told apart, with the program's own exit code?"""
+    """Are a failure, a kill, threads and children distinguished, with the program's own exit code?"""
     done = observe(tmp_path, "--", accesses, what)
     shown = CliRunner().invoke(app, ["observe", "show", str(tmp_path / "trace")]).output
     assert done.returncode == code and words in done.stderr + shown
@@ -100,7 +100,7 @@ def test_what_happens_to_the_program_is_reported(tmp_path, accesses, what, code,
 
 
 def test_mistakes_are_refused_before_the_program_runs(tmp_path, accesses):
-    """Does a folder that holds something stay as it is, and is a program without hooks told?"""
+    """Does a folder that holds something stay as it is, and is a program without hooks reported?"""
     (tmp_path / "trace").mkdir()
     (tmp_path / "trace/mine").touch()
     done = observe(tmp_path, "--", accesses)
@@ -135,7 +135,7 @@ def waiting(programs: Path) -> Path:
     """A program that touches memory in no order, says so and waits forever."""
     source = programs / "waiting.c"
     source.write_text(WAITING)
-    return compiled(str(source), programs / "waiting", "-O1")
+    return compile_observed(str(source), programs / "waiting", "-O1")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -134,14 +134,14 @@ def test_errors_have_a_remedy(arguments: list[str], words: str) -> None:
 
 
 def test_what_no_file_says_is_simulated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are the costs of a machine without [communication] those of simulated ping-pongs, told as such, and kept?"""
+    """Are the costs of a machine without [communication] those of simulated ping-pongs, marked as such, and stored?"""
     monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path))
     simulated: list[Any] = []
 
-    def here(jobs: int) -> pool.Runner:
+    def collect_runner(jobs: int) -> pool.Runner:
         return lambda cases: simulated.extend(cases) or pool.run_sequentially(cases)
 
-    monkeypatch.setattr(pool, "runner_on_cores", here)
+    monkeypatch.setattr(pool, "runner_on_cores", collect_runner)
     words = ("64x64x64", "-n", "8", "--on", "power5-redstorm", "--json")
     first = json.loads(CliRunner().invoke(app, list(words), catch_exceptions=False).stdout)
     assert first["origin"] == "the described machine power5-redstorm, simulated" and len(simulated) == 14

@@ -85,7 +85,7 @@ def test_one_scenario_is_shown_whole() -> None:
 
 
 def test_an_incomplete_profile_says_so(tmp_path: Path) -> None:
-    """Is the reader told that the run was interrupted, and how to complete it?"""
+    """Does the reader learn that the run was interrupted, and how to complete it?"""
     p = load(QUIET)
     run = p.run.model_copy(update={"complete": False})
     save(tmp_path / "p", machine=p.machine, topology_xml=p.topology_xml, run=run, records=from_rows([]))

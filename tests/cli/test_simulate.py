@@ -1,78 +1,34 @@
-"""Does `nearfield simulate` simulate what it is asked for, keep it, and say what is wrong with what it is asked?"""
+"""Does `nearfield simulate` simulate what is requested, store it, and say what is wrong with a request?"""
 
 import csv
 import io
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
-import time
-import types
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
 import polars as pl
 import pytest
+from small_simulations import SMALL, add_records, request, rows_of, run
 from typer.testing import CliRunner
 
 from nearfield._native import simulation
-from nearfield.base import own_command
-from nearfield.base.errors import NearfieldError, ProfileError, UsageError
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.progress import ignore
 from nearfield.cli import app
 from nearfield.cli.axes import parse_policies, parse_sizes
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import at_frequency
 from nearfield.machine.sweep import parse_sweep
-from nearfield.measure.interrupt import InterruptGuard
-from nearfield.measure.row import Row
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.axes import policy_order
 from nearfield.measure.sim.cases import Axes, Case, collectives
-from nearfield.measure.sim.operations import Operations, savings_of, swept_cases
+from nearfield.measure.sim.operations import savings_of, swept_cases
 from nearfield.measure.sim.places import NOWHERE, topology_of
-from nearfield.measure.sim.session import Outcome, add_to_profile
-from nearfield.measure.sim.store import simulate_rows
+from nearfield.measure.sim.session import add_to_profile
 from nearfield.measure.sim.usual import usual_nodes, usual_ranks_per_node
 from nearfield.profile import from_rows, load
 from nearfield.profile.pivot import grids
 from nearfield.report.findings import findings as found_in
-
-SMALL = ["--nodes", "8", "--ranks-per-node", "1", "--sizes", "4K,16K", "--repetitions", "2", "--jobs", "1"]
-
-
-def run(*arguments: str) -> str:
-    """Returns what the command prints. Raises NearfieldError as a user would see it."""
-    result = CliRunner().invoke(app, ["simulate", *arguments])
-    if isinstance(result.exception, NearfieldError):
-        raise result.exception
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.stdout
-
-
-def request(**changed) -> Operations:
-    defaults = {
-        "machine": load_machine("power5-redstorm"),
-        "names": ("bcast",),
-        "sizes": (4096, 16384),
-        "nodes": (8,),
-        "policies": ("payload-l3",),
-        "repetitions": 2,
-    }
-    return Operations(**(defaults | changed))
-
-
-def rows_of(operations: Operations, jobs: int = 1) -> list[Row]:
-    return simulate_rows(operations.cases(), pool.runner_on_cores(jobs))
-
-
-def added(operations: Operations, out: Path, runner: pool.Runner | None = None, command: str = "") -> Outcome:
-    return add_to_profile(
-        operations.machine, operations.cases(), runner or pool.runner_on_cores(1), ignore, out, command
-    )
 
 
 def test_a_table_and_the_same_as_json():
@@ -109,7 +65,7 @@ def test_defaults_fit_the_machine_and_are_printed():
 
 def test_a_sweep_gives_what_files_of_these_values_give(tmp_path):
     """Is each case of a sweep that of a machine whose file has this value, with a column of records for the key, also
-    when it is added to a profile; and is one of the value that the file says the plain one?"""
+    when it is add_records to a profile; and is one of the value that the file says the plain one?"""
     operations = request(sizes=(4096,), policies=("memory", "payload-l3"))
     sweeps = [parse_sweep("memory.latency_ns=139.4,0.3us", operations.machine)]
     out = add_to_profile(
@@ -121,7 +77,7 @@ def test_a_sweep_gives_what_files_of_these_values_give(tmp_path):
     slower = operations.machine.model_copy(deep=True)
     slower.memory.latency_ns.value = 300.0
     assert swept[1].base_ns == savings_of(rows_of(request(machine=slower, sizes=(4096,))))[0].base_ns > plain[0].base_ns
-    records = added(operations, tmp_path / "swept").rows and load(tmp_path / "swept").records
+    records = add_records(operations, tmp_path / "swept").rows and load(tmp_path / "swept").records
     assert records["machine_memory_latency_ns"].unique().sort().to_list() == [None, 139.4, 300.0]
     again = add_to_profile(
         operations.machine, swept_cases(operations, sweeps), stopped_at_once, ignore, tmp_path / "swept"
@@ -134,7 +90,7 @@ def test_a_report_separates_sweeps(tmp_path):
     its file describes it?"""
     operations = request(sizes=(4096,), policies=("memory", "payload-l3"))
     sweeps = [parse_sweep("memory.latency_ns=139.4,300", operations.machine)]
-    added(operations, tmp_path / "both")
+    add_records(operations, tmp_path / "both")
     before = found_in(load(tmp_path / "both"))
     assert before and "Sweeps" not in page_of(tmp_path / "both")
     add_to_profile(
@@ -206,95 +162,6 @@ def test_what_counts_say():
     assert counts["payload-l3", "network_bytes"] == counts["memory", "network_bytes"]
 
 
-def test_resume_simulates_only_what_is_missing(tmp_path):
-    """Are records that are there left as they are, and only the others simulated?"""
-    out, simulated = tmp_path / "profile", []
-
-    def watched(cases):
-        simulated.extend(cases)
-        return pool.run_sequentially(cases)
-
-    def go(**changed) -> None:
-        simulated.clear()
-        assert added(request(**changed), out, watched).complete
-
-    go()
-    first = load(out).records
-    assert [case.values["size_bytes"] for case in simulated] == [4096, 16384]
-    go()
-    assert simulated == []
-    go(sizes=(4096, 8192), policies=("payload-l3", "header-l2"), slowdowns=(1.0, 5.0))
-    given = [(case.values["size_bytes"], case.axes.policies, case.axes.slowdowns) for case in simulated]
-    assert given[0] == (4096, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
-    assert given[1] == (8192, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
-    later = load(out).records
-    assert set(first.rows()) <= set(later.select(first.columns).rows())
-    go(sizes=(4096,), policies=("header-l2",))
-    assert simulated == []
-
-
-def test_what_is_done_survives_an_interruption(tmp_path):
-    """After Ctrl-C in the middle: is what was done in the profile, and does the next run go on from there?"""
-    out = tmp_path / "profile"
-
-    def interrupted(cases):
-        yield from pool.run_sequentially(cases[:1])
-        signal.raise_signal(signal.SIGINT)
-
-    outcome = added(request(), out, interrupted, "nearfield simulate bcast")
-    assert not outcome.complete and not load(out).run.complete
-    shown = CliRunner().invoke(app, ["show", str(out)]).output
-    assert f"to complete it: {own_command.executable()} simulate bcast" in " ".join(shown.split())
-    left = []
-
-    def rest(cases):
-        left.extend(cases)
-        return pool.run_sequentially(cases)
-
-    added(request(), out, rest)
-    assert [case.values["size_bytes"] for case in left] == [16384] and load(out).run.complete
-    whole = added(request(), tmp_path / "whole")
-    assert load(out).records.equals(load(tmp_path / "whole").records)
-    assert whole.complete
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_signals_end_processes_in_order(tmp_path, number):
-    """Stopped while processes simulate, twice even, once alone and once with all its processes: does it end soon, say
-    how to go on and with its exit code by what, and leave no process behind? Nor if it is killed?"""
-    out = tmp_path / "profile"
-    options = ["--nodes", "8", "--sizes", "64,16M", "--repetitions", "10000", "--jobs", "2", "--out", out]
-    command = [Path(sys.executable).with_name("nearfield"), "simulate", "bcast", *options]
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))  # fmt: skip
-    while not children_of(running.pid):
-        assert running.poll() is None
-        time.sleep(0.1)
-    started = children_of(running.pid)
-    time.sleep(0.5)
-    for send in {signal.SIGTERM: (os.killpg, os.kill), signal.SIGKILL: (os.kill,)}.get(number, (os.kill, os.killpg)):
-        send(running.pid, number)
-    _, errors = running.communicate(timeout=60)
-    if number != signal.SIGKILL:
-        assert running.returncode == 128 + number, errors
-        assert "Traceback" not in errors and "memory" not in errors and "the same command goes on" in errors
-    deadline = time.monotonic() + 20  # Python's own helper ends when it sees its parent gone
-    while left := [pid for pid in started if is_alive(pid)]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def children_of(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def test_the_profile_is_like_a_live_one(tmp_path):
     """Do show, diff and report take it, with the columns of the live scenario?"""
     out, other = str(tmp_path / "profile"), str(tmp_path / "other")
@@ -313,15 +180,15 @@ def test_the_profile_is_like_a_live_one(tmp_path):
 def test_a_profile_of_another_machine_is_not_mixed_in(tmp_path):
     """Is it refused to add to a profile of a machine that is not the same, or to one that was measured?"""
     machine = load_machine("power5-redstorm")
-    added(request(sizes=(64,)), tmp_path / "profile")
+    add_records(request(sizes=(64,)), tmp_path / "profile")
     assert load_machine(str(tmp_path / "profile")) == machine  # which a simulated profile keeps
     faster = machine.model_copy(deep=True)
     faster.network.latency_ns.value = 1.0
     with pytest.raises(ProfileError, match="another machine"):
-        added(request(machine=faster), tmp_path / "profile")
+        add_records(request(machine=faster), tmp_path / "profile")
     live = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
     with pytest.raises(ProfileError, match="not simulated"):
-        added(request(), live)
+        add_records(request(), live)
 
 
 @pytest.mark.parametrize(
@@ -402,52 +269,6 @@ def test_options_are_read():
     assert [(case.values["operation"], case.values["size_bytes"]) for case in whole.cases()] == [
         ("bcast", 4096), ("allgather", 512), ("barrier", 0),
     ]  # fmt: skip
-
-
-def test_mpi_without_mpi4py(monkeypatch):
-    """Does --mpi say what to install?"""
-    monkeypatch.setitem(sys.modules, "mpi4py.futures", None)
-    with pytest.raises(UsageError, match="pip install mpi4py"):
-        run("bcast", *SMALL, "--mpi")
-
-
-def test_mpi_ranks_simulate(monkeypatch):
-    """With mpi4py: do its workers get the cases, and is the result that of one process? (Its pool is one of threads
-    here.)"""
-    stand_in = types.SimpleNamespace(MPIPoolExecutor=lambda: ThreadPoolExecutor(2))
-    monkeypatch.setitem(sys.modules, "mpi4py.futures", stand_in)
-    options = ["bcast", *SMALL, "--policy", "payload-l3", "--json"]
-    assert run(*options, "--mpi") == run(*options)
-
-
-def test_a_worker_that_dies_is_reported():
-    """Is a process that ends, out of memory say, told to the user rather than waited for?"""
-    with pytest.raises(NearfieldError, match="died"):
-        list(pool._run_on_executor(ThreadPoolExecutorThatBreaks(), request().cases(), InterruptGuard()))
-
-
-def test_something_is_there_soon_and_nothing_is_left_alone_at_the_end():
-    """Are short cases simulated first, as they come, and of the others the longest?"""
-    cases = [types.SimpleNamespace(work=work) for work in (5.0, 0.001, 900.0, 0.002, 20.0, 0.001)]
-    assert [case.work for case in pool.in_schedule_order(cases)] == [0.001, 0.002, 0.001, 900.0, 20.0, 5.0]
-
-
-def test_workers_that_end_with_the_command_are_no_lack_of_memory():
-    """A batch system ends a job's processes in any order: if the workers are the first, is it a stop all the same?"""
-    with InterruptGuard() as stop, pytest.raises(KeyboardInterrupt):
-        threading.Timer(pool.POLL_INTERVAL_S / 2, os.kill, [os.getpid(), signal.SIGTERM]).start()
-        list(pool._run_on_executor(ThreadPoolExecutorThatBreaks(), request().cases(), stop))
-    assert stop.exit_code == 143
-
-
-class ThreadPoolExecutorThatBreaks(ThreadPoolExecutor):
-    def submit(self, *_, **__):
-        from concurrent.futures import BrokenExecutor
-
-        def broken():
-            raise BrokenExecutor
-
-        return super().submit(broken)
 
 
 @pytest.mark.parametrize("name", ["power5-redstorm", "leo3", "vsc2", "epyc-9755", "t3e-900"])

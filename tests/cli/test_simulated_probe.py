@@ -1,5 +1,5 @@
-"""Is a profile of a described machine like a measured one, the same every time, right in what it counts, and told from
-a measured one wherever somebody reads it?"""
+"""Is a profile of a described machine like a measured one, the same every time, right in what it counts, and
+distinguished from a measured one wherever somebody reads it?"""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_load_is_of_those_who_are_left(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["xeon-8470", "epyc-9755"])
 def test_quick_is_quick_on_machines_of_a_hundred_cores_too(name: str) -> None:
-    """Do all cases together move about as many bytes as on one of twelve? With sizes asked for, is none left out?"""
+    """Do all cases together move about as many bytes as on one of twelve? With requested sizes, is none left out?"""
 
     def cases(machine: DescribedMachine, sizes: tuple[int, ...] = ()) -> list[Case]:
         places = choose_places(machine, "quick", ())

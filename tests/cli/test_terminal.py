@@ -159,7 +159,7 @@ def test_nothing_is_cut(made: Callable[[], list[Table]], width: int | None) -> N
 
 
 def single(line: str, table: Table) -> bool:
-    """Whether the line, a heading before it perhaps, is the keys of a row or one cell."""
+    """Says whether the line, a heading before it perhaps, is the keys of a row or one cell."""
     for row, _ in table.rows:
         keys = "  ".join(cell.plain for column, cell in zip(table.columns, row, strict=True) if column.key and cell)
         if line.strip() == keys or any(line.endswith(cell.plain) for cell in row if cell) and "  " not in line.strip():

@@ -115,7 +115,7 @@ AnalysisResult analysed(const std::function<StreamBuilder()>& make) {
   return advise::analyse(std::make_unique<StreamBuilder>(make()), second, options, {});
 }
 
-// Writes 8 KiB, touches so many lines of others, sends; receives 8 KiB, touches as many, and reads all.
+// Writes 8 KiB, touches `lines` lines of others, sends; receives 8 KiB, touches as many, and reads all.
 StreamBuilder exchange(std::uint64_t lines) {
   StreamBuilder stream(0, 2);
   stream.access(true, buffer, kib).access(false, other, lines, 64);

@@ -1,4 +1,4 @@
-// Does the replay of an observed program impose the outcomes that MPI leaves to timing, and count those that would differ?
+// Does the replay of an observed program impose the outcomes that MPI leaves to timing, and count those that may differ?
 #include <memory>
 #include <string>
 

@@ -149,7 +149,7 @@ void launches_are_pooled() {
 }
 
 // A machine that is at one speed or another, visit by visit: however many samples a visit has, the interval is that of
-// so many visits, and reaches both speeds when most visits but not nearly all were at one of them.
+// the visits, and reaches both speeds when most visits but not nearly all were at one of them.
 void visits_are_the_unit() {
   std::mt19937 random(5);
   std::normal_distribution<double> fine(0.0, 1.0);

@@ -288,13 +288,13 @@ def test_a_cut_trace_is_refused(observations: Path, tmp_path: Path) -> None:
 def test_without_a_profile_it_says_how_to_get_one(
     observations: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Is the user told to measure?"""
+    """Is the user advised to measure?"""
     monkeypatch.chdir(tmp_path)
     assert "probe --quick" in str(invoked(observations / "cold-send").exception)
 
 
 def test_a_profile_of_another_machine_is_reported(observations: Path) -> None:
-    """Is the user told whose losses these are?"""
+    """Does the user learn whose losses these are?"""
     done = invoked(observations / "cold-send", "--profile", PROFILE.with_name("epyc-vm-quiet"), "--json")
     assert any("the program ran on" in remark for remark in json.loads(done.stdout)["remarks"])
     assert "simulated leo3" in " ".join(advice_on(observations / "cold-send")["remarks"])

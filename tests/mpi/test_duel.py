@@ -1,4 +1,4 @@
-"""Do two jobs take turns on the same cores, and is every way in which one can fail told apart and cleaned up?"""
+"""Do two jobs take turns on the same cores, and is every way in which one can fail distinguished and cleaned up?"""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from probing import living
+from cli_runner import list_processes
 
 from nearfield import mpi
 from nearfield.base.topology import Topology
@@ -40,7 +40,9 @@ def job(inst: Installation, environment: dict[str, str] | None = None, corrupt: 
 
 
 def ranks() -> list[int]:
-    return [p.pid for p in living() if p.words[0].endswith("nearfield-probe") and "nearfield-tune-" in p.words[1]]
+    return [
+        p.pid for p in list_processes() if p.words[0].endswith("nearfield-probe") and "nearfield-tune-" in p.words[1]
+    ]
 
 
 def test_two_jobs_take_turns(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +97,7 @@ def test_damaged_data_is_unfit(installation: Installation) -> None:
 
 
 def test_what_does_not_start_is_unfit(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is it told, be it that the MPI ends or (Open MPI 5) that it waits for itself?"""
+    """Is it reported, be it that the MPI ends or (Open MPI 5) that it waits for itself?"""
     monkeypatch.setattr(paired_runs, "START_LIMIT_S", 5.0)
     wrong = {
         "OMPI_MCA_pml": "none-such", "MPIR_CVAR_CH4_NETMOD": "none-such", "UCX_TLS": "none-such",

@@ -1,4 +1,4 @@
-"""However a verb that starts a user's ranks is told to end, do its ranks end, and are no files of theirs left?"""
+"""However a verb that starts a user's ranks is ended, do its ranks end, and are no files of theirs left?"""
 
 import json
 import signal
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from probing import living
+from cli_runner import list_processes
 from test_observe_mpi import compiled, wrapper
 from tuning import NEARFIELD, rules_for, write
 
@@ -65,7 +65,7 @@ def test_ranks_end_with_their_verb(
     )  # fmt: skip
 
     def ranks() -> list[int]:
-        return [process.pid for process in living() if process.words[:2] == [str(program), str(tmp_path)]]
+        return [process.pid for process in list_processes() if process.words[:2] == [str(program), str(tmp_path)]]
 
     until("both ranks run", lambda: len(list(tmp_path.glob("rank-*"))) == 2)
     started.send_signal(number)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from probing import Ended
+from cli_runner import Ended
 from test_observe_mpi import compiled, wrapper
 from tuning import nearfield, rules_for, write
 
@@ -30,8 +30,8 @@ def build_ahead(inst: Installation, programs: Path) -> None:
 
 @pytest.mark.families
 def test_a_short_run_is_not_decided(installation: Installation, programs: Path, tmp_path: Path) -> None:
-    """Is what was recorded told, with the reason why it proves nothing, as data and with an exit code of its own; and
-    is the record kept where that is asked for?"""
+    """Is what was recorded reported, with the reason why it proves nothing, as data and with an exit code of its own;
+    and is the record stored where that is requested?"""
     argv, env = short_run(installation, programs)
     out = tmp_path / "kept"
     done = nearfield("forecast", "--json", "--out", out, "--", *argv, env=env)
@@ -53,7 +53,7 @@ def test_a_short_run_is_not_decided(installation: Installation, programs: Path, 
 
 
 def test_a_failing_program_keeps_the_exit_code(installations: list[Installation]) -> None:
-    """Is a command that fails before MPI begins told as that, and not as a program that cannot be recorded?"""
+    """Is a command that fails before MPI begins reported as that, and not as a program that cannot be recorded?"""
     argv, env = launch_command(installations[0], ["sh", "-c", "exit 9"], 1)
     done = nearfield("forecast", "--", *argv, env=env)
     assert done.code == 9 and "exit code 9 before any rank called MPI" in done.words and done.out == ""

@@ -202,7 +202,7 @@ def test_what_ends_early_leaves_what_it_has(
 
 @pytest.mark.families
 def test_without_a_folder_nothing_is_counted(installation: Installation, programs: Path, tmp_path: Path) -> None:
-    """Does the program run as ever where the layer is loaded but not asked, or has no place to write to?"""
+    """Does the program run as without the layer where it is loaded but not enabled, or has no place to write to?"""
     program = calls(installation, programs)
     for folder in ("", str(tmp_path / "none")):
         layer = str(mpi.program(installation, mpi.FORECAST))

@@ -151,7 +151,7 @@ def arrays_go(inst: Installation, faults: Path, costs: Path) -> str:
 
 
 def test_costs_decide_how_arrays_go(installation: Installation, faults: Path, tmp_path: Path) -> None:
-    """By a file of costs that only rank 0 is told of: does a machine whose messages cost nearly nothing send them, one
+    """By a file of costs that only rank 0 gets: does a machine whose messages cost nearly nothing send them, one
     whose copies do stage them, and does the grid say where the costs are from and predict by them?"""
     for wanted, latency_ns, copy_ns_per_byte in (("persistent", 0, 1), ("staged", 1e6, 1e-5)):
         known = default_model()
@@ -214,7 +214,7 @@ def test_a_late_neighbour_is_an_error(installation: Installation, faults: Path) 
 
 @pytest.mark.families
 def test_a_dead_neighbour_is_an_error(installation: Installation, faults: Path, tmp_path: Path) -> None:
-    """A rank is killed, behind a shell so that the launcher does not end the others at once: is its neighbour told,
+    """A rank is killed, behind a shell so that the launcher does not end the others at once: does its neighbour notice,
     long before the limit of 600 s?"""
     release = tmp_path / "told"
 

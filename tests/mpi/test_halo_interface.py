@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from halo_programs import ROOT, built, compiled
+from halo_programs import ROOT, built, compile_program
 
 from nearfield import mpi
 from nearfield.mpi import Installation
@@ -31,7 +31,7 @@ def test_examples_of_the_documentation_run(installations: list[Installation], tm
         + "template <class Fill, class Sweep>\nvoid example(int steps, Fill fill, Sweep sweep) {\n"
         + f"{example}}}\ntemplate void example(int, void (*)(nearfield::View<double, 2>), decltype(&sweep));\n"
     )
-    program = compiled(installations[0], source, tmp_path / "documented", "-Wextra", "-Werror")
+    program = compile_program(installations[0], source, tmp_path / "documented", "-Wextra", "-Werror")
     done = mpi.run(installations[0], [str(program)], 2, timeout_s=60)
     assert done.exit_code == 0 and "grid of 64 x 64 cells on " in done.stdout, done.stdout + done.stderr
 

@@ -39,7 +39,7 @@ def run(inst: Installation, script: Path, *arguments: str, ranks: int) -> mpi.Fi
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_binding(installation: Installation, ranks: int) -> None:
     """Types, components, arrays in C and Fortran order, the reverse exchange, widths, errors and debugging: all as
-    promised, under the MPI that was asked for?"""
+    promised, under the requested MPI?"""
     done = run(installation, ROOT / "tests/programs/halo_python.py", ranks=ranks)
     assert done.exit_code == 0 and "ok" in done.stdout, done.stdout + done.stderr[-3000:]
     assert installation.version.split(".")[0] in done.stdout

@@ -28,7 +28,7 @@ FAILS_WITHOUT = {
 }
 
 
-# Messages that the heap leaves to the kernel. (Intel MPI copies so only when it is asked to; a single message never is
+# Messages that the heap leaves to the kernel. (Intel MPI copies so only on request; a single message never is
 # shared.) MPICH's own windows are shared memory anyway; under MPI_THREAD_MULTIPLE it offers no callback.
 BY_KERNEL = {("windows", "mpich"), ("threads", "mpich")}
 
@@ -117,5 +117,5 @@ def test_programs_of_python_are_as_without(installation: Installation, tmp_path:
     )  # fmt: skip
     assert done.ok, done.stdout + done.stderr
     assert sorted(done.stdout.splitlines()) == ["0 True True", "1 True True"]
-    if installation.family != "intel":  # it copies by process_vm_readv only when it is asked to
+    if installation.family != "intel":  # it copies by process_vm_readv only on request
         assert sum(report.in_user_space for report in reports(tmp_path)) > 0

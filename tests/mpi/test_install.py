@@ -82,14 +82,14 @@ def test_the_check_notices(installed: Installed, tmp_path: Path) -> None:
     forgetful = forgetful.replace("options.corners = 0;", 'options.corners = 0;\n  options.protocol = "direct";')
     assert forgetful.count("\n") == source.count("\n") + 1 and "nf_exchange_fields" not in forgetful
     (tmp_path / "forgetful.c").write_text(forgetful)
-    program = installed.compiled("mpicc", tmp_path / "forgetful.c", flags=(f"-I{EXAMPLES}", "-std=c11"))
+    program = installed.compile("mpicc", tmp_path / "forgetful.c", flags=(f"-I{EXAMPLES}", "-std=c11"))
     said = installed.run(program, *RUNS["gauss_seidel"][1:], "--check", ranks=2, good=False)
     assert "cells differ" in said and "check: 0 cells" not in said
 
 
 def test_pkg_config_is_enough(installed: Installed) -> None:
     """Does what pkg-config says build an example with the MPI's C++ wrapper?"""
-    program = installed.compiled(
+    program = installed.compile(
         "mpicxx", EXAMPLES / "heat2d.cpp", flags=("-std=c++20", "-fopenmp-simd", "-Wall", "-Werror")
     )
     assert "check: 0 cells differ" in installed.run(program, *RUNS["heat2d"][1:], "--check", ranks=2)
@@ -106,7 +106,7 @@ def test_fortran_module_counts_as_fortran_does(installed: Installed) -> None:
     documented = installed.folder / "documented.f90"
     documented.write_text(_FORTRAN.format(example=re.sub("^! ", "  ", example[0], flags=re.M)))
     flags = ("-std=f2008", "-fcheck=all", "-Wall", f"-J{installed.folder}")
-    program = installed.compiled("mpifort", module, documented, ROOT / "tests/programs/halo_fortran.f90", flags=flags)
+    program = installed.compile("mpifort", module, documented, ROOT / "tests/programs/halo_fortran.f90", flags=flags)
     for ranks in (1, 3):
         assert installed.run(program, ranks=ranks).split() == ["ok"]
 

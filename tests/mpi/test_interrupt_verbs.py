@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from interrupting import FAMILY, VERBS, Field, end, prepared
+from interrupting import FAMILY, VERBS, Field, end, prepare_field
 
 NAMES = ["show", "export", "simulate", "machine-list"]
 MOMENTS_S = (0.25, 0.6)  # while it imports, and later, unless the machine is slow: both must end well
@@ -20,7 +20,7 @@ MOMENTS_S = (0.25, 0.6)  # while it imports, and later, unless the machine is sl
 
 @pytest.fixture(scope="module")
 def field() -> Iterator[Field]:
-    with prepared(NAMES) as made:
+    with prepare_field(NAMES) as made:
         yield made
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from probing import CORES, Running, living, on_cpus, probe, probing
+from cli_runner import CORES, Running, list_processes, probe, restrict_to_cpus, start_probe
 
 import nearfield
 from nearfield.mpi import Installation, guard
@@ -31,7 +31,7 @@ FLOOR_DONE = '"progress","scenario":"pollution"'
 @pytest.fixture(autouse=True)
 def two_cpus() -> Iterator[None]:
     """However big the machine, there is one pair, launched twice."""
-    with on_cpus(CORES[:2]):
+    with restrict_to_cpus(CORES[:2]):
         yield
 
 
@@ -81,25 +81,29 @@ def test_a_build_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path / "cache"))
 
     def compilers() -> list[int]:
-        return [process.pid for process in living() if "cc1plus" in process.words[0] and str(tmp_path) in str(process)]
+        return [
+            process.pid
+            for process in list_processes()
+            if "cc1plus" in process.words[0] and str(tmp_path) in str(process)
+        ]
 
-    with probing(tmp_path / "out", "--quick") as running:
+    with start_probe(tmp_path / "out", "--quick") as running:
         running.until("a compiler", lambda: bool(compilers()))
         running.interrupt()
-        assert running.ended(timeout_s=10).code == 130
+        assert running.finish(timeout_s=10).code == 130
         running.until("no compiler", lambda: not compilers(), 5)
 
 
 def test_interrupt_saves_and_resume_completes(tmp_path: Path) -> None:
     """After one Ctrl-C, is there a valid profile that says that it is not whole, and does --resume complete it?"""
     out = tmp_path / "p"
-    with probing(out, *WHILE) as running:
+    with start_probe(out, *WHILE) as running:
         running.until_written(FLOOR_DONE)
         hold(running)
         running.interrupt()
         running.until("stop file", (running.work / "stop").exists)
         release(running)
-        done = running.ended()
+        done = running.finish()
     assert done.code == 130
     assert "what was measured is in" in done.words
     assert "--resume" in done.words
@@ -115,13 +119,13 @@ def test_interrupt_saves_and_resume_completes(tmp_path: Path) -> None:
 
 def test_interrupt_before_anything_is_measured(tmp_path: Path) -> None:
     """Is a Ctrl-C right at the start an end without a profile, and without anything in the way of the next?"""
-    with probing(tmp_path / "p", *WHILE) as running:
+    with start_probe(tmp_path / "p", *WHILE) as running:
         running.until("work folder", running.work.exists)
         hold(running)
         running.interrupt()
         running.until("stop file", (running.work / "stop").exists)
         running.interrupt()
-        done = running.ended()
+        done = running.finish()
     assert done.code == 130
     assert "stopped before anything was measured" in done.words
     assert not list(tmp_path.iterdir())
@@ -130,14 +134,14 @@ def test_interrupt_before_anything_is_measured(tmp_path: Path) -> None:
 def test_second_interrupt_ends_at_once(tmp_path: Path) -> None:
     """If ranks do not react, does a second Ctrl-C end them, and keep what was measured all the same?"""
     out = tmp_path / "p"
-    with probing(out, *WHILE) as running:
+    with start_probe(out, *WHILE) as running:
         running.until_written(FLOOR_DONE)
         hold(running)
         running.interrupt()
         running.until("stop file", (running.work / "stop").exists)
         assert len(running.ranks()) == 2
         running.interrupt()
-        done = running.ended(20)
+        done = running.finish(20)
         assert not running.ranks()
     assert done.code == 130
     assert states(out) == ["stopped", "pending"]
@@ -148,10 +152,10 @@ def test_killed_rank_is_reported_and_resume_completes(tmp_path: Path) -> None:
     """If a rank is killed, is the rest measured and saved, the launch named as failed, and completed by --resume?"""
     out = tmp_path / "p"
     before = snapshot_shm()
-    with probing(out, *WHILE) as running:
+    with start_probe(out, *WHILE) as running:
         running.until_written(FLOOR_DONE)
         os.kill(max(running.ranks()), signal.SIGKILL)
-        done = running.ended()
+        done = running.finish()
     assert done.code == 5
     assert "1 of 2 launches failed" in done.words
     assert "signal 9" in done.words.lower() or "killed" in done.words.lower()
@@ -170,13 +174,13 @@ def left_in_shm(before: set[str]) -> list[str]:
 def test_killed_probe_leaves_nothing_running(installation: Installation, tmp_path: Path) -> None:
     """If nearfield itself is killed, do the ranks end, and go their files in /dev/shm and in the temporary folder?"""
     before = snapshot_shm()
-    with probing(tmp_path / "p", *WHILE, "--mpi", installation.name) as running:
+    with start_probe(tmp_path / "p", *WHILE, "--mpi", installation.name) as running:
         running.until_written(FLOOR_BEGUN)
         assert len(running.ranks()) == 2
-        (watcher,) = [p.pid for p in living() if p.parent == running.process.pid and guard.__file__ in p.words]
+        (watcher,) = [p.pid for p in list_processes() if p.parent == running.process.pid and guard.__file__ in p.words]
         running.process.kill()
         running.until("ranks end", lambda: not running.ranks(), 20)
-        running.until("the guard is done", lambda: watcher not in [p.pid for p in living()], 20)
+        running.until("the guard is done", lambda: watcher not in [p.pid for p in list_processes()], 20)
         assert not left_in_shm(before)
         assert not list(running.scratch.iterdir())
     assert not (tmp_path / "p").exists()
@@ -186,7 +190,7 @@ def test_killed_probe_leaves_nothing_running(installation: Installation, tmp_pat
 def test_killed_probe_can_be_resumed(tmp_path: Path) -> None:
     """After a kill, does a new probe refuse to throw the work away, and --resume complete it?"""
     out = tmp_path / "p"
-    with probing(out, *WHILE) as running:
+    with start_probe(out, *WHILE) as running:
         running.until_written(FLOOR_DONE)
         hold(running)  # or pollution might be done before the ranks are ended
         running.process.kill()
@@ -215,11 +219,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_full_disk_is_an_error_that_can_be_mended(small_disk: Path) -> None:
     """If the disk fills up while measuring, is that said with exit code 4, and can --resume complete it?"""
     out = small_disk / "p"
-    with probing(out, *WHILE) as running:
+    with start_probe(out, *WHILE) as running:
         running.until_written(FLOOR_DONE)
         filler = small_disk / "filler"
         fill(filler)
-        done = running.ended()
+        done = running.finish()
         assert not running.ranks()
     assert done.code == 4
     assert "No space left" in done.words or "no space left" in done.words

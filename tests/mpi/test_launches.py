@@ -118,7 +118,7 @@ def is_ours_and_unused(name: str) -> bool:
 
 
 def test_interrupt_ends_ranks_and_reaches_the_caller(installations: list[Installation], programs: Path) -> None:
-    """Does Ctrl-C end the ranks, and still interrupt who asked for the launch?"""
+    """Does Ctrl-C end the ranks, and still interrupt the caller of the launch?"""
     inst = installations[0]
     exe = mpi_program.built(inst, "trial.cpp", programs)
     ranks: list[int] = []

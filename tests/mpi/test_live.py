@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from observed import compiled
+from observed import compile_observed
 from test_observe_mpi import calls, check_laws, lines, run, streams
 
 from nearfield import mpi
@@ -29,7 +29,7 @@ def farm(inst: Installation, programs: Path) -> Path:
     if not program.exists():
         compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
         environment = {**inst.env, **compiler_environment(inst)}
-        compiled("observed_farm.c", program, "-O2", NEARFIELD_CC=compiler, **environment)
+        compile_observed("observed_farm.c", program, "-O2", NEARFIELD_CC=compiler, **environment)
     return program
 
 

@@ -114,7 +114,7 @@ def distance(program: Path, machine: Machine, a: str, b: str) -> str:
 def test_distance_is_the_nearest_class_that_covers_both(
     distance_of: Path, tmp_path: Path, a: str, b: str, name: str, old: bool
 ) -> None:
-    """On a machine of two sockets with SMT, an L2 for two cores and an L3 for four, is every class told apart?"""
+    """On a machine of two sockets with SMT, an L2 for two cores and an L3 for four, is every class distinguished?"""
     assert distance(distance_of, two_sockets(tmp_path, old=old), a, b) == name
 
 

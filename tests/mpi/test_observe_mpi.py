@@ -270,7 +270,7 @@ def test_streams_of_few_ranks_obey_laws(installation: Installation, programs: Pa
 
 @pytest.mark.families
 def test_what_cannot_be_simulated_is_refused(installation: Installation, programs: Path, tmp_path: Path) -> None:
-    """Are calls that no event describes, and calls that fail, told by name, and their errors the program's own?"""
+    """Are calls that no event describes, and calls that fail, reported by name, and their errors the program's own?"""
     for words, wanted in {
         "refused": {"MPI_Win_create", "MPI_Cancel"},
         "errors": {"MPI_Recv failed", "MPI_Send failed"},
@@ -311,7 +311,7 @@ def test_fortran_is_recorded_once_and_where_it_calls(
 def test_without_observation_every_call_goes_straight_on(
     installation: Installation, programs: Path, tmp_path: Path
 ) -> None:
-    """Where the layer is loaded but nothing is observed, does the program run as ever?"""
+    """Where the layer is loaded but nothing is observed, does the program run as without the layer?"""
     program = calls(installation, programs)
     assert lines(run(installation, program, 2, LD_PRELOAD=str(mpi.program(installation, LAYER))))
 

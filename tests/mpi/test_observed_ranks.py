@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from mpi_program import PROGRAMS
-from observed import by_function, compiled, observe, show
+from observed import by_function, compile_observed, observe, show
 from typer.testing import CliRunner
 
 from nearfield import mpi
@@ -22,7 +22,7 @@ from nearfield.report.page import render
 def compiled_with_mpi(inst: Installation, source: str, program: Path) -> Path:
     """Compiles a program of MPI's with hooks."""
     compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
-    return compiled(source, program, "-O2", NEARFIELD_CC=compiler, **{**inst.env, **compiler_environment(inst)})
+    return compile_observed(source, program, "-O2", NEARFIELD_CC=compiler, **{**inst.env, **compiler_environment(inst)})
 
 
 def observe_ranks(inst: Installation, folder: Path, ranks: int, *words: object) -> Any:

@@ -246,7 +246,7 @@ def test_a_class_cannot_exceed_the_transport(run: Runs, stock: str) -> None:
     assert eager(ours)[1] == eager(stock)[1]
 
 
-# By which the distance of two ranks is told: each has another largest size of SIZES that is eager.
+# These thresholds show the distance of two ranks: each has another largest size of SIZES that is eager.
 LIMITS = dict(zip(DISTANCES, (1024, 2048, 3072, 4096, 16384, 32768), strict=True))
 UP_TO = dict(zip(DISTANCES, (800, 1500, 2500, 3500, 8000, 20000), strict=True))
 
@@ -318,7 +318,7 @@ def test_mistakes_are_named_with_their_place(class_of: Path) -> None:
 
 
 def test_wrong_rules_are_reported_once(run: Runs) -> None:
-    """Is a mistake told in one line per node, and does the program run as without rules?"""
+    """Is a mistake reported in one line per node, and does the program run as without rules?"""
     rules = next(iter(MISTAKES))
     done = run(3, "messages", "1", "20", btl_nearfield_rules=rules)
     assert done.stderr == f"nearfield: btl_nearfield_rules: {MISTAKES[rules]}; no rules are used\n"
@@ -326,7 +326,7 @@ def test_wrong_rules_are_reported_once(run: Runs) -> None:
 
 
 def test_wrong_pairs_are_reported_once(run: Runs) -> None:
-    """Is a mistake in the pairs told in one line, and does the program run stock?"""
+    """Is a mistake in the pairs reported in one line, and does the program run stock?"""
     done = run(3, "pair_limits", "800", "3500", btl_nearfield_classes=WRONG_PAIRS[0], **ONE_CLASS)
     assert re.fullmatch(r"nearfield: btl_nearfield_classes: .*; no rules are used\n", done.stderr)
     assert eager(done.stdout) == {1: 3500, 2: 3500}
@@ -354,7 +354,7 @@ def test_without_the_stock_transport(run: Runs, btl: str) -> None:
 
 
 def test_other_shared_memory_runs_stock(run: Runs, stock: str) -> None:
-    """Where a sender cannot be told by the address of its message, does it step aside with one line?"""
+    """Where a sender cannot be recognised by the address of its message, does it step aside with one line?"""
     done = run(3, "pair_limits", *SIZES, options=("--mca", "shmem", "posix"), **ONE_CLASS)
     assert re.fullmatch(r"nearfield: vader's memory .*; no rules are used\n", done.stderr)
     assert eager(done.stdout) == eager(stock)

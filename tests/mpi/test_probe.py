@@ -1,4 +1,4 @@
-"""Does `nearfield probe` measure what it was asked for, end in a profile, and say so when it cannot?"""
+"""Does `nearfield probe` measure what was requested, end in a profile, and say so when it cannot?"""
 
 import fcntl
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from probing import CORES, SHORT, Ended, on_cpus, probe
+from cli_runner import CORES, SHORT, Ended, probe, restrict_to_cpus
 from tuning import in_process
 
 import nearfield
@@ -254,13 +254,13 @@ def test_one_probe_at_a_time_in_a_folder(tmp_path: Path) -> None:
 
 def test_one_core_is_a_reason_not_a_crash(tmp_path: Path) -> None:
     """On one core, is it said that there is nothing to measure, and what it would take?"""
-    with on_cpus(CORES[:1]):
+    with restrict_to_cpus(CORES[:1]):
         refused(probe("--out", tmp_path / "p"), 5, "nothing can be measured here", "needs 2 free cores; there is 1")
     assert not list(tmp_path.iterdir())
 
 
 def test_only_what_cannot_run_is_a_reason(tmp_path: Path) -> None:
-    """If just the scenario asked for cannot run here, is that an error with the reason, and no empty profile?"""
+    """If just the requested scenario cannot run here, is that an error with the reason, and no empty profile?"""
     if len(CORES) >= 4:
         pytest.skip("this machine has cores enough for load")
     refused(in_process("probe", "--scenario", "load", "--out", tmp_path / "p"), 5, "load: needs 4 free cores")

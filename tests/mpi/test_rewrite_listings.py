@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from observed import compiled, observe
+from observed import compile_observed, observe
 
 from nearfield import mpi
 from nearfield._native import simulation, stream
@@ -95,7 +95,7 @@ def test_the_judged_stencil_is_what_the_tool_makes(variant: str, texts: dict[str
     source, program = tmp_path / "listing.c", tmp_path / "program"
     source.write_text(small(texts[variant]))
     environment = {**inst.env, **compiler_environment(inst), "NEARFIELD_CC": str(c_wrapper(inst))}
-    compiled(str(source), program, "-O1", **environment)
+    compile_observed(str(source), program, "-O1", **environment)
     command, launched = mpi.launch_command(inst, [str(program)], 2, oversubscribe=True)
     ended = observe(tmp_path, "--mpi", inst.name, "--", *command, environment=launched)
     assert ended.returncode == 0, ended.stderr

@@ -7,7 +7,7 @@ import injected
 import pytest
 from random_programs import RandomProgram, random_program
 from rewrite_fuzz import fuzz
-from rewrite_variants import Candidate, compared
+from rewrite_variants import Candidate, compare_variants
 
 from nearfield import mpi
 from nearfield.mpi import Installation
@@ -33,7 +33,7 @@ def test_every_legal_variant_of_random_programs_does_as_the_original() -> None:
 @pytest.mark.parametrize("name", injected.BUGS)
 def test_injected_bugs_are_still_bugs(name: str) -> None:
     """Is the text that tests/injected_bugs/rewrite.toml replaces still there? `fuzz_rewrite.py --bugs` needs it."""
-    assert injected.changed(injected.BUGS[name])
+    assert injected.inject(injected.BUGS[name])
 
 
 def with_text(pattern: str) -> RandomProgram:
@@ -87,7 +87,7 @@ def test_the_harness_notices_what_a_wrong_variant_does(inst: Installation) -> No
     }
     assert all(text != program.text for program, text in wrong.values())
     candidates = [Candidate(program, (("same", program.text), (name, text))) for name, (program, text) in wrong.items()]
-    cases, mismatches = compared(candidates, inst, (2,), patience_s=3)
+    cases, mismatches = compare_variants(candidates, inst, (2,), patience_s=3)
     assert {mismatch.variant for mismatch in mismatches} == set(wrong)
     assert cases == len(wrong) * 2 * 14  # of a run without the wrong ones
     says = {mismatch.variant: mismatch.says for mismatch in mismatches}

@@ -166,17 +166,17 @@ def test_measure_sees_a_gain(inst: Installation) -> None:
 
 
 def test_a_gain_is_supported_only_by_the_interval() -> None:
-    def judged(before: list[float], after: list[float], messages_after: list[float] | None = None) -> bool:
+    def supports(before: list[float], after: list[float], messages_after: list[float] | None = None) -> bool:
         rest = messages_after or before
         times = [_Times(b, b) for b in before], [_Times(a, m) for a, m in zip(after, rest, strict=True)]
         return _evaluate(times, 2).is_supported
 
     steady, noisy = [1.0] * 8, [0.6, 1.3, 0.7, 1.2, 0.8, 1.4, 0.9, 1.1]
-    assert judged(steady, [0.9] * 8)
-    assert not judged(steady, noisy), "a median below 1 is no gain if the interval holds 1"
-    assert not judged(steady, [0.995] * 8), "half a percent does not count"
-    assert judged(steady, steady, [0.5] * 8), "faster communication is a gain though the whole does not show it"
-    assert not judged(steady, [1.2] * 8, [0.5] * 8), "it is none if the whole is slower"
+    assert supports(steady, [0.9] * 8)
+    assert not supports(steady, noisy), "a median below 1 is no gain if the interval holds 1"
+    assert not supports(steady, [0.995] * 8), "half a percent does not count"
+    assert supports(steady, steady, [0.5] * 8), "faster communication is a gain though the whole does not show it"
+    assert not supports(steady, [1.2] * 8, [0.5] * 8), "it is none if the whole is slower"
 
 
 def test_the_verb_writes_what_is_verified_and_nothing_else(

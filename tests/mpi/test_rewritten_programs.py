@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rewriting import analysed, names
+from rewriting import analyse_c, names
 
 from nearfield import mpi
 from nearfield.mpi import Installation
@@ -75,7 +75,7 @@ def test_the_loop_of_a_callee_is_split_and_the_program_does_the_same(
     tmp_path: Path, arguments: list[str], inst: Installation
 ) -> None:
     """Is the patch one of the file as it is, with the function itself untouched, and the same on 1, 2 and 4 ranks?"""
-    found = analysed(tmp_path, arguments, JACOBI)
+    found = analyse_c(tmp_path, arguments, JACOBI)
     made = {patch.transformation: patch for patch in found.patches}
     assert set(made) == {"warm-send", "overlap", "late-receive", "reverse"}
     patch = made["overlap"]
@@ -125,7 +125,7 @@ int main(int argc, char **argv) {
 
 def test_it_does_the_same_at_the_end_of_a_block(tmp_path: Path, arguments: list[str], inst: Installation) -> None:
     """Is a region under a guard that ends its block verified: is memory compared at the same place in both programs?"""
-    analysis = analysed(tmp_path, arguments, GUARDED)
+    analysis = analyse_c(tmp_path, arguments, GUARDED)
     assert "overlap" in names(analysis)
     overlapped = next(one.rewritten for one in analysis.patches if one.transformation == "overlap")
     assert "{ MPI_Irecv(a + n - 1" in overlapped

@@ -64,7 +64,7 @@ def test_the_launcher_and_the_program_show_the_mpi(installation: Installation) -
 
 
 def test_a_program_of_another_mpi_is_refused(installations: list[Installation], tmp_path: Path) -> None:
-    """Is the classic mistake, the launcher of one MPI with a program of another, told before it is made?"""
+    """Is the classic mistake, the launcher of one MPI with a program of another, reported before it is made?"""
     families = {inst.family: inst for inst in installations}
     if len(families) < 2:
         pytest.skip("one family of MPI here")

@@ -66,8 +66,8 @@ def test_the_number_of_shards_is_not_seen(installation: Installation, ring: Path
 
 
 def test_an_error_of_one_shard_is_reported_once(ring: Path, tmp_path: Path) -> None:
-    """Is a stream that is cut, on the last shard, what ends all? Are regions and nodes that are not there told as one
-    process tells them?"""
+    """Is a stream that is cut, on the last shard, what ends all? Are regions and nodes that are not there reported as
+    one process reports them?"""
     inst = mpi.discover()[0]
     cut = tmp_path / "cut"
     shutil.copytree(ring, cut)

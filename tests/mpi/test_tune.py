@@ -29,7 +29,7 @@ SHORT = ("--budget", "5", "--sizes", "8,16KiB,1MiB")
 
 
 def is_decided(out: Path, code: int, words: str) -> bool:
-    """Returns whether there are rules; otherwise that nothing is decided must be told, and how to go on."""
+    """Returns whether there are rules; otherwise that nothing is decided must be reported, and how to go on."""
     if code == 0:
         assert not out.with_name(f"{out.name}.trials").exists(), words
         return True

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from probing import COMMAND, CORES, SHORT
+from cli_runner import COMMAND, CORES, SHORT
 from two_nodes import TwoNodes
 
 import nearfield
@@ -88,7 +88,7 @@ def test_pairs_inside_the_first_node_and_across(nodes: TwoNodes, tmp_path: Path)
 
 
 def test_floor_alone_across_is_a_profile_of_reasons(nodes: TwoNodes, tmp_path: Path) -> None:
-    """If all that is asked for cannot be measured there, does the profile say so, and nothing else?"""
+    """If nothing of what is requested can be measured there, does the profile say so, and nothing else?"""
     out = tmp_path / "p"
     hosts = f"nodea cpus={FIRST}\nnodeb cpus={SECOND}\n"
     profile = measured(probe_on(nodes, out, hosts, "--scenario", "floor", "--sizes", "8"), out)

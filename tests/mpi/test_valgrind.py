@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from mpi_program import PROGRAMS
-from observed import N, by_function, compiled, observe, show
+from observed import N, by_function, compile_observed, observe, show
 from typer.testing import CliRunner
 
 from nearfield import mpi
@@ -62,7 +62,7 @@ def test_only_a_function_is_recorded_under_valgrind(tmp_path, plain):
     [("killed", 137, "the stream is cut"), ("thread", 0, "cannot be simulated: threads"), ("fork", 0, "")],
 )
 def test_what_happens_to_the_program_is_reported(tmp_path, plain, what, code, words):
-    """Are a kill, threads and children told apart?"""
+    """Are a kill, threads and children distinguished?"""
     done = observe(tmp_path, "--valgrind", "--", plain, what)
     shown = CliRunner().invoke(app, ["observe", "show", str(tmp_path / "trace")]).output
     assert done.returncode == code and words in done.stderr + shown
@@ -111,7 +111,7 @@ def ring(inst: Installation, programs: Path, *, hooks: bool) -> Path:
     compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
     environment = {**inst.env, **compiler_environment(inst)}
     if hooks:
-        return compiled("observed_ring.c", program, "-O1", NEARFIELD_CC=compiler, **environment)
+        return compile_observed("observed_ring.c", program, "-O1", NEARFIELD_CC=compiler, **environment)
     words = [compiler, "-O1", "-g", str(PROGRAMS / "observed_ring.c"), "-o", str(program)]
     subprocess.run(words, check=True, timeout=60, env={**os.environ, **environment})
     return program

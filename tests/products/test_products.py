@@ -1,7 +1,7 @@
 """Does each product do its main job, as a user types it, under one MPI of this machine?
 
 These are real runs, each a few seconds long: a profile is measured, an MPI is tuned, programs are built and started.
-Whether a time is stable is not asked, since the machine may be busy; the bench programs say how fast things are."""
+Whether a time is stable is not tested, since the machine may be busy; the bench programs say how fast things are."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-/* Polls for the counts of `nearfield forecast`, on two ranks. Rank 0 polls in vain, as rank 1 sends nothing before it is
-   told to; then it polls until the message is there. It prints how often it polled, and for how long. */
+/* Polls for the counts of `nearfield forecast`, on two ranks. Polls of rank 0 fail, as rank 1 sends nothing before it
+   gets a token; then it polls until the message is there. It prints how often it polled, and for how long. */
 #include <mpi.h>
 #include <stdio.h>
 

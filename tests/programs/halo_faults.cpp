@@ -18,7 +18,7 @@
 
 #include "nearfield/halo.hpp"
 
-// Whether this process has a page, of 4 KiB, mapped.
+// Returns whether this process has a page, of 4 KiB, mapped.
 bool has(const void* address) {
   std::FILE* map = std::fopen("/proc/self/pagemap", "rb");
   std::uint64_t entry = 0;
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const std::int64_t rows = what == "huge" ? std::int64_t{1} << 40 : what == "write" ? 8192 : 1024;
   int result = 0;
-  if (rank != 0) unsetenv("NEARFIELD_HALO_COSTS");  // what rank 0 is told holds for all
+  if (rank != 0) unsetenv("NEARFIELD_HALO_COSTS");  // the variables of rank 0 hold for all
   try {
     if (what == "touch") {
       touch(rank, argc > 2 ? argv[2] : "auto");

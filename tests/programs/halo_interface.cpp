@@ -77,7 +77,7 @@ void refused(int code, const std::string& words, Work&& work) {
   }
 }
 
-// Returns what the library makes of another program's nf_grid_options of so many bytes.
+// Returns what the library makes of another program's nf_grid_options of that many bytes.
 void create(const nf_grid_options& options, std::size_t bytes) {
   nf_grid_options changed = options;
   changed.struct_size = bytes;

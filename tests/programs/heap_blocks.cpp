@@ -2,27 +2,19 @@
 //
 //   family            every function, at both sides of the size from which blocks are shared
 //   stress SEED       four threads that take, change and give back each other's blocks
-//   forks SEED COUNT  the same in one thread, between COUNT forks; every child finds what its parent had
-//   raw_fork          a child that the C library made without its handlers of forks finds its memory
-//   fork_memory       what is freed after a fork returns to the system
-//   fork_copies       children of a fork have their parent's memory without copies of it
 //   untouched         memory that was only read takes none; MADV_DONTNEED gives it back, and leaves zeros
 //   growing           arrays that grow are never there twice
-//   fork_pinned       a buffer that the kernel or a device writes to is the same one after a fork
 //   memory            what is freed returns to the system, also from threads that end
 //   limits            mlockall, and blocks longer than all memory
 //   plain             a few blocks, for programs that are linked or watched in other ways
 //
 // All but `family`, which says where blocks lie, also holds without the library.
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <linux/io_uring.h>
+#include "heap_blocks.hpp"
+
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,43 +29,6 @@
 #include <vector>
 
 namespace {
-
-using Byte = unsigned char;
-
-[[noreturn]] void fail(const char* what, int line) {
-  std::printf("wrong in line %d of %s: %s\n", line, __FILE__, what);
-  std::fflush(stdout);
-  _exit(1);
-}
-#define CHECK(what) ((what) ? void() : fail(#what, __LINE__))
-
-constexpr std::size_t KiB = 1024, MiB = 1024 * KiB, from = 8 * KiB;
-
-// Keeps the compiler from knowing what a size or a pointer is.
-template <typename T>
-T hidden(T value) {
-  __asm__ volatile("" : "+r"(value));
-  return value;
-}
-
-std::uintptr_t number(const void* block) { return reinterpret_cast<std::uintptr_t>(block); }
-bool is_shared(const void* block) {
-  return number(block) >= std::uintptr_t{0x20} << 40 && number(block) < std::uintptr_t{0x50} << 40;
-}
-
-Byte* bytes(std::size_t size) { return static_cast<Byte*>(std::malloc(hidden(size))); }
-
-void fill(Byte* block, std::size_t size, unsigned seed) {
-  for (std::size_t i = 0; i < size; ++i) block[i] = static_cast<Byte>(i * 31 + (i >> 8) * 7 + seed);
-}
-bool holds(const Byte* block, std::size_t size, unsigned seed) {
-  for (std::size_t i = 0; i < size; ++i)
-    if (block[i] != static_cast<Byte>(i * 31 + (i >> 8) * 7 + seed)) return false;
-  return true;
-}
-bool is_zero(const Byte* block, std::size_t size) {
-  return std::all_of(block, block + size, [](Byte byte) { return byte == 0; });
-}
 
 // ---- family
 
@@ -229,69 +184,6 @@ void family() {
   calls_by_number();
 }
 
-// ---- random blocks
-
-// Some bytes of it are enough to tell, and take a fraction of the time.
-std::size_t step(std::size_t size) { return size > 20000 ? 517 : 13; }
-
-struct Random {
-  std::uint64_t state;
-  std::size_t below(std::size_t n) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (state >> 33) % n;
-  }
-};
-
-struct Slot {
-  Byte* block = nullptr;
-  std::size_t size = 0;
-  unsigned seed = 0;
-
-  void mark(unsigned with) {
-    seed = with;
-    for (std::size_t i = 0; i < size; i += step(size)) block[i] = static_cast<Byte>(seed + i);
-    block[size - 1] = static_cast<Byte>(seed);
-  }
-  bool is_marked() const { return is_marked(size) && (!block || block[size - 1] == static_cast<Byte>(seed)); }
-  bool is_marked(std::size_t upto) const {
-    if (!block) return true;
-    for (std::size_t i = 0; i < upto; i += step(size))
-      if (i != size - 1 && block[i] != static_cast<Byte>(seed + i)) return false;
-    return true;
-  }
-};
-
-std::size_t some_size(Random& random, std::size_t longest) {
-  return 1 + (random.below(10) == 0 ? random.below(longest) : random.below(50000));
-}
-
-// Gives a block back, takes another in one of all ways, or changes its length.
-void change(Slot& slot, Random& random, std::size_t longest) {
-  CHECK(slot.is_marked());
-  const std::size_t size = some_size(random, longest), way = random.below(6);
-  Slot fresh{nullptr, size, 0};
-  if (slot.block && way == 0) {
-    fresh.block = static_cast<Byte*>(std::realloc(slot.block, size));
-    slot.block = fresh.block;
-    CHECK(fresh.block && slot.is_marked(std::min(size, slot.size)));
-  } else {
-    std::free(slot.block);
-    if (way == 1) {
-      fresh.block = static_cast<Byte*>(std::calloc(1, size));
-      CHECK(fresh.block && is_zero(fresh.block, size));
-    } else if (way == 2) {
-      const std::size_t alignment = std::size_t{16} << random.below(13);
-      CHECK(posix_memalign(reinterpret_cast<void**>(&fresh.block), alignment, size) == 0);
-      CHECK(number(fresh.block) % alignment == 0);
-    } else {
-      fresh.block = bytes(size);
-    }
-  }
-  CHECK(fresh.block && malloc_usable_size(fresh.block) >= size);
-  fresh.mark(static_cast<unsigned>(random.below(1 << 20)));
-  slot = fresh;
-}
-
 void stress(unsigned seed) {
   static Slot slots[600];
   static std::mutex lock;
@@ -318,83 +210,6 @@ void stress(unsigned seed) {
   for (const Slot& slot : slots) CHECK(slot.is_marked());
 }
 
-void change_some(std::vector<Slot>& slots, Random& random, int count) {
-  for (int i = 0; i < count; ++i) {
-    Slot& slot = slots[random.below(slots.size())];
-    if (random.below(3)) {
-      change(slot, random, 1 * MiB);
-    } else {  // often nothing is asked for between two forks
-      CHECK(slot.is_marked());
-      std::free(slot.block);
-      slot = Slot{};
-    }
-  }
-}
-
-void forks(unsigned seed, int count) {
-  Random random{seed};
-  std::vector<Slot> slots(60);
-  for (int fork_number = 0; fork_number < count; ++fork_number) {
-    change_some(slots, random, static_cast<int>(random.below(40)));
-    const pid_t child = fork();
-    CHECK(child >= 0);
-    // Each changes blocks of its own choice, and finds in all others what was there.
-    if (child == 0) random.state += 12345;
-    change_some(slots, random, static_cast<int>(random.below(8)));
-    if (child == 0) change_some(slots, random, 100);
-    for (const Slot& slot : slots) CHECK(slot.is_marked());
-    if (child == 0) _exit(0);
-    int status = 0;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
-  }
-  for (Slot& slot : slots) {
-    CHECK(slot.is_marked());
-    std::free(slot.block);
-  }
-}
-
-// ---- other things that a fork must not change
-
-void raw_fork() {
-  const auto make = reinterpret_cast<pid_t (*)()>(dlsym(RTLD_DEFAULT, "_Fork"));  // glibc from 2.34 on
-  if (!make) return;
-  Byte* block = bytes(1 * MiB);
-  fill(block, 1 * MiB, 1);
-  const pid_t child = make();
-  if (child == 0) {
-    const bool was_there = holds(block, 1 * MiB, 1);
-    fill(bytes(1 * MiB), 1 * MiB, 2);
-    _exit(!was_there);
-  }
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child && status == 0);
-}
-
-std::size_t shared_memory() {  // of all processes
-  std::size_t kilobytes = 0;
-  char line[200];
-  FILE* file = std::fopen("/proc/meminfo", "r");
-  CHECK(file);
-  while (std::fgets(line, sizeof line, file))
-    if (std::sscanf(line, "Shmem: %zu", &kilobytes) == 1) break;
-  std::fclose(file);
-  return kilobytes * KiB;
-}
-
-void fork_memory() {
-  const std::size_t before = shared_memory();
-  for (int i = 0; i < 4; ++i) {
-    Byte* block = bytes(100 * MiB);
-    std::memset(block, 1, 100 * MiB);
-    const pid_t child = fork();
-    if (child == 0) _exit(0);
-    CHECK(waitpid(child, nullptr, 0) == child);
-    std::free(block);
-  }
-  malloc_trim(0);
-  CHECK(shared_memory() < before + 250 * MiB);
-}
-
 // ---- memory
 std::size_t resident() {
   std::size_t all = 0, here = 0;
@@ -413,35 +228,6 @@ std::size_t max_resident() {
   }
   std::fclose(file);
   return kib * KiB;
-}
-
-// Returns the bytes of memory that only this process has.
-std::size_t own_memory() {
-  std::FILE* file = std::fopen("/proc/self/smaps_rollup", "r");
-  char line[256];
-  std::size_t kib = 0, all = 0;
-  while (file && std::fgets(line, sizeof line, file))
-    if (std::sscanf(line, "Private_Dirty: %zu kB", &kib) == 1) all += kib;
-  if (file) std::fclose(file);
-  return all * KiB;
-}
-
-void fork_copies() {
-  constexpr std::size_t size = 300 * MiB;
-  Byte* block = bytes(size);
-  std::memset(block, 7, size);
-  for (int i = 0; i < 4; ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
-      const bool holds = block[0] == 7 && block[size - 1] == 7;
-      block[5 * MiB] = 9;
-      _exit(holds && own_memory() < 32 * MiB ? 0 : 1);
-    }
-    int status = 1;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
-    CHECK(block[5 * MiB] == 7);
-  }
-  std::free(block);
 }
 
 void untouched() {
@@ -479,65 +265,6 @@ void growing() {
   CHECK(max_resident() < before + size + other_size + 16 * MiB);
   std::free(block);
   std::free(other);
-}
-
-// An io_uring pins a buffer as network cards do.
-class Ring {
- public:
-  bool open() {
-    io_uring_params set{};
-    file_ = static_cast<int>(syscall(SYS_io_uring_setup, 1, &set));
-    if (file_ < 0) return false;
-    submitted_ = static_cast<Byte*>(map(set.sq_off.array + set.sq_entries * sizeof(unsigned), IORING_OFF_SQ_RING));
-    call_ = static_cast<io_uring_sqe*>(map(sizeof(io_uring_sqe), IORING_OFF_SQES));
-    tail_ = reinterpret_cast<unsigned*>(submitted_ + set.sq_off.tail);
-    *reinterpret_cast<unsigned*>(submitted_ + set.sq_off.array) = 0;
-    return true;
-  }
-  bool pin(void* memory, std::size_t size) {
-    iovec piece{memory, size};
-    return syscall(SYS_io_uring_register, file_, IORING_REGISTER_BUFFERS, &piece, 1) == 0;
-  }
-  // Reads from a file into the pinned buffer.
-  void read(int from, void* memory, unsigned size) {
-    *call_ = io_uring_sqe{};
-    call_->opcode = IORING_OP_READ_FIXED;
-    call_->fd = from;
-    call_->addr = number(memory);
-    call_->len = size;
-    __atomic_store_n(tail_, *tail_ + 1, __ATOMIC_RELEASE);
-    CHECK(syscall(SYS_io_uring_enter, file_, 1, 1, IORING_ENTER_GETEVENTS, nullptr, 0) == 1);
-  }
-
- private:
-  void* map(std::size_t size, off_t at) {
-    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file_, at);
-    CHECK(memory != MAP_FAILED);
-    return memory;
-  }
-
-  int file_ = -1;
-  Byte* submitted_ = nullptr;
-  io_uring_sqe* call_ = nullptr;
-  unsigned* tail_ = nullptr;
-};
-
-void fork_pinned() {
-  Ring ring;
-  Byte* block = bytes(1 * MiB);
-  fill(block, 1 * MiB, 1);
-  if (!ring.open() || !ring.pin(block, 1 * MiB)) {
-    std::puts("no io_uring here");
-    return;
-  }
-  const pid_t child = fork();
-  if (child == 0) _exit(0);
-  CHECK(waitpid(child, nullptr, 0) == child);
-  std::memset(block, 0, 100);
-  const int file = open("/proc/self/exe", O_RDONLY);
-  ring.read(file, block, 4);
-  close(file);
-  CHECK(std::memcmp(block, "\177ELF", 4) == 0);
 }
 
 void freed_memory_returns() {
@@ -627,13 +354,8 @@ int main(int argc, char** argv) {
   const auto value = [&](int i) { return argc > i ? static_cast<unsigned>(std::atoi(argv[i])) : 1u; };
   if (what == "family") family();
   if (what == "stress") stress(value(2));
-  if (what == "forks") forks(value(2), static_cast<int>(value(3)));
-  if (what == "raw_fork") raw_fork();
-  if (what == "fork_memory") fork_memory();
-  if (what == "fork_copies") fork_copies();
   if (what == "untouched") untouched();
   if (what == "growing") growing();
-  if (what == "fork_pinned") fork_pinned();
   if (what == "memory") fragments_cost_little(), freed_memory_returns(), ending_threads_keep_nothing();
   if (what == "limits") limits();
   if (what == "plain") plain();

@@ -10,7 +10,7 @@
 //   get PID ADDRESS BYTES SEED    process_vm_readv: how many bytes came and whether they are right, or the error
 //   put PID ADDRESS BYTES SEED    process_vm_writev: how many bytes went, or the error
 //   ragged PID ADDRESS BYTES SEED COUNT   random pieces, read and written, each result checked through the kernel
-//   follow PID ADDRESS BYTES SEED         a thread that reads until it fails or is told to `stop`
+//   follow PID ADDRESS BYTES SEED         a thread that reads until it fails or gets `stop`
 //   echo PID ADDRESS BYTES        a thread that writes, and reads what it wrote through the kernel
 //   churn                         two threads that take and give back blocks
 //   count ADDRESS                 a thread that writes 1, 2, 3 ... there, and reads each number again

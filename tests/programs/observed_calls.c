@@ -1,6 +1,6 @@
 /* Calls the MPI functions that `nearfield observe` records, each at least once, checks what they did, and prints a line
-   for each group of calls: the same with and without observation. `observed_calls refused` uses what cannot be recorded,
-   `observed_calls errors` makes MPI return errors. For any number of ranks. */
+   for each group of calls: the same with and without observation. `observed_calls refused` uses what cannot be
+   recorded, `observed_calls errors` makes MPI return errors. For any number of ranks. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static void probes(void) {
     int flag = 0, count = 0;
     filled(20 + way);
     MPI_Isend(out, 100 + way, MPI_INT, right, 20 + way, MPI_COMM_WORLD, &request);
-    MPI_Barrier(MPI_COMM_WORLD); /* so that there are few polls in vain */
+    MPI_Barrier(MPI_COMM_WORLD); /* so that there are few failed polls */
     if (way == 0) MPI_Probe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
     if (way == 1)
       while (!flag) MPI_Iprobe(left, 21, MPI_COMM_WORLD, &flag, &status);
@@ -294,7 +294,7 @@ static int sum_over(MPI_Comm comm) {
   return sum;
 }
 
-static void made(MPI_Comm comm, const char* what) {
+static void exercise(MPI_Comm comm, const char* what) {
   int size = 0, sum = 0;
   if (comm == MPI_COMM_NULL) return;
   MPI_Comm_size(comm, &size);
@@ -311,30 +311,30 @@ static void communicators(void) {
       edges[128];
   for (int i = 0; i < ranks; ++i)
     index[i] = 2 * i + 2, edges[2 * i] = (i + ranks - 1) % ranks, edges[2 * i + 1] = (i + 1) % ranks;
-  MPI_Comm_dup(MPI_COMM_WORLD, &comm), MPI_Comm_set_name(comm, "a \"copy\""), made(comm, "dup");
-  MPI_Comm_dup_with_info(MPI_COMM_WORLD, MPI_INFO_NULL, &comm), made(comm, "dup_with_info");
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm), MPI_Comm_set_name(comm, "a \"copy\""), exercise(comm, "dup");
+  MPI_Comm_dup_with_info(MPI_COMM_WORLD, MPI_INFO_NULL, &comm), exercise(comm, "dup_with_info");
   MPI_Comm_idup(MPI_COMM_WORLD, &comm, &requests[0]), MPI_Comm_idup(MPI_COMM_WORLD, &other, &requests[1]);
   for (int i = 0; i < 2; ++i) MPI_Wait(&requests[rank % 2 ? i : 1 - i], MPI_STATUS_IGNORE);
-  made(comm, "idup"), made(other, "another idup");
-  MPI_Comm_split(MPI_COMM_WORLD, rank % 2 ? 1 : 0, -rank, &comm), made(comm, "split");
-  MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? 0 : MPI_UNDEFINED, 0, &comm), made(comm, "split of one");
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm), made(comm, "split_type");
+  exercise(comm, "idup"), exercise(other, "another idup");
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2 ? 1 : 0, -rank, &comm), exercise(comm, "split");
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? 0 : MPI_UNDEFINED, 0, &comm), exercise(comm, "split of one");
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm), exercise(comm, "split_type");
   MPI_Comm_group(MPI_COMM_WORLD, &world);
   MPI_Group_range_incl(world, 1, range, &low);
-  MPI_Comm_create(MPI_COMM_WORLD, low, &comm), made(comm, "create");
+  MPI_Comm_create(MPI_COMM_WORLD, low, &comm), exercise(comm, "create");
   if (!asks && rank <= range[0][1])
-    MPI_Comm_create_group(MPI_COMM_WORLD, low, 5, &comm), made(comm, "create_group");
+    MPI_Comm_create_group(MPI_COMM_WORLD, low, 5, &comm), exercise(comm, "create_group");
   MPI_Group_free(&world), MPI_Group_free(&low);
 
   MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &comm);
-  MPI_Cart_sub(comm, remain, &half), made(half, "cart_sub");
-  neighbours(comm, 4, 4), made(comm, "cart");
-  MPI_Graph_create(MPI_COMM_WORLD, ranks, index, edges, 0, &comm), neighbours(comm, 2, 2), made(comm, "graph");
+  MPI_Cart_sub(comm, remain, &half), exercise(half, "cart_sub");
+  neighbours(comm, 4, 4), exercise(comm, "cart");
+  MPI_Graph_create(MPI_COMM_WORLD, ranks, index, edges, 0, &comm), neighbours(comm, 2, 2), exercise(comm, "graph");
   MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &left, MPI_UNWEIGHTED, 1, &right, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
                                  &comm);
-  neighbours(comm, 1, 1), made(comm, "dist_graph_adjacent");
+  neighbours(comm, 1, 1), exercise(comm, "dist_graph_adjacent");
   MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &rank, (int[]){1}, &right, (int[]){3}, MPI_INFO_NULL, 0, &comm);
-  neighbours(comm, 1, 1), made(comm, "dist_graph");
+  neighbours(comm, 1, 1), exercise(comm, "dist_graph");
 
   if (ranks == 1 || asks) return;
   const int is_odd = rank % 2;
@@ -343,7 +343,7 @@ static void communicators(void) {
   MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - is_odd, 9, &comm);
   if (rank < 2) MPI_Sendrecv(&rank, 1, MPI_INT, 0, 1, &got, 1, MPI_INT, 0, 1, comm, MPI_STATUS_IGNORE);
   check(rank >= 2 || got == 1 - rank, "a message between groups");
-  MPI_Intercomm_merge(comm, is_odd, &other), made(other, "merge");
+  MPI_Intercomm_merge(comm, is_odd, &other), exercise(other, "merge");
   MPI_Comm_free(&comm), MPI_Comm_free(&half);
 }
 

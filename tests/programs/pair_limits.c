@@ -1,6 +1,7 @@
 // Rank 0 sends messages of the given sizes to every other rank, one by one, and says of each what the pair's limits
 // made of it:  peer <rank> size <bytes> early <0|1> copies <n>
-//   early   MPI_Send returned while the receiver, who was away, had not posted its receive: the message was sent eagerly
+//   early   MPI_Send returned while the receiver, who was away, had not posted its receive: the message was sent
+// eagerly
 //   copies  how often the kernel copied between the two processes for it
 // and at the end, per peer:  peer <rank> eager_up_to <bytes>   the largest size that was early (-1: none).
 // Every byte is checked.
@@ -35,8 +36,8 @@ struct seen {
   long early, copies, wrong;
 };
 
-// Whether the sender's MPI_Send has returned. The shared-memory transport gives a fragment back only when the receiver
-// has taken it in, so the receiver must look into MPI now and then; but it posts nothing.
+// This says whether the sender's MPI_Send has returned. The shared-memory transport gives a fragment back only when the
+// receiver has taken it in, so the receiver must look into MPI now and then; but it posts nothing.
 static int stay_away(void) {
   int returned = 0;
   for (int i = 0; i < LOOKS && !returned; ++i) {

@@ -66,7 +66,7 @@ class Block:
     def __str__(self) -> str:
         return f"{self.page}: {self.text.splitlines()[0][2:60]}"
 
-    def printed(self) -> str:
+    def render(self) -> str:
         """Returns the block with what its commands print now."""
         with tempfile.TemporaryDirectory() as folder:
             SETUPS[self.setup](Path(folder))
@@ -95,12 +95,12 @@ class Fence:
 
     @property
     def is_console(self) -> bool:
-        """Whether it shows what a command printed."""
+        """Says whether it shows what a command printed."""
         return self.language == "console" or re.search(r"^\$ ", self.text, re.MULTILINE) is not None
 
     @property
     def says_whence(self) -> bool:
-        """Whether its output is checked, or marked as measured."""
+        """Says whether its output is checked, or marked as measured."""
         checked = re.fullmatch(rf"<!-- console: ({'|'.join(SETUPS)}) -->", self.before)
         return checked is not None or _MEASURED.fullmatch(self.before) is not None
 
@@ -123,11 +123,11 @@ def commands(text: str) -> Iterator[str]:
 
 def agree(shown: str, printed: str) -> bool:
     """Returns whether a block shows what is printed, but for what varies from run to run and lines left out."""
-    parts = (re.escape(part) for part in re.split(r"^\.\.\.\n", _settled(shown), flags=re.MULTILINE))
-    return re.fullmatch("(?:.*\n)*?".join(parts), _settled(printed)) is not None
+    parts = (re.escape(part) for part in re.split(r"^\.\.\.\n", _mask_varying(shown), flags=re.MULTILINE))
+    return re.fullmatch("(?:.*\n)*?".join(parts), _mask_varying(printed)) is not None
 
 
-def _settled(text: str) -> str:
+def _mask_varying(text: str) -> str:
     for pattern in VARYING:
         text = pattern.sub("(varies)", text)
     return text
@@ -150,7 +150,7 @@ def _rewritten(page: str) -> str:
     """Returns the page with what its commands print now; a block that agrees with it stays."""
 
     def block(match: re.Match[str]) -> str:
-        made = Block(page, match[2], match[3]).printed()
+        made = Block(page, match[2], match[3]).render()
         return f"{match[1]}{match[3] if agree(match[3], made) else made}{match[4]}"
 
     return _BLOCK.sub(block, (ROOT / page).read_text("utf-8"))

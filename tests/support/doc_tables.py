@@ -32,7 +32,7 @@ def rewrite(text: str) -> str:
 
 
 def column_table() -> str:
-    """The records' columns."""
+    """Returns the table of the records' columns."""
     rows = [(name, kind, "no" if name in REQUIRED else "yes", meaning) for name, (kind, meaning) in CORE.items()]
     rows.append(("(parameters)", "Int64, Float64 or String", "yes", "one column each; null where it does not apply"))
     rows.append((VERDICT, "String", "yes", VERDICT_SUMMARY))
@@ -40,12 +40,12 @@ def column_table() -> str:
 
 
 def key_table(model: type[BaseModel]) -> str:
-    """A file's keys."""
+    """Returns the table of a file's keys."""
     return markdown(("key", "type", "required", "what it says"), list(_keys(model, "")))
 
 
 def machine_table() -> str:
-    """The keys of described machines."""
+    """Returns the table of the keys of described machines."""
     return markdown(("key", "value", "required", "what it says"), list(_machine_keys(DescribedMachine, "")))
 
 
@@ -69,7 +69,7 @@ def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, 
 
 
 def _machine_keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
-    """Returns the table of a described machine; what a sourced value consists of is told once, in the text."""
+    """Returns the table of a described machine; what a sourced value consists of is stated once, in the text."""
     for name, info in model.model_fields.items():
         inner, key = inner_table(info), _key(prefix, name, info)
         required = "yes" if info.is_required() else needed_where(info) or "no"
@@ -94,7 +94,7 @@ def _table_words(info: FieldInfo) -> str:
 
 
 def inner_table(info: FieldInfo) -> type[BaseModel] | None:
-    """The table that the field holds, alone or in a list; None if it holds none."""
+    """Returns the table that the field holds, alone or in a list, or None if it holds none."""
     candidates = [info.annotation, *get_args(info.annotation)]
     return next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
 
@@ -115,7 +115,7 @@ def plain_name(annotation: Any) -> str:
 
 
 def markdown(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """A table in Markdown, whose first column is code."""
+    """Returns a table in Markdown, whose first column is code."""
     lines = [header, ("---",) * len(header), *((f"`{row[0]}`", *row[1:]) for row in rows)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 

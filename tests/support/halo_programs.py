@@ -17,10 +17,10 @@ def built(inst: Installation, name: str, folder: Path, *flags: str) -> Path:
     if program.exists():
         return program
     program.parent.mkdir(exist_ok=True)
-    return compiled(inst, ROOT / "tests/programs" / f"{name}.cpp", program, *flags)
+    return compile_program(inst, ROOT / "tests/programs" / f"{name}.cpp", program, *flags)
 
 
-def compiled(inst: Installation, source: Path, program: Path, *flags: str) -> Path:
+def compile_program(inst: Installation, source: Path, program: Path, *flags: str) -> Path:
     """Builds and returns the executable of a source, linked to the library of that MPI."""
     library = mpi.program(inst, mpi.HALO)
     command = [str(inst.compiler), "-std=c++20", "-O1", "-Wall", *flags, "-Wno-missing-field-initializers"]

@@ -27,6 +27,7 @@ def build_programs(folder: Path) -> None:
     variants = {
         "peer": ("heap_peer.cpp", "-ldl"),
         "blocks": ("heap_blocks.cpp", "-ldl"),
+        "forks": ("heap_forks.cpp", "-ldl"),
         "static": ("heap_blocks.cpp", "-static"),
         "asan": ("heap_blocks.cpp", "-fsanitize=address", "-O0"),
     }
@@ -114,7 +115,7 @@ class Peer:
         assert address
         return address
 
-    def filled(self, size: int, seed: int, alignment: int = 0) -> int:
+    def take_filled(self, size: int, seed: int, alignment: int = 0) -> int:
         """Returns a block that is filled by SEED."""
         address = self.take(size, alignment)
         assert self.request("fill", address, size, seed) == "done"
@@ -179,7 +180,7 @@ class Peers:
     @staticmethod
     def share(owner: Peer, reader: Peer, address: int, size: int) -> None:
         """Makes pages of the owner shared, by a message that the kernel copies, whose reader asks for it. The owner
-        notices during a message to itself; by one before it grants what was asked for earlier."""
+        notices during a message to itself; by one before it grants what was requested earlier."""
         owner.request("get", owner.pid, address, 1, 0)
         reader.request("get", owner.pid, address, size, 0)
         owner.request("get", owner.pid, address, 1, 0)

@@ -30,17 +30,17 @@ class State:
     writers: int = 0  # Slot
     readers: int = 0
     order: str = "none"  # Header::order
-    completed: bool = False  # MPI has told the owner that its message is complete
+    completed: bool = False  # MPI has reported to the owner that its message is complete
     found: int = 0  # the page that the kernel has looked up for a peer
     got: int | None = None  # what a peer has read
     at: tuple[int, ...] = ()  # the next step of each process
 
-    def mapped(self) -> int:
+    def mapped_page(self) -> int:
         """Returns the page that the owner reads."""
         return self.file if self.mapping in ("file", "cow") else self.private
 
     def read(self, half: Half) -> int:
-        return self.get(self.mapped(), half)
+        return self.get(self.mapped_page(), half)
 
     def get(self, page: int, half: Half) -> int:
         return self.pages[page][HALVES.index(half)]
@@ -65,10 +65,10 @@ class State:
     def write(self, half: Half, value: int) -> State:
         """Returns the state after a write by the owner's process, through its mapping."""
         state = self.ready_to_write()
-        return state.put(state.mapped(), half, value)
+        return state.put(state.mapped_page(), half, value)
 
 
-Step = Callable[[State], "State | int | None"]  # a new state, a jump by so many steps, or None: it must wait
+Step = Callable[[State], "State | int | None"]  # a new state, a jump by a number of steps, or None: it must wait
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Violation:
 
 @dataclass
 class Model:
-    """`processes`: lists of (name, step). `is_right` is asked of each state in which all have ended."""
+    """`processes`: lists of (name, step). `is_right` is checked in each state in which all have ended."""
 
     processes: dict[str, Sequence[tuple[str, Step]]]
     is_right: Callable[[State], bool]
@@ -143,7 +143,7 @@ def when(condition: Callable[[State], bool], **changes: object) -> Step:
 
 
 def jump_unless(condition: Callable[[State], bool], over: int) -> Step:
-    """Returns a step that goes on if the condition holds, and otherwise leaves out so many steps."""
+    """Returns a step that goes on if the condition holds, and otherwise skips a number of steps."""
     return lambda state: 1 if condition(state) else over + 1
 
 
@@ -209,7 +209,7 @@ def peer_writes(value: int, *, waits_for_moves: bool = True, announces: bool = T
 
 def _look_up_to_write(state: State) -> State:
     ready = state.ready_to_write()
-    return replace(ready, found=ready.mapped())
+    return replace(ready, found=ready.mapped_page())
 
 
 def peer_reads(*, announces: bool = True, waits_for_moves: bool = True) -> Steps:
@@ -226,7 +226,7 @@ def peer_reads(*, announces: bool = True, waits_for_moves: bool = True) -> Steps
         ("is the page shared?", jump_unless(lambda s: s.is_shared, over=2)),
         ("reads the file", lambda s: replace(s, got=s.get(s.file, "message"))),
         ("ends", lambda s: 3),
-        ("the kernel looks the page up", lambda s: replace(s, found=s.mapped())),
+        ("the kernel looks the page up", lambda s: replace(s, found=s.mapped_page())),
         ("the kernel reads", lambda s: replace(s, got=s.get(s.found, "message"))),
         ("announces the end", lambda s: replace(s, readers=s.readers - by)),
     ]

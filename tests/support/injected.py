@@ -35,7 +35,7 @@ def _file_of(bug: Bug) -> Path:
     return ROOT / "python" / "nearfield" / bug["package"] / bug["file"]
 
 
-def changed(bug: Bug) -> str:
+def inject(bug: Bug) -> str:
     """Returns the text of the module with the bug."""
     text = _file_of(bug).read_text()
     assert text.count(bug["old"]) == 1, f"'{bug['old']}' occurs {text.count(bug['old'])} times in {bug['file']}"
@@ -56,7 +56,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 class _Finder(importlib.abc.MetaPathFinder):
     def __init__(self, bug: Bug) -> None:
         self._name = f"nearfield.{bug['package']}.{'.'.join(Path(bug['file']).with_suffix('').parts)}"
-        self._loader = _Loader(self._name, str(_file_of(bug)), changed(bug))
+        self._loader = _Loader(self._name, str(_file_of(bug)), inject(bug))
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

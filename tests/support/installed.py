@@ -46,8 +46,9 @@ class Installed:
         env = {**os.environ, "PKG_CONFIG_PATH": str(self.prefix / "lib/pkgconfig")}
         return subprocess.check_output(["pkg-config", *questions, "nearfield-halo"], text=True, env=env).split()
 
-    def compiled(self, wrapper: str, *sources: Path, flags: tuple[str, ...] = ()) -> Path:
-        """A program made of these files with what pkg-config says alone; `wrapper`: its variable for the compiler."""
+    def compile(self, wrapper: str, *sources: Path, flags: tuple[str, ...] = ()) -> Path:
+        """Compiles these files with what pkg-config says alone, and returns the program. `wrapper` is pkg-config's
+        variable for the compiler."""
         compiler = self.pkg_config(f"--variable={wrapper}")
         if not compiler:
             pytest.skip(f"{self.inst.name} has no {wrapper}")
@@ -82,15 +83,15 @@ def _cmake(inst: Installation, source: Path, build: Path, choices: list[str]) ->
 
 
 def cmake() -> str:
-    return _of_this_environment("cmake")
+    return _find_program("cmake")
 
 
 def ninja() -> list[str]:
     """Options for CMake to build by it: much of the time of a small build is make's."""
-    return ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={_of_this_environment('ninja')}"]
+    return ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={_find_program('ninja')}"]
 
 
-def _of_this_environment(name: str) -> str:
+def _find_program(name: str) -> str:
     """Returns the program of this environment, else that of PATH."""
     found = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert found

@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
 
 @dataclass(frozen=True)
 class Verb:
-    """A command line in a folder of `prepared`; {mpirun} starts two ranks."""
+    """A command line in a folder of `prepare_field`; {mpirun} starts two ranks."""
 
     name: str
     words: str
@@ -118,7 +118,7 @@ class Try:
 
     @property
     def began(self) -> bool:
-        """Whether nearfield's own first line had been reached; before it Python itself reports Ctrl-C."""
+        """Says whether nearfield's own first line had been reached; before it Python itself reports Ctrl-C."""
         return "Traceback" not in self.output or "nearfield/__main__.py" in self.output
 
 
@@ -173,7 +173,7 @@ _NEARFIELD = [sys.executable, "-m", "nearfield"]
 
 
 @contextmanager
-def prepared(names: list[str]) -> Iterator[Field]:
+def prepare_field(names: list[str]) -> Iterator[Field]:
     """Yields a field for these verbs, which is removed at the end."""
     folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="int-"))  # a short name: there will be sockets in it
     try:
@@ -184,7 +184,7 @@ def prepared(names: list[str]) -> Iterator[Field]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def undisturbed(field: Field, verb: Verb) -> Try:
+def run_undisturbed(field: Field, verb: Verb) -> Try:
     """Returns what comes of a verb that nobody interrupts for 20 s, with its lifetime as `after_s`."""
     return end(field, verb, None, 20.0)
 
@@ -205,7 +205,7 @@ def end(field: Field, verb: Verb, number: signal.Signals | None, after_s: float,
     before = set((work / "d").rglob("*"))
     try:
         with _Terminal(_with_shm(shm, field.command(verb)), work / "d", environment) as terminal:
-            found = _ended(terminal, mark, Try(verb.name, number.name if number else "", after_s), number)
+            found = _end_verb(terminal, mark, Try(verb.name, number.name if number else "", after_s), number)
         found.wrong = tuple(_wrong(found, verb, work, before, natural)) if number and found.hit else ()
         return found
     finally:
@@ -213,7 +213,7 @@ def end(field: Field, verb: Verb, number: signal.Signals | None, after_s: float,
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _ended(terminal: _Terminal, mark: str, found: Try, number: signal.Signals | None) -> Try:
+def _end_verb(terminal: _Terminal, mark: str, found: Try, number: signal.Signals | None) -> Try:
     begun = time.monotonic()
     terminal.wait(found.after_s)
     found.hit = terminal.code() is None
@@ -224,7 +224,7 @@ def _ended(terminal: _Terminal, mark: str, found: Try, number: signal.Signals | 
     signalled = time.monotonic()
     terminal.send(number)
     terminal.wait(PATIENCE_S)
-    while _marked(mark) and time.monotonic() - signalled < PATIENCE_S:
+    while _find_marked(mark) and time.monotonic() - signalled < PATIENCE_S:
         time.sleep(0.02)
     found.took_s = time.monotonic() - signalled
     code = terminal.code()
@@ -305,7 +305,7 @@ def _with_shm(shm: Path, command: list[str]) -> list[str]:
 # ---- what is left
 
 
-def _marked(mark: str) -> list[int]:
+def _find_marked(mark: str) -> list[int]:
     """Returns the processes with the mark in their environment, without zombies and without those that end."""
     wanted, found = f"{MARK}={mark}".encode(), []
     for process in Path("/proc").glob("[0-9]*"):
@@ -316,7 +316,7 @@ def _marked(mark: str) -> list[int]:
 
 
 def _kill(mark: str) -> None:
-    for pid in _marked(mark):
+    for pid in _find_marked(mark):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 

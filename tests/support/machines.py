@@ -54,7 +54,7 @@ def values(name: str) -> Any:
     return read_toml(FILES[name].read_text())
 
 
-def loaded(content: str | bytes | dict[str, Any], folder: Path) -> Any:
+def load_content(content: str | bytes | dict[str, Any], folder: Path) -> Any:
     """Returns the machine that a user's file with this content describes."""
     file = folder / "mine.toml"
     if isinstance(content, dict):
@@ -66,6 +66,6 @@ def loaded(content: str | bytes | dict[str, Any], folder: Path) -> Any:
 def refusal(content: str | dict[str, Any], folder: Path) -> str:
     """Returns why a user's file with this content is refused."""
     with pytest.raises(ProfileError) as caught:
-        loaded(content, folder)
+        load_content(content, folder)
     assert "mine.toml" in caught.value.message
     return caught.value.message

@@ -20,7 +20,7 @@ LONG = 5000
 # ---- bytes and lines of any file
 
 
-def flipped(chance: random.Random, content: bytes) -> bytes:
+def flip_bits(chance: random.Random, content: bytes) -> bytes:
     made = bytearray(content or b"\0")
     for _ in range(chance.choice([1, 1, 3, 30])):
         made[chance.randrange(len(made))] ^= 1 << chance.randrange(8)
@@ -57,7 +57,7 @@ def in_another_encoding(chance: random.Random, content: bytes) -> bytes:
             return text.encode("utf-32-be")
 
 
-def emptied(chance: random.Random, content: bytes) -> bytes:
+def make_empty(chance: random.Random, content: bytes) -> bytes:
     return chance.choice([b"", b"\n", b" ", b"\0" * 4096])
 
 
@@ -78,7 +78,7 @@ def with_other_lines(chance: random.Random, content: bytes) -> bytes:
     return b"".join(lines)
 
 
-ANY = [flipped, cut, without_a_part, with_bytes, in_another_encoding, emptied, with_other_lines]
+ANY = [flip_bits, cut, without_a_part, with_bytes, in_another_encoding, make_empty, with_other_lines]
 
 # ---- values
 
@@ -92,7 +92,7 @@ def with_another_number(chance: random.Random, content: bytes) -> bytes:
     """Replaces a number of a text, be it of any format."""
     found = list(re.finditer(rb"(?<![\w.])-?\d+(\.\d+)?\b", content))
     if not found:
-        return flipped(chance, content)
+        return flip_bits(chance, content)
     one = chance.choice(found)
     other = chance.choice([*NUMBERS, "nan", "0x10", "²", "٣", "", "1_000"])
     return content[: one.start()] + other.encode() + content[one.end() :]
@@ -102,7 +102,7 @@ def with_another_word(chance: random.Random, content: bytes) -> bytes:
     """Exchanges two words, or puts a strange one in a word's place."""
     found = list(re.finditer(rb"[^\s,=:\"]+", content))
     if not found:
-        return flipped(chance, content)
+        return flip_bits(chance, content)
     one = chance.choice(found)
     others = [b"", b"../../etc/passwd", b"%s%n", b"x" * LONG, "ß→".encode(), b"\xff", b"$(id)", chance.choice(found)[0]]
     return content[: one.start()] + chance.choice(others) + content[one.end() :]
@@ -118,7 +118,7 @@ def with_another_toml_value(chance: random.Random, content: bytes) -> bytes:
     lines = content.decode("utf-8", errors="replace").splitlines()
     places = [number for number, line in enumerate(lines) if " = " in line or line.startswith("[")]
     if not places:
-        return flipped(chance, content)
+        return flip_bits(chance, content)
     at = chance.choice(places)
     inner = list(re.finditer(r"(?<== )(\"[^\"]*\"|[^,{}\[\]\"]+)", lines[at]))
     if lines[at].startswith("["):
@@ -145,7 +145,7 @@ def with_another_json_value(chance: random.Random, content: bytes) -> bytes:
         at = chance.randrange(len(lines))
         lines[at] = json.dumps(_with_another_node(chance, json.loads(lines[at]))).encode()
     except (ValueError, IndexError, RecursionError):
-        return flipped(chance, content)
+        return flip_bits(chance, content)
     deep = [b"[" * 100_000, b'{"a":' * LONG]
     if chance.random() < 0.05:
         lines[at] = chance.choice(deep)
@@ -187,7 +187,7 @@ def with_another_xml_part(chance: random.Random, content: bytes) -> bytes:
         other = chance.choice(values)
         return content[: one.start(1)] + other + content[one.end(1) :]
     if not tags:
-        return flipped(chance, content)
+        return flip_bits(chance, content)
     one, other = chance.choice(tags), chance.choice([b"", b"<object>", b"</object>", chance.choice(tags)[0]])
     return content[: one.start()] + other + content[one.end() :]
 
@@ -199,7 +199,7 @@ def with_other_columns(chance: random.Random, content: bytes) -> bytes:
     try:
         table = pl.read_parquet(io.BytesIO(content))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):  # it is damaged already
-        return flipped(chance, content)
+        return flip_bits(chance, content)
     name = chance.choice(table.columns)
     types = [pl.Int64, pl.Float64, pl.String, pl.Boolean, pl.Binary, pl.Int8, pl.List(pl.Int64), pl.Categorical]
     try:
@@ -227,7 +227,7 @@ def with_other_columns(chance: random.Random, content: bytes) -> bytes:
         out = io.BytesIO()
         table.write_parquet(out)
     except (pl.exceptions.PolarsError, TypeError):  # such a table cannot be made
-        return flipped(chance, content)
+        return flip_bits(chance, content)
     return out.getvalue()
 
 
@@ -286,10 +286,10 @@ FORMATS: dict[str, list[Mutation]] = {
     "toml": [*ANY, *[with_another_toml_value] * 12, with_another_number],
     "json": [*ANY, *[with_another_json_value] * 12, with_another_number],
     "xml": [*ANY, *[with_another_xml_part] * 12],
-    "parquet": [flipped, cut, without_a_part, emptied, *[with_other_columns] * 8],
+    "parquet": [flip_bits, cut, without_a_part, make_empty, *[with_other_columns] * 8],
     "text": [*ANY, *[with_another_number] * 4, *[with_another_word] * 4],
-    "bytes": [flipped, flipped, flipped, cut, without_a_part, with_bytes, emptied],
-    "c": [flipped, cut, with_bytes, in_another_encoding, *[with_another_token] * 10, *[with_another_statement] * 6],
+    "bytes": [flip_bits, flip_bits, flip_bits, cut, without_a_part, with_bytes, make_empty],
+    "c": [flip_bits, cut, with_bytes, in_another_encoding, *[with_another_token] * 10, *[with_another_statement] * 6],
 }
 
 

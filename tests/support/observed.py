@@ -17,7 +17,7 @@ from nearfield.observe import hooks
 N = 1000  # of tests/programs/observed_accesses.c
 
 
-def compiled(source: str, program: Path, *flags: str, verb: str = "cc", **environment: str) -> Path:
+def compile_observed(source: str, program: Path, *flags: str, verb: str = "cc", **environment: str) -> Path:
     """Compiles a program of tests/programs with hooks."""
     words = [*flags, "-g", str(PROGRAMS / source), "-o", str(program)]
     with pytest.MonkeyPatch.context() as patch:

@@ -210,7 +210,7 @@ class _Writer:
             found.append(self._at(array, *words))
         return found
 
-    def _here(self, array: str) -> str:
+    def _at_loops(self, array: str) -> str:
         return self._at(array, *_INDICES[: self._dimensions])
 
     def _stencil(self) -> list[str]:
@@ -218,24 +218,24 @@ class _Writer:
         reach = self._chance.choice((1, 1, 1, 2)) if self._dimensions == 1 else 1
         value = self._sum(self._near(source, reach, self._chance.randint(2, 4)))
         if self._chance.random() < 0.2:
-            return self._loops([f"{self.element} value = {value};", f"{self._here(target)} = value;"], reach)
-        return self._loops([f"{self._here(target)} = {value};"], reach)
+            return self._loops([f"{self.element} value = {value};", f"{self._at_loops(target)} = value;"], reach)
+        return self._loops([f"{self._at_loops(target)} = {value};"], reach)
 
     def sweep(self) -> list[str]:
         """Returns a nest that needs what is received from both sides."""
         others = [_INDICES[n] for n in range(1, self._dimensions)]
         ends = [self._at("a", f"i {sign} 1", *others) for sign in "-+"]
-        value = self._sum([self._here("a"), *ends, *self._near("a", 1, self._chance.randint(0, 2))])
-        return self._loops([f"{self._here(self._chance.choice('bbba'))} = {value};"], 1)
+        value = self._sum([self._at_loops("a"), *ends, *self._near("a", 1, self._chance.randint(0, 2))])
+        return self._loops([f"{self._at_loops(self._chance.choice('bbba'))} = {value};"], 1)
 
     def _in_place(self) -> list[str]:
         array = self._chance.choice("aab")
         near = self._near(array, 1, self._chance.randint(0, 2))
-        return self._loops([f"{self._here(array)} = {self._sum([self._here(array), *near])};"], 1)
+        return self._loops([f"{self._at_loops(array)} = {self._sum([self._at_loops(array), *near])};"], 1)
 
     def _copy(self) -> list[str]:
         source, target = self._chance.choice((("b", "a"), ("a", "b")))
-        return self._loops([f"{self._here(target)} = {self._here(source)};"], self._chance.choice((0, 1)))
+        return self._loops([f"{self._at_loops(target)} = {self._at_loops(source)};"], self._chance.choice((0, 1)))
 
     def _one_row(self) -> list[str]:
         row, inner = self._chance.choice((("0", "1"), ("nx - 1", "nx - 2"), ("1", "0"))), _INDICES[1 : self._dimensions]
@@ -248,14 +248,14 @@ class _Writer:
     def _reduction(self) -> list[str]:
         array = self._chance.choice("ab")
         if self._chance.random() < 0.5:
-            return self._loops([f"if ({self._here(array)} > total) total = {self._here(array)};"], 1)
-        return self._loops([f"total = {self._sum(['total', self._here(array)])};"], 1)
+            return self._loops([f"if ({self._at_loops(array)} > total) total = {self._at_loops(array)};"], 1)
+        return self._loops([f"total = {self._sum(['total', self._at_loops(array)])};"], 1)
 
     def _twice(self) -> list[str]:
         """Returns a nest of two statements, of which the second one reads what the first one has written."""
-        first = f"{self._here('b')} = {self._sum(self._near('a', 1, 2))};"
+        first = f"{self._at_loops('b')} = {self._sum(self._near('a', 1, 2))};"
         back = [_INDICES[0] + " - 1", *_INDICES[1 : self._dimensions]]
-        second = f"{self._here('a')} = {self._sum([self._here('b'), self._at('b', *back)])};"
+        second = f"{self._at_loops('a')} = {self._sum([self._at_loops('b'), self._at('b', *back)])};"
         return self._loops([first, second], 1)
 
     # ---- messages that can be cut

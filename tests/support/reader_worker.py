@@ -71,7 +71,7 @@ class Worker:
 
     def read(self, number: int) -> Result:
         """Returns what came of the damaged file of this number."""
-        process = self._process or self._started()
+        process = self._process or self._start()
         assert process.stdin and process.stdout
         process.stdin.write(f"{number}\n".encode())
         process.stdin.flush()
@@ -85,7 +85,7 @@ class Worker:
             return Result(self.reader, number, "crash", f"the process ended with {code}")
         return Result(self.reader, number, *json.loads(line))
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, __file__, self.reader, str(self.folder)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         if self._process.stdout and not self._process.stdout.readline():
@@ -180,7 +180,7 @@ def _unheard() -> Iterator[None]:
         stream.close()
 
 
-def _restored(seed: Path, folder: Path) -> list[str]:
+def _restore(seed: Path, folder: Path) -> list[str]:
     """Makes the folder as its seed is. Returns the hidden files that something left there."""
     left = []
     for path in sorted(folder.rglob("*"), reverse=True):
@@ -220,11 +220,11 @@ def serve(name: str, folder: Path) -> None:
     os.chdir(folder)
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
-        _restored(seed, work)
+        _restore(seed, work)
         file, use = ALL[name].damage(work, int(line))
         with _unheard():
             answer = _read(work, file, use)
-        if answer[0] in GOOD and (left := _restored(seed, work)):
+        if answer[0] in GOOD and (left := _restore(seed, work)):
             answer = "litter", f"{use} left {left}"
         print(json.dumps(answer), file=answers, flush=True)
 

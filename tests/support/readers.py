@@ -54,7 +54,7 @@ class Reader:
         return file, chance.choice(self.uses)
 
 
-def _copied(*sources: Path) -> Callable[[Path], None]:
+def _copy(*sources: Path) -> Callable[[Path], None]:
     def seed(folder: Path) -> None:
         for source in sources:
             (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / source.name)
@@ -212,7 +212,7 @@ def _read_hostfile(folder: Path) -> None:
 
 
 def _address_traces(folder: Path) -> None:
-    accesses = traces.made_up(300)
+    accesses = traces.make_accesses(300)
     for name, write in traces.WRITERS.items():
         loads = [("L", address) for _, address in accesses]
         (folder / f"{name}.trace").write_bytes(write(loads if name == "binary" else accesses))
@@ -222,7 +222,7 @@ def _address_traces(folder: Path) -> None:
 _TRACE_FILES = {f"{name}.trace": "text" for name in traces.WRITERS} | {"binary.trace": "bytes", "threads.view": "text"}
 
 
-def _observed(folder: Path) -> None:
+def _observe_program(folder: Path) -> None:
     """Observes a program: one of MPI where there is a compiler of an MPI, otherwise one without."""
     from nearfield import mpi
     from nearfield.mpi.compiler import compiler_environment
@@ -231,14 +231,14 @@ def _observed(folder: Path) -> None:
     compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
     environment = {**os.environ, **inst.env, **compiler_environment(inst), "NEARFIELD_CC": compiler}
     source, program = ROOT / "tests/programs/observed_ring.c", folder / "ring"
-    _checked([sys.executable, "-m", "nearfield", "cc", "-O2", "-g", str(source), "-o", str(program)], environment)
+    _run_checked([sys.executable, "-m", "nearfield", "cc", "-O2", "-g", str(source), "-o", str(program)], environment)
     command, environment = mpi.launch_command(inst, [str(program)], 2, oversubscribe=True)
     words = ["observe", "-o", str(folder / "t"), "--mpi", inst.name, "--", *command]
-    _checked([sys.executable, "-m", "nearfield", *words], environment)
+    _run_checked([sys.executable, "-m", "nearfield", *words], environment)
     shutil.copytree(DATA / "epyc-vm-quiet", folder / "p")
 
 
-def _checked(command: list[str], environment: dict[str, str]) -> None:
+def _run_checked(command: list[str], environment: dict[str, str]) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -337,7 +337,7 @@ def _read_entry(folder: Path) -> None:
 
 def _reproduction(folder: Path) -> None:
     words = ["reproduce", "S4.1", "--quick", "-o", str(folder / "r"), "--jobs", "1"]
-    _checked([sys.executable, "-m", "nearfield", *words], dict(os.environ))
+    _run_checked([sys.executable, "-m", "nearfield", *words], dict(os.environ))
 
 
 # ---- variables of the environment, one a line
@@ -375,7 +375,7 @@ READERS = {
     for reader in (
         Reader(
             "machine",
-            _copied(ROOT / "machines/leo3.toml", ROOT / "machines/power5-redstorm.toml", DATA / "traces/threads.view"),
+            _copy(ROOT / "machines/leo3.toml", ROOT / "machines/power5-redstorm.toml", DATA / "traces/threads.view"),
             {"leo3.toml": "toml", "power5-redstorm.toml": "toml"},
             [
                 ["machine", "check", "{}/leo3.toml"],
@@ -393,7 +393,7 @@ READERS = {
         Reader("topology-of-profile", _profiles, {"p/topology.xml": "xml"}, _OF_PROFILES),
         Reader(
             "topology",
-            _copied(DATA / "epyc-vm-quiet/topology.xml", *sorted((ROOT / "tests/topologies").glob("*.xml"))),
+            _copy(DATA / "epyc-vm-quiet/topology.xml", *sorted((ROOT / "tests/topologies").glob("*.xml"))),
             {"topology.xml": "xml", "hybrid.xml": "xml", "virtual-epyc.xml": "xml"},
             [
                 ["topology", f"{{}}/{name}.xml", *more]
@@ -429,7 +429,7 @@ READERS = {
         ),
         Reader(
             "observed-traces",
-            _observed,
+            _observe_program,
             {"t/trace.toml": "toml", "t/places.parquet": "parquet", "t/rank-0.nfs": "bytes", "t/rank-1.nfs": "bytes"},
             _OF_TRACES,
         ),
@@ -457,7 +457,7 @@ READERS = {
             {"rewrite_stencil.c": "c", "rewrite_rows.c": "c", "listing1.c": "c"},
             [["rewrite", "{file}"], ["rewrite", "{file}", "--all", "--json"]],
         ),
-        Reader("claims", _copied(ROOT / "papers/S3/claims.toml"), {"claims.toml": "toml"}, [_with_claims]),
+        Reader("claims", _copy(ROOT / "papers/S3/claims.toml"), {"claims.toml": "toml"}, [_with_claims]),
         Reader("journals", _write_state, {"simulated.jsonl": "json"}, [_read_journal]),
         Reader("costs", _write_state, {"costs": "text"}, [_read_costs], places=_NO_PIPES),
         Reader("disk-cache", _disk_cache, {"entry.json": "json"}, [_read_entry], places=("folder", "missing", "fifo")),

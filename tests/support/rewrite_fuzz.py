@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from random_programs import ARRAYS, RandomProgram, random_program
-from rewrite_variants import RANKS, Candidate, Mismatch, compared
+from rewrite_variants import RANKS, Candidate, Mismatch, compare_variants
 
 from nearfield.mpi import Installation
 from nearfield.rewrite import analyse
@@ -57,7 +57,7 @@ def fuzz(seeds: Sequence[int], inst: Installation, ranks: Sequence[int] = RANKS)
     candidates = [candidate for candidate in analysed if candidate.variants]
     if candidates:
         try:
-            outcome.cases, outcome.mismatches = compared(candidates, inst, ranks)
+            outcome.cases, outcome.mismatches = compare_variants(candidates, inst, ranks)
         except CompileError:
             _one_by_one(candidates, inst, ranks, outcome)
     return outcome
@@ -68,7 +68,7 @@ def _one_by_one(candidates: Sequence[Candidate], inst: Installation, ranks: Sequ
     for candidate in candidates:
         for variant in candidate.variants:
             try:
-                cases, mismatches = compared([Candidate(candidate.program, (variant,))], inst, ranks)
+                cases, mismatches = compare_variants([Candidate(candidate.program, (variant,))], inst, ranks)
                 outcome.cases += cases
                 outcome.mismatches += mismatches
             except CompileError as error:

@@ -34,7 +34,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A variant that does not do as the original."""
+    """A variant whose results differ from those of the original."""
 
     program: RandomProgram
     variant: str
@@ -43,7 +43,7 @@ class Mismatch:
     says: str
 
 
-def compared(
+def compare_variants(
     candidates: Sequence[Candidate], inst: Installation, ranks: Sequence[int] = RANKS, patience_s: int = 20
 ) -> tuple[int, list[Mismatch]]:
     """Returns how many cases were run (a variant, a size, a rank count, in a ring or a chain), and which variants do
@@ -68,7 +68,7 @@ def _built(candidates: Sequence[Candidate], inst: Installation, folder: Path) ->
             (folder / f"{name}.c").write_text(text)
             functions += [f"#define {one} {name}_{one}" for one in _FUNCTIONS]
             functions += [f'#include "{name}.c"', "#undef AT", *(f"#undef {one}" for one in _FUNCTIONS)]
-        lists.append(_listed(number, one.program, names))
+        lists.append(_declare_variants(number, one.program, names))
     (folder / "functions.c").write_text("\n".join([*functions, ""]))
     table = "".join(f"{{{row}}},\n" for _, row in lists)
     head = "\n".join(line for line, _ in lists)
@@ -82,7 +82,7 @@ def _built(candidates: Sequence[Candidate], inst: Installation, folder: Path) ->
     return executable
 
 
-def _listed(number: int, program: RandomProgram, names: list[str]) -> tuple[str, str]:
+def _declare_variants(number: int, program: RandomProgram, names: list[str]) -> tuple[str, str]:
     """Returns the declarations for a program and its row of the table."""
     declared = f"extern region {', '.join(names)};\nstatic region* const variants_{number}[] = {{{', '.join(names)}}};"
     sizes = ", ".join("{" + ", ".join(map(str, size)) + "}" for size in program.sizes)
@@ -93,7 +93,7 @@ def _listed(number: int, program: RandomProgram, names: list[str]) -> tuple[str,
 def _run(
     candidates: Sequence[Candidate], executable: Path, inst: Installation, ranks: int, patience_s: int
 ) -> tuple[int, dict[str, Mismatch]]:
-    """Runs all on so many ranks; those that end the program are left out of another run."""
+    """Runs all on `ranks` ranks; those that end the program are left out of another run."""
     left_out: list[str] = []
     found: dict[str, Mismatch] = {}
     while True:

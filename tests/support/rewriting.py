@@ -9,7 +9,7 @@ from nearfield.rewrite import Analysis, analyse
 HEAD = "#include <mpi.h>\n#include <stdio.h>\n#include <math.h>\n"
 
 
-def analysed(tmp_path: Path, arguments: list[str], text: str, name: str = "program.c", **more: object) -> Analysis:
+def analyse_c(tmp_path: Path, arguments: list[str], text: str, name: str = "program.c", **more: object) -> Analysis:
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     return analyse(path, arguments, **more)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from machines import loaded, put, values
+from machines import load_content, put, values
 
 from nearfield.simulate import Memory
 
@@ -15,15 +15,16 @@ Access = tuple[str, int]  # "L" or "S" and an address; 8 bytes
 Counts = dict[str, Any]  # by name
 
 
-def made_up(count: int, kinds: str = "LS", seed: int = 1) -> list[Access]:
-    """Accesses of 8 bytes, some near each other and some not, in parts of memory as far apart as stack and heap are."""
+def make_accesses(count: int, kinds: str = "LS", seed: int = 1) -> list[Access]:
+    """Returns accesses of 8 bytes, some near each other and some not, in parts of memory as distant as stack and
+    heap."""
     random = Random(seed)
     parts = (0x40_0000, 0x5555_5555_4000, 0x7FFF_F000_0000, 0xFFFF_FFFF_8000_0000)
     return [(random.choice(kinds), random.choice(parts) + 8 * random.randrange(4096)) for _ in range(count)]
 
 
-def counted(memory: Memory) -> Counts:
-    """Everything that was counted, as it can be compared."""
+def counts_of(memory: Memory) -> Counts:
+    """Returns everything that was counted, as a value that can be compared."""
     return memory.counts.to_dict()
 
 
@@ -43,7 +44,7 @@ def machine_of(folder: Path, *caches: tuple[int, int, int], cores: int = 1) -> A
     put("cores", cores)(table)
     for key in ("shared_by", "remote_ns"):
         put(f"memory.{key}", None)(table)
-    return loaded(table, folder)
+    return load_content(table, folder)
 
 
 def din(accesses: Sequence[Access]) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from probing import Ended
+from cli_runner import Ended
 
 from nearfield import cli
 from nearfield.base.topology import Topology

@@ -37,7 +37,7 @@ class TwoNodes:
 
     @property
     def env(self) -> dict[str, str]:
-        """Makes every launcher use the agent instead of ssh. UCX must be told to use the network: it knows a
+        """Makes every launcher use the agent instead of ssh. UCX must be set to use the network: it knows a
         machine by its boot id, and this is one machine."""
         agent = str(self.agent)
         return {

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from traces import counted, machine_of, made_up
+from traces import counts_of, machine_of, make_accesses
 
 import nearfield.simulate
 from nearfield.base.errors import UsageError
@@ -34,7 +34,7 @@ def test_the_examples_of_the_documentation() -> None:
 
 def test_it_does_not_matter_how_a_stream_is_cut() -> None:
     """Are counts and time the same in one run, in several and from slices, lists and other integers?"""
-    accesses = made_up(5000)
+    accesses = make_accesses(5000)
     addresses = np.array([address for _, address in accesses], dtype=np.uint64)
     kinds = np.array(["LS".index(kind) for kind, _ in accesses])
     whole, cut = Memory(MACHINE, (1, 5)), Memory(load_machine(MACHINE), [1, 5])
@@ -45,7 +45,7 @@ def test_it_does_not_matter_how_a_stream_is_cut() -> None:
     for address, kind in zip(addresses[3000:3100], kinds[3000:3100], strict=True):
         cut.run([int(address)], nearfield.simulate.Access(int(kind)))
     cut.run(addresses[3100:].astype(">u8"), kinds[3100:].astype("int16"))
-    assert counted(cut) == counted(whole)
+    assert counts_of(cut) == counts_of(whole)
     assert cut.now_ns == whole.now_ns and len(whole.cycles) == 2
     assert whole.cycles[1] > whole.cycles[0] > 5000
 
@@ -63,7 +63,7 @@ def test_a_memory_begins_anew() -> None:
     memory.reset()
     assert memory.cycles == [0.0] and memory.counts.levels[0].hits == 0
     memory.run(addresses)
-    assert counted(memory) == counted(once) and memory.cycles == once.cycles
+    assert counts_of(memory) == counts_of(once) and memory.cycles == once.cycles
 
 
 def test_what_is_printed_is_short_and_counts_are_plain_data() -> None:

@@ -1,16 +1,13 @@
 """Is what a search found a rule only if it is surely faster somewhere and found slower nowhere?
 
-On an arena that is made up (made_up.py): nothing here starts an MPI or depends on a clock.
+On a benchmark whose jobs are a formula (factories.py): nothing here starts an MPI or depends on a clock.
 """
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pytest
-from made_up import (
-    BEST,
+from factories import (
     BIG,
     ENDLESS,
     KNOBS,
@@ -18,58 +15,46 @@ from made_up import (
     PATTERNS,
     SIZES,
     UNSEEN,
-    MadeUpArena,
+    FormulaBenchmark,
     Speed,
     Turns,
-    exactly,
-    hill,
-    only,
-    searched,
+    rank,
+    run_search,
+    scale,
 )
 
-from nearfield.base.topology import Topology
 from nearfield.rules.criterion import MESSAGES, MIN_GAIN, confirmation_cases
 from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, Case, Pair
 from nearfield.rules.knobs import Settings
-from nearfield.rules.schema import UndecidedTable
 from nearfield.tune.confirm import MAX_FINALISTS, MAX_LAUNCHES, PAIRS, Confirmation
-from nearfield.tune.confirmed import ConfirmedGains, rule_table, tried_table
+from nearfield.tune.confirmed import ConfirmedGains, rule_table
 from nearfield.tune.satisfy_constraints import move_limits_towards
-from nearfield.tune.search import Deadline, Search, Trial
-from nearfield.tune.tuning import Request, Tuning
+from nearfield.tune.search import Deadline, Search
 
-# ---- confirming
-
-
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearfield.tune.confirm.time.sleep", lambda seconds: None)
-    monkeypatch.setattr("nearfield.tune.tuning.cpu_utilization", lambda: dict.fromkeys(range(1024), (0.0, 0.0)))
-
-
+pytestmark = pytest.mark.usefixtures("no_waiting")
 CASES = confirmation_cases([*SIZES, UNSEEN])
 
 
-def confirming(benchmark: MadeUpArena, search: Search, deadline: Deadline | None = None) -> Confirmation:
+def make_confirmation(benchmark: FormulaBenchmark, search: Search, deadline: Deadline | None = None) -> Confirmation:
     return Confirmation(benchmark, search, CASES, [], deadline or Turns(ENDLESS))
 
 
-def judged(
-    benchmark: MadeUpArena, search: Search, deadline: Deadline | None = None
+def confirm_search(
+    benchmark: FormulaBenchmark, search: Search, deadline: Deadline | None = None
 ) -> tuple[ConfirmedGains | None, str]:
     """Returns what becomes a rule, and why nothing does."""
-    outcome = confirming(benchmark, search, deadline).run()
+    outcome = make_confirmation(benchmark, search, deadline).run()
     return outcome.chosen, outcome.reason
 
 
-def confirmed(
-    benchmark: MadeUpArena, first: list[Settings], deadline: Deadline | None = None
+def search_and_confirm(
+    benchmark: FormulaBenchmark, first: list[Settings], deadline: Deadline | None = None
 ) -> tuple[ConfirmedGains | None, str]:
     """Confirms after a search of these alone, with hardly a play-off: the order is that of the scores."""
-    search = searched(benchmark, first)
+    search = run_search(benchmark, first)
     search.rank_finalists(Turns(0))
     benchmark.started.clear()
-    return judged(benchmark, search, deadline)
+    return confirm_search(benchmark, search, deadline)
 
 
 def of_launches(gains: Mapping[Case, Sequence[float]]) -> ConfirmedGains:
@@ -79,7 +64,7 @@ def of_launches(gains: Mapping[Case, Sequence[float]]) -> ConfirmedGains:
 
 
 def stopped() -> Deadline:
-    """Returns the deadline of somebody who has asked to stop."""
+    """Returns the deadline of somebody who has requested a stop."""
     deadline = Turns(ENDLESS)
     deadline.stopped = True
     return deadline
@@ -94,15 +79,15 @@ def slow_unseen(gains: dict[str, float], parameter: str, there: float) -> Speed:
 
     def speed(whole: Settings, case: Case) -> float:
         spoils = case == ("stream", UNSEEN) and whole[parameter] == (BIG | MANY)[parameter]
-        return there if spoils else only(gains)(whole, case)
+        return there if spoils else scale(gains)(whole, case)
 
     return speed
 
 
 def test_a_harmless_winner_is_confirmed_at_every_size() -> None:
     """Is the winner confirmed with its true gain in every case, though a point is slower by what is allowed?"""
-    benchmark = MadeUpArena(slow_unseen({"fragment": 1.2}, "fragment", 0.98))
-    chosen, reason = confirmed(benchmark, [BIG])
+    benchmark = FormulaBenchmark(slow_unseen({"fragment": 1.2}, "fragment", 0.98))
+    chosen, reason = search_and_confirm(benchmark, [BIG])
     assert chosen and chosen.settings == BIG and reason == ""
     assert set(chosen.gains) == set(CASES) and {pattern for pattern, _ in CASES} == set(PATTERNS)
     for case, gain in chosen.gains.items():
@@ -112,7 +97,7 @@ def test_a_harmless_winner_is_confirmed_at_every_size() -> None:
     assert benchmark.started == [{}, BIG] * MIN_CONFIRMING_LAUNCHES, "both jobs are launched anew"
 
 
-def in_launches(benchmark: MadeUpArena, case: Case, *there: float) -> Speed:
+def in_launches(benchmark: FormulaBenchmark, case: Case, *there: float) -> Speed:
     """BIG is 1.2 times as fast as stock, but in one case these, launch by launch; the last from then on."""
 
     def speed(whole: Settings, one: Case) -> float:
@@ -127,12 +112,12 @@ def confirmed_in_launches(
     case: Case, *there: float, deadline: Deadline | None = None
 ) -> tuple[ConfirmedGains | None, str, int]:
     """BIG, alone, and how often it was launched in all."""
-    benchmark = MadeUpArena(only({"fragment": 1.2}))
-    search = searched(benchmark, [BIG])
+    benchmark = FormulaBenchmark(scale({"fragment": 1.2}))
+    search = run_search(benchmark, [BIG])
     search.rank_finalists(Turns(0))
     benchmark.started.clear()
     benchmark.speed = in_launches(benchmark, case, *there)
-    return *judged(benchmark, search, deadline), benchmark.started.count(BIG)
+    return *confirm_search(benchmark, search, deadline), benchmark.started.count(BIG)
 
 
 @pytest.mark.parametrize("case", [("pingpong", UNSEEN), ("stream", UNSEEN), ("bcast", UNSEEN)], ids=lambda c: c[0])
@@ -176,34 +161,34 @@ def test_only_what_is_in_doubt_is_measured_on() -> None:
 
 def test_what_is_hopeless_is_not_launched_again() -> None:
     """Is a setting that is far slower in many cases refused after one launch?"""
-    benchmark = MadeUpArena(only({"fragment": 1.2}))
-    search = searched(benchmark, [BIG])
+    benchmark = FormulaBenchmark(scale({"fragment": 1.2}))
+    search = run_search(benchmark, [BIG])
     search.rank_finalists(Turns(0))
     benchmark.started.clear()
-    benchmark.speed = only({"fragment": 0.7})
-    chosen, reason = judged(benchmark, search)
+    benchmark.speed = scale({"fragment": 0.7})
+    chosen, reason = confirm_search(benchmark, search)
     assert chosen is None and "of the baseline's speed" in reason
     assert benchmark.started.count(BIG) == 1
 
 
 def test_a_gain_that_only_collectives_have_is_no_rule() -> None:
     """Is a gain of collectives alone no rule, since they are guarded but not tuned for?"""
-    benchmark = MadeUpArena(only({"fragment": 1.2}))
-    search = searched(benchmark, [BIG])
+    benchmark = FormulaBenchmark(scale({"fragment": 1.2}))
+    search = run_search(benchmark, [BIG])
     search.rank_finalists(Turns(0))
     benchmark.speed = lambda whole, case: 1.2 if case[0] == "bcast" and whole["fragment"] == 131072 else 1.0
-    assert judged(benchmark, search) == (None, "nothing was faster than the defaults")
+    assert confirm_search(benchmark, search) == (None, "nothing was faster than the defaults")
 
 
 @pytest.mark.parametrize("moved_ns", [20.0, 230.0], ids=["nearer", "farther"])
 def test_it_waits_until_the_cores_are_where_they_were_searched(moved_ns: float) -> None:
     """Wherever they are meanwhile: is a rule for where most was searched; and is not waited beyond the end?"""
     for deadline, expected in ((Turns(ENDLESS), 50.0), (Turns(3), moved_ns)):
-        benchmark = MadeUpArena(only({"fragment": 1.2}))
-        search = searched(benchmark, [BIG])
+        benchmark = FormulaBenchmark(scale({"fragment": 1.2}))
+        search = run_search(benchmark, [BIG])
         search.rank_finalists(Turns(0))
         benchmark.flags = itertools.chain([moved_ns] * 40, itertools.repeat(50.0 if deadline.count > 3 else moved_ns))
-        chosen, _ = judged(benchmark, search, deadline)
+        chosen, _ = confirm_search(benchmark, search, deadline)
         assert chosen and chosen.c2c_latency_ns == expected
 
 
@@ -211,7 +196,7 @@ def test_it_waits_until_the_cores_are_where_they_were_searched(moved_ns: float) 
 
 
 def test_the_deadline_is_heeded() -> None:
-    """When the time is over, is it told after one launch that nothing could be confirmed?"""
+    """When the time is over, is it reported after one launch that nothing could be confirmed?"""
     chosen, reason, count = confirmed_in_launches(("pingpong", UNSEEN), 1.2, deadline=Deadline(-1))
     assert (chosen, count) == (None, 1) and "only 1 of the 3 to 6 launches" in reason
 
@@ -226,23 +211,23 @@ def test_not_all_finalists_are_tried_when_it_is_late(deadline: Deadline, looked:
     time for?"""
     many: list[Settings] = [{"cells": cells} for cells in (16, 32, 128, 256)]
     many += [{"fragment": size} for size in (16384, 65536, 131072)]
-    benchmark = MadeUpArena(exactly(*many))
-    search = searched(benchmark, many)
+    benchmark = FormulaBenchmark(rank(*many))
+    search = run_search(benchmark, many)
     search.rank_finalists(Turns(0))
     benchmark.started.clear()
     benchmark.speed = lambda whole, case: 1.0 if whole == KNOBS.complete({}) else there
-    assert judged(benchmark, search, deadline)[0] is None
+    assert confirm_search(benchmark, search, deadline)[0] is None
     assert len({tuple(settings.items()) for settings in benchmark.started if settings in many}) == looked
 
 
 def test_a_stop_confirms_the_best() -> None:
     """After Ctrl-C: is the best confirmed, in one launch, and kept; and one that looks slower still not kept?"""
-    benchmark = MadeUpArena(only({"fragment": 1.2, "cells": 1.1}))
-    chosen, _ = confirmed(benchmark, [MANY, BIG], stopped())
+    benchmark = FormulaBenchmark(scale({"fragment": 1.2, "cells": 1.1}))
+    chosen, _ = search_and_confirm(benchmark, [MANY, BIG], stopped())
     assert chosen and chosen.settings == BIG and benchmark.started == [{}, BIG]
     assert {gain.n for gain in chosen.gains.values()} == {PAIRS}
-    slow = MadeUpArena(slow_unseen({"fragment": 1.2}, "fragment", 0.8))
-    assert confirmed(slow, [BIG], stopped())[0] is None and slow.started == [{}, BIG]
+    slow = FormulaBenchmark(slow_unseen({"fragment": 1.2}, "fragment", 0.8))
+    assert search_and_confirm(slow, [BIG], stopped())[0] is None and slow.started == [{}, BIG]
 
 
 def test_a_stop_ends_mending() -> None:
@@ -253,12 +238,12 @@ def test_a_stop_ends_mending() -> None:
         deadline.stopped |= settings not in ({}, BIG | MANY)
         return ""
 
-    benchmark = MadeUpArena(slow_unseen({"fragment": 1.2, "cells": 1.1}, "cells", 0.8))
-    search = searched(benchmark, [BIG | MANY])
+    benchmark = FormulaBenchmark(slow_unseen({"fragment": 1.2, "cells": 1.1}, "cells", 0.8))
+    search = run_search(benchmark, [BIG | MANY])
     search.rank_finalists(Turns(0))
     benchmark.started.clear()
     benchmark.faults = faults
-    chosen, reason = judged(benchmark, search, deadline)
+    chosen, reason = confirm_search(benchmark, search, deadline)
     assert chosen is None and reason == "the search was interrupted; stream of 4 KiB at 0.80 of the baseline's speed"
     assert len([settings for settings in benchmark.started if settings not in ({}, BIG | MANY)]) == 1
 
@@ -269,8 +254,8 @@ def test_a_stop_ends_mending() -> None:
 def test_a_winner_that_is_slower_somewhere_is_mended() -> None:
     """Is the parameter that makes one size slower put back, the other kept, and that preferred to the next best?"""
     spoilt = slow_unseen({"fragment": 1.2, "cells": 1.1}, "cells", 0.8)
-    benchmark = MadeUpArena(lambda whole, case: spoilt(whole, case) * (1.05 if whole["copies"] == "none" else 1.0))
-    chosen, _ = confirmed(benchmark, [BIG | MANY, {"copies": "none"}])
+    benchmark = FormulaBenchmark(lambda whole, case: spoilt(whole, case) * (1.05 if whole["copies"] == "none" else 1.0))
+    chosen, _ = search_and_confirm(benchmark, [BIG | MANY, {"copies": "none"}])
     assert chosen and chosen.settings == BIG
     assert chosen.slower == []
 
@@ -282,7 +267,7 @@ def test_a_value_that_is_too_large_is_made_smaller() -> None:
         spoils = case == ("stream", UNSEEN) and int(whole["eager"]) > 16384
         return 0.8 if spoils else 1.2 if int(whole["eager"]) > 8192 else 1.0
 
-    chosen, _ = confirmed(MadeUpArena(speed), [{"eager": 65536, "fragment": 131072}])
+    chosen, _ = search_and_confirm(FormulaBenchmark(speed), [{"eager": 65536, "fragment": 131072}])
     assert chosen and chosen.settings["eager"] == 16384
 
 
@@ -305,16 +290,16 @@ def test_a_winner_is_mended_step_by_step() -> None:
             return gain
         return gain * (0.6 if whole["fragment"] == 131072 else 1.0) * (0.7 if whole["cells"] == 128 else 1.0)
 
-    chosen, _ = confirmed(MadeUpArena(speed), [whole_winner])
+    chosen, _ = search_and_confirm(FormulaBenchmark(speed), [whole_winner])
     assert chosen and chosen.settings == {"eager": 16384}
 
 
 def test_a_winner_that_cannot_be_mended_is_refused() -> None:
     """Is the next best taken then; and without one, is it stock, and said where it would have been how slow?"""
-    benchmark = MadeUpArena(slow_unseen({"fragment": 1.2, "cells": 1.1}, "fragment", 0.8))
-    chosen, _ = confirmed(benchmark, [BIG, MANY])
+    benchmark = FormulaBenchmark(slow_unseen({"fragment": 1.2, "cells": 1.1}, "fragment", 0.8))
+    chosen, _ = search_and_confirm(benchmark, [BIG, MANY])
     assert chosen and chosen.settings == MANY
-    assert confirmed(benchmark, [BIG]) == (None, "stream of 4 KiB at 0.80 of the baseline's speed")
+    assert search_and_confirm(benchmark, [BIG]) == (None, "stream of 4 KiB at 0.80 of the baseline's speed")
 
 
 # ---- what a rule says
@@ -322,22 +307,22 @@ def test_a_winner_that_cannot_be_mended_is_refused() -> None:
 
 def test_what_is_faster_in_one_launch_only_is_no_rule() -> None:
     """If the winner is faster all over in its first launch, and as stock in the second, is it left?"""
-    benchmark = MadeUpArena(only({"fragment": 1.2}))
-    search = searched(benchmark, [BIG])
+    benchmark = FormulaBenchmark(scale({"fragment": 1.2}))
+    search = run_search(benchmark, [BIG])
     search.rank_finalists(Turns(0))
     benchmark.started.clear()
-    benchmark.speed = lambda whole, case: only({"fragment": 1.2 if benchmark.started.count(BIG) < 2 else 1.0})(
+    benchmark.speed = lambda whole, case: scale({"fragment": 1.2 if benchmark.started.count(BIG) < 2 else 1.0})(
         whole, case
     )
-    assert judged(benchmark, search)[0] is None
+    assert confirm_search(benchmark, search)[0] is None
 
 
 def test_a_rule_tells_that_the_cores_moved() -> None:
     """Does it say how far apart they were, for which share of the pairs? And is a pair during which they moved taken
     again?"""
-    benchmark = MadeUpArena(only({"fragment": 1.2}))
+    benchmark = FormulaBenchmark(scale({"fragment": 1.2}))
     benchmark.flags = itertools.cycle([50.0] * 12 + [50.0, 50.0, 230.0, 230.0] + [230.0] * 8)
-    chosen, _ = confirmed(benchmark, [BIG])
+    chosen, _ = search_and_confirm(benchmark, [BIG])
     assert {pair.c2c_latency_ns for pair in benchmark.all_pairs} == {50.0, 230.0}
     near, far = rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", [], benchmark.all_pairs).latency
     assert (near.c2c_latency_ns, far.c2c_latency_ns) == (50.0, 230.0)
@@ -347,7 +332,7 @@ def test_a_rule_tells_that_the_cores_moved() -> None:
 def test_a_rule_is_for_where_the_cores_mostly_were() -> None:
     """If they are near most of the time, is a setting that loses only where they are far a rule, for near; and does it
     say so? Is it measured on until every case has enough launches there?"""
-    benchmark = MadeUpArena(only({}))
+    benchmark = FormulaBenchmark(scale({}))
     now = 50.0
 
     def flags() -> Iterator[float]:
@@ -357,7 +342,7 @@ def test_a_rule_is_for_where_the_cores_mostly_were() -> None:
 
     benchmark.flags = flags()
     benchmark.speed = lambda whole, case: (1.2 if now < 100 else 0.5) if whole["fragment"] == 131072 else 1.0
-    chosen, _ = confirmed(benchmark, [BIG])
+    chosen, _ = search_and_confirm(benchmark, [BIG])
     assert chosen and chosen.settings == BIG
     assert rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", []).c2c_latency_ns == 50.0
     for pairs in chosen.pairs.values():
@@ -368,8 +353,8 @@ def test_a_rule_is_for_where_the_cores_mostly_were() -> None:
 def test_a_case_measured_only_in_another_placement_counts_as_it_was_there(moved_gain: float, chosen: bool) -> None:
     """Where the cores moved each time that one case was measured, is a setting judged by what that case showed there,
     when there is no time to go on, instead of being given up for want of it?"""
-    benchmark = MadeUpArena(only({"fragment": 1.2}))
-    search = searched(benchmark, [BIG])
+    benchmark = FormulaBenchmark(scale({"fragment": 1.2}))
+    search = run_search(benchmark, [BIG])
     search.rank_finalists(Turns(0))
     far, now = CASES[-1], 50.0
 
@@ -381,7 +366,7 @@ def test_a_case_measured_only_in_another_placement_counts_as_it_was_there(moved_
     benchmark.speed, benchmark.flags = speed, (now for _ in itertools.count())
     late = Deadline(ENDLESS)
     late.late = lambda: benchmark.started.count(BIG) >= 1 + MIN_LAUNCHES  # type: ignore[method-assign]
-    found, reason = judged(benchmark, search, late)
+    found, reason = confirm_search(benchmark, search, late)
     assert bool(found) == chosen, reason
     if found:
         assert {pair.c2c_latency_ns for pair in found.pairs[far]} == {230.0}
@@ -395,30 +380,30 @@ def test_no_mending_by_what_must_not_be_tried() -> None:
     def speed(whole: Settings, case: Case) -> float:
         return 0.8 if case == ("stream", UNSEEN) and whole["fragment"] == 8192 else 1.2 if whole["cells"] == 256 else 1
 
-    benchmark = MadeUpArena(speed)
-    search = searched(benchmark, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
+    benchmark = FormulaBenchmark(speed)
+    search = run_search(benchmark, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
     search.rank_finalists(Turns(0))
-    assert judged(benchmark, search) == (None, "stream of 4 KiB at 0.80 of the baseline's speed")
+    assert confirm_search(benchmark, search) == (None, "stream of 4 KiB at 0.80 of the baseline's speed")
 
 
 def test_no_mending_by_what_is_as_slow() -> None:
     """If a size is slower whichever parameter is put back, is nothing proposed?"""
-    benchmark = MadeUpArena(lambda whole, case: 0.8 if whole["fragment"] != 32768 or whole["cells"] != 64 else 1.0)
+    benchmark = FormulaBenchmark(lambda whole, case: 0.8 if whole["fragment"] != 32768 or whole["cells"] != 64 else 1.0)
     with benchmark.compare_with_baseline(BIG | MANY, [(pattern, UNSEEN) for pattern in PATTERNS]) as comparison:
         comparison.measure(6)
     slower = ConfirmedGains(BIG | MANY, comparison.gains(), dict(comparison.found))
     assert len(slower.slower) == len(PATTERNS)
-    assert confirming(benchmark, searched(benchmark, []))._repair(slower) is None
+    assert make_confirmation(benchmark, run_search(benchmark, []))._repair(slower) is None
 
 
 def test_what_fails_while_it_is_confirmed_is_refused() -> None:
     """Is the next best taken if the winner dies only now; and is the reason kept if there is none?"""
     for first, expected in (([BIG, MANY], MANY), ([BIG], None)):
-        benchmark = MadeUpArena(exactly(BIG, MANY))
-        search = searched(benchmark, first)
+        benchmark = FormulaBenchmark(rank(BIG, MANY))
+        search = run_search(benchmark, first)
         search.rank_finalists(Turns(0))
         benchmark.faults = lambda settings, moment: "hangs: no answer" if settings == BIG else ""
-        chosen, reason = judged(benchmark, search)
+        chosen, reason = confirm_search(benchmark, search)
         assert (chosen.settings if chosen else None) == expected
         assert reason == ("" if expected else "hangs: no answer")
 
@@ -451,92 +436,3 @@ def test_what_is_only_probably_slower_is_in_doubt() -> None:
     """Is it measured again, and not refused?"""
     found = of_launches({("pingpong", 8): (0.94, 0.95, 0.96, 0.96, 0.97, 0.985)})
     assert [(loss.case, loss.sure) for loss in found.losses] == [(("pingpong", 8), False)]
-
-
-# ---- all of it
-
-
-def tuned(benchmark: MadeUpArena, **more: object) -> tuple[Any, list[Trial]]:
-    topology = Topology.from_synthetic("package:1 l3:1 l2:2 core:1 pu:1")
-    made = Tuning(Request(exhaustive=True, sizes=SIZES, ranks_per_node=2, **more))
-    return made._tune(benchmark, "same-node", (0, 1), topology, ENDLESS)
-
-
-def test_a_rule_is_what_is_known_to_be_best() -> None:
-    """From search to rule: is the known best its parameters, and the known gain its gain?"""
-    rule, trials = tuned(MadeUpArena(hill))
-    assert rule.parameters == BEST and rule.reason == ""
-    expected = hill(KNOBS.complete(BEST), ("stream", 8)) / hill(KNOBS.complete({}), ("stream", 8))
-    assert rule.gain and rule.gain.low < expected < rule.gain.high
-    assert rule.gain.value == pytest.approx(expected, rel=0.01)
-    assert {(point.pattern, point.size_bytes) for point in rule.point} == set(confirmation_cases(SIZES))
-    assert rule.memory_per_rank_bytes == 128 * 131072 + (1 << 20)
-    assert len(trials) == 20
-
-
-def test_no_rule_where_stock_is_best() -> None:
-    rule, _ = tuned(MadeUpArena(lambda whole, case: 1.0 if whole == KNOBS.complete({}) else 0.9))
-    assert (rule.parameters, rule.gain, rule.reason) == ({}, None, "nothing was faster than the defaults")
-
-
-@pytest.mark.parametrize("noise", [0.003, 0.02, 0.06])
-@pytest.mark.parametrize("seed", range(5))
-def test_no_rule_where_nothing_gains(noise: float, seed: int) -> None:
-    """Where every setting is as fast as stock, is luck, of which there is plenty among many settings, no rule? Are the
-    defaults then said to be best, unless the measurements are too noisy to exclude a gain of a twentieth?"""
-    verdict, _ = tuned(MadeUpArena(lambda whole, case: 1.0, noise=noise, seed=seed))
-    if isinstance(verdict, UndecidedTable):
-        assert noise == 0.06 and "is not sure" in verdict.reason
-    else:
-        assert (verdict.parameters, verdict.gain) == ({}, None) and verdict.reason
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("gains", [{8: 1.03}, {16 << 10: 1.03}, {8: 1.01, 16 << 10: 1.01, 1 << 20: 1.01}], ids=str)
-def test_a_small_gain_is_a_rule(gains: dict[int, float], seed: int) -> None:
-    """Is what gains three hundredths at one range of sizes, or one at all, found, and what gains nothing not in it?"""
-    benchmark = MadeUpArena(
-        lambda whole, case: gains.get(case[1], 1.0) if whole["fragment"] == 131072 else 1.0, noise=0.002, seed=seed
-    )
-    rule, _ = tuned(benchmark)
-    assert rule.parameters == BIG
-    logs = [math.log(gains.get(size, 1.0)) for pattern, size in confirmation_cases(SIZES) if pattern in MESSAGES]
-    assert rule.gain and math.log(rule.gain.value) == pytest.approx(math.fsum(logs) / len(logs), abs=0.002)
-
-
-def test_a_refused_setting_that_gains_more_is_reported() -> None:
-    """Is a setting that is half as fast again, and a tenth slower at one size, told with what allows it; and then
-    chosen; and one that is far slower there not told?"""
-    for there, expected in ((0.88, "with --max-regression 15%: pingpong of 8 B would be at 0.88"), (0.5, "")):
-        benchmark = MadeUpArena(
-            lambda whole, case, there=there: (
-                (there if case == ("pingpong", 8) else 1.5) if whole["fragment"] == 131072 else 1.0
-            )
-        )
-        rule, _ = tuned(benchmark)
-        assert (rule.parameters, rule.beyond.partition("sizes ")[2]) == ({}, expected)
-        rule, _ = tuned(benchmark, never_below=0.85)
-        assert rule.parameters == (BIG if expected else {}) and rule.beyond == ""
-
-
-def test_a_rule_keeps_to_the_memory() -> None:
-    """Is what needs more memory than is allowed never started, and the best of the rest chosen?"""
-    benchmark, limit = MadeUpArena(hill), 10 << 20
-    rule, trials = tuned(benchmark, memory_limit_bytes=limit)
-    assert max(KNOBS.memory(settings, 2) for settings in benchmark.started) <= limit
-    assert rule.parameters == {"eager": 65536, "fragment": 131072}
-    assert any("MiB per rank" in trial.reason for trial in trials)
-
-
-def test_what_was_tried_is_counted_by_what_came_of_it() -> None:
-    """Is what only needs too much memory told apart from what this MPI fails with?"""
-    benchmark = MadeUpArena(
-        only({"cells": 1.1}), lambda settings, now: "dies" if settings == {"copies": "none"} else ""
-    )
-    search = searched(
-        benchmark,
-        [BIG, MANY, {"copies": "none"}],
-        refused=lambda settings: "too big" if "fragment" in settings else None,
-    )
-    tried = tried_table(search.trials)
-    assert (tried.measured, tried.left, tried.refused, tried.unfit) == (1, 0, 1, ["copies = none: dies"])

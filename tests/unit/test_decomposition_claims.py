@@ -40,7 +40,7 @@ def time_of(listed: list[Plan], *dims: int) -> float:
 
 
 def best(listed: list[Plan], dimensions: int) -> float:
-    """Returns the best of the splits that cut so many dimensions."""
+    """Returns the best of the splits that cut that many dimensions."""
     return min(p.time_ns for p in listed if sum(n > 1 for n in p.dims) == dimensions)
 
 

@@ -289,7 +289,7 @@ def test_what_a_person_sees() -> None:
 
 def test_another_machine_and_mpi_are_named(tmp_path: Path) -> None:
     """Does the header say what differs? And are the MPIs' variables, which may be dozens, counted below the result and
-    listed when asked for?"""
+    listed on request?"""
     p = QUIET
     variables = p.run.mpi.variables | {"btl_vader_eager_limit": 65536}
     mpi = p.run.mpi.model_copy(update={"version": "5.0.11", "variables": variables})
@@ -352,7 +352,7 @@ def test_the_threshold_is_the_users() -> None:
 
 def test_slower_is_an_exit_code_on_demand(tmp_path: Path) -> None:
     """Is the exit code 1, for CI, if a scenario is slower by more than the share over all its stable times, with its
-    name on standard error; and 0 otherwise, or if nobody asked?"""
+    name on standard error; and 0 otherwise, or without that option?"""
     slower = tmp_path / "slower"
     rows = QUIET.records.with_columns(
         pl.when(pl.col("scenario") == "floor").then(pl.col(name) * 1.2).otherwise(pl.col(name)).alias(name)

@@ -34,7 +34,8 @@ def none_of(topic: str, made: Profile) -> bool:
 
 
 def test_tuned_is_headlined_by_the_gain_over_all_sizes() -> None:
-    """Is a rule judged by all sizes that were confirmed, its best range second, and what is beyond its promise told?"""
+    """Is a rule judged by all sizes that were confirmed, its best range second, and what is beyond its promise
+    reported?"""
     rule = TUNED.rule[0].model_copy(update={"beyond": "about 1.8x with --max-regression 20%"})
     (finding,) = tuned(TUNED.model_copy(update={"rule": [rule]}), "")
     assert rule.gain and rule.gain.value < finding.numbers["best_gain"]
@@ -100,7 +101,8 @@ def test_the_faster_copy_is_the_floor() -> None:
 
 
 def test_the_fastest_copy_is_named_by_size() -> None:
-    """Are the ways to copy told by size, with how much they gain and why; and nothing where only one was measured?"""
+    """Are the ways to copy reported by size, with how much they gain and why; and nothing where only one was
+    measured?"""
     rows = [floor("flag", 8, 100)]
     for size, plain, streaming, both in ((KIB, 100, 200, 150), (64 * KIB, 6000, 9000, 4000), (MIB, 9e4, 4e4, 6e4)):
         rows += [floor("copy-remote", size, plain), floor("copy-remote-nt", size, streaming)]
@@ -136,7 +138,7 @@ def three_parts(spoilt: str, low: float, high: float) -> list[dict]:
 
 @pytest.mark.parametrize("spoilt", ["flag", "copy", "message"])
 def test_unsteady_parts_give_bounds(spoilt: str) -> None:
-    """When flag, copy or message is unstable, is no share told, but the two it lies between?"""
+    """When flag, copy or message is unstable, is no share reported, but the two it lies between?"""
     finding = of("headroom", profile(three_parts(spoilt, 0.5, 2)), "At most")
     assert finding.level == "loss" and "share" not in finding.numbers
     assert finding.numbers["low"] < 0.2 < finding.numbers["high"] < 0.45
@@ -310,7 +312,7 @@ def test_pages_per_mib_and_the_gain_of_huge_ones() -> None:
 
 
 def test_a_field_is_compared_with_private_memory_on_huge_pages() -> None:
-    """S1.4: is the cost of the halo library's memory told, of first touch and of reading again?"""
+    """S1.4: is the cost of the halo library's memory reported, of first touch and of reading again?"""
     again = [
         row("pages", "traverse", time, size_bytes=4 * MIB, memory=memory)
         for memory, time in (("field", 3e6), ("private-huge", 1e6))

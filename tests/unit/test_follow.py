@@ -40,7 +40,7 @@ def test_lines_of_tools_are_understood(line: str, expected: str) -> None:
 
 
 def test_set_up_reports_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is a step told while it lasts, also after the program that does it has become silent?"""
+    """Is a step reported while it lasts, also after the program that does it has become silent?"""
     monkeypatch.setattr(follow, "NEWS_S", 0.05)
     monkeypatch.setattr(follow, "SILENT_S", 0.05)
     monkeypatch.setattr(follow, "POLL_S", 0.02)

@@ -186,7 +186,7 @@ def test_rules_have_prices() -> None:
     assert all(time > 0 for curve in prices.baseline.values() for time in curve.values())
 
 
-# ---- what cannot be told, and words
+# ---- what cannot be decided, and words
 
 
 def reasons(*ranks: Rank) -> str:
@@ -222,7 +222,7 @@ def test_a_whole_forecast_fits_a_screen() -> None:
 
 
 def test_the_next_step_follows_from_the_ceiling() -> None:
-    """Is a program whose time is not in MPI told that there is nothing to gain, and another one what to do?"""
+    """Is a program whose time is not in MPI reported to have nothing to gain, and another one what to do?"""
     idle = Run(pair(made_calls(0.01)))
     assert saying.next_commands(idle, ["a"]) == [
         "nothing to gain by nearfield: this program's time is not in MPI inside a node"

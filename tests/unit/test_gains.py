@@ -89,8 +89,8 @@ def test_places_have_fixed_borders() -> None:
 
 @pytest.mark.parametrize("drift", [1, -1], ids=["away", "nearer"])
 def test_a_drift_is_not_one_place(drift: int) -> None:
-    """Cores that move in small steps, each less than a factor of two: are the ends of the way nevertheless told apart,
-    and are only the pairs of one place taken for what is usual?"""
+    """Cores that move in small steps, each less than a factor of two: are the ends of the way nevertheless
+    distinguished, and are only the pairs of one place taken for what is usual?"""
     pairs = [Pair(1.0, 1.0, flag) for flag in (20.0, 35.0, 60.0, 105.0, 180.0, 250.0)[::drift]]
     assert [{pair.c2c_latency_ns for pair in group} for group in group_by_distance(pairs)] == [
         {20.0},

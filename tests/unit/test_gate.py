@@ -84,7 +84,7 @@ def test_sizes_that_are_gone_count_as_not_compared() -> None:
 
 
 def test_slower_decides_before_what_is_missing() -> None:
-    """Is a scenario that is surely slower told, although another one cannot be compared?"""
+    """Is a scenario that is surely slower reported, although another one cannot be compared?"""
     stable = with_records(QUIET, QUIET.records.filter("stable"))
     names = ("value", "low", "high")
     slow = pl.when(pl.col("scenario") == "floor")
@@ -171,7 +171,7 @@ def test_the_command_ends_with_the_verdict(tmp_path: Path) -> None:
 
 
 def test_a_limit_has_a_unit() -> None:
-    """Is `10` refused, which might be meant as 10 %, and is an option without its value told what to write?"""
+    """Is `10` refused, which might be meant as 10 %, and is an option without its value answered with what to write?"""
     for words, expected in ((["10"], "10%"), (["1"], "1%"), (["2%", "--require-stable", "x"], "5%")):
         with pytest.raises(UsageError) as error:
             CliRunner().invoke(app, [str(QUIET.path)] * 2 + ["--fail-if-slower", *words], catch_exceptions=False)

@@ -22,7 +22,7 @@ def test_a_fork_divides_the_content(heap_ranks: Peers) -> None:
     the one whose number they name, and are the parent's new blocks shared, and the child's not?"""
     parent, peer = heap_ranks.start(), heap_ranks.start()
     size = 3 * MiB
-    old = parent.filled(size, 1)
+    old = parent.take_filled(size, 1)
     heap_ranks.share(parent, peer, old, size)
     assert peer.request("get", parent.pid, old, size, 1) == f"{size} right"
     assert peer.request("put", parent.pid, old, size, 2) == f"{size}"
@@ -39,8 +39,8 @@ def test_a_fork_divides_the_content(heap_ranks: Peers) -> None:
     assert child.request("check", old, size, 6) == "right"
     # They read each other, too.
     assert child.request("get", parent.pid, old, size, 5) == f"{size} right"
-    assert child.request("get", peer.pid, peer.filled(size, 7), size, 7) == f"{size} right"
-    news = {owner: owner.filled(size, seed) for seed, owner in ((8, parent), (9, child))}
+    assert child.request("get", peer.pid, peer.take_filled(size, 7), size, 7) == f"{size} right"
+    news = {owner: owner.take_filled(size, seed) for seed, owner in ((8, parent), (9, child))}
     for owner, new in news.items():
         heap_ranks.share(owner, peer, new, size)
     assert peer.request("get", parent.pid, news[parent], size, 8) == f"{size} right"
@@ -52,7 +52,7 @@ def test_a_fork_divides_the_content(heap_ranks: Peers) -> None:
 def test_a_clone_divides_the_content(heap_ranks: Peers) -> None:
     """Has a child that clone() makes, past the handlers of forks, the content of shared pages, as pages of its own?"""
     parent, peer = heap_ranks.start(), heap_ranks.start()
-    address = parent.filled(3 * MiB, 1)
+    address = parent.take_filled(3 * MiB, 1)
     heap_ranks.share(parent, peer, address, 3 * MiB)
     assert parent.request("check_in_clone", address, 3 * MiB, 1) == "right"
     assert peer.request("get", parent.pid, address, 3 * MiB, 1) == f"{3 * MiB} right"
@@ -61,7 +61,7 @@ def test_a_clone_divides_the_content(heap_ranks: Peers) -> None:
 def test_a_child_reads_whom_the_parent_has_read(heap_ranks: Peers) -> None:
     """Does a child forget the peers that its parent had mapped, and find them again?"""
     parent, peer = heap_ranks.start(), heap_ranks.start()
-    address = peer.filled(MiB, 1)
+    address = peer.take_filled(MiB, 1)
     assert parent.request("get", peer.pid, address, MiB, 1) == f"{MiB} right"
     child = parent.fork()
     assert child.request("get", peer.pid, address, MiB, 1) == f"{MiB} right"
@@ -73,12 +73,12 @@ def test_forks_while_others_read_write_and_allocate(heap_ranks: Peers) -> None:
     """While a process with busy threads forks again and again, is every read of a peer right, no write lost, and no
     block of the threads' changed?"""
     owner, reader, writer = heap_ranks.start(), heap_ranks.start(), heap_ranks.start()
-    still, written = owner.filled(300 * KiB, 1), owner.take(300 * KiB)
+    still, written = owner.take_filled(300 * KiB, 1), owner.take(300 * KiB)
     heap_ranks.share(owner, reader, still, 300 * KiB)
     heap_ranks.share(owner, writer, written, 300 * KiB)
     owner.request("churn")
     owner.request("count", owner.take(64 * KiB))
-    owner.request("follow", reader.pid, reader.filled(100 * KiB, 2), 100 * KiB, 2)
+    owner.request("follow", reader.pid, reader.take_filled(100 * KiB, 2), 100 * KiB, 2)
     reader.request("follow", owner.pid, still, 300 * KiB, 1)
     writer.request("echo", owner.pid, written, 300 * KiB)
     for _ in range(20):
@@ -96,7 +96,7 @@ def test_forks_while_others_read_write_and_allocate(heap_ranks: Peers) -> None:
 def test_blocks_outlive_many_forks(heap_programs: Path, tmp_path: Path, seed: int, forks: int, reason: str) -> None:
     """Between forks, also more of them than there are regions: do old and new blocks keep their content whatever is
     done with them, in the parent and in every child?"""
-    assert run([heap_programs / "blocks", "forks", seed, forks], tmp_path) == "right\n"
+    assert run([heap_programs / "forks", "forks", seed, forks], tmp_path) == "right\n"
     (report,) = reports(tmp_path)
     assert report.values["reason"] == reason
 
@@ -106,7 +106,7 @@ def test_other_things_that_a_fork_must_not_change(heap_programs: Path, what: str
     """Has a child of _Fork() its parent's memory, does memory freed after a fork return to the system, do children
     share memory with their parent until one of them writes to it, and does what the kernel or a network card writes
     into a buffer still arrive there?"""
-    said = run([heap_programs / "blocks", what])
+    said = run([heap_programs / "forks", what])
     if said != "right\n":
         pytest.skip(said)
 
@@ -116,7 +116,7 @@ def test_new_blocks_are_shared_after_forks(heap_ranks: Peers) -> None:
     owner, reader = heap_ranks.start(), heap_ranks.start()
     owner.take(MiB)  # stays
     for seed in range(10):
-        block = owner.filled(MiB, seed)
+        block = owner.take_filled(MiB, seed)
         heap_ranks.share(owner, reader, block, MiB)
         assert reader.request("get", owner.pid, block, MiB, seed) == f"{MiB} right"
         if seed % 3:
@@ -134,10 +134,10 @@ def test_a_program_that_closes_all_descriptors_forks(heap_ranks: Peers) -> None:
     """Where the heap's file is closed, is the content still divided by a fork, and a peer's read right before and
     after?"""
     parent, peer = heap_ranks.start(), heap_ranks.start()
-    old = parent.filled(3 * MiB, 1)
+    old = parent.take_filled(3 * MiB, 1)
     assert parent.request("close") == "done"
     assert peer.request("get", parent.pid, old, 3 * MiB, 1) == f"{3 * MiB} right"
-    more = parent.filled(30 * MiB, 2)  # it grows without a descriptor
+    more = parent.take_filled(30 * MiB, 2)  # it grows without a descriptor
     child = parent.fork()
     parent.request("fill", old, 3 * MiB, 3)
     assert child.request("check", old, 3 * MiB, 1) == "right"
@@ -145,7 +145,7 @@ def test_a_program_that_closes_all_descriptors_forks(heap_ranks: Peers) -> None:
     child.request("fill", more, 30 * MiB, 4)
     assert parent.request("check", more, 30 * MiB, 2) == "right"
     assert peer.request("get", parent.pid, old, 3 * MiB, 3) == f"{3 * MiB} right"
-    new = parent.filled(MiB, 5)
+    new = parent.take_filled(MiB, 5)
     assert peer.request("get", parent.pid, new, MiB, 5) == f"{MiB} right"
     assert heap_ranks.report(peer).messages("kernel_not_shared") == 3  # nobody can open the file
 
@@ -154,7 +154,7 @@ def test_writes_of_threads_while_a_program_without_descriptors_forks(heap_ranks:
     """Where the heap's file is closed, do other threads' writes during a fork last?"""
     owner = heap_ranks.start()
     counter = owner.take(64 * KiB)
-    owner.filled(200 * MiB, 1)
+    owner.take_filled(200 * MiB, 1)
     owner.request("close")
     owner.request("count", counter)
     for _ in range(3):
@@ -203,11 +203,11 @@ def test_exec_leaves_nothing_behind(heap_ranks: Peers) -> None:
     """After exec in a process that was read, has it one heap of its own, and does a reader get the new one's bytes, not
     those of the old that it had mapped? (To the reader this is a process number that got another owner.)"""
     owner, reader = heap_ranks.start(), heap_ranks.start()
-    old = owner.filled(MiB, 1)
+    old = owner.take_filled(MiB, 1)
     heap_ranks.share(owner, reader, old, MiB)
     assert reader.request("get", owner.pid, old, MiB, 1) == f"{MiB} right"
     owner.begin_anew()
-    new = owner.filled(MiB, 2)
+    new = owner.take_filled(MiB, 2)
     assert sum("nearfield-heap" in file for file in owner.files()) == 1
     heap_ranks.share(owner, reader, new, MiB)
     assert reader.request("get", owner.pid, new, MiB, 2) == f"{MiB} right"

@@ -65,7 +65,7 @@ def is_unshared_while_threads_write(copies: bool = False) -> Model:
 
 def moves_on_request(withdraws: bool = True) -> Model:
     """With threads: a page moves while the message that fills it is under way, at the request of the peer that reads
-    it. The program writes to the page as soon as MPI has told that the message is complete."""
+    it. The program writes to the page as soon as MPI has reported that the message is complete."""
     processes = {
         "owner": carry_out_request(),
         "peer": request_and_read(withdraws=withdraws),

@@ -55,7 +55,7 @@ def launches(truth: Callable[[int], float], noise: float, chance: random.Random,
     return [{size: truth(size) * (1 + chance.gauss(0, noise)) for size in SIZES} for _ in range(number)]
 
 
-def judged(name: str, is_difference: bool = False, **more: Any) -> Callable[[dict], bool]:
+def judge_named(name: str, is_difference: bool = False, **more: Any) -> Callable[[dict], bool]:
     def holds(curve: dict) -> bool:
         given = JudgeInput(curve, None, None, more.get("at"), (), is_difference, str, str, (curve,))
         return JUDGES[name].judge(given).holds
@@ -75,9 +75,9 @@ def judged(name: str, is_difference: bool = False, **more: Any) -> Callable[[dic
     ],
 )
 def test_there_are_three_answers(judge: str, true: Callable, false: Callable) -> None:
-    """By quiet launches: does what is true hold, and what is false not? By noisy ones: can neither be told?"""
+    """By quiet launches: does what is true hold, and what is false not? By noisy ones: can neither be decided?"""
     chance = random.Random(1)
-    holds = judged(judge, is_difference=judge == "some")
+    holds = judge_named(judge, is_difference=judge == "some")
     assert decide(launches(true, 0.003, chance), holds, (0.0, 1.0), ANYWHERE) == "holds"
     assert decide(launches(false, 0.003, chance), holds, (0.0, 1.0), ANYWHERE) == "does not"
     assert decide(launches(true, 0.003, chance, 2), holds, (0.0, 1.0), ANYWHERE) == "cannot tell"
@@ -88,9 +88,9 @@ def test_there_are_three_answers(judge: str, true: Callable, false: Callable) ->
 @pytest.mark.parametrize("noise", [0.3, 1.0])
 def test_noise_alone_is_no_answer(judge: str, noise: float) -> None:
     """Where nothing differs but for noise that hides it: does at most one experiment in twenty say anything that is
-    wrong, whatever is asked? (What is the same holds as "same" and "flat", and as nothing else.)"""
+    wrong, whatever the question? (What is the same holds as "same" and "flat", and as nothing else.)"""
     chance = random.Random(2)
-    holds = judged(judge, is_difference=judge == "peaks", at=(SIZES[2], SIZES[3]))
+    holds = judge_named(judge, is_difference=judge == "peaks", at=(SIZES[2], SIZES[3]))
     truth: Callable[[int], float] = lambda x: 1.0  # noqa: E731
     said = []
     for _ in range(40):
@@ -126,7 +126,7 @@ def many(truth: float, noise: float, chance: random.Random, number: int) -> list
 def test_one_size_of_many_gives_no_false_alarm(judge: str, truth: float, wrong: str, number: int) -> None:
     """Where one size of 24 is enough for an answer, and noise hides the truth: is the answer wrong in at most one
     experiment of ten? (Without a correction for how many sizes there are, three launches say it in most.)"""
-    chance, holds = random.Random(8), judged(judge, is_difference=True)
+    chance, holds = random.Random(8), judge_named(judge, is_difference=True)
     said = [
         decide(many(truth, 0.3, chance, number), holds, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) for _ in range(40)
     ]
@@ -138,7 +138,7 @@ def test_one_size_of_many_is_still_seen() -> None:
     chance = random.Random(9)
     for judge, value, word in (("some", 0.3, "holds"), ("never", 0.3, "does not"), ("more", -0.3, "does not")):
         some = [one | {5: value + chance.gauss(0, 0.003)} for one in many(0.0 if value > 0 else 0.3, 0.003, chance, 4)]
-        holds = judged(judge, is_difference=True)
+        holds = judge_named(judge, is_difference=True)
         assert decide(some, holds, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) == word, judge
 
 
@@ -304,7 +304,8 @@ def test_parameters_that_lose_at_another_distance_are_noticed() -> None:
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 def test_the_compiler_is_queried() -> None:
-    """Is each loop told apart in its report, and is the paper's result there where a double may overlap a pointer?"""
+    """Is each loop distinguished in its report, and is the paper's result there where a double may overlap a
+    pointer?"""
     every = ("plain", "alias", "restricted")
     assert vectorised(["gcc"], "gcc") == dict.fromkeys(every, True)
     assert vectorised(["gcc", "-fno-tree-vectorize"], "gcc") == dict.fromkeys(every, False)

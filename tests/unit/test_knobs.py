@@ -94,7 +94,7 @@ def test_repair_raises_what_must_not_be_smaller() -> None:
 
 @FILES
 def test_what_is_repaired_can_be(file: KnobFile) -> None:
-    """Whatever is asked for, does what comes out break no constraint, and is it left alone by another repair?"""
+    """Whatever is requested, does what comes out break no constraint, and is it left alone by another repair?"""
     random = Random(20100315)
     for _ in range(1000):
         random_settings = {knob.name: random.choice(knob.choices()) for knob in file.knob if random.random() < 0.7}
@@ -112,7 +112,7 @@ def test_repair_lowers_where_nothing_can_be_raised() -> None:
 
 
 def test_settings_become_variables() -> None:
-    """Are choices translated, defaults left alone, and wrong names and values told?"""
+    """Are choices translated, defaults left alone, and wrong names and values reported?"""
     knobs = find_knobs("openmpi", "5.0.11", "ob1 / sm")
     settings = {"eager_limit": 16384, "single_copy": "none", "max_send_size": 32768}
     assert knobs.environment(settings) == {

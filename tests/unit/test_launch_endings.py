@@ -42,7 +42,7 @@ def test_a_host_that_cannot_be_reached_ends_the_probe(said: str, remedy: str, tm
 
 
 def test_the_message_of_a_rank_comes_before_that_of_the_launcher(tmp_path: Path) -> None:
-    """If a rank said why it ended, is that told, whatever a launcher warns of in words like those of ssh?"""
+    """If a rank said why it ended, is that reported, whatever a launcher warns of in words like those of ssh?"""
     warned = "[a:1] plm:ssh: setpgid(7,7) failed in parent with errno=Permission denied(13)"
     with pytest.raises(MeasurementError) as caught:
         ending(f"{warned}\nnearfield-probe: binding: cannot bind to CPU 1000\n", tmp_path, (HERE, "nodec"))

@@ -233,7 +233,7 @@ def test_names_make_files() -> None:
 
 
 def test_a_reason_is_reported_once() -> None:
-    """Is a reason told once however many scenarios and distances have it, with each scenario once?"""
+    """Is a reason reported once however many scenarios and distances have it, with each scenario once?"""
     skipped = [
         ("load", "needs 4 cores"),
         ("load", "needs 4 cores"),

@@ -12,19 +12,15 @@ from typing import Any
 import pytest
 import tomlkit
 from doc_tables import inner_table, rewrite
-from machines import FILES, PROFILE, Edit, all_of, loaded, put, refusal, values
-from tuning import in_process
+from machines import FILES, Edit, all_of, load_content, put, refusal, values
 
 from nearfield._native import machine as structs
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import facts, load_machine
-from nearfield.machine.captured import machine_from_profile
 from nearfield.machine.files import as_toml
 from nearfield.machine.native import native
 from nearfield.machine.schema import DescribedMachine, needed_where
 from nearfield.machine.simulated import comparisons
-from nearfield.profile import load
-from nearfield.profile.schema import Calibration
 
 ROOT = Path(__file__).parents[2]
 PAPERS = {"leo3", "vsc2", "fusion", "blues", "mic", "workstation", "tigerton", "nehalem-ep", "t3e-900", "origin-2000",
@@ -84,7 +80,7 @@ def test_power5_is_what_the_study_simulated() -> None:
 def test_a_machine_written_is_the_machine_read(name: str, tmp_path: Path) -> None:
     """Does `show --toml` lose nothing?"""
     machine = load_machine(name)
-    assert loaded(as_toml(machine), tmp_path) == machine
+    assert load_content(as_toml(machine), tmp_path) == machine
 
 
 def test_the_page_says_what_the_schema_says() -> None:
@@ -219,7 +215,7 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["cores", "cache.0.ways", "cache.1.shared_by", "memory.latency_ns", "core.clock_ghz"])
 def test_one_mistake_hides_no_other(wrong: str, tmp_path: Path) -> None:
-    """Where one value is wrong, is each contradiction between others still told in the same error?"""
+    """Where one value is wrong, is each contradiction between others still reported in the same error?"""
     others = {
         "transfers.shared_cycles' is missing": put("transfers", None),
         "cache[1].line_bytes = 192": put("cache.1.line_bytes", 192),
@@ -287,14 +283,14 @@ def test_an_inclusive_cache_may_have_any_number_of_children(tmp_path: Path) -> N
     machine = values("power5-redstorm")
     for edit in (put("cores", 32), put("cache.1.shared_by", 32), put("cache.2.shared_by", 32)):
         edit(machine)
-    assert native(loaded(machine, tmp_path)).caches[1].shared_by == 32
+    assert native(load_content(machine, tmp_path)).caches[1].shared_by == 32
 
 
 def test_a_machine_of_messages_only_is_not_simulated(tmp_path: Path) -> None:
     """Is a file with nothing but [communication] right for plans, and refused, with what it lacks, elsewhere?"""
     every = values("t3e-900")
     names = ("schema_version", "name", "title", "study", "communication")
-    machine = loaded({key: every[key] for key in names}, tmp_path)
+    machine = load_content({key: every[key] for key in names}, tmp_path)
     assert not machine.simulable and comparisons(machine) == []
     with pytest.raises(UsageError) as caught:
         native(machine)
@@ -328,7 +324,7 @@ def test_a_wrong_file_is_answered_with_the_machine_that_is_like_it(
 ) -> None:
     """Does the remedy name a machine of as many cores, such caches and that architecture to start from?"""
     with pytest.raises(ProfileError) as caught:
-        loaded(
+        load_content(
             {"title": title, "cores": cores, "cache": [{"size_bytes": {"value": size}} for size in caches]}, tmp_path
         )
     assert caught.value.remedy.endswith(f"machine new --from {name}")
@@ -338,9 +334,9 @@ def test_a_chosen_number_of_a_users_file_needs_no_claims(tmp_path: Path) -> None
     """Is it enough to say why a number was chosen, and is the machine the same when it is written and read again?"""
     machine = values("leo3")
     put("memory.latency_ns", {"value": 90, "kind": "chosen", "reason": "of the data sheet of the next one"})(machine)
-    read = loaded(machine, tmp_path)
+    read = load_content(machine, tmp_path)
     assert read.memory.latency_ns.claims is None
-    assert loaded(as_toml(read), tmp_path) == read
+    assert load_content(as_toml(read), tmp_path) == read
 
 
 # ---- mutations
@@ -402,70 +398,11 @@ def test_whatever_a_file_holds_it_is_fine_or_refused(seed: int, tmp_path: Path) 
     for _ in range(10):
         content = rng.choice((mutated_values, mutated_bytes))(rng.choice(list(FILES)), rng)
         try:
-            machine = loaded(content, tmp_path)
+            machine = load_content(content, tmp_path)
         except NearfieldError as error:
             assert isinstance(error, (ProfileError, UsageError)) and "mine.toml" in error.message
             assert all(len(line) < 1000 for line in error.message.splitlines())
             continue
         if machine.simulable:
             native(machine)
-        assert loaded(as_toml(machine), tmp_path) == machine
-
-
-# ---- a profile as a machine
-
-
-def test_a_profile_is_a_machine() -> None:
-    """Has it the profile's cores and caches, what was measured as derived, and is everything else named as chosen?"""
-    machine = load_machine(str(PROFILE))
-    assert machine == machine_from_profile(load(PROFILE))
-    assert [cache.size_bytes.value for cache in machine.cache] == [32 << 10, 512 << 10, 32 << 20]
-    assert machine.transfers.shared_cycles.value == pytest.approx(57.920695 * 2.445)
-    assert machine.transfers.shared_cycles.kind == "derived" and machine.transfers.remote_cycles is None
-    assert machine.messaging.node.value == "single-copy" and machine.messaging.node_eager_bytes.value == 4040
-    assert {key for key, fact in facts(machine) if fact.kind == "chosen"} >= {"cache[2].inclusion", "memory.latency_ns"}
-    assert native(machine).caches[2].shared_by == 2
-
-
-def test_calibration_gives_latencies() -> None:
-    """Less the clock's overhead, in cycles; and has a level that cannot be told from the clock a usual one?"""
-    profile = load(PROFILE)
-    profile.run.calibration = Calibration(
-        level_latency_ns=[20.0, 40.0, 60.0], memory_latency_ns=150.0, common_clock=True, flag_ns=58.0
-    )
-    overhead = profile.run.clock.overhead_ns
-    machine = machine_from_profile(profile)
-    assert [cache.latency_cycles.kind for cache in machine.cache] == ["chosen", "derived", "derived"]
-    assert "a reading" in machine.cache[0].latency_cycles.reason
-    assert machine.cache[1].latency_cycles.value == pytest.approx((40 - overhead) * 2.445)
-    assert machine.memory.latency_ns.value == pytest.approx(150 - overhead)
-
-
-def test_what_the_clock_cannot_resolve_is_not_derived() -> None:
-    """With a clock of steps of 10 ns, by which L1 and L2 take 10 ns alike: have both a usual latency that says why, and
-    only memory's, of fifteen steps, the measured one?"""
-    profile = load(PROFILE)
-    profile.run.clock.resolution_ns = profile.run.clock.overhead_ns = 10.0
-    profile.run.calibration = Calibration(
-        level_latency_ns=[20.0, 20.0, 30.0], memory_latency_ns=160.0, common_clock=True, flag_ns=58.0
-    )
-    machine = machine_from_profile(profile)
-    assert [cache.latency_cycles.value for cache in machine.cache] == [4, 14, 50]
-    assert {cache.latency_cycles.kind for cache in machine.cache} == {"chosen"}
-    assert "in steps of 10 ns" in machine.cache[0].latency_cycles.reason
-    assert machine.memory.latency_ns.value == 150 and machine.memory.latency_ns.kind == "derived"
-
-
-def test_a_profile_without_caches_is_refused() -> None:
-    profile = load(PROFILE)
-    profile.machine.cache = []
-    with pytest.raises(UsageError) as caught:
-        machine_from_profile(profile)
-    assert "[[cache]]" in caught.value.remedy
-
-
-def test_a_profile_as_a_file(tmp_path: Path) -> None:
-    """Is what `show PROFILE --toml` prints a file that means the same?"""
-    printed = in_process("machine", "show", PROFILE, "--toml")
-    assert printed.code == 0
-    assert loaded(printed.out, tmp_path) == load_machine(str(PROFILE))
+        assert load_content(as_toml(machine), tmp_path) == machine

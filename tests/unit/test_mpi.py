@@ -168,7 +168,7 @@ def test_broken_wrapper_is_listed_with_the_output(tmp_path: Path, monkeypatch: p
 
 
 def test_plain_compiler_named_mpicxx_is_no_mpi(tmp_path: Path) -> None:
-    """Is a wrapper that links no MPI library told apart from one that does?"""
+    """Is a wrapper that links no MPI library distinguished from one that does?"""
     launcher_script(tmp_path / "bin", "mpicxx", "echo g++ -O2")
     with pytest.raises(MpiError, match="links no MPI library"):
         mpi.choose(str(tmp_path))
@@ -186,7 +186,7 @@ def test_launcher_alone_is_listed_as_unusable(
 
 
 def test_overwritten_wheel_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the wheels of two MPIs share an environment, is the one whose files are gone told apart?"""
+    """When the wheels of two MPIs share an environment, is the one whose files are gone distinguished?"""
 
     def digest(content: str) -> str:
         return base64.urlsafe_b64encode(hashlib.sha256(content.encode()).digest()).rstrip(b"=").decode()
@@ -229,7 +229,7 @@ def test_damaged_cache_entry_is_built_again(
 def test_changed_source_is_another_build(
     installations: list[Installation], tmp_path: Path, scratch_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Does an edit of the sources lead to a new executable, and the edit undone back to the old one? Is who waits told
+    """Does an edit of the sources lead to a new executable, and the edit undone back to the old one? Does who waits see
     how far it is?"""
     inst = installations[0]
     monkeypatch.setattr(build, "EVERY_S", 0.05)

@@ -46,7 +46,7 @@ def inside(library: Path, name: str) -> int:
 
 
 def test_a_function_is_named_only_where_the_symbol_reaches(libraries: dict[str, Path]) -> None:
-    """Is a place behind the last symbol of a stripped library told by its offset, and not by that symbol?"""
+    """Is a place behind the last symbol of a stripped library named by its offset, and not by that symbol?"""
     behind, small = inside(libraries["whole"], "behind"), inside(libraries["whole"], "small")
     path = str(libraries["stripped"])
     found = lines_of([(path, behind), (path, small)])
@@ -58,7 +58,7 @@ def test_a_function_is_named_only_where_the_symbol_reaches(libraries: dict[str, 
 
 
 def test_lines_come_before_symbols(libraries: dict[str, Path]) -> None:
-    """Is the line of source told where the library has debugging information?"""
+    """Is the line of source reported where the library has debugging information?"""
     path, behind = str(libraries["lines"]), inside(libraries["lines"], "behind")
     line = lines_of([(path, behind)])[path, behind]
     assert str(line) == f"work.c:{line.number} (behind)" and line.number in (3, 4, 5)

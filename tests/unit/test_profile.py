@@ -82,7 +82,8 @@ def test_the_documentation_is_the_schema() -> None:
 
 
 def test_an_existing_profile_is_replaced_only_on_request(copy: Path) -> None:
-    """Does save refuse to overwrite, unless told to, and does it then leave the other files of the folder?"""
+    """Does save refuse to overwrite, unless the caller says so, and does it then leave the other files of the
+    folder?"""
     (copy / "report.html").write_text("mine")
     (copy / "raw").mkdir()
     (copy / "raw" / "samples.json").write_text("[]")

@@ -241,8 +241,8 @@ def simulated(operation: str, policy: str, slowdown: float, time: float, size: i
 
 
 def test_simulated_applications_have_a_plot_and_a_finding() -> None:
-    """Is every application there, by policy and speed of memory under these names, and what saves most told? And are
-    placement rules, of which nothing was simulated, left out?"""
+    """Is every application there, by policy and speed of memory under these names, and what saves most reported? And
+    are placement rules, of which nothing was simulated, left out?"""
     rows = [
         simulated(name, policy, slowdown, time, size)
         for name, size in (("amg", KIB), ("fft", MIB))

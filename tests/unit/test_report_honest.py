@@ -92,7 +92,7 @@ def test_the_page_ends_the_findings_with_commands() -> None:
 
 
 def test_a_floor_that_messages_pass_is_none() -> None:
-    """If a message takes less than a flag alone, is no floor drawn and no share of it told, and is it said why?"""
+    """If a message takes less than a flag alone, is no floor drawn and no share of it reported, and is it said why?"""
 
     def page_of(time: float) -> tuple[str, list[str]]:
         rows = [message(KIB << i, time * (i + 1)) for i in range(4)]

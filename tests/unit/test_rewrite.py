@@ -10,7 +10,7 @@ from typing import Any
 
 import islpy as isl
 import pytest
-from rewriting import EXCHANGE, HEAD, SWEEP, analysed, names, step
+from rewriting import EXCHANGE, HEAD, SWEEP, analyse_c, names, step
 from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
@@ -61,7 +61,7 @@ def test_an_order_that_is_not_proved_gives_way_to_the_one_it_replaced(
 
 def test_an_order_that_breaks_degenerate_sizes_is_guarded(tmp_path: Path, arguments: list[str]) -> None:
     """Does code whose sizes come at run time keep the original for those that the new order breaks?"""
-    found = analysed(tmp_path, arguments, step(EXCHANGE + SWEEP + "b[i * m + j] = a[i * m + j] + a[(i + 1) * m + j];"))
+    found = analyse_c(tmp_path, arguments, step(EXCHANGE + SWEEP + "b[i * m + j] = a[i * m + j] + a[(i + 1) * m + j];"))
     guarded = next(patch for patch in found.patches if patch.transformation == "warm-send")
     assert "if (n >= 4) {" in guarded.rewritten
     assert guarded.rewritten.split("} else {")[1].count("MPI_Sendrecv") == 1
@@ -70,7 +70,7 @@ def test_an_order_that_breaks_degenerate_sizes_is_guarded(tmp_path: Path, argume
 def test_constants_that_break_the_order_give_no_patch(tmp_path: Path, arguments: list[str]) -> None:
     """Is there no patch that the compiler would refuse, or that only its 'else' would execute?"""
     text = LISTING.read_text().replace("#define ROWS 32", "#define ROWS 2")
-    assert not analysed(tmp_path, arguments, text).patches
+    assert not analyse_c(tmp_path, arguments, text).patches
 
 
 # ---- refusals
@@ -124,7 +124,7 @@ REFUSED = {
 def test_refusals_name_the_reason_and_the_assumption(name: str, tmp_path: Path, arguments: list[str]) -> None:
     """Does what cannot be proved stay as it is, with a true reason and the one assumption that would do?"""
     text, reason, assumption = REFUSED[name]
-    found = analysed(tmp_path, arguments, text)
+    found = analyse_c(tmp_path, arguments, text)
     assert not found.patches
     assert any(reason in one.reason for one in found.missed), found.missed
     assert assumption in {one.assumption for one in found.missed}
@@ -132,12 +132,12 @@ def test_refusals_name_the_reason_and_the_assumption(name: str, tmp_path: Path, 
 
 def test_an_assumption_is_taken_and_written_down(tmp_path: Path, arguments: list[str]) -> None:
     """Does --assume-noalias give a patch that checks the assumption, or names it in a comment where it cannot?"""
-    found = analysed(tmp_path, arguments, REFUSED["alias"][0], assume_noalias=("a", "b"))
+    found = analyse_c(tmp_path, arguments, REFUSED["alias"][0], assume_noalias=("a", "b"))
     assert names(found) >= {"warm-send", "overlap"}
     for patch in found.patches:
         assert "(const char *)(a + 2 * m) <= (const char *)(b + 1 * m)" in patch.rewritten
         assert "a and b do not overlap, which the code checks" in patch.assumptions
-    found = analysed(tmp_path, arguments, REFUSED["rows"][0], assume_noalias=("a", "b"))
+    found = analyse_c(tmp_path, arguments, REFUSED["rows"][0], assume_noalias=("a", "b"))
     assert names(found) >= {"warm-send", "overlap"}
     assert all("needs that the rows of a do not overlap" in patch.rewritten for patch in found.patches)
 
@@ -160,7 +160,7 @@ def test_each_kind_of_dependence_forbids(
 ) -> None:
     """Is nothing moved across such a dependence, and would it be if the analysis lost this kind of dependence alone?"""
     body, forbidden = KINDS[kind]
-    assert not names(analysed(tmp_path, arguments, step(body))) & forbidden
+    assert not names(analyse_c(tmp_path, arguments, step(body))) & forbidden
 
     def without(model: Model) -> isl.UnionMap:
         pairs = isl.UnionMap("{ }")
@@ -172,13 +172,13 @@ def test_each_kind_of_dependence_forbids(
         return model.in_order(pairs.intersect_domain(model.instances).intersect_range(model.instances))
 
     monkeypatch.setattr(Model, "dependences", property(without))
-    assert names(analysed(tmp_path, arguments, step(body))) & forbidden
+    assert names(analyse_c(tmp_path, arguments, step(body))) & forbidden
 
 
 def test_a_region_that_reaches_into_another_row_counts_there(tmp_path: Path, arguments: list[str]) -> None:
     """Does a message from the last element of a row on, into the next one, depend on both?"""
     text = step(EXCHANGE.replace("&a[(n - 1) * m], m", "&a[m - 1], 2") + SWEEP + "b[i * m + j] = a[i * m + j];")
-    for patch in analysed(tmp_path, arguments, text).patches:
+    for patch in analyse_c(tmp_path, arguments, text).patches:
         before = patch.rewritten.split("MPI_Sendrecv")[0]
         assert "i = 1; i < 2" not in before  # row 1 has a received element
 
@@ -186,7 +186,7 @@ def test_a_region_that_reaches_into_another_row_counts_there(tmp_path: Path, arg
 def test_corners_keep_the_order_of_exchanges(tmp_path: Path, arguments: list[str]) -> None:
     """Is the second of two exchanges, which sends on what the first has received, never begun before that arrived?"""
     second = EXCHANGE.replace("&a[(n - 1) * m]", "&a[0]").replace("&a[m]", "&a[(n - 1) * m]")
-    found = analysed(tmp_path, arguments, step(EXCHANGE + second + SWEEP + "b[i * m + j] = a[i * m + j];"))
+    found = analyse_c(tmp_path, arguments, step(EXCHANGE + second + SWEEP + "b[i * m + j] = a[i * m + j];"))
     overlapped = [patch.rewritten for patch in found.patches if patch.transformation == "overlap"]
     assert overlapped
     for text in overlapped:
@@ -226,7 +226,7 @@ def test_damaged_text_is_not_proved(
 def test_a_lost_else_is_not_proved(tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a guard without the original code in its 'else' noticed?"""
     monkeypatch.setattr(driver.Emitter, "_original", lambda self: "")
-    found = analysed(tmp_path, arguments, step(EXCHANGE + SWEEP + "b[i * m + j] = a[(i + 1) * m + j];"))
+    found = analyse_c(tmp_path, arguments, step(EXCHANGE + SWEEP + "b[i * m + j] = a[(i + 1) * m + j];"))
     assert names(found) <= {"overlap"}  # which needs no guard here
     assert all("else" not in patch.rewritten for patch in found.patches)
 
@@ -265,7 +265,7 @@ def test_hostile_files_are_refused_and_left_unchanged(tmp_path: Path, arguments:
 )
 def test_odd_programs_do_not_crash(text: str, tmp_path: Path, arguments: list[str]) -> None:
     """Does odd C give an analysis?"""
-    assert analysed(tmp_path, arguments, text).path.name == "program.c"
+    assert analyse_c(tmp_path, arguments, text).path.name == "program.c"
 
 
 def test_templates_and_classes_do_not_crash(tmp_path: Path, arguments: list[str]) -> None:
@@ -287,7 +287,7 @@ def test_templates_and_classes_do_not_crash(tmp_path: Path, arguments: list[str]
 def test_ten_thousand_lines_in_one_function(tmp_path: Path, arguments: list[str]) -> None:
     """Does a huge function end, with a patch or with reasons?"""
     text = step("".join(f"b[{number}] = a[{number}];\n" for number in range(10_000)) + EXCHANGE)
-    found = analysed(tmp_path, arguments, text)
+    found = analyse_c(tmp_path, arguments, text)
     assert found.patches or found.missed
 
 
@@ -313,12 +313,12 @@ def test_patches_of_several_places_are_applied_together(tmp_path: Path, argument
     """Are two places of a file rewritten at once, each by its best variant?"""
     one = step(EXCHANGE + SWEEP + "b[i * m + j] = a[i * m + j];")
     text = one + one.removeprefix(HEAD).replace("step", "other")
-    found = analysed(tmp_path, arguments, text)
+    found = analyse_c(tmp_path, arguments, text)
     chosen = best(found.patches)
     assert [patch.function for patch in chosen] == ["step", "other"]
     whole = apply_patches(chosen)
     assert whole.count("} else {") == 2
-    assert not analysed(tmp_path, arguments, whole, only=frozenset({"cut"})).patches
+    assert not analyse_c(tmp_path, arguments, whole, only=frozenset({"cut"})).patches
 
 
 def test_wrong_options_are_errors(tmp_path: Path) -> None:
@@ -344,6 +344,6 @@ def test_the_second_proof_stands_alone(tmp_path: Path, arguments: list[str], mon
     """Does the proof on the text refuse an illegal order that the first proof lets pass?"""
     monkeypatch.setattr(Model, "reachable", lambda self, start, along: isl.UnionSet("{ }"))
     monkeypatch.setattr(legality, "violations", lambda model, order: iter(()))
-    found = analysed(tmp_path, arguments, step(KINDS["RAW"][0]))
+    found = analyse_c(tmp_path, arguments, step(KINDS["RAW"][0]))
     assert not found.patches
     assert "breaks a dependence" in found.missed[0].reason

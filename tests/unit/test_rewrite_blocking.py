@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from rewriting import SWEEP, analysed, names, step
+from rewriting import SWEEP, analyse_c, names, step
 
 from nearfield.rewrite import Analysis
 
@@ -28,8 +28,8 @@ def guarded(status: str = "MPI_STATUS_IGNORE") -> str:
     return f"if (rank > 0) {{\n{up}}}\nif (rank < size - 1) {{\n{down}}}\n"
 
 
-def found(tmp_path: Path, arguments: list[str], body: str) -> Analysis:
-    return analysed(tmp_path, arguments, step(body, PARAMETERS))
+def analyse_body(tmp_path: Path, arguments: list[str], body: str) -> Analysis:
+    return analyse_c(tmp_path, arguments, step(body, PARAMETERS))
 
 
 def overlap(analysis: Analysis) -> str:
@@ -41,7 +41,7 @@ def overlap(analysis: Analysis) -> str:
 @pytest.mark.parametrize("status", ["MPI_STATUS_IGNORE", "&status"])
 def test_sends_and_receives_under_conditions_overlap(tmp_path: Path, arguments: list[str], status: str) -> None:
     """Are they begun under their conditions, completed together, and computed between, if nothing reads the status?"""
-    text = overlap(found(tmp_path, arguments, f"MPI_Status status;\n{guarded(status)}{STENCIL}"))
+    text = overlap(analyse_body(tmp_path, arguments, f"MPI_Status status;\n{guarded(status)}{STENCIL}"))
     assert f"[4] = {{{', '.join(['MPI_REQUEST_NULL'] * 4)}}};" in text
     new = text.partition("} else {\n")[0]
     begun, _, after = new.partition("MPI_Waitall(4, nearfield_requests, MPI_STATUSES_IGNORE);")
@@ -72,7 +72,7 @@ def test_sends_and_receives_under_conditions_overlap(tmp_path: Path, arguments: 
 def test_what_cannot_be_completed_later_is_not(
     tmp_path: Path, arguments: list[str], exchange: str, reason: str
 ) -> None:
-    analysis = found(tmp_path, arguments, f"MPI_Status status;\n{exchange}{STENCIL}")
+    analysis = analyse_body(tmp_path, arguments, f"MPI_Status status;\n{exchange}{STENCIL}")
     assert "MPI_Isend" not in "".join(patch.rewritten for patch in analysis.patches)
     assert "late-receive" in names(analysis) or any(reason in one.reason for one in analysis.missed)
 
@@ -80,7 +80,7 @@ def test_what_cannot_be_completed_later_is_not(
 def test_the_arguments_of_a_message_are_not_changed_before_it(tmp_path: Path, arguments: list[str]) -> None:
     """Do ranks and tags of a message keep their values where loops and statements are moved?"""
     body = f"int to = rank;\n{pair('to', '1', '0')}to = 0;\nb[0] = to;\n{pair('to', 'n - 2', 'n - 1')}{STENCIL}"
-    for patch in found(tmp_path, arguments, body).patches:
+    for patch in analyse_body(tmp_path, arguments, body).patches:
         new = patch.rewritten.split("{\n", 1)[1].partition("} else {\n")[0]
         order = [new.index("to, 0, MPI_COMM_WORLD"), new.index("to = 0;"), new.rindex("to, 0, MPI_COMM_WORLD")]
         assert order == sorted(order), patch.rewritten
@@ -89,11 +89,11 @@ def test_the_arguments_of_a_message_are_not_changed_before_it(tmp_path: Path, ar
 def test_declarations_among_the_statements_come_first(tmp_path: Path, arguments: list[str]) -> None:
     """Is a variable with a value that never changes declared in front of what is rewritten, and any other a barrier?"""
     declared = "double sum = 0;\n"
-    text = overlap(found(tmp_path, arguments, f"{guarded()}{declared}{STENCIL}\nsum += b[m];\nb[0] = sum;"))
+    text = overlap(analyse_body(tmp_path, arguments, f"{guarded()}{declared}{STENCIL}\nsum += b[m];\nb[0] = sum;"))
     assert text.count(declared.strip()) == 1
     assert text.index(declared.strip()) < text.index("if (n >=")
     for other in ("double sum = a[0];\n", "static double sum = 0;\n"):
-        assert not overlap(found(tmp_path, arguments, f"{guarded()}{other}{STENCIL}"))
+        assert not overlap(analyse_body(tmp_path, arguments, f"{guarded()}{other}{STENCIL}"))
 
 
 def test_rounds_of_messages_overlap_in_turn(tmp_path: Path, arguments: list[str]) -> None:
@@ -101,7 +101,7 @@ def test_rounds_of_messages_overlap_in_turn(tmp_path: Path, arguments: list[str]
     there = STENCIL
     back = STENCIL.replace("b[i", "c[i").replace("a[", "b[").replace("c[i", "a[i")
     body = f"{there}\n{guarded().replace('&a[', '&b[')}{back}\n{guarded()}"
-    text = overlap(found(tmp_path, arguments, body)).partition("} else {\n")[0]
+    text = overlap(analyse_body(tmp_path, arguments, body)).partition("} else {\n")[0]
     waits = [match.start() for match in re.finditer("MPI_Waitall", text)]
     inner = [match.start() for match in re.finditer(re.escape("for (int i = 2; i < n - 2; i++)"), text)]
     begins = [match.start() for match in re.finditer("MPI_Irecv", text)]
@@ -113,8 +113,8 @@ def test_a_branch_of_failed_calls_is_not_looked_at(tmp_path: Path, arguments: li
     """May messages be moved whose errors are looked at, and across conditions on what changes among them?"""
     posts = f"if (rank > 0) {{\n{pair('rank - 1', '1', '0')}}}\n".replace("MPI_Send(", "rc = MPI_Send(")
     checked = posts + "if (rc != MPI_SUCCESS) { MPI_Finalize(); }\n"
-    assert "late-receive" in names(found(tmp_path, arguments, f"int rc = 0;\n{checked}{STENCIL}"))
+    assert "late-receive" in names(analyse_body(tmp_path, arguments, f"int rc = 0;\n{checked}{STENCIL}"))
 
 
 def test_an_empty_block_is_no_obstacle(tmp_path: Path, arguments: list[str]) -> None:
-    assert names(found(tmp_path, arguments, f"for (int k = 0; k < n; k++) {{ }}\n{guarded()}{STENCIL}"))
+    assert names(analyse_body(tmp_path, arguments, f"for (int k = 0; k < n; k++) {{ }}\n{guarded()}{STENCIL}"))

@@ -109,7 +109,7 @@ def test_what_ranks_may_cut_otherwise_is_refused(name: str, tmp_path: Path, argu
 
 
 def test_constants_of_a_whole_program_need_no_assumption(tmp_path: Path, arguments: list[str]) -> None:
-    """Is a constant the same on all ranks, and are calls of other files, which may be the other side, told?"""
+    """Is a constant the same on all ranks, and are calls of other files, which may be the other side, reported?"""
     text = ROWS.read_text().replace("static void step(int rows, int cols,", "static void step(int rows,")
     text = text.replace("#include <mpi.h>", "#include <mpi.h>\n#define cols 40").replace("int cols = 40,", "")
     text = text.replace(", cols = argc > 2 ? atoi(argv[2]) : 40", "").replace("step(rows, cols, u", "step(rows, u")

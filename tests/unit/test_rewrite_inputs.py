@@ -22,7 +22,7 @@ LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 
 @pytest.mark.parametrize("name", ["heat.f90", "heat.F", "heat.f"])
 def test_fortran_is_refused_with_what_else_there_is(tmp_path: Path, name: str) -> None:
-    """Does a program in Fortran get told that only C and C++ can be rewritten, and what there is for it?"""
+    """Does a program in Fortran get the message that only C and C++ can be rewritten, and what there is for it?"""
     (tmp_path / name).write_text("program heat\nend program\n")
     error = CliRunner().invoke(app, ["rewrite", str(tmp_path / name)]).exception
     assert isinstance(error, UsageError) and "only C and C++ can be rewritten" in str(error)
@@ -80,7 +80,7 @@ DAMAGED: dict[str, tuple[dict[str, Any] | list[Any] | str | int, str]] = {
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_entry_is_named(tmp_path: Path, name: str) -> None:
-    """Does an error name the file and the number of the damaged entry, whatever is asked of the file?"""
+    """Does an error name the file and the number of the damaged entry, whatever is read from the file?"""
     entry, said = DAMAGED[name]
     database = tmp_path / "compile_commands.json"
     database.write_text(json.dumps([GOOD, entry]))

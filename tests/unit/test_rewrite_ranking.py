@@ -136,7 +136,7 @@ def test_a_long_patch_begins_with_a_warning(tmp_path: Path) -> None:
 
 
 def test_a_gain_is_reported_in_times() -> None:
-    """Is a gain told as two times with the interval of their ratio, and one that is not certain as such?"""
+    """Is a gain reported as two times with the interval of their ratio, and one that is not certain as such?"""
     sure = MessageTimes(Estimate(12000, 11900, 12100), Estimate(900, 890, 910))
     assert str(sure).startswith("communication of this loop would take 900 ns instead of 12.0 us: 13.33x as fast, 13.")
     assert str(MessageTimes(Estimate(10, 5, 15), Estimate(9, 5, 15))).endswith("so that no gain is certain")

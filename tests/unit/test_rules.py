@@ -37,7 +37,7 @@ def test_rules_are_written_through_no_link(tmp_path: Path) -> None:
 
 
 def test_a_rule_without_the_gain_is_reported(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Is a rule told whose gain somebody has taken out?"""
+    """Is a rule reported whose gain somebody has taken out?"""
     print_rules(load_rules(file))
     assert "gain not known" in capsys.readouterr().out
 
@@ -138,7 +138,7 @@ def test_rules_of_another_mpi_or_machine_do_not_fit(file: Path) -> None:
 
 
 def test_what_the_user_has_set_stays(file: Path) -> None:
-    """Are the user's own variables kept, and is that told?"""
+    """Are the user's own variables kept, and is that reported?"""
     name = "OMPI_MCA_btl_sm_eager_limit"
     made = application(load_rules(file), inherited={name: "1234"})
     assert name not in made.environment

@@ -1,8 +1,8 @@
 """Does a program whose long blocks lie in the shared heap do what it does without, whatever happens to it?
 
 tests/programs/heap_blocks.cpp checks the malloc family in one process; tests/programs/heap_peer.cpp is a process that
-reads and writes others, told by these tests line by line. Forks are tested in test_heap_forks.py, programs of MPI in
-test_heap_mpi.py. Nothing is timed.
+reads and writes others, directed by these tests line by line. Forks are tested in test_heap_forks.py, programs of MPI
+in test_heap_mpi.py. Nothing is timed.
 """
 
 import os
@@ -126,7 +126,7 @@ def test_advised_memory_gets_huge_pages(heap_ranks: Peers, is_advised: bool) -> 
         pytest.skip("shared memory gets no huge pages by advice here")
     size = 8 * MiB
     owner, reader = heap_ranks.start(), heap_ranks.start()
-    source, own = owner.filled(MiB, 1), reader.take(size, 2 * MiB)
+    source, own = owner.take_filled(MiB, 1), reader.take(size, 2 * MiB)
     if is_advised:
         assert reader.request("advise", own, size) == "done"
     reader.request("fill", own, size, 2)
@@ -140,7 +140,7 @@ def test_advised_memory_gets_huge_pages(heap_ranks: Peers, is_advised: bool) -> 
 def test_a_message_to_oneself_arrives(heap_ranks: Peers) -> None:
     """Does a process read and write itself?"""
     peer = heap_ranks.start()
-    address = peer.filled(1 * MiB, 1)
+    address = peer.take_filled(1 * MiB, 1)
     assert peer.request("get", peer.pid, address, 1 * MiB, 1) == f"{MiB} right"
     assert peer.request("put", peer.pid, address, 1 * MiB, 2) == f"{MiB}"
     assert peer.request("check", address, 1 * MiB, 2) == "right"
@@ -150,7 +150,7 @@ def test_what_is_not_in_the_heap_is_the_kernels(heap_ranks: Peers) -> None:
     """Does a call have the kernel's own result where a range begins in the heap and ends outside, lies outside, where
     nothing is mapped, and for a process that does not exist or is no rank?"""
     owner, reader = heap_ranks.start(), heap_ranks.start()
-    address, short = owner.filled(64 * KiB, 1), owner.filled(1000, 2)
+    address, short = owner.take_filled(64 * KiB, 1), owner.take_filled(1000, 2)
     assert not is_shared(short)
     assert reader.request("get", owner.pid, short, 1000, 2) == "1000 right"
     maps = Path(f"/proc/{owner.pid}/maps").read_text().splitlines()
@@ -181,7 +181,7 @@ def test_a_block_that_is_used_again_is_read_anew(heap_ranks: Peers) -> None:
     owner, reader = heap_ranks.start(), heap_ranks.start()
     seen = set()
     for seed in range(6):
-        address = owner.filled(20 * MiB, seed)
+        address = owner.take_filled(20 * MiB, seed)
         seen.add(address)
         heap_ranks.share(owner, reader, address + 5 * MiB, 10 * MiB)
         assert reader.request("get", owner.pid, address + 5 * MiB, 10 * MiB, seed) == f"{10 * MiB} right"
@@ -220,7 +220,7 @@ def test_blocks_of_a_thread_that_ended_are_shared(heap_ranks: Peers) -> None:
 def test_a_message_makes_pages_shared_the_second_time(heap_ranks: Peers) -> None:
     """Are pages of a block private until messages have passed through them twice, and no others shared then?"""
     owner, reader = heap_ranks.start(share_first=0), heap_ranks.start()
-    address = owner.filled(MiB, 1)
+    address = owner.take_filled(MiB, 1)
     for _ in range(2):
         heap_ranks.share(owner, reader, address + 128 * KiB, 256 * KiB)
         assert reader.request("get", owner.pid, address + 128 * KiB, 256 * KiB, 1) == f"{256 * KiB} right"
@@ -237,7 +237,7 @@ def test_memory_of_messages_stays_shared(heap_ranks: Peers) -> None:
     held: list[int] = []
     for number in range(120):
         size = chance.randrange(64 * KiB, 6 * MiB)
-        block = owner.filled(size, number)
+        block = owner.take_filled(size, number)
         heap_ranks.share(owner, reader, block, size)
         held.append(block)
         if len(held) > 3:
@@ -249,7 +249,7 @@ def test_pages_that_nobody_uses_move_no_more(heap_ranks: Peers) -> None:
     """Does a program whose blocks go through two messages each, and never again, stop moving pages after a while?"""
     owner, reader = heap_ranks.start(share_first=0), heap_ranks.start(share_first=0)
     for number in range(40):
-        block = owner.filled(8 * MiB, number)
+        block = owner.take_filled(8 * MiB, number)
         for _ in range(2):
             heap_ranks.share(owner, reader, block, 8 * MiB)
     report = heap_ranks.report(owner)
@@ -264,7 +264,7 @@ def test_a_peer_that_dies_is_gone(heap_ranks: Peers) -> None:
     in what they have mapped?"""
     for _ in range(4):
         owner, reader, writer = heap_ranks.start(), heap_ranks.start(), heap_ranks.start()
-        blocks = [owner.filled(MiB, 1) for _ in range(2)]
+        blocks = [owner.take_filled(MiB, 1) for _ in range(2)]
         reader.request("follow", owner.pid, blocks[0], MiB, 1)
         writer.request("echo", owner.pid, blocks[1], MiB)
         assert reader.request("get", owner.pid, blocks[0], MiB, 1) == f"{MiB} right"
@@ -284,7 +284,7 @@ def test_killed_processes_leave_nothing(heap_ranks: Peers) -> None:
     all_peers = [heap_ranks.start() for _ in range(8)]
     for peer in all_peers:
         peer.request("churn")
-        peer.request("follow", peer.pid, peer.filled(MiB, 1), MiB, 1)
+        peer.request("follow", peer.pid, peer.take_filled(MiB, 1), MiB, 1)
     children = [peer.fork().pid for peer in all_peers[:4]]
     for pid in children:
         os.kill(pid, signal.SIGKILL)
@@ -300,7 +300,7 @@ def test_killed_processes_leave_nothing(heap_ranks: Peers) -> None:
 def test_another_user_may_not_read(heap_ranks: Peers) -> None:
     """Is a process of another user refused, as the kernel refuses it?"""
     owner, stranger = heap_ranks.start(), heap_ranks.start()
-    address = owner.filled(MiB, 1)
+    address = owner.take_filled(MiB, 1)
     assert stranger.request("become", 65534) == "done"
     assert stranger.request("get", owner.pid, address, MiB, 1) == "EPERM"
     assert stranger.request("put", owner.pid, address, MiB, 1) == "EPERM"
@@ -341,7 +341,7 @@ def test_reading_takes_no_memory_of_a_program_that_locks_it(heap_ranks: Peers) -
     if reader.request("lock") != "done":
         pytest.skip("the limit of locked memory is too low (ulimit -l)")
     before = resident_kib(reader)
-    address = owner.filled(MiB, 1)
+    address = owner.take_filled(MiB, 1)
     heap_ranks.share(owner, reader, address, MiB)
     assert reader.request("get", owner.pid, address, MiB, 1) == f"{MiB} right"
     assert resident_kib(reader) - before < 8 * 1024
@@ -352,7 +352,7 @@ def test_locking_memory_makes_no_tables_and_windows_resident(heap_ranks: Peers) 
     """Where a process that has received a message locks all of its memory, do the bits of the heap's pages and the rest
     of its peer's file stay as they are, and do messages still pass?"""
     owner, reader = heap_ranks.start(), heap_ranks.start()
-    address = owner.filled(MiB, 1)
+    address = owner.take_filled(MiB, 1)
     heap_ranks.share(owner, reader, address, MiB)
     file_before = blocks_of_file(owner)
     if reader.request("lock") != "done":

@@ -1,4 +1,4 @@
-"""Is a job that other programs keep from running told apart from one that hangs?"""
+"""Is a job that other programs keep from running distinguished from one that hangs?"""
 
 import os
 import subprocess

@@ -1,14 +1,14 @@
 """Are the sizes that the shared heap copies in a way of their own those at which that is faster, and does a search find
 them?
 
-The search is on an arena that is made up (made_up.py): nothing here starts an MPI or depends on a clock.
+The jobs of the benchmark are a formula (factories.py): nothing here starts an MPI or depends on a clock.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 
 import pytest
-from made_up import BIG, ENDLESS, HEAP_KNOBS, KNOBS, MadeUpArena, Turns
+from factories import BIG, ENDLESS, HEAP_KNOBS, KNOBS, FormulaBenchmark, Turns
 
 from nearfield.base.paired import Gain
 from nearfield.rules.criterion import MESSAGES, search_cases
@@ -95,7 +95,7 @@ def heap_speed(whole: Settings, case: Case) -> float:
     return speed
 
 
-def heap_search(benchmark: MadeUpArena) -> tuple[Search, list[Trial]]:
+def heap_search(benchmark: FormulaBenchmark) -> tuple[Search, list[Trial]]:
     reported: list[Trial] = []
     return Search(benchmark, reported.append, cases=search_cases(SIZES)), reported
 
@@ -110,7 +110,7 @@ def ways(trials: Sequence[Trial]) -> list[tuple[object, object]]:
 def test_the_heap_is_used_in_the_best_way() -> None:
     """Is it measured plain, streaming and with help, are the sizes composed of these, and is that measured, too, best
     of all, and what the search takes for all settings with the heap?"""
-    benchmark = MadeUpArena(heap_speed, knobs=HEAP_KNOBS)
+    benchmark = FormulaBenchmark(heap_speed, knobs=HEAP_KNOBS)
     search, reported = heap_search(benchmark)
     best = search.select_heap_settings(Turns(ENDLESS))
     assert best == BEST
@@ -127,7 +127,7 @@ def test_the_heap_is_used_in_the_best_way() -> None:
 
 def test_without_a_heap_nothing_is_tried() -> None:
     """Does an MPI that has no knob for it cost no launch, and no candidate either that is none without it?"""
-    benchmark = MadeUpArena(heap_speed)
+    benchmark = FormulaBenchmark(heap_speed)
     search, reported = heap_search(benchmark)
     assert search.select_heap_settings(Turns(ENDLESS)) == {} and reported == [] and benchmark.started == []
 
@@ -148,7 +148,7 @@ def test_without_a_heap_nothing_is_tried() -> None:
 def test_a_heap_that_fails_is_used_as_far_as_it_works(failing: Settings, best: Settings, tried: int) -> None:
     """Is it used without streaming or help where that fails, plainly where only both fail, and not at all where it
     fails altogether; and does the search then keep to that?"""
-    benchmark = MadeUpArena(
+    benchmark = FormulaBenchmark(
         heap_speed, lambda s, moment: "dies" if failing.items() <= s.items() else "", knobs=HEAP_KNOBS
     )
     search, reported = heap_search(benchmark)
@@ -163,7 +163,7 @@ def test_a_heap_that_fails_is_used_as_far_as_it_works(failing: Settings, best: S
 @pytest.mark.parametrize("turns", range(5))
 def test_the_heap_is_not_looked_at_after_the_end(turns: int) -> None:
     """If the time is over, is no further launch made, and what is known by then used?"""
-    search, reported = heap_search(MadeUpArena(heap_speed, knobs=HEAP_KNOBS))
+    search, reported = heap_search(FormulaBenchmark(heap_speed, knobs=HEAP_KNOBS))
     best = search.select_heap_settings(Turns(turns))
     assert len(reported) == turns
     assert best == ({} if turns == 0 else reported[3].settings if turns == 4 else reported[0].settings)
@@ -173,7 +173,7 @@ def test_a_stop_ends_the_look_at_the_heap() -> None:
     """If somebody asks to stop meanwhile, is no further launch made?"""
     deadline = Deadline(math.inf)
     search = Search(
-        MadeUpArena(heap_speed, knobs=HEAP_KNOBS),
+        FormulaBenchmark(heap_speed, knobs=HEAP_KNOBS),
         lambda trial: setattr(deadline, "stopped", True),
         cases=search_cases(SIZES),
     )
@@ -183,7 +183,7 @@ def test_a_stop_ends_the_look_at_the_heap() -> None:
 
 def test_streaming_goes_with_the_heap() -> None:
     """Where the heap gains nothing beside another parameter, is it put back together with its sizes?"""
-    benchmark = MadeUpArena(lambda whole, case: 1.2 if whole["fragment"] == 131072 else 1.0, knobs=HEAP_KNOBS)
+    benchmark = FormulaBenchmark(lambda whole, case: 1.2 if whole["fragment"] == 131072 else 1.0, knobs=HEAP_KNOBS)
     search, _ = heap_search(benchmark)
     search.run([BIG | heap_alone(HEAP_KNOBS, {"stream": NEVER})], Turns(1))
     search.rank_finalists(Turns(ENDLESS))

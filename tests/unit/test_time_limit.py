@@ -50,7 +50,7 @@ def test_a_launch_that_failed_has_used_the_time(failed: Ending) -> None:
     "numbers", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGTERM], [signal.SIGQUIT]]
 )
 def test_ranks_that_do_not_react_are_ended(monkeypatch: pytest.MonkeyPatch, numbers: list[signal.Signals]) -> None:
-    """Are they ended after a while when asked once, and at once when asked twice or by SIGQUIT?"""
+    """Are they ended after a while after one request, and at once after two or by SIGQUIT?"""
     monkeypatch.setattr(interrupt, "GRACE_PERIOD_S", 0.2 if len(numbers) == 1 else 60)
     prompts: list[bool] = []
     with interrupt.InterruptGuard(lambda: prompts.append(True) or True) as taken:

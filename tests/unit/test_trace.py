@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from traces import FORMATS, WRITERS, binary, counted, din, extended_din, lackey, machine_of, made_up
+from traces import FORMATS, WRITERS, binary, counts_of, din, extended_din, lackey, machine_of, make_accesses
 from tuning import NEARFIELD, in_process
 
 import nearfield.simulate
@@ -56,20 +56,20 @@ def as_json(*arguments: object) -> dict[str, Any]:
 @pytest.mark.parametrize("writer", WRITERS)
 def test_formats_give_equal_counts(writer: str, tmp_path: Path) -> None:
     """Is each recognised, and are counts those of the same addresses from Python?"""
-    accesses = made_up(3000, "L" if writer == "binary" else "LS")
+    accesses = make_accesses(3000, "L" if writer == "binary" else "LS")
     run = simulated(WRITERS[writer](accesses), tmp_path)
     memory = Memory(MACHINE)
     memory.run([address for _, address in accesses], ["LS".index(kind) for kind, _ in accesses])
     assert run.formats == [FORMATS.get(writer, writer)]
-    assert counted(run.memory) == counted(memory)
+    assert counts_of(run.memory) == counts_of(memory)
     assert (run.accesses, run.found.loads) == (3000, sum(kind == "L" for kind, _ in accesses))
 
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_trace_may_be_cut_anywhere(writer: str, tmp_path: Path) -> None:
     """Is it the same when bytes come one by one or in pieces, and with ends of lines as on other systems?"""
-    content = WRITERS[writer](made_up(100, "L" if writer == "binary" else "LS"))
-    whole = counted(simulated(content, tmp_path).memory)
+    content = WRITERS[writer](make_accesses(100, "L" if writer == "binary" else "LS"))
+    whole = counts_of(simulated(content, tmp_path).memory)
     name = FORMATS.get(writer, writer)
     foreign = content if writer == "binary" else content.replace(b"\n", b"\r\n").rstrip()
     for text, step in ((content, 1), (content, 5), (content, 64), (foreign, 7)):
@@ -78,7 +78,7 @@ def test_a_trace_may_be_cut_anywhere(writer: str, tmp_path: Path) -> None:
         for begin in range(0, len(text), step):
             reader.feed(text[begin : begin + step])
         reader.finish()
-        assert counted(memory) == whole
+        assert counts_of(memory) == whole
 
 
 def lru(accesses: list[tuple[str, int, int]], size: int, ways: int, line: int) -> dict[str, int]:
@@ -164,23 +164,23 @@ def test_dineros_words_are_of_four_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("skip", "limit"), [(0, 500), (300, None), (299, 2), (1, 1), (2000, 5), (0, 1000)])
 def test_a_part_is_as_if_there_were_no_more(skip: int, limit: int | None, tmp_path: Path) -> None:
-    accesses = made_up(1000)
+    accesses = make_accesses(1000)
     part = simulated(lackey(accesses), tmp_path, skip=skip, limit=limit)
     expected = accesses[skip:][:limit]
-    assert counted(part.memory) == counted(simulated(extended_din(expected) or b"v 0 0\n", tmp_path).memory)
+    assert counts_of(part.memory) == counts_of(simulated(extended_din(expected) or b"v 0 0\n", tmp_path).memory)
     assert part.accesses == len(expected) and part.found.skipped == min(skip, 1000)
 
 
 def test_after_the_limit_nothing_is_read(tmp_path: Path) -> None:
     """Is not even a mistake seen there?"""
-    content = din(made_up(10)) + b"nonsense\n"
+    content = din(make_accesses(10)) + b"nonsense\n"
     assert simulated(content, tmp_path, limit=10).accesses == 10
     with pytest.raises(UsageError, match="line 11 is not din: 'nonsense'"):
         simulated(content, tmp_path)
 
 
 def test_instructions_are_counted_or_loads(tmp_path: Path) -> None:
-    without, with_them = (simulated(lackey(made_up(50)), tmp_path, instructions=taken) for taken in (False, True))
+    without, with_them = (simulated(lackey(make_accesses(50)), tmp_path, instructions=taken) for taken in (False, True))
     assert without.found.instructions == with_them.found.instructions == 50
     assert (without.accesses, with_them.accesses) == (50, 100)
     levels = [run.memory.counts.levels[0] for run in (without, with_them)]
@@ -189,7 +189,7 @@ def test_instructions_are_counted_or_loads(tmp_path: Path) -> None:
 
 def test_traces_follow_one_another(tmp_path: Path) -> None:
     """Is the memory after two files that after one with the accesses of both?"""
-    accesses = made_up(400)
+    accesses = make_accesses(400)
     (tmp_path / "a").write_bytes(din(accesses[:150]))
     (tmp_path / "b.gz").write_bytes(gzip.compress(lackey(accesses[150:])))
     both = as_json(tmp_path / "a", tmp_path / "b.gz")
@@ -202,15 +202,15 @@ def test_traces_follow_one_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
 def test_packed_traces(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     """Are they unpacked, whatever their name, and is one that is cut short refused?"""
-    content = din(made_up(5000))
-    assert counted(simulated(pack(content), tmp_path).memory) == counted(simulated(content, tmp_path).memory)
+    content = din(make_accesses(5000))
+    assert counts_of(simulated(pack(content), tmp_path).memory) == counts_of(simulated(content, tmp_path).memory)
     with pytest.raises(UsageError, match="trace is damaged"):
         simulated(pack(content)[:-30], tmp_path)
 
 
 def test_standard_input(tmp_path: Path) -> None:
     """A pipe whose bytes come late and in pieces, packed or not: is it read as a file is?"""
-    content = din(made_up(5000))
+    content = din(make_accesses(5000))
     expected = simulated(content, tmp_path).memory.counts.levels[0]
     sent = gzip.compress(content)
     command = [*NEARFIELD, "simulate", "trace", "-", "--json"]
@@ -237,7 +237,7 @@ def test_every_thread_has_a_core(tmp_path: Path) -> None:
     memory.run([0x7FDF64E2ADC0], nearfield.simulate.Access.store, core=0)
     memory.run([0x7FDF64E2ADC8], core=0)
     memory.run([0x7FDF64E2ADC0], bytes=4, core=1)
-    assert counted(run.memory) == counted(memory)
+    assert counts_of(run.memory) == counts_of(memory)
     assert "2 threads on as many cores" in in_process("simulate", "trace", THREADS).out
 
 
@@ -257,7 +257,7 @@ def test_threads_share_cores_in_turn(tmp_path: Path) -> None:
 
 def test_tables_and_json_say_the_same(tmp_path: Path) -> None:
     """Are all counts there, for every level and speed?"""
-    (tmp_path / "trace").write_bytes(lackey(made_up(20000)))
+    (tmp_path / "trace").write_bytes(lackey(make_accesses(20000)))
     found = as_json(tmp_path / "trace", "--memory-slowdown", "1,7.5")
     done = in_process("simulate", "trace", tmp_path / "trace", "--memory-slowdown", "1,7.5")
     assert done.code == 0
@@ -278,7 +278,7 @@ def test_tables_and_json_say_the_same(tmp_path: Path) -> None:
 def test_ctrl_c_shows_what_was_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When it comes while the trace is read: are the accesses up to there shown, and said to be no more, and is the
     exit code that of a command that a signal ended?"""
-    (tmp_path / "trace").write_bytes(extended_din(made_up(50000)))
+    (tmp_path / "trace").write_bytes(extended_din(make_accesses(50000)))
     monkeypatch.setattr("nearfield.simulate.source.BLOCK_BYTES", 1 << 18)
     read, blocks = Source.read, [0]
 
@@ -351,9 +351,9 @@ def test_a_file_that_cannot_be_read(name: str, says: str, tmp_path: Path) -> Non
 
 
 def test_standard_input_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a job without a terminal: is it told, and are files read all the same?"""
+    """As in a job without a terminal: is that reported, and are files read all the same?"""
     monkeypatch.setattr("sys.stdin", None)
-    assert simulated(din(made_up(10)), tmp_path).accesses == 10
+    assert simulated(din(make_accesses(10)), tmp_path).accesses == 10
     with pytest.raises(UsageError, match="standard input is closed"):
         Source("-")
 
@@ -370,6 +370,6 @@ def test_an_operation_is_still_one() -> None:
 
 
 def test_binary_is_what_numpy_writes(tmp_path: Path) -> None:
-    accesses = made_up(100, "L")
+    accesses = make_accesses(100, "L")
     np.array([address for _, address in accesses], dtype="<u8").tofile(tmp_path / "numpy")
     assert (tmp_path / "numpy").read_bytes() == binary(accesses)

@@ -1,142 +1,31 @@
 """Does an interrupted tune go on where it was, and does one call tune all MPIs, each for itself?
 
-The command line, the search and the files are the real ones; jobs are a formula (made_up.py): no MPI is started.
+The command line, the search and the files are the real ones; jobs are a formula (factories.py): no MPI is started.
 """
 
 import json
 import os
 import re
-import shlex
 import signal
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from made_up import MODEL, MadeUpArena, hill, searched
-from typer.testing import CliRunner, Result
+from factories import MODEL, FormulaBenchmark, hill, run_search
+from tune_machine import GRID, OPENMPI, Machine, after, combinations, resuming, tune
 
-from nearfield import mpi
-from nearfield.apply import cached_plan
-from nearfield.apply.plan import plan_launch
-from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError, ProfileError, UsageError
+from nearfield.base.errors import NOT_DECIDED, NearfieldError, ProfileError, UsageError
 from nearfield.base.paired import Gain
-from nearfield.base.progress import Progress
 from nearfield.base.topology import Topology
-from nearfield.cli import app, signals
-from nearfield.cli.verbs.export import export_text
+from nearfield.cli import signals
 from nearfield.rules.gains import Case
-from nearfield.rules.knobs import Settings, find_knobs
-from nearfield.rules.schema import find_rules, load_rules, only_rules, rules_of_mpi
-from nearfield.tune import tuning
+from nearfield.rules.knobs import Settings
+from nearfield.rules.schema import load_rules
 from nearfield.tune.request import Request
-from nearfield.tune.satisfy_constraints import settings_grid
 from nearfield.tune.search import Trial
 from nearfield.tune.starved import OutOfTime, Starved
 from nearfield.tune.trial_log import TrialLine, read_line
 from nearfield.tune.trial_log_file import TrialLogFile
-from nearfield.tune.tuning import PHASES, Tuning
-from nearfield.ui.progress import TimeLeft
-
-TRANSPORTS = {"openmpi": "ob1 / sm", "mpich": "ch4 / posix"}
-GRID = ("--exhaustive", "--sizes", "8,16KiB,1MiB", "--budget", "300")
-
-
-def installation(family: str, version: str) -> mpi.Installation:
-    root = Path("/opt") / family
-    return mpi.Installation(f"{family}-{version}", family, version, root, root / "mpirun", root / "mpicxx", "made up")
-
-
-OPENMPI, MPICH = installation("openmpi", "5.0.11"), installation("mpich", "5.0.2")
-
-
-class Machine:
-    """Two cores, MPIs, and what happens when a setting is started. `started`: of each MPI, but for stock."""
-
-    def __init__(self) -> None:
-        self.found = [OPENMPI, MPICH]
-        self.topology = Topology.from_synthetic("package:1 l3:1 l2:2 core:1 pu:1")
-        self.started: dict[str, list[Settings]] = {}
-        self.on_start: Callable[[str, int], None] = lambda name, count: None
-        self.gains = 1.3  # of the best setting
-        self.phase = ("", "")  # the distance and the phase that have begun
-        self.others = 0.0  # the share of the cores' time that other programs take
-
-    def is_confirming(self, distance: str = "") -> bool:
-        return self.phase[1] == "confirming" and distance in ("", self.phase[0])
-
-    def choose(self, name: str | None = None) -> mpi.Installation:
-        named = [i for i in self.found if name is None or i.name.startswith(name) or str(i.launcher) == name]
-        if not named:
-            raise UsageError(f"no MPI is called '{name}'")
-        return named[0]
-
-    def benchmark(
-        self, inst: mpi.Installation, engine: Path, topology: Topology, pair: object, knobs: Any
-    ) -> MadeUpArena:
-        best = next(knob for knob in knobs.knob if len(knob.grid) > 1 and knob.carrier == "mpi")
-        speed = lambda whole, case: self.gains if whole[best.name] == best.grid[-1] else 1.0  # noqa: E731
-
-        def faults(settings: Settings, moment: str) -> str:
-            if settings and moment == "start":
-                mine = self.started.setdefault(inst.name, [])
-                mine.append(settings)
-                self.on_start(inst.name, len(mine))
-            return ""
-
-        return MadeUpArena(speed, faults, knobs=knobs)
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Machine]:
-    made = Machine()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("NEARFIELD_RULES", raising=False)
-    monkeypatch.setattr(mpi, "choose", made.choose)
-    monkeypatch.setattr(mpi, "discover", lambda: made.found)
-    monkeypatch.setattr(mpi, "program", lambda inst, **more: Path("engine"))
-    monkeypatch.setattr(mpi, "is_built", lambda inst: inst is OPENMPI)
-    monkeypatch.setattr(mpi, "transport_or_reason", lambda inst: (TRANSPORTS[inst.family], ""))
-    monkeypatch.setattr(Topology, "live", lambda: made.topology)
-    monkeypatch.setattr(tuning, "PairedBenchmark", made.benchmark)
-    begin_phase = Tuning._begin_phase
-
-    def begin(tuning: Tuning, distance: str, phase: str, seconds: float) -> None:
-        made.phase = (distance, phase)
-        begin_phase(tuning, distance, phase, seconds)
-
-    monkeypatch.setattr(Tuning, "_begin_phase", begin)
-    monkeypatch.setattr(tuning, "cpu_utilization", lambda: dict.fromkeys(range(1024), (made.others, 0.0)))
-    yield made
-
-
-def tune(*words: object) -> Result:
-    done = CliRunner().invoke(app, ["tune", *map(str, words)])
-    assert done.exception is None or isinstance(done.exception, SystemExit | NearfieldError), done.exception
-    return done
-
-
-def after(count: int, what: type[BaseException] = KeyboardInterrupt, of: str = "") -> Callable[[str, int], None]:
-    """Fails when so many settings have been started."""
-
-    def on_start(name: str, started: int) -> None:
-        if name.startswith(of) and started == count:
-            raise what("made up")
-
-    return on_start
-
-
-def resuming(said: str) -> list[str]:
-    """Returns the words behind `tune` in the printed command."""
-    found = re.search(r"(?:To go on|go on with|next): (.*--resume.*)", said)
-    assert found, said
-    return shlex.split(found.group(1).partition(" tune ")[2])
-
-
-def combinations(inst: mpi.Installation) -> list[Settings]:
-    return [s for s in settings_grid(find_knobs(inst.family, inst.version, TRANSPORTS[inst.family])) if s]
-
 
 # ---- going on
 
@@ -164,7 +53,7 @@ def test_an_interrupted_tune_goes_on_by_the_command_that_it_tells(machine: Machi
 
 
 def interrupt_at(machine: Machine, count: int) -> None:
-    """Tunes, and presses Ctrl-C when so many settings have been started."""
+    """Tunes, and presses Ctrl-C when a number of settings have been started."""
     machine.on_start = lambda name, started: os.kill(os.getpid(), signal.SIGINT) if started == count else None
     assert tune(*GRID).exit_code == 130
     machine.on_start = lambda name, started: None
@@ -202,8 +91,8 @@ def test_nothing_is_confirmed_before_anything_gained(machine: Machine) -> None:
 
 
 def test_a_busy_machine_shows_no_defaults_to_be_best(machine: Machine) -> None:
-    """If nothing gains while other programs use the cores, is that not decided and so told, also by --json; and is it
-    measured again when it goes on, and decided once the machine is quiet?"""
+    """If nothing gains while other programs use the cores, is that not decided and so reported, also by --json; and is
+    it measured again when it goes on, and decided once the machine is quiet?"""
     machine.gains, machine.others = 1.0, 0.97
     ended = tune(*GRID, "--json")
     assert ended.exit_code == NOT_DECIDED and not Path("rules.toml").exists()
@@ -309,10 +198,10 @@ def test_what_ends_at_once_loses_nothing(machine: Machine, number: signal.Signal
 def test_a_search_goes_on_as_it_would_have(count: int) -> None:
     """What is proposed follows from what was measured: does a search that knows the trials of an earlier one propose
     the same ones again, measure none of them, and go on as if it had never been interrupted?"""
-    whole = searched(MadeUpArena(hill, noise=0), MODEL, 28)
+    whole = run_search(FormulaBenchmark(hill, noise=0), MODEL, 28)
     known = [TrialLine.of("same-core", 0.0, trial).trial() for trial in whole.trials[:count]]
-    benchmark = MadeUpArena(hill, noise=0)
-    search = searched(benchmark, MODEL, 28, known=known)
+    benchmark = FormulaBenchmark(hill, noise=0)
+    search = run_search(benchmark, MODEL, 28, known=known)
     assert [(t.settings, t.state, t.score) for t in search.trials] == [
         (t.settings, t.state, t.score) for t in whole.trials
     ]
@@ -391,8 +280,8 @@ def test_what_is_damaged_is_measured_again(machine: Machine, damage: Callable[[s
     assert done.exit_code == 0, done.output
     assert "a line is damaged; lost trials are measured again" in done.output
     every = combinations(OPENMPI)
-    searched = machine.started[OPENMPI.name][: len(every) - 7 + lost]
-    assert sum(settings not in every[7:] for settings in searched) == lost
+    run_search = machine.started[OPENMPI.name][: len(every) - 7 + lost]
+    assert sum(settings not in every[7:] for settings in run_search) == lost
     assert len(load_rules(Path("rules.toml")).rule[0].point) and not file.exists()
 
 
@@ -411,7 +300,7 @@ def test_what_is_damaged_is_measured_again(machine: Machine, damage: Callable[[s
     ],
 )
 def test_what_differs_is_refused(machine: Machine, old: str, new: str, words: str) -> None:
-    """Is the cause named, a remedy told that works, and nothing lost?"""
+    """Is the cause named, a remedy named that works, and nothing lost?"""
     file = interrupted(machine)
     text = file.read_text()
     assert old in text
@@ -494,113 +383,3 @@ def test_a_trial_is_read_as_it_was_written(tmp_path: Path) -> None:
     text = TrialLine.of("same-core", 0.0, good[0]).model_dump_json().replace("c2c_latency_ns", "flag_ns")
     old = read_line(text.encode())
     assert "flag_ns" in text and isinstance(old, TrialLine) and old.trial() == good[0], "as it was called before"
-
-
-# ---- all MPIs
-
-
-def test_every_mpi_gets_the_rules_for_it(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is there a row for each, and does a program get the rules of its own MPI, whichever verb asks?"""
-    done = tune("--all-mpis", *GRID)
-    assert done.exit_code == 0, done.output
-    folder = Path("nearfield-rules")
-    assert sorted(file.name for file in folder.iterdir()) == ["mpich-5.0.2.toml", "openmpi-5.0.11.toml"]
-    rows = [line.split()[:3] for line in done.output.splitlines() if re.match(r"(mpich|openmpi)-5\S+\s\s", line)]
-    assert [row[:2] for row in rows] == [["openmpi-5.0.11", "shared-l3"], ["mpich-5.0.2", "shared-l3"]]
-    assert "run -- mpirun ..." in done.output, "the folder is found without being named"
-    for inst in (OPENMPI, MPICH):
-        chosen, rules = rules_of_mpi(find_rules(None), inst.family, inst.version)
-        assert (chosen.stem, rules.mpi.family) == (inst.name, inst.family)
-        assert rules_of_mpi(folder, inst.family, re.sub(r"\d+$", "77", inst.version))[0] == chosen, "a patch level"
-        plan, _ = plan_launch(["true"], folder, False, inst.name)
-        assert plan.values and set(plan.values) == set(rules.knobs().for_launch(rules.rule[0].parameters, {}))
-        path, rules = only_rules(folder, inst.family)
-        assert next(iter(plan.values)) in export_text(rules, inst.family, "env", path)
-    with pytest.raises(UsageError, match=r"no rules in nearfield-rules are for intel 2021; there are mpich 5.0.2 \(mp"):
-        rules_of_mpi(folder, "intel", "2021")
-    with pytest.raises(UsageError, match=r"has rules for mpich 5.0.2 \(mpich-5.0.2.toml\), openmpi"):
-        only_rules(folder)
-    question = cached_plan._cache_key(["true"], None, False, "mpich")
-    (folder / "mpich-5.0.2.toml").write_text((folder / "mpich-5.0.2.toml").read_text() + "\n")
-    assert cached_plan._cache_key(["true"], None, False, "mpich") != question, "what is kept is of other rules"
-
-
-@pytest.mark.parametrize("what", [KeyboardInterrupt, SystemExit, MeasurementError])
-def test_what_fails_or_is_interrupted_costs_only_itself(machine: Machine, what: type[BaseException]) -> None:
-    """Does the other MPI have its rules, does the exit code tell, and does the command that is told go on with the one
-    that is left?"""
-    machine.on_start = after(5, what, of="mpich")
-    machine.found = [MPICH, OPENMPI] if what is MeasurementError else [OPENMPI, MPICH]
-    done = tune("--all-mpis", *GRID, "-o", "site rules")
-    said = done.output
-    if what is MeasurementError:
-        assert isinstance(done.exception, MeasurementError) and "1 of 2 MPIs could not be tuned" in str(done.exception)
-        assert "failed: made up" in said
-        said += done.exception.remedy
-    elif what is SystemExit:
-        assert done.exit_code and "what was measured is kept" in said
-    else:
-        assert done.exit_code == 130 and "not done yet: mpich-5.0.2 (5 finished trials)" in said
-    folder = Path("site rules")
-    assert load_rules(folder / "openmpi-5.0.11.toml").rule[0].parameters
-    assert [file.name for file in folder.glob("mpich*")] == ["mpich-5.0.2.toml.trials"]
-    machine.started.clear()
-    machine.on_start = lambda name, count: None
-    again = tune(*resuming(said))
-    assert again.exit_code == 0, again.output
-    assert list(machine.started) == ["mpich-5.0.2"] and len(list(folder.iterdir())) == 2
-    assert load_rules(folder / "mpich-5.0.2.toml").tried.measured == len(combinations(MPICH)) + 1
-    with pytest.raises(UsageError, match="nothing to resume in site rules"):
-        raise tune(*resuming(said)).exception or AssertionError
-
-
-def test_all_mpis_needs_a_folder_and_all(machine: Machine) -> None:
-    Path("file").touch()
-    for options, words in ((("-o", "file"), "is a file"), (("--mpi", "mpich"), "exclude each other")):
-        with pytest.raises(UsageError, match=words):
-            raise tune("--all-mpis", *options).exception or AssertionError
-    assert tune("--all-mpis", *GRID, "--json").exit_code == 0
-    machine.found = [replace(OPENMPI, version="3.0", name="openmpi-3.0")]
-    failed = tune("--all-mpis", *GRID)
-    assert failed.exception and "knows no parameters of openmpi 3.0" in failed.output
-
-
-def test_the_time_is_announced_before(machine: Machine) -> None:
-    """Of all MPIs, what is left of it when that goes on, and of one with its phases?"""
-    machine.on_start = after(1, MeasurementError)
-    said = tune("--all-mpis", "--budget", "300").output
-    machine.started.clear()
-    assert "2 MPIs (openmpi-5.0.11, mpich-5.0.2): about 11 min in all, of which 1 min to build" in said
-    phases = "(searching 2 min 15 s, playing off 45 s, confirming 2 min)"
-    assert f"1 of 2, openmpi-5.0.11, shared-l3: about 5 min, at most 10 min 40 s {phases}" in said
-    with TrialLogFile(Path("nearfield-rules/mpich-5.0.2.toml")).locked(resume=True) as unfinished:
-        unfinished.add(TrialLine.of("shared-l3", 60.0, Trial({}, "model", "unfit")))
-    said = tune("--all-mpis", "--resume").output
-    assert "about 10 min in all" in said and "about 4 min, at most 8 min" in said
-
-
-def test_progress_says_how_long_the_tune_will_take(machine: Machine) -> None:
-    """Does a log get a line when a phase begins, do trials report how many there are and the best, and is a tune that
-    takes longer than planned reported as such, with the time at which it ends at the latest?"""
-    reported: list[str | Progress] = []
-    Tuning(Request(budget_s=2.0, mpi="openmpi"), reported.append).run()
-    events = [event for event in reported if isinstance(event, Progress)]
-    assert str(reported[0]).startswith("openmpi-5.0.11, shared-l3: about 2 s, at most ")
-    phases = [event for event in events if event.text.endswith("s are planned")]
-    assert [event.phase for event in phases] == [f"shared-l3: {name}" for name in PHASES]
-    assert any(re.fullmatch(r"\d+ tried, best \d\.\d\dx", event.text) for event in events)
-    assert any(re.fullmatch(r"\d+ launch(es)?", event.text) for event in events)
-    assert all(event.left_s <= event.max_left_s and 0 <= event.share < 1 for event in events)  # type: ignore[operator]
-    now, left = [0.0], TimeLeft(lambda: now[0])
-    left.update(Progress("50 s are planned", 0.5, 50.0, 130.0, "same-core: searching"))
-    assert left.line() == "same-core: searching: 50 s are planned: 50 % done, about 50 s left"
-    now[0] = 110.0
-    assert str(left) == "longer than was planned, at most 20 s more"
-
-
-def test_all_rules_are_printed_as_json(machine: Machine) -> None:
-    printed = json.loads(tune("--all-mpis", *GRID, "--json").stdout)
-    assert {name: rules["mpi"]["family"] for name, rules in printed.items()} == {
-        "openmpi-5.0.11": "openmpi",
-        "mpich-5.0.2": "mpich",
-    }

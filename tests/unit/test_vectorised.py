@@ -82,7 +82,7 @@ def test_simd_pragma_does_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["by_parameter", "by_pragma"])
 def test_rows_of_views_are_vectorised(tmp_path: Path, way: str) -> None:
-    """Does the same hold for rows of views, through the C++ header? (Not asked of `by_index` and `by_local_alias`:
+    """Does the same hold for rows of views, through the C++ header? (Not checked for `by_index` and `by_local_alias`:
     GCC 12 takes no notice of `restrict` on a pointer that is no parameter, and checks.)"""
     compiler("g++")
     inst = mpi.discover()[0]

@@ -73,7 +73,7 @@ def test_work_of_unknown_length_has_no_share() -> None:
     assert "7 accesses" in out.getvalue() and "%" not in out.getvalue()
 
 
-def test_a_probe_is_as_slow_as_its_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_is_as_slow_as_the_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank that waits two seconds for its first 10 ms: is no time shown before the pace means something? Does a time
     limit end the probe earlier? Is a failed launch reported?"""
     now = [100.0]

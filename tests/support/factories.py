@@ -1,6 +1,6 @@
-"""An arena whose jobs are a formula: how fast each setting is is known, so what a search should find is, too.
+"""A benchmark whose jobs are a formula: the speed of each setting is known, and so is what a search should find.
 
-All above the jobs (pairs, gains, scores, checks, duels) is the real thing. No MPI is started and no time is measured.
+Everything above the jobs (pairs, gains, scores, checks) is the real code. No MPI is started and no time is measured.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Speed = Callable[[Settings, Case], float]  # of all knobs, in a case: the baseli
 Faults = Callable[[Settings, str], str]  # what goes wrong at "start", "check" or "visit"; empty: nothing
 
 
-class MadeUpArena(PairedBenchmark):
+class FormulaBenchmark(PairedBenchmark):
     """`speed` and `faults` may be replaced between two phases, as a machine may change its mind."""
 
     def __init__(
@@ -76,7 +76,7 @@ class MadeUpArena(PairedBenchmark):
         return [next(self.flags) for _ in range(4)][0]
 
     def _job(self, sizes: Sequence[int], environment: Mapping[str, str]) -> Any:
-        return MadeUpJob(self, sizes, environment)
+        return FormulaJob(self, sizes, environment)
 
 
 def _value(knob: Knob, text: str) -> Value:
@@ -86,10 +86,10 @@ def _value(knob: Knob, text: str) -> Value:
     return text if knob.type == "sizes" else int(text)
 
 
-class MadeUpJob:
-    """The part of a Contestant that the arena and `pairs` use."""
+class FormulaJob:
+    """The part of a ResidentJob that the benchmark and `interleaved_pairs` use."""
 
-    def __init__(self, benchmark: MadeUpArena, sizes: Sequence[int], environment: Mapping[str, str]) -> None:
+    def __init__(self, benchmark: FormulaBenchmark, sizes: Sequence[int], environment: Mapping[str, str]) -> None:
         self.benchmark = benchmark
         heap = dict(item.split("=") for item in environment.get(VARIABLE, "").split(",") if item)
         variables = {**environment, **heap}
@@ -98,7 +98,7 @@ class MadeUpJob:
         }
         self.cases = {(pattern, size): 0 for size in sizes for pattern in PATTERNS}
 
-    def __enter__(self) -> MadeUpJob:
+    def __enter__(self) -> FormulaJob:
         self.benchmark.started.append(self.settings)
         self._fail("start")
         return self
@@ -122,7 +122,7 @@ class MadeUpJob:
 
 
 class Turns(Deadline):
-    """A deadline without a clock: it is over when it has been asked so often."""
+    """A deadline without a clock: it is over after a number of queries."""
 
     def __init__(self, count: float) -> None:
         super().__init__(math.inf)
@@ -151,7 +151,7 @@ def hill(whole: Settings, case: Case) -> float:
     return math.exp(0.25 - lost - 0.1 * (whole["copies"] != top["copies"]))
 
 
-def only(gains: dict[str, float]) -> Speed:
+def scale(gains: dict[str, float]) -> Speed:
     """Each of BIG and MANY, where it is set, multiplies the speed."""
 
     def speed(whole: Settings, case: Case) -> float:
@@ -160,7 +160,7 @@ def only(gains: dict[str, float]) -> Speed:
     return speed
 
 
-def exactly(*ranking: Settings) -> Speed:
+def rank(*ranking: Settings) -> Speed:
     """These settings are faster than the baseline, the first most; all others as fast as it."""
 
     def speed(whole: Settings, case: Case) -> float:
@@ -170,7 +170,9 @@ def exactly(*ranking: Settings) -> Speed:
     return speed
 
 
-def searched(benchmark: MadeUpArena, first: list[Settings], turns: float | None = None, **more: object) -> Search:
+def run_search(
+    benchmark: FormulaBenchmark, first: list[Settings], turns: float | None = None, **more: object
+) -> Search:
     search = Search(benchmark, lambda trial: None, cases=search_cases(SIZES), **more)
     search.run(first, Turns(len(first) if turns is None else turns))
     return search

@@ -38,7 +38,7 @@ def probe(*arguments: object, timeout_s: float = 120) -> Ended:
 
 
 @contextmanager
-def on_cpus(cpus: list[int]) -> Iterator[None]:
+def restrict_to_cpus(cpus: list[int]) -> Iterator[None]:
     """Lets programs that start meanwhile use only these, as under taskset."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
@@ -55,7 +55,7 @@ class Process:
     words: list[str]  # of its command line
 
 
-def living() -> Iterator[Process]:
+def list_processes() -> Iterator[Process]:
     """Returns all processes but zombies."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -66,7 +66,7 @@ def living() -> Iterator[Process]:
 
 
 class Running:
-    """A probe under way, in a folder of its own for temporary files. Its ranks are found by their plan."""
+    """A probe that runs, with a separate folder for temporary files. Its ranks are found by their plan."""
 
     def __init__(self, process: subprocess.Popen[str], out: Path, scratch: Path) -> None:
         self.process, self.out, self.scratch = process, out, scratch
@@ -88,7 +88,7 @@ class Running:
         self.until(f"'{text}' in the engine's output", is_written)
 
     def ranks(self) -> list[int]:
-        return [p.pid for p in living() if p.words[0].endswith("nearfield-probe") and self._names_ours(p.words)]
+        return [p.pid for p in list_processes() if p.words[0].endswith("nearfield-probe") and self._names_ours(p.words)]
 
     def _names_ours(self, words: list[str]) -> bool:
         return any(word.startswith(str(self.work)) for word in words)
@@ -96,14 +96,14 @@ class Running:
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
 
-    def ended(self, timeout_s: float = 60) -> Ended:
+    def finish(self, timeout_s: float = 60) -> Ended:
         out, err = self.process.communicate(timeout=timeout_s)
         assert "Traceback" not in err, err
         return Ended(self.process.returncode, out, err)
 
 
 @contextmanager
-def probing(out: Path, *arguments: object) -> Iterator[Running]:
+def start_probe(out: Path, *arguments: object) -> Iterator[Running]:
     """Yields a probe, which is killed at the end if it still goes on."""
     scratch = Path(tempfile.mkdtemp(dir="/tmp", prefix="probe-"))  # short: there will be sockets in it
     process = subprocess.Popen(
