@@ -90,7 +90,8 @@ Case random_case(std::uint64_t seed, Machine (*make)(Random&)) {
   return it;
 }
 
-ConfigClock act(Memory& memory, const Step& step, const Machine& machine, std::span<const InjectionTarget> targets) {
+ConfigClock act(NodeMemory& memory, const Step& step, const Machine& machine,
+                std::span<const InjectionTarget> targets) {
   std::vector<Reference> trace;
   switch (step.what) {
     case Step::What::access:
@@ -141,7 +142,7 @@ bool same_counts(const Counts& a, const Counts& b) {
   return same;
 }
 
-bool same_copies(const Case& it, const Memory& combined, const Memory& separate, int variant) {
+bool same_copies(const Case& it, const NodeMemory& combined, const NodeMemory& separate, int variant) {
   std::set<Address> lines;
   for (const Step& step : it.steps) lines.insert(step.address / 32 * 32);
   for (const Address line : lines)
@@ -155,9 +156,9 @@ bool same_copies(const Case& it, const Memory& combined, const Memory& separate,
 
 // Returns how many steps agree; all of them, if nothing differs.
 std::size_t count_equal_steps(const Case& it, std::vector<Counts>& counts) {
-  Memory combined(it.machine, slowdown, it.variants, it.limits_ways);
-  std::vector<std::unique_ptr<Memory>> separate;
-  for (int v = 0; v < it.variants; ++v) separate.push_back(std::make_unique<Memory>(it.machine, slowdown));
+  NodeMemory combined(it.machine, slowdown, it.variants, it.limits_ways);
+  std::vector<std::unique_ptr<NodeMemory>> separate;
+  for (int v = 0; v < it.variants; ++v) separate.push_back(std::make_unique<NodeMemory>(it.machine, slowdown));
   for (std::size_t i = 0; i < it.steps.size(); ++i) {
     if (i == it.splits_at) combined.split_variants();
     const ConfigClock done = act(combined, it.steps[i], it.machine, it.targets[i]);
@@ -177,7 +178,7 @@ std::size_t count_equal_steps(const Case& it, std::vector<Counts>& counts) {
 void memories_split_if_many_accesses_differ() {
   constexpr Address line = 128, many = 17'000;
   for (const Address differs : {1, 8}) {
-    Memory memory(test_machine(), slowdown, 2);
+    NodeMemory memory(test_machine(), slowdown, 2);
     for (Address i = 0; i < many * differs; ++i) {
       const std::array targets{InjectionTarget{}, i % differs == 0 ? InjectionTarget{1, 0} : InjectionTarget{}};
       memory.dma_write(i * line, line, targets, memory.clock(0));

@@ -40,6 +40,11 @@ struct InjectionTarget {
   bool operator==(const InjectionTarget&) const = default;
 };
 
+// Whether and in which state a cache holds a line.
+struct CopyState {
+  bool present = false, modified = false, shared = false;
+};
+
 // What supplied a line.
 struct LookupResult {
   int level = 0;             // the number of caches stands for memory

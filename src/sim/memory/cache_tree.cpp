@@ -255,7 +255,7 @@ void CacheTree::copy_directory(CoherencePoint& point, const CoherencePoint& othe
   for (const auto* cache : point.caches) add_lines(point, cache->number, *cache);
 }
 
-Memory::Copy CacheTree::copy_in(int variant, int core, int level, Address address) const {
+CopyState CacheTree::copy_in(int variant, int core, int level, Address address) const {
   const auto& array = cache_at(core, level).array;
   const auto where = array.locate_for(variant, address);
   const auto way = array.find(where, address);

@@ -184,7 +184,7 @@ class CacheTree {
       first_use(node);
   }
 
-  Memory::Copy copy_in(int variant, int core, int level, Address address) const;
+  CopyState copy_in(int variant, int core, int level, Address address) const;
 
   // ---- counters
   LevelCounts& counts_of(const CacheNode& node) {

@@ -1,5 +1,5 @@
-// Internals of Memory: its components, and CoreContext, which bundles what an access of one core needs. Only Memory's
-// own files include this.
+// Internals of MemoryModel: its components, and CoreContext, which bundles what an access of one core needs. Only
+// MemoryModel's own files include this.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 #include "sim/memory/fast_path.hpp"
 #include "sim/memory/frames.hpp"
 #include "sim/memory/hierarchy.hpp"
+#include "sim/memory/memory_model.hpp"
 #include "sim/memory/prefetcher.hpp"
 #include "sim/memory/timing.hpp"
 #include "sim/memory/tlb.hpp"
@@ -20,7 +21,7 @@ inline constexpr Address no_line = end_of_memory;
 
 inline bool is_store(Access kind) { return kind == Access::store; }
 
-struct Memory::Caches {
+struct MemoryModel::Caches {
   Caches(const Machine& machine, int variants, bool limits_ways)
       : hierarchy(machine, variants, limits_ways), devices(tree, machine) {}
   Hierarchy hierarchy;
@@ -40,7 +41,7 @@ struct SlowPathConfig {
   static constexpr bool fast = false, has_victim_cache = false, has_sub_blocks = false, has_variants = variants_;
 };
 
-struct Memory::CoreContext {
+struct MemoryModel::CoreContext {
   // Calls `function` with the configuration of this core's caches.
   template <class Function>
   NEARFIELD_ALWAYS_INLINE void dispatch_fast_path(Function&& function) const {
@@ -118,8 +119,27 @@ struct Memory::CoreContext {
   mutable std::array<bool, InFlightLines::num_buckets> in_flight{};
 };
 
+// Cores share buses, so buffered timing events are flushed before another core acts.
+inline const MemoryModel::CoreContext& MemoryModel::core_context(int core) const {
+  const auto& context = contexts_[static_cast<std::size_t>(core)];
+  if (current_context_ != &context) [[unlikely]] {
+    flush_timing_events();
+    current_context_ = &context;
+  }
+  return context;
+}
+
+// Inline, since a caller may make one access at a time.
+NEARFIELD_ALWAYS_INLINE void MemoryModel::access(int core, Access kind, Address address, unsigned bytes) {
+  const auto line = caches_->tree.l1_line_bytes();
+  if (kind < Access::load_nontemporal && ((address ^ (address + bytes - 1)) & ~(line - 1)) == 0 &&
+      address < end_of_memory) [[likely]]
+    return dispatch_access_line(core_context(core), kind, address, bytes, 0);
+  access_spanning_lines(core_context(core), kind, address, bytes, 0);
+}
+
 template <class Function>
-void Memory::for_each_granule(Address address, std::uint64_t bytes, Function&& function) {
+void MemoryModel::for_each_granule(Address address, std::uint64_t bytes, Function&& function) {
   const auto granule = caches_->tree.granule_bytes();
   const Address end = address + bytes;
   for (Address next; address < end; address = next) {

@@ -5,7 +5,7 @@
 namespace nearfield::sim {
 
 // The outcome of an access in the caches.
-struct Memory::Outcomes {
+struct MemoryModel::Outcomes {
   struct Outcome {
     Outcome() {}
     union {
@@ -21,8 +21,8 @@ struct Memory::Outcomes {
 };
 
 // One or more accesses to a line that the fast path does not handle.
-void Memory::access_line_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes,
-                                     Count times, Ps work) {
+void MemoryModel::access_line_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes,
+                                          Count times, Ps work) {
   auto& hierarchy = context.hierarchy;
   auto& tree = context.tree;
   const bool store = is_store(kind);
@@ -66,7 +66,7 @@ void Memory::access_line_per_variant(const CoreContext& context, Access kind, Ad
   };
   const bool diverged = outcomes.leaders.has_several();
   if (diverged) {
-    if (diverging_ < split_check_period) ++diverging_;
+    ++diverging_accesses_;
     context.flush_timing_events();
     for (std::size_t v = 0; v < context.times.size(); ++v) context.apply_event(v, event_of(outcomes.of(v)));
   } else {
@@ -78,8 +78,8 @@ void Memory::access_line_per_variant(const CoreContext& context, Access kind, Ad
 }
 
 // The accesses to a line after the first one.
-void Memory::repeat_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count,
-                                Ps work) {
+void MemoryModel::repeat_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes,
+                                     Count count, Ps work) {
   auto& tree = context.tree;
   std::array<unsigned, max_variants> writes;
   const auto repeat = [&](int variant) {
@@ -104,7 +104,7 @@ void Memory::repeat_per_variant(const CoreContext& context, Access kind, Address
 
 // The prefetcher sees an L1 miss that happened in all variants. Returns whether any line was fetched.
 template <class Config>
-bool Memory::run_prefetcher_per_variant(const CoreContext& context, Address address) {
+bool MemoryModel::run_prefetcher_per_variant(const CoreContext& context, Address address) {
   Outcomes outcomes;
   const auto choose_line = [&](int variant) {
     outcomes.by[static_cast<std::size_t>(variant)].prefetch_line =
@@ -121,7 +121,7 @@ bool Memory::run_prefetcher_per_variant(const CoreContext& context, Address addr
 // Prefetches, in each variant, the line that the prefetcher chose if there is a slot. Returns whether any line was
 // fetched.
 template <class Config>
-bool Memory::run_prefetcher_per_variant(const CoreContext& context, const Outcomes& outcomes) {
+bool MemoryModel::run_prefetcher_per_variant(const CoreContext& context, const Outcomes& outcomes) {
   context.flush_timing_events();
   std::array<Address, max_variants> lines{};
   bool all_equal = true;
