@@ -185,7 +185,6 @@ class FastPath {
   // Adds the line to the directories of the coherence points that it passes, from the victim cache or, if that does
   // not have it, from memory. Returns whether no other cache can have it.
   bool add_to_directories(Address address, bool is_in_victim_cache) {
-    if (Config::has_variants) tree_.variants().begin_common();
     auto &l3_point = path_.l3_node->inner, &memory_point = tree_.memory_point();
     if (!tree_.directory_add_exclusive(l3_point, *path_.l2_node, address)) return false;
     if (!is_in_victim_cache && !tree_.directory_add_exclusive(memory_point, *path_.l3_node, address)) return false;

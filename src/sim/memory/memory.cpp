@@ -47,30 +47,34 @@ std::pair<MemoryModel&, int> NodeMemory::find_model(int variant) const {
 
 // ---- accesses of cores
 
-void NodeMemory::access(int core, Access kind, Address address, unsigned bytes) {
+// Calls `function` with each model, after a split if that is due.
+template <class Function>
+NEARFIELD_ALWAYS_INLINE void NodeMemory::simulate(Function&& function) {
   split_if_faster();
-  for (auto& model : models_) model->access(core, kind, address, bytes);
+  if (!is_split()) [[likely]]
+    return function(*models_.front());
+  for (auto& model : models_) function(*model);
+}
+
+void NodeMemory::access(int core, Access kind, Address address, unsigned bytes) {
+  simulate([&](MemoryModel& model) { model.access(core, kind, address, bytes); });
 }
 
 void NodeMemory::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
                        unsigned bytes, Ps work) {
-  split_if_faster();
-  for (auto& model : models_) model->sweep(core, kind, address, count, stride_bytes, bytes, work);
+  simulate([&](MemoryModel& model) { model.sweep(core, kind, address, count, stride_bytes, bytes, work); });
 }
 
 void NodeMemory::copy(int core, Address to, Address from, std::uint64_t bytes) {
-  split_if_faster();
-  for (auto& model : models_) model->copy(core, to, from, bytes);
+  simulate([&](MemoryModel& model) { model.copy(core, to, from, bytes); });
 }
 
 void NodeMemory::replay(int core, std::span<const Reference> trace) {
-  split_if_faster();
-  for (auto& model : models_) model->replay(core, trace);
+  simulate([&](MemoryModel& model) { model.replay(core, trace); });
 }
 
 void NodeMemory::replay(int core, std::span<const Address> addresses, Access kind, unsigned bytes) {
-  split_if_faster();
-  for (auto& model : models_) model->replay(core, addresses, kind, bytes);
+  simulate([&](MemoryModel& model) { model.replay(core, addresses, kind, bytes); });
 }
 
 // ---- accesses of devices

@@ -112,6 +112,8 @@ class NodeMemory {
   // Returns the model that simulates a variant, and the variant's number there.
   std::pair<MemoryModel&, int> find_model(int variant) const;
   template <class Function>
+  void simulate(Function&& function);
+  template <class Function>
   ConfigClock transfer(const ConfigClock& start, Function&& function);
 
   int variants_;

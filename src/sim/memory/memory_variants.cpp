@@ -37,10 +37,7 @@ void MemoryModel::access_line_per_variant(const CoreContext& context, Access kin
     else
       context.add_hits(kind, bytes, 1, work);
     if (times > 1) {
-      tree.run_common([&] {
-        hierarchy.repeat(context.core, store, address, times - 1);
-        return 0;
-      });
+      tree.run_common([&] { hierarchy.repeat(context.core, store, address, times - 1); });
       context.add_hits(kind, bytes, times - 1, work);
     }
     return;
