@@ -30,15 +30,14 @@ struct MemoryModel::Caches {
 };
 
 // The fast path is compiled for each configuration of a core's caches: whether there is a victim cache, whether its
-// lines have sub-blocks, and whether there are several variants. Caches that it cannot serve have a SlowPathConfig.
+// lines have sub-blocks, and whether there are several variants. Caches that it cannot serve have SlowPathConfig.
 template <bool victim_cache_, bool sub_blocks_, bool variants_>
 struct FastPathConfig {
   static constexpr bool fast = true, has_victim_cache = victim_cache_, has_sub_blocks = sub_blocks_,
                         has_variants = variants_;
 };
-template <bool variants_>
 struct SlowPathConfig {
-  static constexpr bool fast = false, has_victim_cache = false, has_sub_blocks = false, has_variants = variants_;
+  static constexpr bool fast = false, has_victim_cache = false, has_sub_blocks = false, has_variants = false;
 };
 
 struct MemoryModel::CoreContext {
@@ -49,7 +48,7 @@ struct MemoryModel::CoreContext {
   }
   template <bool variants_, class Function>
   NEARFIELD_ALWAYS_INLINE void dispatch_fast_path_of(Function&& function) const {
-    if (!path.is_fast) return function(SlowPathConfig<variants_>{});
+    if (!path.is_fast) return function(SlowPathConfig{});
     if (!path.has_victim_cache) return function(FastPathConfig<false, false, variants_>{});
     if (path.l3.sub_blocks > 1) return function(FastPathConfig<true, true, variants_>{});
     function(FastPathConfig<true, false, variants_>{});
@@ -87,9 +86,6 @@ struct MemoryModel::CoreContext {
       flush_timing_events();
     events.add_hits(count, timing.hit_time(kind, work));
   }
-  void add_writes(Address address, unsigned writes) const {
-    if (writes > 0) add({.what = TimingEvent::What::memory_writes, .writes = writes, .address = address});
-  }
   NEARFIELD_ALWAYS_INLINE void flush_timing_events() const {
     if (!events.empty()) apply_buffered_events();
   }
@@ -101,6 +97,14 @@ struct MemoryModel::CoreContext {
   void apply_event(std::size_t variant, const TimingEvent& event) const {
     auto& time = times[variant];
     time.timing.apply(time.clock, {&event, 1});
+  }
+
+  // Adds, for each variant, the event that `event_of` returns for the leader of its group.
+  template <class EventOf>
+  void add_per_group(const Variants::GroupLeaders& leaders, EventOf&& event_of) const {
+    if (!leaders.has_several()) return add(event_of(0));
+    flush_timing_events();
+    for (std::size_t v = 0; v < times.size(); ++v) apply_event(v, event_of(leaders[v]));
   }
 
   // ---- in-flight lines under any variant, by hash; a line that has arrived may still be marked

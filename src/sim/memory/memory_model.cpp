@@ -117,10 +117,9 @@ NEARFIELD_ALWAYS_INLINE void MemoryModel::access_line(const CoreContext& context
   FastPath<Config> fast(context.hierarchy, context.path);
   const int level = fast.access(store, address);
   if (level == fast.slow) [[unlikely]]
-    return Config::has_variants ? access_line_per_variant(context, kind, address, bytes, times, work)
-                                : access_line_slow(context, kind, address, bytes, times, work);
+    return access_line_slow(context, kind, address, bytes, times, work);
   Count hits = times - 1;
-  bool diverged = false;
+  bool prefetched_line = false;
   if (level > 0) {
     const Count grouped = context.prefetcher ? 1 : times;  // otherwise a prefetch comes between them
     context.add({.what = TimingEvent::What::miss,
@@ -132,12 +131,7 @@ NEARFIELD_ALWAYS_INLINE void MemoryModel::access_line(const CoreContext& context
                  .time = work,
                  .count = grouped});
     hits = times - grouped;
-    if (context.prefetcher) {
-      if constexpr (Config::has_variants)
-        diverged = run_prefetcher_per_variant<Config>(context, address);
-      else
-        run_prefetcher<Config>(context, address);
-    }
+    if (context.prefetcher) prefetched_line = run_prefetcher<Config>(context, address);
   } else if (context.is_in_flight(address)) [[unlikely]] {
     context.add(
         {.what = TimingEvent::What::hit_under_fill, .kind = kind, .bytes = bytes, .address = address, .time = work});
@@ -145,35 +139,9 @@ NEARFIELD_ALWAYS_INLINE void MemoryModel::access_line(const CoreContext& context
     hits = times;
   }
   if (times > 1) {
-    if (Config::has_variants && diverged) return repeat_per_variant(context, kind, address, bytes, times - 1, work);
+    if (Config::has_variants && prefetched_line)  // the line's sets may differ between variants now
+      return repeat_slow(context, kind, address, bytes, times - 1, work);
     fast.repeat(store, times - 1);
-  }
-  if (hits > 0) context.add_hits(kind, bytes, hits, work);
-}
-
-void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes,
-                                   Count times, Ps work) {
-  auto& hierarchy = context.hierarchy;
-  const auto found = is_store(kind) ? hierarchy.store(context.core, address) : hierarchy.load(context.core, address);
-  Count hits = times - 1;
-  if (found.level > 0) {
-    context.add({.what = TimingEvent::What::miss,
-                 .kind = kind,
-                 .found = found,
-                 .bytes = bytes,
-                 .writes = context.tree.take_writes(),
-                 .address = address,
-                 .time = work});
-    if (context.prefetcher) run_prefetcher<SlowPathConfig<false>>(context, address);
-  } else if (context.is_in_flight(address)) {
-    context.add(
-        {.what = TimingEvent::What::hit_under_fill, .kind = kind, .bytes = bytes, .address = address, .time = work});
-  } else {
-    hits = times;
-  }
-  if (times > 1) {
-    hierarchy.repeat(context.core, is_store(kind), address, times - 1);
-    if (is_store(kind) && context.path.l1_node->writes_through) context.add_writes(address, context.tree.take_writes());
   }
   if (hits > 0) context.add_hits(kind, bytes, hits, work);
 }
@@ -191,32 +159,11 @@ NEARFIELD_ALWAYS_INLINE void MemoryModel::translate(const CoreContext& context, 
   context.translation->repeat(times - 1);
 }
 
-// The core's prefetcher sees an L1 miss.
-template <class Config>
-void MemoryModel::run_prefetcher(const CoreContext& context, Address address) {
-  const auto next = context.prefetcher->on_miss(address);
-  if (!next || *next >= end_of_memory) return;
-  context.flush_timing_events();
-  if (!context.timing.has_prefetch_slot(context.clock)) return;
-  std::optional<LookupResult> from;
-  int level = FastPath<Config>::slow;
-  if (context.prefetcher->level() == 1) level = FastPath<Config>(context.hierarchy, context.path).prefetch(*next);
-  if (level == FastPath<Config>::slow)
-    from = context.hierarchy.prefetch(context.core, context.prefetcher->level(), *next);
-  else if (level > 0)
-    from = {level};
-  if (!from) return;
-  context.add(
-      {.what = TimingEvent::What::prefetch, .found = *from, .writes = context.tree.take_writes(), .address = *next});
-  context.mark_in_flight(*next);
-}
-
 void MemoryModel::access_nontemporal(const CoreContext& context, Access kind, Address address, unsigned bytes,
                                      Ps work) {
-  context.flush_timing_events();
   address = frames_->physical(address);
   auto& tree = context.tree;
-  std::array<unsigned, max_variants> writes{};
+  std::array<unsigned, max_variants> writes;
   const auto leaders = tree.run([&](int variant) {
     tree.flush(address);
     auto& dram = tree.dram_counts();
@@ -224,13 +171,14 @@ void MemoryModel::access_nontemporal(const CoreContext& context, Access kind, Ad
     dram.bytes += bytes;
     writes[static_cast<std::size_t>(variant)] = tree.take_writes();
   });
-  for (std::size_t v = 0; v < context.times.size(); ++v)
-    context.apply_event(v, {.what = TimingEvent::What::nontemporal,
-                            .kind = kind,
-                            .bytes = bytes,
-                            .writes = writes[leaders[v]],
-                            .address = address,
-                            .time = work});
+  context.add_per_group(leaders, [&](std::size_t leader) -> TimingEvent {
+    return {.what = TimingEvent::What::nontemporal,
+            .kind = kind,
+            .bytes = bytes,
+            .writes = writes[leader],
+            .address = address,
+            .time = work};
+  });
 }
 
 // One access, possibly to several lines.

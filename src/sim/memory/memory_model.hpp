@@ -67,11 +67,14 @@ class MemoryModel {
   Timings take_timings(int variant);
   const CoreContext& core_context(int core) const;
   void flush_timing_events() const;
-  // Accesses inside one L1 line, on the fast path for this configuration of caches (core_context.hpp).
+  void translate(const CoreContext& context, Address address, Count times);
+  void access_spanning_lines(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
+  void access_nontemporal(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
+  void add_prefetchers(const Machine& machine);
+  // Accesses inside one L1 line, on the fast path for this configuration of caches (core_context.hpp) if possible.
+  void dispatch_access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
   template <class Config>
   void access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times, Ps work);
-  template <class Config>
-  void run_prefetcher(const CoreContext& context, Address address);
   template <class Config>
   void sweep_lines(const CoreContext& context, Access kind, Address address, std::uint64_t count, std::uint64_t stride,
                    bool downward, unsigned bytes, Ps work);
@@ -81,23 +84,14 @@ class MemoryModel {
   template <class Config, class Trace>
   void replay_batch(const CoreContext& context, const Trace& trace, std::size_t begin, std::size_t end,
                     std::size_t prefetch_end, int far_level);
-  // The same on the slow path.
-  void access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times, Ps work);
-  void dispatch_access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
-  void translate(const CoreContext& context, Address address, Count times);
-  void access_spanning_lines(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
-  void access_nontemporal(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
-  void add_prefetchers(const Machine& machine);
-  // Under several variants:
+  // The slow path, and the prefetcher (memory_slow_path.cpp).
   struct Outcomes;
-  void access_line_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times,
-                               Ps work);
+  void access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times, Ps work);
+  void repeat_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count, Ps work);
   template <class Config>
-  bool run_prefetcher_per_variant(const CoreContext& context, Address address);
+  bool run_prefetcher(const CoreContext& context, Address address);
   template <class Config>
-  bool run_prefetcher_per_variant(const CoreContext& context, const Outcomes& outcomes);
-  void repeat_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count,
-                          Ps work);
+  bool run_prefetcher(const CoreContext& context, const Outcomes& outcomes);
   template <class Action>
   std::pair<ConfigClock, unsigned char> transfer(Address address, std::uint64_t bytes, const ConfigClock& start,
                                                  const std::array<unsigned char, max_variants>& classes,
