@@ -40,7 +40,7 @@ struct InjectionTarget {
   bool operator==(const InjectionTarget&) const = default;
 };
 
-// Whether and in which state a cache holds a line.
+// The state of a line in one cache.
 struct CopyState {
   bool present = false, modified = false, shared = false;
 };

@@ -1,7 +1,8 @@
 // The fast path of a core's access: through two caches of the most common kinds and an optional victim cache beyond
 // them, for lines that no other core holds. It has the same effect on states and counts as Hierarchy::load() and
 // store(), step by step in the same order, but without snooping. All preconditions are checked before the first
-// change; if one fails, or a set differs between variants, it returns `slow` without side effects.
+// change; if one fails, or a set differs between variants, it returns `slow` without side effects. Builds for
+// development simulate every access on the slow path, too, and compare the results (memory.cpp).
 #pragma once
 
 #include "sim/memory/evictions.hpp"

@@ -1,6 +1,7 @@
 #include "sim/memory/memory.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "sim/memory/core_context.hpp"
 
@@ -10,13 +11,24 @@ namespace {
 constexpr Count split_check_period = 1 << 14;  // differing accesses between two decisions whether to split
 constexpr Count one_in = 4;                    // if one access in four differs, separate models are faster
 
+// Builds for development also simulate each access in a model without the fast path, whose results must be the same.
+#ifdef NEARFIELD_CHECK_FAST_PATH
+constexpr bool checks_fast_path = true;
+#else
+constexpr bool checks_fast_path = false;
+#endif
+
 }  // namespace
 
 NodeMemory::NodeMemory(const Machine& machine, const std::array<double, num_memory_speeds>& memory_slowdown,
                        int variants, bool limits_ways)
-    : variants_(variants), next_check_(split_check_period) {
+    : cores_(machine.cores), variants_(variants), next_check_(split_check_period) {
   models_.push_back(std::make_unique<MemoryModel>(machine, memory_slowdown, variants, limits_ways));
   if (variants > 1) machine_ = std::make_unique<const Machine>(machine);
+  if constexpr (checks_fast_path) {
+    slow_model_ = std::make_unique<MemoryModel>(machine, memory_slowdown, variants, limits_ways);
+    slow_model_->disable_fast_path();
+  }
 }
 
 NodeMemory::~NodeMemory() = default;
@@ -45,16 +57,30 @@ std::pair<MemoryModel&, int> NodeMemory::find_model(int variant) const {
                     : std::pair<MemoryModel&, int>{*models_.front(), variant};
 }
 
-// ---- accesses of cores
-
 // Calls `function` with each model, after a split if that is due.
 template <class Function>
 NEARFIELD_ALWAYS_INLINE void NodeMemory::simulate(Function&& function) {
   split_if_faster();
   if (!is_split()) [[likely]]
-    return function(*models_.front());
-  for (auto& model : models_) function(*model);
+    function(*models_.front());
+  else
+    for (auto& model : models_) function(*model);
+  if constexpr (checks_fast_path) {
+    function(*slow_model_);
+    check_fast_path();
+  }
 }
+
+void NodeMemory::check_fast_path() const {
+  for (int v = 0; v < variants_; ++v) {
+    const auto [model, number] = find_model(v);
+    bool is_same = model.counts(number) == slow_model_->counts(v);
+    for (int core = 0; core < cores_; ++core) is_same &= model.now(core, number) == slow_model_->now(core, v);
+    if (!is_same) throw std::logic_error("an access has another result on the fast path than on the slow path");
+  }
+}
+
+// ---- accesses of cores
 
 void NodeMemory::access(int core, Access kind, Address address, unsigned bytes) {
   simulate([&](MemoryModel& model) { model.access(core, kind, address, bytes); });
@@ -83,6 +109,7 @@ void NodeMemory::replay(int core, std::span<const Address> addresses, Access kin
 // when the transfer is complete.
 template <class Function>
 ConfigClock NodeMemory::transfer(const ConfigClock& start, Function&& function) {
+  if constexpr (checks_fast_path) function(*slow_model_, 0, start);
   if (!is_split()) return function(*models_.front(), 0, start);
   ConfigClock done(start.variants());
   for (int v = 0; v < start.variants(); ++v)
@@ -106,11 +133,11 @@ ConfigClock NodeMemory::dma_read(Address address, std::uint64_t bytes, const Con
 // ---- scenarios
 
 void NodeMemory::invalidate_range(Address address, std::uint64_t bytes) {
-  for (auto& model : models_) model->invalidate_range(address, bytes);
+  simulate([&](MemoryModel& model) { model.invalidate_range(address, bytes); });
 }
 
 void NodeMemory::invalidate_all() {
-  for (auto& model : models_) model->invalidate_all();
+  simulate([&](MemoryModel& model) { model.invalidate_all(); });
 }
 
 // ---- clocks and counts
@@ -127,16 +154,17 @@ ConfigClock NodeMemory::clock(int core) const {
 }
 
 void NodeMemory::advance(int core, Ps duration) {
-  for (auto& model : models_) model->advance(core, duration);
+  simulate([&](MemoryModel& model) { model.advance(core, duration); });
 }
 
 void NodeMemory::wait_until(int core, const ConfigClock& instant) {
+  if constexpr (checks_fast_path) slow_model_->wait_until(core, instant);
   if (!is_split()) return models_.front()->wait_until(core, instant);
   for (std::size_t v = 0; v < models_.size(); ++v) models_[v]->wait_until(core, instant.of(static_cast<int>(v)));
 }
 
 void NodeMemory::drain(int core) {
-  for (auto& model : models_) model->drain(core);
+  simulate([&](MemoryModel& model) { model.drain(core); });
 }
 
 Counts NodeMemory::counts(int variant) const {
@@ -145,7 +173,7 @@ Counts NodeMemory::counts(int variant) const {
 }
 
 void NodeMemory::reset_counts() {
-  for (auto& model : models_) model->reset_counts();
+  simulate([&](MemoryModel& model) { model.reset_counts(); });
 }
 
 CopyState NodeMemory::copy_in(int core, int level, Address address, int variant) const {

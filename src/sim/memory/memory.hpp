@@ -115,10 +115,12 @@ class NodeMemory {
   void simulate(Function&& function);
   template <class Function>
   ConfigClock transfer(const ConfigClock& start, Function&& function);
+  void check_fast_path() const;
 
-  int variants_;
+  int cores_, variants_;
   std::unique_ptr<const Machine> machine_;            // if there are several variants
   std::vector<std::unique_ptr<MemoryModel>> models_;  // one of the group of all variants, or one of each variant
+  std::unique_ptr<MemoryModel> slow_model_;           // in builds for development, to check the others
   Count next_check_;                  // the number of differing accesses that makes the next decision due
   Count accesses_at_last_check_ = 0;  // of all cores
 };

@@ -97,6 +97,8 @@ MemoryModel::Timings MemoryModel::take_timings(int variant) {
   return timings;
 }
 
+void MemoryModel::disable_fast_path() { caches_->hierarchy.disable_fast_path(); }
+
 int MemoryModel::separable_variants() const {
   return caches_->tree.keeps_state_in_sets() ? static_cast<int>(timings_.size()) : 1;
 }

@@ -54,6 +54,7 @@ class MemoryModel {
   void reset_counts();
   CopyState copy_in(int core, int level, Address address, int variant) const;
 
+  void disable_fast_path();
   // Returns the number of variants if each can be taken out of the group; otherwise 1.
   int separable_variants() const;
   // Returns how many accesses had different outcomes under different variants.

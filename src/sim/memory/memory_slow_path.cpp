@@ -101,7 +101,7 @@ template <class Config>
 bool MemoryModel::run_prefetcher(const CoreContext& context, const Outcomes& outcomes) {
   if (!outcomes.leaders.has_several() && outcomes.by[0].prefetch_line >= end_of_memory) return false;
   context.flush_timing_events();
-  std::array<Address, max_variants> lines;
+  std::array<Address, max_variants> lines{};
   bool all_equal = true;
   for (std::size_t v = 0; v < context.times.size(); ++v) {
     auto& [timing, clock] = context.times[v];
