@@ -20,12 +20,12 @@ namespace {
 
 using Addresses = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-void replay(Memory& memory, const Addresses& addresses, int core, Access kind, unsigned bytes) {
+void replay(NodeMemory& memory, const Addresses& addresses, int core, Access kind, unsigned bytes) {
   nb::gil_scoped_release unlocked;
   memory.replay(core, {addresses.data(), addresses.size()}, kind, bytes);
 }
 
-void write_by_device(Memory& memory, Address address, std::uint64_t bytes, const std::vector<int>& levels) {
+void write_by_device(NodeMemory& memory, Address address, std::uint64_t bytes, const std::vector<int>& levels) {
   const ConfigClock now = memory.clock(0);
   if (levels.size() != static_cast<std::size_t>(now.variants()))
     throw std::invalid_argument("each variant has a level");
@@ -73,22 +73,22 @@ void bind_simulated_memory(nb::module_& parent) {
       .value("store_bypass", Access::store_nontemporal);
   bind_counts(module);
   module.attr("max_cache_levels") = max_cache_levels;
-  nb::class_<Memory>(module, "Memory", "One node's memory; ValueError for a geometry that cannot be.")
+  nb::class_<NodeMemory>(module, "Memory", "One node's memory; ValueError for a geometry that cannot be.")
       .def(nb::init<const Machine&, const std::array<double, num_memory_speeds>&, int>(), nb::arg("machine"),
            nb::arg("memory_slowdown") = std::array<double, num_memory_speeds>{1, 1, 1, 1}, nb::arg("variants") = 1)
       .def("replay", &replay, nb::arg("addresses"), nb::arg("core") = 0, nb::arg("kind") = Access::load,
            nb::arg("bytes") = 8, "Accesses of so many bytes at these addresses (uint64, contiguous), in order.")
-      .def("sweep", &Memory::sweep, nb::arg("core"), nb::arg("kind"), nb::arg("address"), nb::arg("count"),
+      .def("sweep", &NodeMemory::sweep, nb::arg("core"), nb::arg("kind"), nb::arg("address"), nb::arg("count"),
            nb::arg("stride_bytes"), nb::arg("bytes"), nb::arg("work_ps") = 0, nb::call_guard<nb::gil_scoped_release>())
       .def("write_by_device", &write_by_device, nb::arg("address"), nb::arg("bytes"), nb::arg("levels"),
            "A device writes, when core 0's clock has come so far: for each variant into core 0's cache of this level, "
            "counted from 0, or to memory (-1).")
-      .def("drain", &Memory::drain, nb::arg("core"))
-      .def("counts", [](const Memory& memory) { return memory.counts(); })
-      .def("reset_counts", &Memory::reset_counts)
+      .def("drain", &NodeMemory::drain, nb::arg("core"))
+      .def("counts", [](const NodeMemory& memory) { return memory.counts(); })
+      .def("reset_counts", &NodeMemory::reset_counts)
       .def(
           "now_ns",
-          [](const Memory& memory, int core) {
+          [](const NodeMemory& memory, int core) {
             std::array<double, num_memory_speeds> now{};
             for (int speed = 0; speed < num_memory_speeds; ++speed)
               now[static_cast<std::size_t>(speed)] = memory.now(core)[speed] / 1e3;

@@ -14,7 +14,7 @@ namespace nearfield::trace {
 
 class VirtualMemory {
  public:
-  // Throws std::invalid_argument as sim::Memory does.
+  // Throws std::invalid_argument as sim::NodeMemory does.
   VirtualMemory(const Machine& machine, const std::array<double, sim::num_memory_speeds>& memory_slowdown)
       : memory_(machine, memory_slowdown), space_(region_bytes, NewRegion{}), cores_(machine.cores) {}
 
@@ -74,7 +74,7 @@ class VirtualMemory {
     }
   };
 
-  sim::Memory memory_;
+  sim::NodeMemory memory_;
   sim::AddressSpace space_;
   int cores_, core_ = 0;
   std::array<sim::Reference, 4096> pending_;

@@ -6,62 +6,57 @@
 
 namespace nearfield::sim {
 
-struct Memory::Caches : ReferenceMemory {
+class MemoryModel : public ReferenceMemory {
+ public:
   using ReferenceMemory::ReferenceMemory;
 };
-class Timing {
- public:
-  TimeVector now;
-  Machine machine;
-};
-class TimingEventBuffer {};
-class Frames {};
-class Translation {};
-class StreamPrefetcher {};
 
-struct Memory::CoreContext {};
-
-Memory::Memory(const Machine& machine, const std::array<double, num_memory_speeds>&, int, bool)
-    : caches_(std::make_unique<Caches>(machine)) {
-  timings_.push_back(std::make_unique<Timing>(Timing{TimeVector(), machine}));
+NodeMemory::NodeMemory(const Machine& machine, const std::array<double, num_memory_speeds>&, int, bool)
+    : machine_(std::make_unique<const Machine>(machine)) {
+  models_.push_back(std::make_unique<MemoryModel>(machine));
 }
-Memory::~Memory() = default;
+NodeMemory::~NodeMemory() = default;
 
-void Memory::access(int core, Access kind, Address address, unsigned bytes) {
-  caches_->access(core, kind, address, bytes);
+void NodeMemory::access(int core, Access kind, Address address, unsigned bytes) {
+  models_[0]->access(core, kind, address, bytes);
 }
-void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
-                   unsigned bytes, Ps) {
+void NodeMemory::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
+                       unsigned bytes, Ps) {
   for (std::uint64_t i = 0; i < count; ++i, address += static_cast<Address>(stride_bytes))
     access(core, kind, address, bytes);
 }
-void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
+void NodeMemory::copy(int core, Address to, Address from, std::uint64_t bytes) {
   Step step;
   step.what = Step::What::copy;
   step.address = to;
   step.from = from;
   step.bytes = bytes;
-  for (const OneAccess& one : accesses_of(step, timings_[0]->machine)) access(core, one.kind, one.address, one.bytes);
+  for (const OneAccess& one : accesses_of(step, *machine_)) access(core, one.kind, one.address, one.bytes);
 }
-void Memory::replay(int core, std::span<const Reference> trace) {
+void NodeMemory::replay(int core, std::span<const Reference> trace) {
   for (const Reference& one : trace) access(core, one.kind, one.address, one.bytes);
 }
-ConfigClock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
-                              const ConfigClock& start) {
-  caches_->dma_write(address, bytes, targets[0]);
+ConfigClock NodeMemory::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
+                                  const ConfigClock& start) {
+  models_[0]->dma_write(address, bytes, targets[0]);
   return start;
 }
-ConfigClock Memory::dma_read(Address address, std::uint64_t bytes, const ConfigClock& start) {
-  caches_->dma_read(address, bytes);
+ConfigClock NodeMemory::dma_read(Address address, std::uint64_t bytes, const ConfigClock& start) {
+  models_[0]->dma_read(address, bytes);
   return start;
 }
-void Memory::invalidate_range(Address address, std::uint64_t bytes) { caches_->invalidate_range(address, bytes); }
-void Memory::invalidate_all() { caches_->invalidate_all(); }
-const TimeVector& Memory::now(int, int) const { return timings_[0]->now; }
-ConfigClock Memory::clock(int) const { return ConfigClock(1); }
-Counts Memory::counts(int) const { return caches_->counts(); }
-Memory::Copy Memory::copy_in(int core, int level, Address address, int) const {
-  return caches_->copy_in(core, level, address);
+void NodeMemory::invalidate_range(Address address, std::uint64_t bytes) {
+  models_[0]->invalidate_range(address, bytes);
+}
+void NodeMemory::invalidate_all() { models_[0]->invalidate_all(); }
+const TimeVector& NodeMemory::now(int, int) const {
+  static const TimeVector zero;
+  return zero;
+}
+ConfigClock NodeMemory::clock(int) const { return ConfigClock(1); }
+Counts NodeMemory::counts(int) const { return models_[0]->counts(); }
+CopyState NodeMemory::copy_in(int core, int level, Address address, int) const {
+  return models_[0]->copy_in(core, level, address);
 }
 
 }  // namespace nearfield::sim

@@ -511,7 +511,7 @@ void ReferenceMemory::invalidate_all() {
     for (Set& set : cache->sets) reset(set, cache->geometry->ways);
 }
 
-Memory::Copy ReferenceMemory::copy_in(int core, int level, Address address) {
+CopyState ReferenceMemory::copy_in(int core, int level, Address address) {
   const Part* part = find(*cache_on_path(core, level), address);
   if (!part) return {};
   return {true, part->state.modified, part->state.shared};

@@ -61,7 +61,7 @@ class ReferenceMemory {
 
   const Counts& counts() const { return counts_; }
   void reset_counts();
-  Memory::Copy copy_in(int core, int level, Address address);
+  CopyState copy_in(int core, int level, Address address);
 
  private:
   struct State {

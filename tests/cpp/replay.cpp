@@ -97,7 +97,7 @@ class Replay {
     before_ = now;
   }
 
-  Memory memory_;
+  NodeMemory memory_;
   Counts before_ = memory_.counts();
   Address line_bytes_;
   bool stores_as_loads_;

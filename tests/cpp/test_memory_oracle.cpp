@@ -46,14 +46,14 @@ const std::pair<const char*, Count DramCounts::*> dram_fields[] = {
 
 // ---- running the same step on both
 
-void replay(Memory& memory, const Step& step, const Machine& machine) {
+void replay(NodeMemory& memory, const Step& step, const Machine& machine) {
   std::vector<Reference> trace;
   for (const OneAccess& access : accesses_of(step, machine))
     trace.push_back({access.address, access.bytes, access.kind});
   memory.replay(step.core, trace);
 }
 
-void act(Memory& memory, const Step& step, const Machine& machine) {
+void act(NodeMemory& memory, const Step& step, const Machine& machine) {
   switch (step.what) {
     case Step::What::access:
       memory.access(step.core, step.kind, step.address, static_cast<unsigned>(step.bytes));
@@ -123,13 +123,13 @@ std::string different_counts(const Counts& counts, const Counts& expected) {
   return out.str();
 }
 
-const char* state_of(const Memory::Copy& copy) {
+const char* state_of(const CopyState& copy) {
   if (!copy.present) return "absent";
   if (copy.modified) return copy.shared ? "owned" : "modified";
   return copy.shared ? "shared" : "exclusive";
 }
 
-std::string different_copies(Memory& memory, ReferenceMemory& reference, const Machine& machine,
+std::string different_copies(NodeMemory& memory, ReferenceMemory& reference, const Machine& machine,
                              const std::vector<Address>& lines) {
   std::ostringstream out;
   for_each_cache(machine, [&](int core, int level) {
@@ -153,7 +153,7 @@ struct Difference {
 
 std::optional<Difference> first_difference(const Machine& machine, const std::vector<Step>& steps,
                                            bool states_after_each) {
-  Memory memory(machine);
+  NodeMemory memory(machine);
   ReferenceMemory reference(machine);
   const std::vector<Address> lines = lines_of(steps, machine);
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -245,7 +245,7 @@ void report(std::uint64_t seed, const Machine& machine, const std::vector<Step>&
   std::printf("before the last step (by the reference):\n");
   for (const Address line : lines_of(steps, machine))
     for_each_cache(machine, [&](int core, int level) {
-      const Memory::Copy copy = reference.copy_in(core, level, line);
+      const CopyState copy = reference.copy_in(core, level, line);
       if (copy.present)
         std::printf("  %#llx at level %d of core %d: %s\n", static_cast<unsigned long long>(line), level, core,
                     state_of(copy));
@@ -293,7 +293,7 @@ bool is_as_reference(std::uint64_t seed, Machine (*make)(Random&), std::size_t s
     return false;
   }
   const int failed_before = failed_checks;
-  Memory memory(machine);
+  NodeMemory memory(machine);
   const std::vector<Address> lines = lines_of(steps, machine);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     act(memory, steps[i], machine);
@@ -318,7 +318,7 @@ struct ByHand {
 
 // After these accesses, the copy of address 0 in that cache of core 0 must be in this state, on both models.
 void ends_in(const Machine& machine, const std::vector<ByHand>& accesses, int level, const std::string& state) {
-  Memory memory(machine);
+  NodeMemory memory(machine);
   ReferenceMemory reference(machine);
   for (const auto& [core, kind, address] : accesses) {
     memory.access(core, kind, address, 1);

@@ -33,7 +33,7 @@ Machine machine_with(int window, int misses = 8) {
   return machine;
 }
 
-double ns(const Memory& memory, int core = 0) { return memory.now(core)[0] / 1e3; }
+double ns(const NodeMemory& memory, int core = 0) { return memory.now(core)[0] / 1e3; }
 
 Machine any_machine(Random& random) {
   Machine machine = random.in(50) ? random_machine(random) : random_machine_with_victim_cache(random);
@@ -61,9 +61,9 @@ void grouping_changes_nothing(std::uint64_t machines, Machine (*make)(Random&)) 
   for (std::uint64_t seed = 1; seed <= machines; ++seed) {
     Random random(seed);
     const Machine machine = make(random);
-    Memory grouped(machine, {1, 2, 4, 7.5});
+    NodeMemory grouped(machine, {1, 2, 4, 7.5});
     setenv("NEARFIELD_INSTRUCTIONS", "plain", 1);
-    Memory single(machine, {1, 2, 4, 7.5});
+    NodeMemory single(machine, {1, 2, 4, 7.5});
     unsetenv("NEARFIELD_INSTRUCTIONS");
     const Access kinds[] = {Access::load, Access::store, Access::chase, Access::index, Access::gather};
     for (int step = 0; step < 60; ++step) {
@@ -115,7 +115,7 @@ void a_transfer_takes_as_long_as_the_granules(std::uint64_t machines) {
   for (std::uint64_t seed = 1; seed <= machines; ++seed) {
     Random random(seed);
     const Machine machine = any_machine(random);
-    Memory whole(machine, {1, 2, 4, 7.5}), in_granules(machine, {1, 2, 4, 7.5});
+    NodeMemory whole(machine, {1, 2, 4, 7.5}), in_granules(machine, {1, 2, 4, 7.5});
     for (int step = 0; step < 60; ++step) {
       const int core = random.between(0, machine.cores - 1);
       const Address begin = random.below(1 << 14) * word;
@@ -140,7 +140,7 @@ void a_transfer_takes_as_long_as_the_granules(std::uint64_t machines) {
 // Behind a load that misses, the core issues as many instructions as its window holds, then waits for the data.
 void the_window_limits_instructions_behind_a_miss() {
   const auto after = [](int window, int hits) {
-    Memory memory(machine_with(window));
+    NodeMemory memory(machine_with(window));
     memory.access(0, Access::load, 0, word);  // brings the line that is hit
     memory.drain(0);
     const double begun = ns(memory);
@@ -157,7 +157,7 @@ void the_window_limits_instructions_behind_a_miss() {
 
 // Stores leave the window before their line arrives.
 void stores_do_not_fill_the_window() {
-  Memory memory(machine_with(4));
+  NodeMemory memory(machine_with(4));
   for (Address i = 0; i < 8; ++i) memory.access(0, Access::store, i * line, word);
   CHECK(ns(memory) == 8);
 }
@@ -165,7 +165,7 @@ void stores_do_not_fill_the_window() {
 // A gather's address is the data of the index load before it; other loads do not wait for that.
 void a_gather_waits_for_the_index() {
   const auto until = [](Access second, Access first = Access::index) {
-    Memory memory(machine_with(0));
+    NodeMemory memory(machine_with(0));
     memory.access(0, first, 0, word);
     memory.access(0, second, 64 * line, word);
     CHECK(ns(memory) == 2);  // the core continues
@@ -185,7 +185,7 @@ Machine with_prefetcher(int misses, int level = 1) {
 
 // A core waits for a prefetched line in flight as for a miss: in the background.
 void a_line_in_flight_stalls_nobody(int level) {
-  Memory memory(with_prefetcher(8, level));
+  NodeMemory memory(with_prefetcher(8, level));
   for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);  // the second one prefetches line 3
   const double begun = ns(memory);
   memory.access(0, Access::store, 3 * line, word);
@@ -201,7 +201,7 @@ void prefetches_take_slots_of_misses() {
   const auto until_third = [](Address third, int misses, int own = 0) {
     Machine machine = with_prefetcher(misses);
     machine.prefetcher->outstanding = own;
-    Memory memory(machine);
+    NodeMemory memory(machine);
     for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);  // the second one prefetches line 3
     memory.access(0, Access::load, third, word);
     return ns(memory);
@@ -210,14 +210,14 @@ void prefetches_take_slots_of_misses() {
   CHECK(until_third(64 * line, 3) >= 100);  // two misses and the prefetch hold all three
   CHECK(until_third(64 * line, 3, 1) == 3);
   CHECK(until_third(3 * line, 3) == 3);
-  Memory full(with_prefetcher(2));
+  NodeMemory full(with_prefetcher(2));
   for (Address i = 0; i < 2; ++i) full.access(0, Access::load, i * line, word);
   CHECK(full.counts().levels[1].prefetches == 0);  // both slots are occupied: nothing is prefetched
 }
 
 // No stream continues into another page.
 void streams_end_with_their_page() {
-  Memory memory(with_prefetcher(64));
+  NodeMemory memory(with_prefetcher(64));
   const Address lines = 4096 / line;
   for (Address i = 0; i < lines; ++i) memory.access(0, Access::load, i * line, word);
   CHECK(memory.counts().levels[1].prefetches == lines - 3);  // of lines 3 to 31
@@ -234,7 +234,7 @@ void sweeps_notice_what_is_fetched_over_them() {
   machine.caches[1].size_bytes = 2 * line;
   machine.caches[0].ways = machine.caches[1].ways = 1;
   machine.caches[1].inclusion = Inclusion::inclusive;
-  Memory grouped(machine), single(machine);
+  NodeMemory grouped(machine), single(machine);
   grouped.sweep(0, Access::load, 0, 64, word, word);
   for (Address i = 0; i < 64; ++i) single.access(0, Access::load, i * word, word);
   CHECK(single.counts().levels[0].misses > 4);  // lines
@@ -276,7 +276,7 @@ void streams_are_followed_as_in_a_list() {
 
 // A line that another core holds modified is prefetched from its cache, and both share it then.
 void prefetches_are_served_by_other_cores() {
-  Memory memory(with_prefetcher(8));
+  NodeMemory memory(with_prefetcher(8));
   memory.access(1, Access::store, 3 * line, word);
   for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);
   CHECK(memory.copy_in(0, 1, 3 * line).present && memory.copy_in(0, 1, 3 * line).shared);
@@ -285,7 +285,7 @@ void prefetches_are_served_by_other_cores() {
 
 // A prefetch that hits in an outer cache is a use of that cache: the line is not evicted next.
 void a_prefetch_is_a_use() {
-  Memory memory(with_prefetcher(64));
+  NodeMemory memory(with_prefetcher(64));
   const Address set = 3 * line,
                 distance = 32768;  // lines at this distance share a set of the last cache, which has 8 ways
   for (Address i = 0; i < 8; ++i) memory.access(0, Access::load, set + i * distance, word);
@@ -301,7 +301,7 @@ void a_store_writes_through_only_the_stored_bytes() {
   Machine machine = machine_with(0);
   machine.caches[0].write = WritePolicy::through;
   machine.caches[1].bytes_per_cycle = 4;
-  Memory memory(machine);
+  NodeMemory memory(machine);
   memory.access(0, Access::load, 0, word);
   memory.drain(0);
   const double begun = ns(memory);
@@ -342,7 +342,7 @@ void random_frames_meet_in_sets() {
     Machine machine = machine_with(0);
     machine.caches[2].size_bytes = 1 << 20;
     machine.pages.placement = placement;
-    Memory memory(machine);
+    NodeMemory memory(machine);
     for (int sweep = 0; sweep < 3; ++sweep) {
       if (sweep == 2) memory.reset_counts();
       memory.sweep(0, Access::load, 0, (3 << 18) / word, word, word);
@@ -380,7 +380,7 @@ void a_bus_serves_late_requests_in_free_intervals() {
 // A core whose clock is behind gets its line as if the other core's later access did not exist.
 void a_core_that_is_behind_does_not_wait() {
   const auto ns_with = [](bool other_is_ahead) {
-    Memory memory(machine_with(0));
+    NodeMemory memory(machine_with(0));
     if (other_is_ahead) {
       memory.advance(1, ps_from_ns(1000));
       memory.access(1, Access::load, 64 * line, word);
@@ -404,7 +404,7 @@ void connections_of_sockets_limit_bandwidth() {
     machine.dram.gb_per_s = 100;
     machine.dram.shared_by = 1;
     machine.socket = {.gb_per_s = 1, .shared_by = 1, .carries = carries};
-    Memory memory(machine);
+    NodeMemory memory(machine);
     const Address begin = remote ? Address{1} << home_shift : 0;
     if (by_other) {
       memory.sweep(1, Access::load, begin, 64, line, word);
@@ -441,7 +441,7 @@ Address in_memory_of(Address hub) { return hub << home_shift; }
 
 void latency_grows_with_every_router() {
   const auto ns_of = [](Address hub) {
-    Memory memory(machine_with_hubs());
+    NodeMemory memory(machine_with_hubs());
     memory.access(0, Access::chase, in_memory_of(hub), word);
     return ns(memory);
   };
@@ -456,7 +456,7 @@ void latency_grows_with_every_router() {
 // A modified line comes from its holder, which the line's home snoops; an unmodified one comes from its home.
 void a_home_knows_who_has_a_line() {
   const auto ns_of = [](Access held, int holder, Address home) {
-    Memory memory(machine_with_hubs());
+    NodeMemory memory(machine_with_hubs());
     memory.access(holder, held, in_memory_of(home), word);
     memory.advance(0, ps_from_ns(1000));  // until the holder has it
     memory.access(0, Access::chase, in_memory_of(home), word);
@@ -473,7 +473,7 @@ void a_home_knows_who_has_a_line() {
 void lines_occupy_the_links_of_their_way() {
   constexpr double crossing = 64 * line;  // at 1 GB/s
   const auto ns_of = [](std::vector<Address> homes, Access kind = Access::load, int held_by = -1) {
-    Memory memory(machine_with_hubs());
+    NodeMemory memory(machine_with_hubs());
     const auto sweep = [&](int core, Access kind_of, Address hub) {
       memory.sweep(core, kind_of, in_memory_of(hub) + static_cast<Address>(core) * 64 * line, 64, line, word);
       memory.drain(core);

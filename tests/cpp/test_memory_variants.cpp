@@ -90,7 +90,8 @@ Case random_case(std::uint64_t seed, Machine (*make)(Random&)) {
   return it;
 }
 
-ConfigClock act(Memory& memory, const Step& step, const Machine& machine, std::span<const InjectionTarget> targets) {
+ConfigClock act(NodeMemory& memory, const Step& step, const Machine& machine,
+                std::span<const InjectionTarget> targets) {
   std::vector<Reference> trace;
   switch (step.what) {
     case Step::What::access:
@@ -124,24 +125,7 @@ ConfigClock act(Memory& memory, const Step& step, const Machine& machine, std::s
   return memory.clock(step.core);
 }
 
-bool same_counts(const Counts& a, const Counts& b) {
-  const auto level = [](const LevelCounts& c) {
-    return std::array{
-        c.hits,          c.misses,     c.evictions,  c.write_backs,     c.back_invalidations, c.snoops,
-        c.invalidations, c.prefetches, c.injections, c.injected_unused, c.injected_victims,   c.victims_missed};
-  };
-  const auto dram = [](const DramCounts& c) {
-    return std::array{c.reads,         c.writes,    c.prefetches, c.bypass_reads,
-                      c.bypass_writes, c.dma_reads, c.dma_writes, c.bytes};
-  };
-  bool same = dram(a.dram) == dram(b.dram) && a.transfers == b.transfers && a.page_faults == b.page_faults;
-  for (std::size_t l = 0; l < a.levels.size(); ++l) same &= level(a.levels[l]) == level(b.levels[l]);
-  for (std::size_t t = 0; t < a.tlbs.size(); ++t)
-    same &= a.tlbs[t].hits == b.tlbs[t].hits && a.tlbs[t].misses == b.tlbs[t].misses;
-  return same;
-}
-
-bool same_copies(const Case& it, const Memory& combined, const Memory& separate, int variant) {
+bool same_copies(const Case& it, const NodeMemory& combined, const NodeMemory& separate, int variant) {
   std::set<Address> lines;
   for (const Step& step : it.steps) lines.insert(step.address / 32 * 32);
   for (const Address line : lines)
@@ -155,9 +139,9 @@ bool same_copies(const Case& it, const Memory& combined, const Memory& separate,
 
 // Returns how many steps agree; all of them, if nothing differs.
 std::size_t count_equal_steps(const Case& it, std::vector<Counts>& counts) {
-  Memory combined(it.machine, slowdown, it.variants, it.limits_ways);
-  std::vector<std::unique_ptr<Memory>> separate;
-  for (int v = 0; v < it.variants; ++v) separate.push_back(std::make_unique<Memory>(it.machine, slowdown));
+  NodeMemory combined(it.machine, slowdown, it.variants, it.limits_ways);
+  std::vector<std::unique_ptr<NodeMemory>> separate;
+  for (int v = 0; v < it.variants; ++v) separate.push_back(std::make_unique<NodeMemory>(it.machine, slowdown));
   for (std::size_t i = 0; i < it.steps.size(); ++i) {
     if (i == it.splits_at) combined.split_variants();
     const ConfigClock done = act(combined, it.steps[i], it.machine, it.targets[i]);
@@ -165,7 +149,7 @@ std::size_t count_equal_steps(const Case& it, std::vector<Counts>& counts) {
       auto& single = *separate[static_cast<std::size_t>(v)];
       const ConfigClock expected =
           act(single, it.steps[i], it.machine, {&it.targets[i][static_cast<std::size_t>(v)], 1});
-      if (!(done[v] == expected[0]) || !same_counts(combined.counts(v), single.counts())) return i;
+      if (!(done[v] == expected[0]) || combined.counts(v) != single.counts()) return i;
       if ((i + 1) % 500 == 0 && !same_copies(it, combined, single, v)) return i;
     }
   }
@@ -177,7 +161,7 @@ std::size_t count_equal_steps(const Case& it, std::vector<Counts>& counts) {
 void memories_split_if_many_accesses_differ() {
   constexpr Address line = 128, many = 17'000;
   for (const Address differs : {1, 8}) {
-    Memory memory(test_machine(), slowdown, 2);
+    NodeMemory memory(test_machine(), slowdown, 2);
     for (Address i = 0; i < many * differs; ++i) {
       const std::array targets{InjectionTarget{}, i % differs == 0 ? InjectionTarget{1, 0} : InjectionTarget{}};
       memory.dma_write(i * line, line, targets, memory.clock(0));

@@ -42,7 +42,7 @@ Left after_one_message(const std::string& policy, std::uint64_t bytes, int steer
     if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
   });
   Left left;
-  const Memory& memory = cluster.node(1).memory();
+  const NodeMemory& memory = cluster.node(1).memory();
   for (Address at = begin / line * line; at < begin + bytes; at += line) {
     const auto l2 = memory.copy_in(0, 1, at, 1), l3 = memory.copy_in(0, 2, at, 1);
     left.l2_lines += l2.present;
@@ -220,7 +220,7 @@ void polling_follows_memory(nearfield::Polling polling, int rounds, double held)
 // Does a device wait for the DRAM latency once, however much it reads, at every memory speed, and not for cached lines?
 // DRAM takes 100 ns, 40 of them on the core's path through its caches, and 12.8 ns for a line.
 void reading_waits_for_memory() {
-  Memory memory(test_machine(), {1, 2.5, 5, 7.5});
+  NodeMemory memory(test_machine(), {1, 2.5, 5, 7.5});
   constexpr double slowdown[] = {1, 2.5, 5, 7.5};
   const auto after = [&](std::uint64_t address, std::uint64_t bytes, double expected_ns) {
     const ConfigClock start = memory.clock(0) + 1e9;

@@ -192,7 +192,7 @@ void loads_that_bypass_caches_overlap() {
     Machine machine = small_machine();
     machine.core.outstanding_misses = misses;
     machine.core.outstanding_bypass = bypass;
-    Memory memory(machine);
+    NodeMemory memory(machine);
     memory.sweep(0, Access::load_nontemporal, 0, 64, 8, 8);
     memory.drain(0);
     return memory.now(0)[0] / 1e3;

@@ -40,6 +40,11 @@ struct InjectionTarget {
   bool operator==(const InjectionTarget&) const = default;
 };
 
+// The state of a line in one cache.
+struct CopyState {
+  bool present = false, modified = false, shared = false;
+};
+
 // What supplied a line.
 struct LookupResult {
   int level = 0;             // the number of caches stands for memory

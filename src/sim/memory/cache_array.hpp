@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "machine/machine.hpp"
+#include "sim/memory/access.hpp"
 #include "sim/memory/cache_view.hpp"
 #include "sim/memory/lazy_zero_array.hpp"
-#include "sim/memory/memory.hpp"
 #include "sim/memory/replacement.hpp"
 #include "sim/memory/variants.hpp"
 

@@ -255,7 +255,7 @@ void CacheTree::copy_directory(CoherencePoint& point, const CoherencePoint& othe
   for (const auto* cache : point.caches) add_lines(point, cache->number, *cache);
 }
 
-Memory::Copy CacheTree::copy_in(int variant, int core, int level, Address address) const {
+CopyState CacheTree::copy_in(int variant, int core, int level, Address address) const {
   const auto& array = cache_at(core, level).array;
   const auto where = array.locate_for(variant, address);
   const auto way = array.find(where, address);
@@ -267,17 +267,17 @@ Memory::Copy CacheTree::copy_in(int variant, int core, int level, Address addres
 // ---- deferred updates
 
 void CacheTree::directory_remove(CoherencePoint& point, Address granule, int number) {
-  defer({DeferredUpdate::What::removed, variants_.leader(), granule, nullptr, &point, number});
+  defer({DeferredUpdate::What::removed, variants_.current_run().leader(), granule, nullptr, &point, number});
 }
 
 void CacheTree::defer(const DeferredUpdate& update) {
   deferred_updates_.push_back(update);
-  if (!variants_.has_several()) apply_deferred_updates();
+  if (!variants_.has_several()) apply_deferred_updates({});
 }
 
-void CacheTree::apply_deferred_updates() {
+void CacheTree::apply_deferred_updates(const Variants::GroupLeaders& leaders) {
   for (const auto& update : deferred_updates_) {
-    const auto group = variants_.group_of(update.leader);
+    const auto group = variants_.group_of(update.leader, leaders);
     if (update.what == DeferredUpdate::What::removed) {
       if (group == variants_.all())
         update.point->directory->entry(granule_number(update.granule)).remove(update.number);

@@ -63,12 +63,12 @@ class CacheTree {
   explicit CacheTree(const Machine& machine, int variants = 1, bool ways_matter = false);
 
   // ---- variants
-  // All changes of cache contents happen inside run(): Variants::run.
+  // Cache contents that may differ between variants are changed inside run() only: Variants::run.
   template <class Action>
   NEARFIELD_ALWAYS_INLINE Variants::GroupLeaders run(const Variants::EquivalenceClasses& classes, Action&& action) {
     const auto leaders = variants_.run(classes, action);
     if (!deferred_updates_.empty()) [[unlikely]]
-      apply_deferred_updates();
+      apply_deferred_updates(leaders);
     return leaders;
   }
   // The same for an action that is identical in all variants.
@@ -78,12 +78,10 @@ class CacheTree {
   }
   // For an action that accesses only sets that are the same in all variants.
   template <class Action>
-  NEARFIELD_ALWAYS_INLINE auto run_common(Action&& action) {
-    variants_.begin_common();
-    const auto result = action();
+  NEARFIELD_ALWAYS_INLINE void run_common(Action&& action) {
+    action();
     if (!deferred_updates_.empty()) [[unlikely]]
-      apply_deferred_updates();
-    return result;
+      apply_deferred_updates({});
   }
   Variants& variants() { return variants_; }
   const Variants& variants() const { return variants_; }
@@ -135,7 +133,7 @@ class CacheTree {
   void miss(CacheNode& node, Address address) {
     ++counts_of(node).misses;
     if (tracks_displaced_lines_ && displaced_by_injection(node, address)) [[unlikely]]
-      defer({DeferredUpdate::What::miss, variants_.leader(), granule_of(address), &node});
+      defer({DeferredUpdate::What::miss, variants_.current_run().leader(), granule_of(address), &node});
   }
 
   // Returns whether any line may have been displaced by an injected one.
@@ -184,7 +182,7 @@ class CacheTree {
       first_use(node);
   }
 
-  Memory::Copy copy_in(int variant, int core, int level, Address address) const;
+  CopyState copy_in(int variant, int core, int level, Address address) const;
 
   // ---- counters
   LevelCounts& counts_of(const CacheNode& node) {
@@ -216,7 +214,7 @@ class CacheTree {
     int number = 0;
   };
   void defer(const DeferredUpdate& update);
-  void apply_deferred_updates();
+  void apply_deferred_updates(const Variants::GroupLeaders& leaders);
   void build(const Machine& machine, bool ways_matter);
   void recount_tag_lookups();
   void first_use(CacheNode& node);

@@ -4,7 +4,6 @@
 
 #include <bit>
 
-#include "sim/memory/memory.hpp"
 #include "sim/memory/variants.hpp"
 
 namespace nearfield::sim {

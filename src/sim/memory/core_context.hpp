@@ -1,5 +1,5 @@
-// Internals of Memory: its components, and CoreContext, which bundles what an access of one core needs. Only Memory's
-// own files include this.
+// Internals of MemoryModel: its components, and CoreContext, which bundles what an access of one core needs. Only
+// MemoryModel's own files include this.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 #include "sim/memory/fast_path.hpp"
 #include "sim/memory/frames.hpp"
 #include "sim/memory/hierarchy.hpp"
+#include "sim/memory/memory_model.hpp"
 #include "sim/memory/prefetcher.hpp"
 #include "sim/memory/timing.hpp"
 #include "sim/memory/tlb.hpp"
@@ -20,7 +21,7 @@ inline constexpr Address no_line = end_of_memory;
 
 inline bool is_store(Access kind) { return kind == Access::store; }
 
-struct Memory::Caches {
+struct MemoryModel::Caches {
   Caches(const Machine& machine, int variants, bool limits_ways)
       : hierarchy(machine, variants, limits_ways), devices(tree, machine) {}
   Hierarchy hierarchy;
@@ -29,18 +30,17 @@ struct Memory::Caches {
 };
 
 // The fast path is compiled for each configuration of a core's caches: whether there is a victim cache, whether its
-// lines have sub-blocks, and whether there are several variants. Caches that it cannot serve have a SlowPathConfig.
+// lines have sub-blocks, and whether there are several variants. Caches that it cannot serve have SlowPathConfig.
 template <bool victim_cache_, bool sub_blocks_, bool variants_>
 struct FastPathConfig {
   static constexpr bool fast = true, has_victim_cache = victim_cache_, has_sub_blocks = sub_blocks_,
                         has_variants = variants_;
 };
-template <bool variants_>
 struct SlowPathConfig {
-  static constexpr bool fast = false, has_victim_cache = false, has_sub_blocks = false, has_variants = variants_;
+  static constexpr bool fast = false, has_victim_cache = false, has_sub_blocks = false, has_variants = false;
 };
 
-struct Memory::CoreContext {
+struct MemoryModel::CoreContext {
   // Calls `function` with the configuration of this core's caches.
   template <class Function>
   NEARFIELD_ALWAYS_INLINE void dispatch_fast_path(Function&& function) const {
@@ -48,7 +48,7 @@ struct Memory::CoreContext {
   }
   template <bool variants_, class Function>
   NEARFIELD_ALWAYS_INLINE void dispatch_fast_path_of(Function&& function) const {
-    if (!path.is_fast) return function(SlowPathConfig<variants_>{});
+    if (!path.is_fast) return function(SlowPathConfig{});
     if (!path.has_victim_cache) return function(FastPathConfig<false, false, variants_>{});
     if (path.l3.sub_blocks > 1) return function(FastPathConfig<true, true, variants_>{});
     function(FastPathConfig<true, false, variants_>{});
@@ -86,9 +86,6 @@ struct Memory::CoreContext {
       flush_timing_events();
     events.add_hits(count, timing.hit_time(kind, work));
   }
-  void add_writes(Address address, unsigned writes) const {
-    if (writes > 0) add({.what = TimingEvent::What::memory_writes, .writes = writes, .address = address});
-  }
   NEARFIELD_ALWAYS_INLINE void flush_timing_events() const {
     if (!events.empty()) apply_buffered_events();
   }
@@ -100,6 +97,14 @@ struct Memory::CoreContext {
   void apply_event(std::size_t variant, const TimingEvent& event) const {
     auto& time = times[variant];
     time.timing.apply(time.clock, {&event, 1});
+  }
+
+  // Adds, for each variant, the event that `event_of` returns for the leader of its group.
+  template <class EventOf>
+  void add_per_group(const Variants::GroupLeaders& leaders, EventOf&& event_of) const {
+    if (!leaders.has_several()) return add(event_of(0));
+    flush_timing_events();
+    for (std::size_t v = 0; v < times.size(); ++v) apply_event(v, event_of(leaders[v]));
   }
 
   // ---- in-flight lines under any variant, by hash; a line that has arrived may still be marked
@@ -118,8 +123,27 @@ struct Memory::CoreContext {
   mutable std::array<bool, InFlightLines::num_buckets> in_flight{};
 };
 
+// Cores share buses, so buffered timing events are flushed before another core acts.
+inline const MemoryModel::CoreContext& MemoryModel::core_context(int core) const {
+  const auto& context = contexts_[static_cast<std::size_t>(core)];
+  if (current_context_ != &context) [[unlikely]] {
+    flush_timing_events();
+    current_context_ = &context;
+  }
+  return context;
+}
+
+// Inline, since a caller may make one access at a time.
+NEARFIELD_ALWAYS_INLINE void MemoryModel::access(int core, Access kind, Address address, unsigned bytes) {
+  const auto line = caches_->tree.l1_line_bytes();
+  if (kind < Access::load_nontemporal && ((address ^ (address + bytes - 1)) & ~(line - 1)) == 0 &&
+      address < end_of_memory) [[likely]]
+    return dispatch_access_line(core_context(core), kind, address, bytes, 0);
+  access_spanning_lines(core_context(core), kind, address, bytes, 0);
+}
+
 template <class Function>
-void Memory::for_each_granule(Address address, std::uint64_t bytes, Function&& function) {
+void MemoryModel::for_each_granule(Address address, std::uint64_t bytes, Function&& function) {
   const auto granule = caches_->tree.granule_bytes();
   const Address end = address + bytes;
   for (Address next; address < end; address = next) {

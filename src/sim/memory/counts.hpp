@@ -26,6 +26,7 @@ struct LevelCounts {
   Count injected_victims = 0;    // lines that they evicted
   Count victims_missed = 0;      // of these, those that missed later
 
+  bool operator==(const LevelCounts&) const = default;
   LevelCounts& operator+=(const LevelCounts& other) { return add(other, 1); }
   // `times` may be negative, which gives differences of snapshots.
   LevelCounts& add(const LevelCounts& other, std::int64_t times) {
@@ -48,6 +49,7 @@ struct DramCounts {
   Count dma_writes = 0;  // lines, whole or in part
   Count bytes = 0;       // of all these
 
+  bool operator==(const DramCounts&) const = default;
   DramCounts& add(const DramCounts& other, std::int64_t times) {
     for (auto field : {&DramCounts::reads, &DramCounts::writes, &DramCounts::prefetches, &DramCounts::bypass_reads,
                        &DramCounts::bypass_writes, &DramCounts::dma_reads, &DramCounts::dma_writes, &DramCounts::bytes})
@@ -59,6 +61,7 @@ struct DramCounts {
 struct TlbCounts {
   Count hits = 0;
   Count misses = 0;
+  bool operator==(const TlbCounts&) const = default;
 };
 
 struct Counts {
@@ -68,6 +71,7 @@ struct Counts {
   Count page_faults = 0;
   Count transfers = 0;  // lines supplied by another core's cache
 
+  bool operator==(const Counts&) const = default;
   // Adds the counts of another node of the same machine.
   Counts& operator+=(const Counts& other) { return add(other, 1); }
   // Adds `times` times the counts; -1 subtracts them.

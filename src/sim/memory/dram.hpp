@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "machine/machine.hpp"
+#include "sim/engine/time_vector.hpp"
+#include "sim/memory/access.hpp"
 #include "sim/memory/bus.hpp"
-#include "sim/memory/memory.hpp"
 
 namespace nearfield::sim {
 

@@ -25,7 +25,7 @@ inline void CacheTree::evict_for_fill(CacheNode& node, const CacheArray::Way& wa
     if (node.inclusion == Inclusion::inclusive && back_invalidate(node, way, address)) state |= modified;
     if (injecting) [[unlikely]] {
       ++counts_of(node).injected_victims;
-      defer({DeferredUpdate::What::displaced, variants_.leader(), granule_of(address), &node});
+      defer({DeferredUpdate::What::displaced, variants_.current_run().leader(), granule_of(address), &node});
       tracks_displaced_lines_ = true;
     }
     evict(node, address, state);

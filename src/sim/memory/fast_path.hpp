@@ -1,7 +1,8 @@
 // The fast path of a core's access: through two caches of the most common kinds and an optional victim cache beyond
 // them, for lines that no other core holds. It has the same effect on states and counts as Hierarchy::load() and
 // store(), step by step in the same order, but without snooping. All preconditions are checked before the first
-// change; if one fails, or a set differs between variants, it returns `slow` without side effects.
+// change; if one fails, or a set differs between variants, it returns `slow` without side effects. Builds for
+// development simulate every access on the slow path, too, and compare the results (memory.cpp).
 #pragma once
 
 #include "sim/memory/evictions.hpp"
@@ -185,7 +186,6 @@ class FastPath {
   // Adds the line to the directories of the coherence points that it passes, from the victim cache or, if that does
   // not have it, from memory. Returns whether no other cache can have it.
   bool add_to_directories(Address address, bool is_in_victim_cache) {
-    if (Config::has_variants) tree_.variants().begin_common();
     auto &l3_point = path_.l3_node->inner, &memory_point = tree_.memory_point();
     if (!tree_.directory_add_exclusive(l3_point, *path_.l2_node, address)) return false;
     if (!is_in_victim_cache && !tree_.directory_add_exclusive(memory_point, *path_.l3_node, address)) return false;

@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "machine/machine.hpp"
-#include "sim/memory/memory.hpp"
+#include "sim/memory/access.hpp"
 
 namespace nearfield::sim {
 

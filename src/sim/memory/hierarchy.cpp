@@ -25,6 +25,11 @@ void Hierarchy::find_paths() {
   for (std::size_t core = 0; core < paths_.size(); ++core) paths_[core] = path_of(static_cast<int>(core));
 }
 
+void Hierarchy::disable_fast_path() {
+  may_be_fast_ = false;
+  find_paths();
+}
+
 void Hierarchy::invalidate_all() {
   tree_.invalidate_all();
   find_paths();  // the sets have moved
@@ -44,7 +49,7 @@ Hierarchy::Path Hierarchy::path_of(int core) const {
   Path path;
   path.core = core;
   path.l1_node = &tree_.cache_at(core, 0);
-  if (levels_ < 2) return path;
+  if (levels_ < 2 || !may_be_fast_) return path;
   path.l2_node = &tree_.cache_at(core, 1);
   const auto &l1 = *path.l1_node, &l2 = *path.l2_node;
   const auto is_plain = [](const CacheNode& node) { return node.array.has_view() && !node.array.has_sub_blocks(); };

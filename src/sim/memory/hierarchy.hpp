@@ -19,6 +19,7 @@ class Hierarchy {
   // The caches of one core in the form that the fast path (fast_path.hpp) needs.
   struct Path;
   const Path& path(int core) const { return paths_[static_cast<std::size_t>(core)]; }
+  void disable_fast_path();
 
   // ---- accesses that the fast path (fast_path.hpp) does not handle
   // Makes one access inside one L1 line; returns which level or core supplied the line.
@@ -85,7 +86,8 @@ class Hierarchy {
   Snooping snooping_;  // of other cores' caches
   int levels_;
   bool home_supplies_clean_lines_;  // DRAM supplies a line that others have, but did not modify
-  std::vector<Path> paths_;         // per core
+  bool may_be_fast_ = true;
+  std::vector<Path> paths_;  // per core
 };
 
 struct Hierarchy::Path {

@@ -1,5 +1,6 @@
 #include "sim/memory/memory.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "sim/memory/core_context.hpp"
@@ -7,450 +8,177 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::uint64_t word_bytes = 8;
-// How many references ahead of a trace the host prefetches the sets of its lines, and of the lines that these evict.
-constexpr std::size_t host_prefetch_distance = 12, host_prefetch_victim_distance = 6;
-constexpr std::size_t batch_references = 256;
+constexpr Count split_check_period = 1 << 14;  // differing accesses between two decisions whether to split
+constexpr Count one_in = 4;                    // if one access in four differs, separate models are faster
 
-bool is_nontemporal(Access kind) { return kind == Access::load_nontemporal || kind == Access::store_nontemporal; }
-
-std::vector<std::unique_ptr<Timing>> timings_of(const Machine& machine,
-                                                const std::array<double, num_memory_speeds>& slowdown, int variants) {
-  std::vector<std::unique_ptr<Timing>> timings;
-  for (int v = 0; v < variants; ++v) timings.push_back(std::make_unique<Timing>(machine, slowdown));
-  return timings;
-}
-
-const Machine& checked(const Machine& machine) {
-  if (machine.cores < 1) throw std::invalid_argument("a machine needs a core");
-  if (machine.core.clock_ghz <= 0) throw std::invalid_argument("core.clock_ghz must be positive");
-  return machine;
-}
+// Builds for development also simulate each access in a model without the fast path, whose results must be the same.
+#ifdef NEARFIELD_CHECK_FAST_PATH
+constexpr bool checks_fast_path = true;
+#else
+constexpr bool checks_fast_path = false;
+#endif
 
 }  // namespace
 
-Memory::Memory(const Machine& machine, const std::array<double, num_memory_speeds>& memory_slowdown, int variants,
-               bool limits_ways)
-    : Memory(machine, timings_of(checked(machine), memory_slowdown, variants), limits_ways) {}
-
-Memory::Memory(const Machine& machine, Timings timings, bool limits_ways)
-    : counts_of_tlbs_(std::make_unique<Counts>()),
-      caches_(std::make_unique<Caches>(machine, static_cast<int>(timings.size()), limits_ways)),
-      frames_(std::make_unique<Frames>(machine.pages)),
-      timings_(std::move(timings)),
-      translation_(std::make_unique<Translation>(machine, counts_of_tlbs_->tlbs, counts_of_tlbs_->page_faults)),
-      events_(std::make_unique<TimingEventBuffer>()),
-      limits_ways_(limits_ways),
-      translates_(!machine.pages.tlbs.empty()) {
-  if (timings_.size() > 1) machine_ = std::make_unique<const Machine>(machine);
-  add_prefetchers(machine);
-  for (int core = 0; core < machine.cores; ++core) {
-    auto& hierarchy = caches_->hierarchy;
-    auto* const prefetcher = prefetchers_.empty() ? nullptr : &prefetchers_[static_cast<std::size_t>(core)];
-    auto& it = contexts_.emplace_back(CoreContext{core,
-                                                  *events_,
-                                                  hierarchy,
-                                                  caches_->tree,
-                                                  translates_ ? translation_.get() : nullptr,
-                                                  *frames_,
-                                                  hierarchy.path(core),
-                                                  prefetcher,
-                                                  *timings_[0],
-                                                  timings_[0]->clock_of(core),
-                                                  {}});
-    for (auto& timing : timings_) it.times.push_back({*timing, timing->clock_of(core)});
+NodeMemory::NodeMemory(const Machine& machine, const std::array<double, num_memory_speeds>& memory_slowdown,
+                       int variants, bool limits_ways)
+    : cores_(machine.cores), variants_(variants), next_check_(split_check_period) {
+  models_.push_back(std::make_unique<MemoryModel>(machine, memory_slowdown, variants, limits_ways));
+  if (variants > 1) machine_ = std::make_unique<const Machine>(machine);
+  if constexpr (checks_fast_path) {
+    slow_model_ = std::make_unique<MemoryModel>(machine, memory_slowdown, variants, limits_ways);
+    slow_model_->disable_fast_path();
   }
 }
 
-void Memory::add_prefetchers(const Machine& machine) {
-  if (!machine.prefetcher || machine.prefetcher->streams == 0) return;
-  const auto into = static_cast<std::size_t>(machine.prefetcher->level);
-  if (into >= machine.caches.size() || machine.caches[into].inclusion == Inclusion::exclusive)
-    throw std::invalid_argument("prefetcher.level must name a cache that is not exclusive");
-  const auto page_bytes = static_cast<std::uint64_t>(machine.pages.page_bytes);
-  const auto granules_ahead =
-      static_cast<std::uint64_t>(machine.prefetcher->distance_lines) + 1;  // with the fetched one
-  prefetch_may_evict_trigger_ = std::ranges::any_of(machine.caches, [&](const Cache& cache) {
-    return cache.size_bytes / static_cast<std::uint64_t>(cache.ways) < granules_ahead * caches_->tree.granule_bytes();
-  });
-  auto& variants = caches_->tree.variants();
-  for (int core = 0; core < machine.cores; ++core)
-    prefetchers_.emplace_back(*machine.prefetcher, caches_->tree.granule_bytes(), page_bytes,
-                              variants.has_several() ? &variants : nullptr);
+NodeMemory::~NodeMemory() = default;
+
+void NodeMemory::split_if_faster() {
+  const auto& group = *models_.front();
+  if (group.diverging_accesses() < next_check_) [[likely]]
+    return;
+  next_check_ = group.diverging_accesses() + split_check_period;
+  const auto l1 = group.counts(0).levels.front();
+  const Count accesses = l1.hits + l1.misses, recent_accesses = accesses - std::min(accesses, accesses_at_last_check_);
+  accesses_at_last_check_ = accesses;
+  if (recent_accesses <= one_in * split_check_period) split_variants();
 }
 
-Memory::~Memory() = default;
+void NodeMemory::split_variants() {
+  const int variants = models_.front()->separable_variants();
+  if (variants == 1) return;
+  const auto group = std::move(models_.front());
+  models_.clear();
+  for (int v = 0; v < variants; ++v) models_.push_back(std::make_unique<MemoryModel>(*machine_, *group, v));
+}
 
-// Cores share buses, so buffered timing events are flushed before another core acts.
-const Memory::CoreContext& Memory::core_context(int core) const {
-  const auto& context = contexts_[static_cast<std::size_t>(core)];
-  if (current_context_ != &context) [[unlikely]] {
-    flush_timing_events();
-    current_context_ = &context;
+std::pair<MemoryModel&, int> NodeMemory::find_model(int variant) const {
+  return is_split() ? std::pair<MemoryModel&, int>{*models_[static_cast<std::size_t>(variant)], 0}
+                    : std::pair<MemoryModel&, int>{*models_.front(), variant};
+}
+
+// Calls `function` with each model, after a split if that is due.
+template <class Function>
+NEARFIELD_ALWAYS_INLINE void NodeMemory::simulate(Function&& function) {
+  split_if_faster();
+  if (!is_split()) [[likely]]
+    function(*models_.front());
+  else
+    for (auto& model : models_) function(*model);
+  if constexpr (checks_fast_path) {
+    function(*slow_model_);
+    check_fast_path();
   }
-  return context;
 }
 
-void Memory::flush_timing_events() const {
-  if (current_context_) current_context_->flush_timing_events();
+void NodeMemory::check_fast_path() const {
+  for (int v = 0; v < variants_; ++v) {
+    const auto [model, number] = find_model(v);
+    bool is_same = model.counts(number) == slow_model_->counts(v);
+    for (int core = 0; core < cores_; ++core) is_same &= model.now(core, number) == slow_model_->now(core, v);
+    if (!is_same) throw std::logic_error("an access has another result on the fast path than on the slow path");
+  }
 }
 
 // ---- accesses of cores
 
-// `times` accesses to one L1 line.
-template <class Config>
-NEARFIELD_ALWAYS_INLINE void Memory::access_line(const CoreContext& context, Access kind, Address address,
-                                                 unsigned bytes, Count times, Ps work) {
-  translate(context, address, times);
-  address = context.frames.physical(address);
-  const bool store = is_store(kind);
-  FastPath<Config> fast(context.hierarchy, context.path);
-  const int level = fast.access(store, address);
-  if (level == fast.slow) [[unlikely]]
-    return Config::has_variants ? access_line_per_variant(context, kind, address, bytes, times, work)
-                                : access_line_slow(context, kind, address, bytes, times, work);
-  Count hits = times - 1;
-  bool diverged = false;
-  if (level > 0) {
-    const Count grouped = context.prefetcher ? 1 : times;  // otherwise a prefetch comes between them
-    context.add({.what = TimingEvent::What::miss,
-                 .kind = kind,
-                 .found = {level},
-                 .bytes = bytes,
-                 .writes = context.tree.take_writes(),
-                 .address = address,
-                 .time = work,
-                 .count = grouped});
-    hits = times - grouped;
-    if (context.prefetcher) {
-      if constexpr (Config::has_variants)
-        diverged = run_prefetcher_per_variant<Config>(context, address);
-      else
-        run_prefetcher<Config>(context, address);
-    }
-  } else if (context.is_in_flight(address)) [[unlikely]] {
-    context.add(
-        {.what = TimingEvent::What::hit_under_fill, .kind = kind, .bytes = bytes, .address = address, .time = work});
-  } else {
-    hits = times;
-  }
-  if (times > 1) {
-    if (Config::has_variants && diverged) return repeat_per_variant(context, kind, address, bytes, times - 1, work);
-    fast.repeat(store, times - 1);
-  }
-  if (hits > 0) context.add_hits(kind, bytes, hits, work);
+void NodeMemory::access(int core, Access kind, Address address, unsigned bytes) {
+  simulate([&](MemoryModel& model) { model.access(core, kind, address, bytes); });
 }
 
-void Memory::access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times,
-                              Ps work) {
-  auto& hierarchy = context.hierarchy;
-  const auto found = is_store(kind) ? hierarchy.store(context.core, address) : hierarchy.load(context.core, address);
-  Count hits = times - 1;
-  if (found.level > 0) {
-    context.add({.what = TimingEvent::What::miss,
-                 .kind = kind,
-                 .found = found,
-                 .bytes = bytes,
-                 .writes = context.tree.take_writes(),
-                 .address = address,
-                 .time = work});
-    if (context.prefetcher) run_prefetcher<SlowPathConfig<false>>(context, address);
-  } else if (context.is_in_flight(address)) {
-    context.add(
-        {.what = TimingEvent::What::hit_under_fill, .kind = kind, .bytes = bytes, .address = address, .time = work});
-  } else {
-    hits = times;
-  }
-  if (times > 1) {
-    hierarchy.repeat(context.core, is_store(kind), address, times - 1);
-    if (is_store(kind) && context.path.l1_node->writes_through) context.add_writes(address, context.tree.take_writes());
-  }
-  if (hits > 0) context.add_hits(kind, bytes, hits, work);
+void NodeMemory::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
+                       unsigned bytes, Ps work) {
+  simulate([&](MemoryModel& model) { model.sweep(core, kind, address, count, stride_bytes, bytes, work); });
 }
 
-void Memory::dispatch_access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work) {
-  context.dispatch_fast_path(
-      [&]<class Config>(Config) { access_line<Config>(context, kind, address, bytes, 1, work); });
+void NodeMemory::copy(int core, Address to, Address from, std::uint64_t bytes) {
+  simulate([&](MemoryModel& model) { model.copy(core, to, from, bytes); });
 }
 
-NEARFIELD_ALWAYS_INLINE void Memory::translate(const CoreContext& context, Address address, Count times) {
-  if (!context.translation) return;
-  if (const Ps cost = context.translation->cost(context.core, address); cost > 0)
-    context.add({.what = TimingEvent::What::stall, .time = cost});
-  context.translation->repeat(times - 1);
+void NodeMemory::replay(int core, std::span<const Reference> trace) {
+  simulate([&](MemoryModel& model) { model.replay(core, trace); });
 }
 
-// The core's prefetcher sees an L1 miss.
-template <class Config>
-void Memory::run_prefetcher(const CoreContext& context, Address address) {
-  const auto next = context.prefetcher->on_miss(address);
-  if (!next || *next >= end_of_memory) return;
-  context.flush_timing_events();
-  if (!context.timing.has_prefetch_slot(context.clock)) return;
-  std::optional<LookupResult> from;
-  int level = FastPath<Config>::slow;
-  if (context.prefetcher->level() == 1) level = FastPath<Config>(context.hierarchy, context.path).prefetch(*next);
-  if (level == FastPath<Config>::slow)
-    from = context.hierarchy.prefetch(context.core, context.prefetcher->level(), *next);
-  else if (level > 0)
-    from = {level};
-  if (!from) return;
-  context.add(
-      {.what = TimingEvent::What::prefetch, .found = *from, .writes = context.tree.take_writes(), .address = *next});
-  context.mark_in_flight(*next);
+void NodeMemory::replay(int core, std::span<const Address> addresses, Access kind, unsigned bytes) {
+  simulate([&](MemoryModel& model) { model.replay(core, addresses, kind, bytes); });
 }
 
-void Memory::access_nontemporal(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work) {
-  context.flush_timing_events();
-  address = frames_->physical(address);
-  auto& tree = context.tree;
-  std::array<unsigned, max_variants> writes{};
-  const auto leaders = tree.run([&](int variant) {
-    tree.flush(address);
-    auto& dram = tree.dram_counts();
-    ++(kind == Access::load_nontemporal ? dram.bypass_reads : dram.bypass_writes);
-    dram.bytes += bytes;
-    writes[static_cast<std::size_t>(variant)] = tree.take_writes();
-  });
-  for (std::size_t v = 0; v < context.times.size(); ++v)
-    context.apply_event(v, {.what = TimingEvent::What::nontemporal,
-                            .kind = kind,
-                            .bytes = bytes,
-                            .writes = writes[leaders[v]],
-                            .address = address,
-                            .time = work});
+// ---- accesses of devices
+
+// Calls `function` with each model, its first variant, and its part of the instant at which a transfer starts. Returns
+// when the transfer is complete.
+template <class Function>
+ConfigClock NodeMemory::transfer(const ConfigClock& start, Function&& function) {
+  if constexpr (checks_fast_path) function(*slow_model_, 0, start);
+  if (!is_split()) return function(*models_.front(), 0, start);
+  ConfigClock done(start.variants());
+  for (int v = 0; v < start.variants(); ++v)
+    done[v] = function(*models_[static_cast<std::size_t>(v)], static_cast<std::size_t>(v), start.of(v))[0];
+  return done;
 }
 
-void Memory::access(int core, Access kind, Address address, unsigned bytes) {
-  if (split_if_diverging()) [[unlikely]] {
-    for (auto& memory : split_) memory->access(core, kind, address, bytes);
-    return;
-  }
-  const auto line = caches_->tree.l1_line_bytes();
-  if (kind < Access::load_nontemporal && ((address ^ (address + bytes - 1)) & ~(line - 1)) == 0 &&
-      address < end_of_memory) [[likely]]
-    return dispatch_access_line(core_context(core), kind, address, bytes, 0);
-  access_spanning_lines(core_context(core), kind, address, bytes, 0);
-}
-
-// One access, possibly to several lines.
-void Memory::access_spanning_lines(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work) {
-  if (address + bytes > end_of_memory || bytes == 0) throw std::out_of_range("a simulated node has 128 GiB");
-  const auto line = caches_->tree.l1_line_bytes();
-  const Address end = address + bytes;
-  for (Address next; address < end; address = next) {
-    next = std::min((address & ~(line - 1)) + line, end);
-    if (is_nontemporal(kind))
-      access_nontemporal(context, kind, address, static_cast<unsigned>(next - address), work);
-    else
-      dispatch_access_line(context, kind, address, static_cast<unsigned>(next - address), work);
-  }
-}
-
-void Memory::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
-                   unsigned bytes, Ps work) {
-  if (count == 0) return;
-  if (split_if_diverging()) [[unlikely]] {
-    for (auto& memory : split_) memory->sweep(core, kind, address, count, stride_bytes, bytes, work);
-    return;
-  }
-  const auto line = caches_->tree.l1_line_bytes();
-  const auto stride = static_cast<std::uint64_t>(stride_bytes);
-  const std::uint64_t distance = stride_bytes < 0 ? -stride : stride;
-  const bool grouped = !is_nontemporal(kind) && !prefetch_may_evict_trigger_ && distance > 0 && distance <= line / 2 &&
-                       distance % bytes == 0 && address % bytes == 0 && line % bytes == 0;
-  if (!grouped) {
-    for (const auto& context = core_context(core); count > 0; --count, address += stride)
-      access_spanning_lines(context, kind, address, bytes, work);
-    return;
-  }
-  if (std::max(address, address + (count - 1) * stride) > end_of_memory - bytes)
-    throw std::out_of_range("a simulated node has 128 GiB");
-  const auto& context = core_context(core);
-  context.dispatch_fast_path([&]<class Config>(Config) {
-    sweep_lines<Config>(context, kind, address, count, stride, stride_bytes < 0, bytes, work);
+ConfigClock NodeMemory::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
+                                  const ConfigClock& start) {
+  return transfer(start, [&](MemoryModel& model, std::size_t first, const ConfigClock& part) {
+    return model.dma_write(address, bytes, targets.subspan(first), part);
   });
 }
 
-template <class Config>
-void Memory::sweep_lines(const CoreContext& context, Access kind, Address address, std::uint64_t count,
-                         std::uint64_t stride, bool downward, unsigned bytes, Ps work) {
-  const auto line = context.tree.l1_line_bytes();
-  const std::uint64_t distance = downward ? -stride : stride;
-  const auto shift = std::has_single_bit(distance) ? std::countr_zero(distance) : -1;
-  // The first access to a line may prefetch another line, which is then more recently used than the first one until
-  // the second access that reaches that cache. So the first access is made separately.
-  const bool touches_after_prefetch = context.prefetcher && (context.prefetcher->level() == 0 ||
-                                                             (is_store(kind) && context.path.l1_node->writes_through));
-  while (count > 0) {
-    // Bytes of this line past the first accessed one.
-    const auto rest = downward ? address & (line - 1) : (address | (line - 1)) - address;
-    auto piece = std::min(count, (shift >= 0 ? rest >> shift : rest / distance) + 1);
-    if (touches_after_prefetch) {
-      access_line<Config>(context, kind, address, bytes, 1, work);
-      address += stride;
-      --count;
-      if (--piece == 0) continue;
-    }
-    access_line<Config>(context, kind, address, bytes, piece, work);
-    count -= piece;
-    address += piece * stride;
-  }
-}
-
-void Memory::copy(int core, Address to, Address from, std::uint64_t bytes) {
-  if (split_if_diverging()) [[unlikely]] {
-    for (auto& memory : split_) memory->copy(core, to, from, bytes);
-    return;
-  }
-  // Line by line, because the loads of a copying loop run ahead of its stores.
-  const auto line = caches_->tree.l1_line_bytes();
-  for (std::uint64_t done = 0; done < bytes;) {
-    const auto piece = std::min(line, bytes - done);
-    const auto words = piece / word_bytes, rest = piece % word_bytes;
-    for (const auto kind : {Access::load, Access::store}) {
-      const Address at = (kind == Access::load ? from : to) + done;
-      sweep(core, kind, at, words, word_bytes, word_bytes);
-      sweep(core, kind, at + words * word_bytes, rest, 1, 1);
-    }
-    done += piece;
-  }
-}
-
-void Memory::replay(int core, std::span<const Reference> trace) {
-  if (split_if_diverging()) [[unlikely]] {
-    for (auto& memory : split_) memory->replay(core, trace);
-    return;
-  }
-  replay_all(core, trace);
-}
-
-// A trace of accesses that differ only in their addresses.
-struct Memory::OfOneKind {
-  std::span<const Address> addresses;
-  Access kind;
-  unsigned bytes;
-
-  std::size_t size() const { return addresses.size(); }
-  Reference operator[](std::size_t i) const { return {addresses[i], bytes, kind}; }
-};
-
-void Memory::replay(int core, std::span<const Address> addresses, Access kind, unsigned bytes) {
-  if (split_if_diverging()) [[unlikely]] {
-    for (auto& memory : split_) memory->replay(core, addresses, kind, bytes);
-    return;
-  }
-  replay_all(core, OfOneKind{addresses, kind, bytes});
-}
-
-template <class Trace>
-void Memory::replay_all(int core, const Trace& trace) {
-  const auto& context = core_context(core);
-  bool prefetches_on_host = true;  // whether enough recent accesses would have gained by it
-  const int far_level = context.hierarchy.first_level_beyond_host_cache();
-  Count far = context.hierarchy.accesses_reaching(far_level);
-  for (std::size_t begin = 0; begin < trace.size(); begin += batch_references) {
-    const auto end = std::min(begin + batch_references, trace.size());
-    const auto prefetch_end =
-        prefetches_on_host ? std::min(end, trace.size() - std::min(trace.size(), host_prefetch_distance)) : 0;
-    context.dispatch_fast_path(
-        [&]<class Config>(Config) { replay_batch<Config>(context, trace, begin, end, prefetch_end, far_level); });
-    const Count reached = context.hierarchy.accesses_reaching(far_level);
-    prefetches_on_host = reached - far > batch_references / 8;
-    far = reached;
-  }
-}
-
-template <class Config, class Trace>
-void Memory::replay_batch(const CoreContext& context, const Trace& trace, std::size_t begin, std::size_t end,
-                          std::size_t prefetch_end, int far_level) {
-  const auto beyond_line = ~(context.tree.l1_line_bytes() - 1);
-  for (std::size_t i = begin; i < end; ++i) {
-    if (i < prefetch_end) {
-      context.hierarchy.host_prefetch(context.core, context.frames.physical(trace[i + host_prefetch_distance].address),
-                                      far_level);
-      context.hierarchy.host_prefetch_victim(context.path,
-                                             context.frames.physical(trace[i + host_prefetch_victim_distance].address));
-    }
-    const auto [address, bytes, kind] = trace[i];
-    if (kind < Access::load_nontemporal && ((address ^ (address + bytes - 1)) & beyond_line) == 0 &&
-        address < end_of_memory) [[likely]]
-      access_line<Config>(context, kind, address, bytes, 1, 0);
-    else
-      access_spanning_lines(context, kind, address, bytes, 0);
-  }
+ConfigClock NodeMemory::dma_read(Address address, std::uint64_t bytes, const ConfigClock& start) {
+  return transfer(start, [&](MemoryModel& model, std::size_t, const ConfigClock& part) {
+    return model.dma_read(address, bytes, part);
+  });
 }
 
 // ---- scenarios
 
-void Memory::invalidate_range(Address address, std::uint64_t bytes) {
-  for (auto& memory : split_) memory->invalidate_range(address, bytes);
-  if (!split_.empty()) return;
-  auto& tree = caches_->tree;
-  for_each_granule(address, bytes, [&](Address at, std::uint64_t) { tree.run([&](int) { tree.invalidate(at); }); });
+void NodeMemory::invalidate_range(Address address, std::uint64_t bytes) {
+  simulate([&](MemoryModel& model) { model.invalidate_range(address, bytes); });
 }
 
-void Memory::invalidate_all() {
-  for (auto& memory : split_) memory->invalidate_all();
-  if (!split_.empty()) return;
-  caches_->hierarchy.invalidate_all();
-  translation_->invalidate_all();
+void NodeMemory::invalidate_all() {
+  simulate([&](MemoryModel& model) { model.invalidate_all(); });
 }
 
 // ---- clocks and counts
 
-const TimeVector& Memory::now(int core, int variant) const {
-  if (!split_.empty()) return split_[static_cast<std::size_t>(variant)]->now(core);
-  const auto& context = core_context(core);
-  context.flush_timing_events();
-  return context.times[static_cast<std::size_t>(variant)].clock.now;
-}
-ConfigClock Memory::clock(int core) const {
-  ConfigClock all(static_cast<int>(timings_.size()));
-  for (int v = 0; v < all.variants(); ++v) all[v] = now(core, v);
-  return all;
-}
-void Memory::advance(int core, Ps duration) {
-  for (auto& memory : split_) memory->advance(core, duration);
-  if (!split_.empty()) return;
-  core_context(core).flush_timing_events();
-  for (auto& timing : timings_) timing->advance(core, duration);
-}
-void Memory::wait_until(int core, const ConfigClock& instant) {
-  for (std::size_t v = 0; v < split_.size(); ++v) split_[v]->wait_until(core, instant.of(static_cast<int>(v)));
-  if (!split_.empty()) return;
-  core_context(core).flush_timing_events();
-  for (int v = 0; v < instant.variants(); ++v) timings_[static_cast<std::size_t>(v)]->wait_until(core, instant[v]);
-}
-void Memory::drain(int core) {
-  for (auto& memory : split_) memory->drain(core);
-  if (!split_.empty()) return;
-  core_context(core).flush_timing_events();
-  for (auto& timing : timings_) timing->drain(core);
+const TimeVector& NodeMemory::now(int core, int variant) const {
+  const auto [model, number] = find_model(variant);
+  return model.now(core, number);
 }
 
-Counts Memory::counts(int variant) const {
-  if (!split_.empty()) return split_[static_cast<std::size_t>(variant)]->counts();
-  auto all = caches_->tree.counts(variant);
-  all.tlbs = counts_of_tlbs_->tlbs;
-  all.page_faults = counts_of_tlbs_->page_faults;
-  const auto& dram = all.dram;
-  all.dram.bytes +=
-      (dram.reads + dram.writes + dram.prefetches + dram.dma_reads + dram.dma_writes) * caches_->tree.granule_bytes();
+ConfigClock NodeMemory::clock(int core) const {
+  ConfigClock all(variants_);
+  for (int v = 0; v < variants_; ++v) all[v] = now(core, v);
   return all;
 }
 
-void Memory::reset_counts() {
-  for (auto& memory : split_) memory->reset_counts();
-  if (!split_.empty()) return;
-  caches_->tree.reset_counts();
-  for (auto& tlb : counts_of_tlbs_->tlbs) tlb = {};
-  counts_of_tlbs_->page_faults = 0;
+void NodeMemory::advance(int core, Ps duration) {
+  simulate([&](MemoryModel& model) { model.advance(core, duration); });
 }
 
-Memory::Copy Memory::copy_in(int core, int level, Address address, int variant) const {
-  if (!split_.empty()) return split_[static_cast<std::size_t>(variant)]->copy_in(core, level, address);
-  return caches_->tree.copy_in(variant, core, level, frames_->physical(address));
+void NodeMemory::wait_until(int core, const ConfigClock& instant) {
+  if constexpr (checks_fast_path) slow_model_->wait_until(core, instant);
+  if (!is_split()) return models_.front()->wait_until(core, instant);
+  for (std::size_t v = 0; v < models_.size(); ++v) models_[v]->wait_until(core, instant.of(static_cast<int>(v)));
+}
+
+void NodeMemory::drain(int core) {
+  simulate([&](MemoryModel& model) { model.drain(core); });
+}
+
+Counts NodeMemory::counts(int variant) const {
+  const auto [model, number] = find_model(variant);
+  return model.counts(number);
+}
+
+void NodeMemory::reset_counts() {
+  simulate([&](MemoryModel& model) { model.reset_counts(); });
+}
+
+CopyState NodeMemory::copy_in(int core, int level, Address address, int variant) const {
+  const auto [model, number] = find_model(variant);
+  return model.copy_in(core, level, address, number);
 }
 
 }  // namespace nearfield::sim

@@ -1,11 +1,12 @@
 // The memory of one simulated node: the caches of its cores, coherence between them, TLBs, DRAM, and the interface
 // through which a NIC reads, writes and injects. It keeps no data, only where lines are and in which state.
 //
-// One thread calls it, for cores in the order in which they act. Memory does not know where accesses come from.
+// One thread calls it, for cores in the order in which they act. NodeMemory does not know where accesses come from.
 //
 // It can simulate several variants at once: NIC policies, under each of which a device writes to another place. All
 // variants execute the same accesses; cache contents and times differ. The results are those of a separate memory per
-// variant. Work that is common to all variants is done once (variants.hpp), then the clocks of each variant advance.
+// variant. One MemoryModel simulates all variants as a group as long as most of its work is common to them; then each
+// variant gets a model of its own.
 //
 // An access of core c to a line is simulated as follows (the oracle in the tests follows these words):
 //
@@ -32,11 +33,10 @@
 // Core::outstanding_bypass of these are in flight. How accesses are grouped into sweeps changes no count and no time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,22 +50,19 @@ struct Machine;
 namespace nearfield::sim {
 
 struct Counts;
-class Frames;             // maps pages to frames
-class TimingEventBuffer;  // cache outcomes that the timing model has not consumed yet
-class Timing;             // the clocks of cores
-class Translation;        // TLBs
-class StreamPrefetcher;   // one per core
+class MemoryModel;
 
-class Memory {
+class NodeMemory {
  public:
   // `memory_slowdown` has a factor for each memory speed: the latency beyond the last cache is multiplied by it, and
   // the bandwidth divided. `limits_ways`: injection targets may restrict some variants to a subset of the ways. Throws
   // std::invalid_argument, which names the cache, for an impossible geometry.
-  explicit Memory(const Machine& machine, const std::array<double, num_memory_speeds>& memory_slowdown = {1, 1, 1, 1},
-                  int variants = 1, bool limits_ways = false);
-  ~Memory();
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
+  explicit NodeMemory(const Machine& machine,
+                      const std::array<double, num_memory_speeds>& memory_slowdown = {1, 1, 1, 1}, int variants = 1,
+                      bool limits_ways = false);
+  ~NodeMemory();
+  NodeMemory(const NodeMemory&) = delete;
+  NodeMemory& operator=(const NodeMemory&) = delete;
 
   // ---- accesses of cores
   void access(int core, Access kind, Address address, unsigned bytes);
@@ -90,12 +87,12 @@ class Memory {
   void invalidate_range(Address address, std::uint64_t bytes);  // in all caches; modified lines reach memory
   void invalidate_all();
 
-  // Simulates every access once per variant from now on, in a memory per variant. Counts and times stay what they
-  // would have been. This is faster if many accesses differ between variants, so Memory also splits by itself once
+  // Simulates every access once per variant from now on, in a model per variant. Counts and times stay what they
+  // would have been. This is faster if many accesses differ between variants, so NodeMemory also splits by itself once
   // more than one access in four does. Does nothing if a cache replaces lines at random, since one generator serves
   // all variants.
   void split_variants();
-  bool is_split() const { return !split_.empty(); }
+  bool is_split() const { return models_.size() > 1; }
 
   // ---- clocks
   const TimeVector& now(int core, int variant = 0) const;
@@ -108,82 +105,24 @@ class Memory {
   void reset_counts();
 
   // Returns whether and in which state the core's cache of that level holds the line; for tests and for buffer states.
-  struct Copy {
-    bool present = false, modified = false, shared = false;
-  };
-  Copy copy_in(int core, int level, Address address, int variant = 0) const;
+  CopyState copy_in(int core, int level, Address address, int variant = 0) const;
 
  private:
-  using Timings = std::vector<std::unique_ptr<Timing>>;  // one per variant
-  struct Caches;                                         // hierarchy.hpp and devices.hpp
-  struct CoreContext;                                    // what an access of one core needs
-  Memory(const Machine& machine, Timings timings, bool limits_ways);
-  void copy_variant(const Memory& other, int variant);
-  const CoreContext& core_context(int core) const;
-  // Returns whether each variant has a memory of its own. Splits first if that is faster from now on.
-  bool split_if_diverging() {
-    if (diverging_ < split_check_period) [[likely]]
-      return false;
-    return split_if_faster();
-  }
-  bool split_if_faster();
-  void flush_timing_events() const;
-  // Accesses inside one L1 line, on the fast path for this configuration of caches (core_context.hpp).
-  template <class Config>
-  void access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times, Ps work);
-  template <class Config>
-  void run_prefetcher(const CoreContext& context, Address address);
-  template <class Config>
-  void sweep_lines(const CoreContext& context, Access kind, Address address, std::uint64_t count, std::uint64_t stride,
-                   bool downward, unsigned bytes, Ps work);
-  struct OfOneKind;
-  template <class Trace>
-  void replay_all(int core, const Trace& trace);
-  template <class Config, class Trace>
-  void replay_batch(const CoreContext& context, const Trace& trace, std::size_t begin, std::size_t end,
-                    std::size_t prefetch_end, int far_level);
-  // The same on the slow path.
-  void access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times, Ps work);
-  void dispatch_access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
-  void translate(const CoreContext& context, Address address, Count times);
-  void access_spanning_lines(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
-  void access_nontemporal(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
-  void add_prefetchers(const Machine& machine);
-  // Under several variants:
-  struct Outcomes;
-  void access_line_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times,
-                               Ps work);
-  template <class Config>
-  bool run_prefetcher_per_variant(const CoreContext& context, Address address);
-  template <class Config>
-  bool run_prefetcher_per_variant(const CoreContext& context, const Outcomes& outcomes);
-  void repeat_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count,
-                          Ps work);
-  template <class Action>
-  std::pair<ConfigClock, unsigned char> transfer(Address address, std::uint64_t bytes, const ConfigClock& start,
-                                                 const std::array<unsigned char, max_variants>& classes,
-                                                 Action&& action);
+  void split_if_faster();
+  // Returns the model that simulates a variant, and the variant's number there.
+  std::pair<MemoryModel&, int> find_model(int variant) const;
   template <class Function>
-  void for_each_granule(Address address, std::uint64_t bytes, Function&& function);
+  void simulate(Function&& function);
+  template <class Function>
+  ConfigClock transfer(const ConfigClock& start, Function&& function);
+  void check_fast_path() const;
 
-  std::unique_ptr<Counts> counts_of_tlbs_;  // of TLBs, and page faults
-  std::unique_ptr<Caches> caches_;
-  std::unique_ptr<Frames> frames_;
-  Timings timings_;
-  std::unique_ptr<Translation> translation_;
-  std::vector<StreamPrefetcher> prefetchers_;  // one per core
-  std::unique_ptr<TimingEventBuffer> events_;
-  std::vector<CoreContext> contexts_;                     // one per core
-  mutable const CoreContext* current_context_ = nullptr;  // whose events are buffered
-  std::unique_ptr<const Machine> machine_;                // if there are several variants
-  bool limits_ways_;
-  std::vector<std::unique_ptr<Memory>> split_;  // one per variant after split_variants(); this one is then empty
-  static constexpr Count split_check_period = 1 << 14;  // differing accesses between two decisions whether to split
-  // Accesses since the last decision whose outcome differed between variants; `split_check_period` after splitting.
-  Count diverging_ = 0;
+  int cores_, variants_;
+  std::unique_ptr<const Machine> machine_;            // if there are several variants
+  std::vector<std::unique_ptr<MemoryModel>> models_;  // one of the group of all variants, or one of each variant
+  std::unique_ptr<MemoryModel> slow_model_;           // in builds for development, to check the others
+  Count next_check_;                  // the number of differing accesses that makes the next decision due
   Count accesses_at_last_check_ = 0;  // of all cores
-  bool translates_ = false;
-  bool prefetch_may_evict_trigger_ = false;  // a prefetched line may evict the line whose access triggered the prefetch
 };
 
 }  // namespace nearfield::sim

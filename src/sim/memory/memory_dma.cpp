@@ -79,9 +79,10 @@ struct Granules {
 // Runs `action` for each granule of a range, many granules per run. Returns when the transfer is complete, and the
 // variants under which DRAM takes part in it.
 template <class Action>
-std::pair<ConfigClock, unsigned char> Memory::transfer(Address address, std::uint64_t bytes, const ConfigClock& start,
-                                                       const std::array<unsigned char, max_variants>& classes,
-                                                       Action&& action) {
+std::pair<ConfigClock, unsigned char> MemoryModel::transfer(Address address, std::uint64_t bytes,
+                                                            const ConfigClock& start,
+                                                            const std::array<unsigned char, max_variants>& classes,
+                                                            Action&& action) {
   flush_timing_events();
   auto& tree = caches_->tree;
   Transfer transfer(timings_, tree.granule_bytes(), start);
@@ -116,16 +117,8 @@ std::pair<ConfigClock, unsigned char> Memory::transfer(Address address, std::uin
   return {transfer.done(), passes};
 }
 
-ConfigClock Memory::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
-                              const ConfigClock& start) {
-  if (!split_.empty()) {
-    ConfigClock done(start.variants());
-    for (int v = 0; v < start.variants(); ++v) {
-      const auto index = static_cast<std::size_t>(v);
-      done[v] = split_[index]->dma_write(address, bytes, targets.subspan(index, 1), start.of(v))[0];
-    }
-    return done;
-  }
+ConfigClock MemoryModel::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
+                                   const ConfigClock& start) {
   const auto classes = caches_->tree.variants().equivalence_classes(
       [&](std::size_t a, std::size_t b) { return targets[a] == targets[b]; });
   return transfer(address, bytes, start, classes,
@@ -139,13 +132,7 @@ ConfigClock Memory::dma_write(Address address, std::uint64_t bytes, std::span<co
       .first;
 }
 
-ConfigClock Memory::dma_read(Address address, std::uint64_t bytes, const ConfigClock& start) {
-  if (!split_.empty()) {
-    ConfigClock done(start.variants());
-    for (int v = 0; v < start.variants(); ++v)
-      done[v] = split_[static_cast<std::size_t>(v)]->dma_read(address, bytes, start.of(v))[0];
-    return done;
-  }
+ConfigClock MemoryModel::dma_read(Address address, std::uint64_t bytes, const ConfigClock& start) {
   auto [done, waits] = transfer(address, bytes, start, caches_->tree.variants().single_class(),
                                 [&](int, Address granule, bool) { return caches_->devices.read(granule); });
   for (int v = 0; v < start.variants(); ++v)

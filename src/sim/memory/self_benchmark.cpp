@@ -49,7 +49,7 @@ std::vector<Address> chain_of(std::uint64_t lines, std::uint64_t line_bytes, Add
   return chain;
 }
 
-double follow_ns(Memory& memory, const std::vector<Address>& chain) {
+double follow_ns(NodeMemory& memory, const std::vector<Address>& chain) {
   const Ps start = memory.now(0)[0];
   for (const auto address : chain) memory.access(0, Access::chase, address, 8);
   return (memory.now(0)[0] - start) / 1e3 / static_cast<double>(chain.size());
@@ -59,7 +59,7 @@ double follow_ns(Memory& memory, const std::vector<Address>& chain) {
 // so that each of its loads misses them, and fits this cache. For memory, no cache has ever held its lines.
 double chase_ns(const Machine& machine, std::size_t level) {
   const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
-  Memory memory(machine);
+  NodeMemory memory(machine);
   if (level == machine.caches.size()) return follow_ns(memory, chain_of(cold_lines, line));
   const std::uint64_t inner_bytes = level > 0 ? reach_bytes(machine, level - 1) : 0;
   const auto bytes = (inner_bytes + reach_bytes(machine, level)) / 2;
@@ -79,7 +79,7 @@ std::vector<double> chase_latencies_ns(const Machine& machine) {
 
 double chase_latency_from_ns(const Machine& machine, int hub) {
   const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
-  Memory memory(without_translation(machine));
+  NodeMemory memory(without_translation(machine));
   return follow_ns(memory, chain_of(cold_lines, line, static_cast<Address>(hub) << home_shift));
 }
 
@@ -88,7 +88,7 @@ double copy_traffic_gb_per_s(const Machine& machine) {
   const int cores = measured.dram.shared_by > 0 ? measured.dram.shared_by : measured.cores;
   const auto line = static_cast<std::uint64_t>(measured.caches.back().line_bytes);
   const std::uint64_t bytes = cold_lines / static_cast<std::uint64_t>(cores) * line;
-  Memory memory(measured);
+  NodeMemory memory(measured);
   // The core whose clock is behind continues.
   const auto copy_to_the_end = [&](std::vector<std::uint64_t> done) {
     for (;;) {

@@ -5,7 +5,8 @@
 #include <cstddef>
 #include <span>
 
-#include "sim/memory/memory.hpp"
+#include "sim/engine/time_vector.hpp"
+#include "sim/memory/access.hpp"
 
 namespace nearfield::sim {
 

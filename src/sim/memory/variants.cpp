@@ -34,7 +34,33 @@ void Variants::reset_counts() {
     if (counters) *counters = {};
 }
 
-void Variants::take_snapshot(CopyOnWriteSets& sets, std::uint32_t set, const WayGroup* way_groups,
+void Variants::begin_run(int leader, const EquivalenceClasses& classes, Mask pending) {
+  const Mask members = classes[static_cast<std::size_t>(leader)] & pending;
+  counted_group_ = predicted_group_[static_cast<std::size_t>(leader)] & members;
+  auto& counters = counters_of_group(counted_group_);
+  run_.begin(leader, members, counters, true);
+  if (!GroupRun::is_one(members)) std::memcpy(&counters_before_, &counters, counters.numbers(levels_).size_bytes());
+}
+
+// Moves the run's counts if the group is not the predicted one.
+void Variants::end_run(GroupLeaders& leaders) {
+  const Mask group = run_.members();
+  for (unsigned left = group; left != 0; left &= left - 1)
+    leaders.of[static_cast<std::size_t>(std::countr_zero(left))] = static_cast<std::uint8_t>(run_.leader());
+  if (group == counted_group_) return;
+  const auto now = run_.counters().numbers(levels_), before = counters_before_.numbers(levels_),
+             actual = counters_of_group(group).numbers(levels_);
+  for (std::size_t i = 0; i < now.size(); ++i) actual[i] += std::exchange(now[i], before[i]) - before[i];
+  predicted_group_[static_cast<std::size_t>(run_.leader())] = group;
+}
+
+void Variants::end_action() {
+  run_.begin(0, all_, common_counters(), false);
+  for (const auto& [sets, set] : sets_to_merge_) sets->merge_equal_sets(set);
+  sets_to_merge_.clear();
+}
+
+void GroupRun::take_snapshot(CopyOnWriteSets& sets, std::uint32_t set, const WayGroup* way_groups,
                              std::uint32_t count) {
   if (!snapshots_.empty() && snapshots_.back().sets == &sets && snapshots_.back().set == set) return;
   if (snapshot_used_ + count > snapshot_storage_.size()) snapshot_storage_.resize(2 * (snapshot_used_ + count));
@@ -43,64 +69,32 @@ void Variants::take_snapshot(CopyOnWriteSets& sets, std::uint32_t set, const Way
   snapshot_used_ += count;
 }
 
-void Variants::split_off(Mask users) {
-  const Mask leaving = group_ & static_cast<Mask>(~users);
-  group_ &= users;
+void GroupRun::split_off(VariantMask leaving) {
+  members_ &= static_cast<VariantMask>(~leaving);
   for (const auto& snapshot : snapshots_)
-    if (const Mask users_leaving = leaving & snapshot.sets->users_with(leader_, snapshot.set))
-      snapshot.sets->clone_set(users_leaving, snapshot.set, &snapshot_storage_[snapshot.offset]);
-}
-
-bool Variants::start_next_group() {
-  if (group_ != counted_group_) move_counts();
-  for (unsigned left = group_; left != 0; left &= left - 1)
-    leaders_.of[static_cast<std::size_t>(std::countr_zero(left))] = static_cast<std::uint8_t>(leader_);
-  pending_ &= static_cast<Mask>(~group_);
-  if (pending_ == 0) {
-    end();
-    return false;
-  }
-  const int next = std::countr_zero(pending_);
-  group_ = (*classes_)[static_cast<std::size_t>(next)] & pending_;
-  begin_group(next);
-  discard_snapshots();
-  return true;
-}
-
-// The group is not the predicted one.
-void Variants::move_counts() {
-  const auto now = counters_->numbers(levels_), before = counters_before_.numbers(levels_),
-             actual = counters_of_group(group_).numbers(levels_);
-  for (std::size_t i = 0; i < now.size(); ++i) actual[i] += std::exchange(now[i], before[i]) - before[i];
-  predicted_group_[static_cast<std::size_t>(leader_)] = group_;
-}
-
-void Variants::end() {
-  run_as(0, all_);
-  group_ = all_;
-  for (const auto& [sets, set] : sets_to_merge_) sets->merge_equal_sets(set);
+    if (const VariantMask users = leaving & snapshot.sets->users_with(leader_, snapshot.set))
+      snapshot.sets->clone_set(users, snapshot.set, &snapshot_storage_[snapshot.offset]);
 }
 
 WayGroup* CopyOnWriteSets::writable_set(std::uint32_t set) {
-  if (owners_[set] == 0 && variants_.group_ == variants_.all_) [[likely]] {
-    if (variants_.takes_snapshots_) variants_.take_snapshot(*this, set, common(set), groups_per_set_);
+  if (owners_[set] == 0 && run_.members() == variants_.all()) [[likely]] {
+    run_.save(*this, set, common(set), groups_per_set_);
     return common(set);
   }
   return writable_set_of_group(set);
 }
 
-// Gives the acting group a copy of its own.
+// Gives the group that acts a copy of its own.
 WayGroup* CopyOnWriteSets::writable_set_of_group(std::uint32_t set) {
-  const int leader = variants_.leader();
-  const Mask users = users_with(leader, set);
-  variants_.split_group(users);
-  const Mask group = variants_.group_;
+  const Mask users = users_with(run_.leader(), set);
+  run_.restrict_to(users);
+  const Mask group = run_.members();
   if (const Mask others = users & static_cast<Mask>(~group))  // variant 0 always has the common set
-    clone_set(others & 1 ? group : others, set, copy_of(leader, set));
+    clone_set(others & 1 ? group : others, set, copy_of(run_.leader(), set));
   else
     variants_.merge_later(*this, set);
-  WayGroup* const way_groups = copy_of(leader, set);
-  if (!Variants::is_one(group)) variants_.take_snapshot(*this, set, way_groups, groups_per_set_);
+  WayGroup* const way_groups = copy_of(run_.leader(), set);
+  run_.save(*this, set, way_groups, groups_per_set_);
   return way_groups;
 }
 
@@ -121,7 +115,7 @@ void CopyOnWriteSets::clone_set(Mask users, std::uint32_t set, const WayGroup* s
     users_[slot(std::countr_zero(left), set)] &= static_cast<Mask>(~users);
   assign_slot(users, set, number);
   owners_[set] |= users;
-  ++variants_.num_clones_;
+  variants_.count_clones(1);
   copy_set(source, groups_per_set_, common(sets_ + number));
   variants_.merge_later(*this, set);
 }
@@ -132,7 +126,7 @@ void CopyOnWriteSets::free_clone(std::uint32_t number) {
     std::fill_n(way_group->tag, ways_per_group, no_tag);
   free_.push_back(number);
   users_[number] = 0;
-  --variants_.num_clones_;
+  variants_.count_clones(-1);
 }
 
 void CopyOnWriteSets::merge_equal_sets(std::uint32_t set) {
@@ -175,7 +169,7 @@ bool CopyOnWriteSets::is_equal(const WayGroup* a, const WayGroup* b) const {
 }
 
 void CopyOnWriteSets::clear(WayGroup* way_groups) {
-  variants_.num_clones_ -= set_of_slot_.size() - free_.size();
+  variants_.count_clones(static_cast<std::ptrdiff_t>(free_.size()) - static_cast<std::ptrdiff_t>(set_of_slot_.size()));
   std::fill(owners_.begin(), owners_.end(), Mask{0});
   set_of_slot_.clear();
   users_.clear();

@@ -43,7 +43,7 @@ Node::Node(const Machine& machine, const Options& options)
     clocks_.assign(static_cast<std::size_t>(machine.cores), ConfigClock(variants_));
     return;
   }
-  memory_ = std::make_unique<Memory>(machine, options.memory_slowdown, variants_, options.limits_ways);
+  memory_ = std::make_unique<NodeMemory>(machine, options.memory_slowdown, variants_, options.limits_ways);
 }
 
 Address Node::allocate(int core, std::uint64_t bytes) {

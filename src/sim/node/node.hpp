@@ -17,8 +17,8 @@ struct Machine;
 
 namespace nearfield::sim {
 
-class Memory;   // memory/memory.hpp
-struct Counts;  // counts.hpp
+class NodeMemory;  // memory/memory.hpp
+struct Counts;     // counts.hpp
 
 // `count` accesses of `bytes` each, `stride_bytes` apart.
 struct Sweep {
@@ -43,8 +43,8 @@ class Node {
 
   int variants() const { return variants_; }
   bool has_memory() const { return memory_ != nullptr; }
-  Memory& memory() { return *memory_; }
-  const Memory& memory() const { return *memory_; }
+  NodeMemory& memory() { return *memory_; }
+  const NodeMemory& memory() const { return *memory_; }
 
   // Returns new whole pages of the memory nearest to the core. Allocations in one memory follow each other in the order
   // of the calls.
@@ -104,7 +104,7 @@ class Node {
   double ps_per_cycle_;
   int cores_per_memory_;
   std::vector<Address> next_;  // per memory
-  std::unique_ptr<Memory> memory_;
+  std::unique_ptr<NodeMemory> memory_;
   std::vector<ConfigClock> clocks_;  // without memory effects
   static constexpr int no_core = -1;
   bool counts_per_core_ = false;

@@ -1,11 +1,11 @@
-// A core's accesses under several variants (variants.hpp). Most are the same in all: their cache part is simulated
-// once, then each variant's clock consumes the outcome.
+// The accesses of cores that the fast path does not handle, and those of prefetchers. The cache part of an access is
+// simulated once for each group of variants (variants.hpp), then each variant's clock consumes the outcome.
 #include "sim/memory/core_context.hpp"
 
 namespace nearfield::sim {
 
-// The outcome of an access in the caches.
-struct Memory::Outcomes {
+// The outcomes of an access in the caches.
+struct MemoryModel::Outcomes {
   struct Outcome {
     Outcome() {}
     union {
@@ -20,91 +20,69 @@ struct Memory::Outcomes {
   Variants::GroupLeaders leaders;
 };
 
-// One or more accesses to a line that the fast path does not handle.
-void Memory::access_line_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes,
-                                     Count times, Ps work) {
+// `times` accesses to one L1 line.
+void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes,
+                                   Count times, Ps work) {
   auto& hierarchy = context.hierarchy;
   auto& tree = context.tree;
   const bool store = is_store(kind);
-  const auto access = [&] {
-    return store ? hierarchy.store(context.core, address) : hierarchy.load(context.core, address);
-  };
-  if (hierarchy.hits_l1_in_all_variants(context.core, store, address)) {
-    tree.run_common(access);
-    if (context.is_in_flight(address))
-      context.add(
-          {.what = TimingEvent::What::hit_under_fill, .kind = kind, .bytes = bytes, .address = address, .time = work});
-    else
-      context.add_hits(kind, bytes, 1, work);
-    if (times > 1) {
-      tree.run_common([&] {
-        hierarchy.repeat(context.core, store, address, times - 1);
-        return 0;
-      });
-      context.add_hits(kind, bytes, times - 1, work);
-    }
-    return;
-  }
   Outcomes outcomes;
-  outcomes.leaders = tree.run([&](int variant) {
+  const auto access = [&](int variant) {
     auto& outcome = outcomes.by[static_cast<std::size_t>(variant)];
-    outcome.found = access();
+    outcome.found = store ? hierarchy.store(context.core, address) : hierarchy.load(context.core, address);
     outcome.writes = tree.take_writes();
     outcome.prefetch_line = no_line;
     if (context.prefetcher && outcome.found.level > 0)
       outcome.prefetch_line = context.prefetcher->on_miss(address).value_or(no_line);
-  });
-  const auto event_of = [&](const Outcomes::Outcome& outcome) -> TimingEvent {
-    const auto what = outcome.found.level > 0 ? TimingEvent::What::miss : TimingEvent::What::hit_under_fill;
-    return {.what = what,
-            .kind = kind,
-            .found = outcome.found,
-            .bytes = bytes,
-            .writes = outcome.writes,
-            .address = address,
-            .time = work};
   };
+  if (context.has_variants() && hierarchy.hits_l1_in_all_variants(context.core, store, address))
+    tree.run_common([&] { access(0); });
+  else
+    outcomes.leaders = tree.run(access);
   const bool diverged = outcomes.leaders.has_several();
-  if (diverged) {
-    if (diverging_ < split_check_period) ++diverging_;
-    context.flush_timing_events();
-    for (std::size_t v = 0; v < context.times.size(); ++v) context.apply_event(v, event_of(outcomes.of(v)));
-  } else {
-    context.add(event_of(outcomes.by[0]));
-  }
-  if (context.prefetcher && (diverged || outcomes.by[0].prefetch_line < end_of_memory))
-    run_prefetcher_per_variant<SlowPathConfig<true>>(context, outcomes);
-  if (times > 1) repeat_per_variant(context, kind, address, bytes, times - 1, work);
+  diverging_accesses_ += diverged;
+  if (!diverged && outcomes.by[0].found.level == 0 && !context.is_in_flight(address))
+    context.add_hits(kind, bytes, 1, work);
+  else
+    context.add_per_group(outcomes.leaders, [&](std::size_t leader) -> TimingEvent {
+      const auto& outcome = outcomes.by[leader];
+      const auto what = outcome.found.level > 0 ? TimingEvent::What::miss : TimingEvent::What::hit_under_fill;
+      return {.what = what,
+              .kind = kind,
+              .found = outcome.found,
+              .bytes = bytes,
+              .writes = outcome.writes,
+              .address = address,
+              .time = work};
+    });
+  if (context.prefetcher) run_prefetcher<SlowPathConfig>(context, outcomes);
+  if (times > 1) repeat_slow(context, kind, address, bytes, times - 1, work);
 }
 
 // The accesses to a line after the first one.
-void Memory::repeat_per_variant(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count,
-                                Ps work) {
+void MemoryModel::repeat_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count,
+                              Ps work) {
   auto& tree = context.tree;
   std::array<unsigned, max_variants> writes;
   const auto repeat = [&](int variant) {
     context.hierarchy.repeat(context.core, is_store(kind), address, count);
-    return writes[static_cast<std::size_t>(variant)] = tree.take_writes();
+    writes[static_cast<std::size_t>(variant)] = tree.take_writes();
   };
   Variants::GroupLeaders leaders;
   if (is_store(kind) && context.path.l1_node->writes_through)
     leaders = tree.run(repeat);
   else
-    tree.run_common([&] { return repeat(0); });
-  if (!leaders.has_several()) {
-    context.add_writes(address, writes[0]);
-  } else {
-    context.flush_timing_events();
-    for (std::size_t v = 0; v < context.times.size(); ++v)
-      context.apply_event(v,
-                          {.what = TimingEvent::What::memory_writes, .writes = writes[leaders[v]], .address = address});
-  }
+    tree.run_common([&] { repeat(0); });
+  if (leaders.has_several() || writes[0] > 0)
+    context.add_per_group(leaders, [&](std::size_t leader) -> TimingEvent {
+      return {.what = TimingEvent::What::memory_writes, .writes = writes[leader], .address = address};
+    });
   context.add_hits(kind, bytes, count, work);
 }
 
-// The prefetcher sees an L1 miss that happened in all variants. Returns whether any line was fetched.
+// The core's prefetcher sees an L1 miss that happened in all variants. Returns whether any line was fetched.
 template <class Config>
-bool Memory::run_prefetcher_per_variant(const CoreContext& context, Address address) {
+bool MemoryModel::run_prefetcher(const CoreContext& context, Address address) {
   Outcomes outcomes;
   const auto choose_line = [&](int variant) {
     outcomes.by[static_cast<std::size_t>(variant)].prefetch_line =
@@ -114,14 +92,14 @@ bool Memory::run_prefetcher_per_variant(const CoreContext& context, Address addr
     choose_line(0);
   else
     outcomes.leaders = context.tree.run(choose_line);
-  if (!outcomes.leaders.has_several() && outcomes.by[0].prefetch_line >= end_of_memory) return false;
-  return run_prefetcher_per_variant<Config>(context, outcomes);
+  return run_prefetcher<Config>(context, outcomes);
 }
 
 // Prefetches, in each variant, the line that the prefetcher chose if there is a slot. Returns whether any line was
 // fetched.
 template <class Config>
-bool Memory::run_prefetcher_per_variant(const CoreContext& context, const Outcomes& outcomes) {
+bool MemoryModel::run_prefetcher(const CoreContext& context, const Outcomes& outcomes) {
+  if (!outcomes.leaders.has_several() && outcomes.by[0].prefetch_line >= end_of_memory) return false;
   context.flush_timing_events();
   std::array<Address, max_variants> lines{};
   bool all_equal = true;
@@ -132,13 +110,14 @@ bool Memory::run_prefetcher_per_variant(const CoreContext& context, const Outcom
     all_equal &= lines[v] == lines[0];
   }
   auto& tree = context.tree;
-  const auto& variants = tree.variants();
   const int level = context.prefetcher->level();
   if (all_equal) {
-    if (lines[0] == no_line || context.hierarchy.is_present_in_all_variants(context.core, level, lines[0]))
-      return false;
+    if (lines[0] == no_line) return false;
     FastPath<Config> fast(context.hierarchy, context.path);
-    if (const int from = level == 1 ? fast.prefetch(lines[0]) : fast.slow; from != fast.slow) {
+    const int from = level == 1 ? fast.prefetch(lines[0]) : fast.slow;
+    if (from == 0 || (from == fast.slow && context.hierarchy.is_present_in_all_variants(context.core, level, lines[0])))
+      return false;
+    if (from != fast.slow) {
       context.add(
           {.what = TimingEvent::What::prefetch, .found = {from}, .writes = tree.take_writes(), .address = lines[0]});
       context.mark_in_flight(lines[0]);
@@ -147,6 +126,7 @@ bool Memory::run_prefetcher_per_variant(const CoreContext& context, const Outcom
   }
   std::array<std::optional<LookupResult>, max_variants> from;
   std::array<unsigned, max_variants> writes;
+  const auto& variants = tree.variants();
   const auto classes =
       all_equal ? variants.single_class()
                 : variants.equivalence_classes([&](std::size_t a, std::size_t b) { return lines[a] == lines[b]; });

@@ -1,0 +1,369 @@
+#include "sim/memory/memory_model.hpp"
+
+#include <stdexcept>
+
+#include "sim/memory/core_context.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+constexpr std::uint64_t word_bytes = 8;
+// How many references ahead of a trace the host prefetches the sets of its lines, and of the lines that these evict.
+constexpr std::size_t host_prefetch_distance = 12, host_prefetch_victim_distance = 6;
+constexpr std::size_t batch_references = 256;
+
+bool is_nontemporal(Access kind) { return kind == Access::load_nontemporal || kind == Access::store_nontemporal; }
+
+std::vector<std::unique_ptr<Timing>> timings_of(const Machine& machine,
+                                                const std::array<double, num_memory_speeds>& slowdown, int variants) {
+  std::vector<std::unique_ptr<Timing>> timings;
+  for (int v = 0; v < variants; ++v) timings.push_back(std::make_unique<Timing>(machine, slowdown));
+  return timings;
+}
+
+const Machine& checked(const Machine& machine) {
+  if (machine.cores < 1) throw std::invalid_argument("a machine needs a core");
+  if (machine.core.clock_ghz <= 0) throw std::invalid_argument("core.clock_ghz must be positive");
+  return machine;
+}
+
+}  // namespace
+
+MemoryModel::MemoryModel(const Machine& machine, const std::array<double, num_memory_speeds>& memory_slowdown,
+                         int variants, bool limits_ways)
+    : MemoryModel(machine, timings_of(checked(machine), memory_slowdown, variants), limits_ways) {}
+
+MemoryModel::MemoryModel(const Machine& machine, Timings timings, bool limits_ways)
+    : counts_of_tlbs_(std::make_unique<Counts>()),
+      caches_(std::make_unique<Caches>(machine, static_cast<int>(timings.size()), limits_ways)),
+      frames_(std::make_unique<Frames>(machine.pages)),
+      timings_(std::move(timings)),
+      translation_(std::make_unique<Translation>(machine, counts_of_tlbs_->tlbs, counts_of_tlbs_->page_faults)),
+      events_(std::make_unique<TimingEventBuffer>()),
+      translates_(!machine.pages.tlbs.empty()) {
+  add_prefetchers(machine);
+  for (int core = 0; core < machine.cores; ++core) {
+    auto& hierarchy = caches_->hierarchy;
+    auto* const prefetcher = prefetchers_.empty() ? nullptr : &prefetchers_[static_cast<std::size_t>(core)];
+    auto& it = contexts_.emplace_back(CoreContext{core,
+                                                  *events_,
+                                                  hierarchy,
+                                                  caches_->tree,
+                                                  translates_ ? translation_.get() : nullptr,
+                                                  *frames_,
+                                                  hierarchy.path(core),
+                                                  prefetcher,
+                                                  *timings_[0],
+                                                  timings_[0]->clock_of(core),
+                                                  {}});
+    for (auto& timing : timings_) it.times.push_back({*timing, timing->clock_of(core)});
+  }
+}
+
+void MemoryModel::add_prefetchers(const Machine& machine) {
+  if (!machine.prefetcher || machine.prefetcher->streams == 0) return;
+  const auto into = static_cast<std::size_t>(machine.prefetcher->level);
+  if (into >= machine.caches.size() || machine.caches[into].inclusion == Inclusion::exclusive)
+    throw std::invalid_argument("prefetcher.level must name a cache that is not exclusive");
+  const auto page_bytes = static_cast<std::uint64_t>(machine.pages.page_bytes);
+  const auto granules_ahead =
+      static_cast<std::uint64_t>(machine.prefetcher->distance_lines) + 1;  // with the fetched one
+  prefetch_may_evict_trigger_ = std::ranges::any_of(machine.caches, [&](const Cache& cache) {
+    return cache.size_bytes / static_cast<std::uint64_t>(cache.ways) < granules_ahead * caches_->tree.granule_bytes();
+  });
+  auto& variants = caches_->tree.variants();
+  for (int core = 0; core < machine.cores; ++core)
+    prefetchers_.emplace_back(*machine.prefetcher, caches_->tree.granule_bytes(), page_bytes,
+                              variants.has_several() ? &variants : nullptr);
+}
+
+MemoryModel::~MemoryModel() = default;
+
+MemoryModel::MemoryModel(const Machine& machine, MemoryModel& group, int variant)
+    : MemoryModel(machine, group.take_timings(variant), false) {
+  caches_->tree.copy_variant(group.caches_->tree, variant);
+  translation_->copy_from(*group.translation_);
+  *counts_of_tlbs_ = *group.counts_of_tlbs_;
+  for (std::size_t core = 0; core < contexts_.size(); ++core) {
+    contexts_[core].in_flight = group.contexts_[core].in_flight;
+    if (!prefetchers_.empty()) prefetchers_[core].copy_variant(group.prefetchers_[core], variant);
+  }
+}
+
+MemoryModel::Timings MemoryModel::take_timings(int variant) {
+  flush_timing_events();
+  Timings timings;
+  timings.push_back(std::move(timings_[static_cast<std::size_t>(variant)]));
+  return timings;
+}
+
+void MemoryModel::disable_fast_path() { caches_->hierarchy.disable_fast_path(); }
+
+int MemoryModel::separable_variants() const {
+  return caches_->tree.keeps_state_in_sets() ? static_cast<int>(timings_.size()) : 1;
+}
+
+void MemoryModel::flush_timing_events() const {
+  if (current_context_) current_context_->flush_timing_events();
+}
+
+// ---- accesses of cores
+
+// `times` accesses to one L1 line.
+template <class Config>
+NEARFIELD_ALWAYS_INLINE void MemoryModel::access_line(const CoreContext& context, Access kind, Address address,
+                                                      unsigned bytes, Count times, Ps work) {
+  translate(context, address, times);
+  address = context.frames.physical(address);
+  const bool store = is_store(kind);
+  FastPath<Config> fast(context.hierarchy, context.path);
+  const int level = fast.access(store, address);
+  if (level == fast.slow) [[unlikely]]
+    return access_line_slow(context, kind, address, bytes, times, work);
+  Count hits = times - 1;
+  bool prefetched_line = false;
+  if (level > 0) {
+    const Count grouped = context.prefetcher ? 1 : times;  // otherwise a prefetch comes between them
+    context.add({.what = TimingEvent::What::miss,
+                 .kind = kind,
+                 .found = {level},
+                 .bytes = bytes,
+                 .writes = context.tree.take_writes(),
+                 .address = address,
+                 .time = work,
+                 .count = grouped});
+    hits = times - grouped;
+    if (context.prefetcher) prefetched_line = run_prefetcher<Config>(context, address);
+  } else if (context.is_in_flight(address)) [[unlikely]] {
+    context.add(
+        {.what = TimingEvent::What::hit_under_fill, .kind = kind, .bytes = bytes, .address = address, .time = work});
+  } else {
+    hits = times;
+  }
+  if (times > 1) {
+    if (Config::has_variants && prefetched_line)  // the line's sets may differ between variants now
+      return repeat_slow(context, kind, address, bytes, times - 1, work);
+    fast.repeat(store, times - 1);
+  }
+  if (hits > 0) context.add_hits(kind, bytes, hits, work);
+}
+
+void MemoryModel::dispatch_access_line(const CoreContext& context, Access kind, Address address, unsigned bytes,
+                                       Ps work) {
+  context.dispatch_fast_path(
+      [&]<class Config>(Config) { access_line<Config>(context, kind, address, bytes, 1, work); });
+}
+
+NEARFIELD_ALWAYS_INLINE void MemoryModel::translate(const CoreContext& context, Address address, Count times) {
+  if (!context.translation) return;
+  if (const Ps cost = context.translation->cost(context.core, address); cost > 0)
+    context.add({.what = TimingEvent::What::stall, .time = cost});
+  context.translation->repeat(times - 1);
+}
+
+void MemoryModel::access_nontemporal(const CoreContext& context, Access kind, Address address, unsigned bytes,
+                                     Ps work) {
+  address = frames_->physical(address);
+  auto& tree = context.tree;
+  std::array<unsigned, max_variants> writes;
+  const auto leaders = tree.run([&](int variant) {
+    tree.flush(address);
+    auto& dram = tree.dram_counts();
+    ++(kind == Access::load_nontemporal ? dram.bypass_reads : dram.bypass_writes);
+    dram.bytes += bytes;
+    writes[static_cast<std::size_t>(variant)] = tree.take_writes();
+  });
+  context.add_per_group(leaders, [&](std::size_t leader) -> TimingEvent {
+    return {.what = TimingEvent::What::nontemporal,
+            .kind = kind,
+            .bytes = bytes,
+            .writes = writes[leader],
+            .address = address,
+            .time = work};
+  });
+}
+
+// One access, possibly to several lines.
+void MemoryModel::access_spanning_lines(const CoreContext& context, Access kind, Address address, unsigned bytes,
+                                        Ps work) {
+  if (address + bytes > end_of_memory || bytes == 0) throw std::out_of_range("a simulated node has 128 GiB");
+  const auto line = caches_->tree.l1_line_bytes();
+  const Address end = address + bytes;
+  for (Address next; address < end; address = next) {
+    next = std::min((address & ~(line - 1)) + line, end);
+    if (is_nontemporal(kind))
+      access_nontemporal(context, kind, address, static_cast<unsigned>(next - address), work);
+    else
+      dispatch_access_line(context, kind, address, static_cast<unsigned>(next - address), work);
+  }
+}
+
+void MemoryModel::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
+                        unsigned bytes, Ps work) {
+  if (count == 0) return;
+  const auto line = caches_->tree.l1_line_bytes();
+  const auto stride = static_cast<std::uint64_t>(stride_bytes);
+  const std::uint64_t distance = stride_bytes < 0 ? -stride : stride;
+  const bool grouped = !is_nontemporal(kind) && !prefetch_may_evict_trigger_ && distance > 0 && distance <= line / 2 &&
+                       distance % bytes == 0 && address % bytes == 0 && line % bytes == 0;
+  if (!grouped) {
+    for (const auto& context = core_context(core); count > 0; --count, address += stride)
+      access_spanning_lines(context, kind, address, bytes, work);
+    return;
+  }
+  if (std::max(address, address + (count - 1) * stride) > end_of_memory - bytes)
+    throw std::out_of_range("a simulated node has 128 GiB");
+  const auto& context = core_context(core);
+  context.dispatch_fast_path([&]<class Config>(Config) {
+    sweep_lines<Config>(context, kind, address, count, stride, stride_bytes < 0, bytes, work);
+  });
+}
+
+template <class Config>
+void MemoryModel::sweep_lines(const CoreContext& context, Access kind, Address address, std::uint64_t count,
+                              std::uint64_t stride, bool downward, unsigned bytes, Ps work) {
+  const auto line = context.tree.l1_line_bytes();
+  const std::uint64_t distance = downward ? -stride : stride;
+  const auto shift = std::has_single_bit(distance) ? std::countr_zero(distance) : -1;
+  // The first access to a line may prefetch another line, which is then more recently used than the first one until
+  // the second access that reaches that cache. So the first access is made separately.
+  const bool touches_after_prefetch = context.prefetcher && (context.prefetcher->level() == 0 ||
+                                                             (is_store(kind) && context.path.l1_node->writes_through));
+  while (count > 0) {
+    // Bytes of this line past the first accessed one.
+    const auto rest = downward ? address & (line - 1) : (address | (line - 1)) - address;
+    auto piece = std::min(count, (shift >= 0 ? rest >> shift : rest / distance) + 1);
+    if (touches_after_prefetch) {
+      access_line<Config>(context, kind, address, bytes, 1, work);
+      address += stride;
+      --count;
+      if (--piece == 0) continue;
+    }
+    access_line<Config>(context, kind, address, bytes, piece, work);
+    count -= piece;
+    address += piece * stride;
+  }
+}
+
+void MemoryModel::copy(int core, Address to, Address from, std::uint64_t bytes) {
+  // Line by line, because the loads of a copying loop run ahead of its stores.
+  const auto line = caches_->tree.l1_line_bytes();
+  for (std::uint64_t done = 0; done < bytes;) {
+    const auto piece = std::min(line, bytes - done);
+    const auto words = piece / word_bytes, rest = piece % word_bytes;
+    for (const auto kind : {Access::load, Access::store}) {
+      const Address at = (kind == Access::load ? from : to) + done;
+      sweep(core, kind, at, words, word_bytes, word_bytes, 0);
+      sweep(core, kind, at + words * word_bytes, rest, 1, 1, 0);
+    }
+    done += piece;
+  }
+}
+
+void MemoryModel::replay(int core, std::span<const Reference> trace) { replay_all(core, trace); }
+
+// A trace of accesses that differ only in their addresses.
+struct MemoryModel::OfOneKind {
+  std::span<const Address> addresses;
+  Access kind;
+  unsigned bytes;
+
+  std::size_t size() const { return addresses.size(); }
+  Reference operator[](std::size_t i) const { return {addresses[i], bytes, kind}; }
+};
+
+void MemoryModel::replay(int core, std::span<const Address> addresses, Access kind, unsigned bytes) {
+  replay_all(core, OfOneKind{addresses, kind, bytes});
+}
+
+template <class Trace>
+void MemoryModel::replay_all(int core, const Trace& trace) {
+  const auto& context = core_context(core);
+  bool prefetches_on_host = true;  // whether enough recent accesses would have gained by it
+  const int far_level = context.hierarchy.first_level_beyond_host_cache();
+  Count far = context.hierarchy.accesses_reaching(far_level);
+  for (std::size_t begin = 0; begin < trace.size(); begin += batch_references) {
+    const auto end = std::min(begin + batch_references, trace.size());
+    const auto prefetch_end =
+        prefetches_on_host ? std::min(end, trace.size() - std::min(trace.size(), host_prefetch_distance)) : 0;
+    context.dispatch_fast_path(
+        [&]<class Config>(Config) { replay_batch<Config>(context, trace, begin, end, prefetch_end, far_level); });
+    const Count reached = context.hierarchy.accesses_reaching(far_level);
+    prefetches_on_host = reached - far > batch_references / 8;
+    far = reached;
+  }
+}
+
+template <class Config, class Trace>
+void MemoryModel::replay_batch(const CoreContext& context, const Trace& trace, std::size_t begin, std::size_t end,
+                               std::size_t prefetch_end, int far_level) {
+  const auto beyond_line = ~(context.tree.l1_line_bytes() - 1);
+  for (std::size_t i = begin; i < end; ++i) {
+    if (i < prefetch_end) {
+      context.hierarchy.host_prefetch(context.core, context.frames.physical(trace[i + host_prefetch_distance].address),
+                                      far_level);
+      context.hierarchy.host_prefetch_victim(context.path,
+                                             context.frames.physical(trace[i + host_prefetch_victim_distance].address));
+    }
+    const auto [address, bytes, kind] = trace[i];
+    if (kind < Access::load_nontemporal && ((address ^ (address + bytes - 1)) & beyond_line) == 0 &&
+        address < end_of_memory) [[likely]]
+      access_line<Config>(context, kind, address, bytes, 1, 0);
+    else
+      access_spanning_lines(context, kind, address, bytes, 0);
+  }
+}
+
+// ---- scenarios
+
+void MemoryModel::invalidate_range(Address address, std::uint64_t bytes) {
+  auto& tree = caches_->tree;
+  for_each_granule(address, bytes, [&](Address at, std::uint64_t) { tree.run([&](int) { tree.invalidate(at); }); });
+}
+
+void MemoryModel::invalidate_all() {
+  caches_->hierarchy.invalidate_all();
+  translation_->invalidate_all();
+}
+
+// ---- clocks and counts
+
+const TimeVector& MemoryModel::now(int core, int variant) const {
+  const auto& context = core_context(core);
+  context.flush_timing_events();
+  return context.times[static_cast<std::size_t>(variant)].clock.now;
+}
+void MemoryModel::advance(int core, Ps duration) {
+  core_context(core).flush_timing_events();
+  for (auto& timing : timings_) timing->advance(core, duration);
+}
+void MemoryModel::wait_until(int core, const ConfigClock& instant) {
+  core_context(core).flush_timing_events();
+  for (int v = 0; v < instant.variants(); ++v) timings_[static_cast<std::size_t>(v)]->wait_until(core, instant[v]);
+}
+void MemoryModel::drain(int core) {
+  core_context(core).flush_timing_events();
+  for (auto& timing : timings_) timing->drain(core);
+}
+
+Counts MemoryModel::counts(int variant) const {
+  auto all = caches_->tree.counts(variant);
+  all.tlbs = counts_of_tlbs_->tlbs;
+  all.page_faults = counts_of_tlbs_->page_faults;
+  const auto& dram = all.dram;
+  all.dram.bytes +=
+      (dram.reads + dram.writes + dram.prefetches + dram.dma_reads + dram.dma_writes) * caches_->tree.granule_bytes();
+  return all;
+}
+
+void MemoryModel::reset_counts() {
+  caches_->tree.reset_counts();
+  for (auto& tlb : counts_of_tlbs_->tlbs) tlb = {};
+  counts_of_tlbs_->page_faults = 0;
+}
+
+CopyState MemoryModel::copy_in(int core, int level, Address address, int variant) const {
+  return caches_->tree.copy_in(variant, core, level, frames_->physical(address));
+}
+
+}  // namespace nearfield::sim
