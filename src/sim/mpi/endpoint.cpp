@@ -170,16 +170,14 @@ void Endpoint::free_request(RequestState& state) {
   node_state_.requests.release(&state);
 }
 
-Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& allowed, bool waited) {
+Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& allowed, bool waited,
+                       std::optional<ConfigClock> since) {
   if (!calls_.empty()) co_await flush_calls();
-  const ConfigClock since = now();
-  advance(match_);
-  co_await finish_probe(pattern, allowed, waited, since);
-  in_calls_.waiting += now() - since;
-}
-
-Task<> Endpoint::finish_probe(const Pattern& pattern, const std::optional<Pattern>& allowed, bool waited,
-                              ConfigClock since) {
+  const ConfigClock before = now();
+  if (!since) {
+    since = before;
+    advance(match_);
+  }
   probing_ = &pattern;
   const Message* message = nullptr;
   while (true) {
@@ -190,10 +188,11 @@ Task<> Endpoint::finish_probe(const Pattern& pattern, const std::optional<Patter
   probing_ = nullptr;
   if (allowed) {
     MatchChoice choice{*allowed, message->from->rank_, posted_ + 1, message->visible};
-    if (!waited) choice.divergent = before(since, message->visible);
+    if (!waited) choice.divergent = sim::before(*since, message->visible);
     record_match_choice(choice, message);
   }
   if (message->held) node_.wait_until(core_, message->held->first);  // when the NIC holds it
+  in_calls_.waiting += now() - before;
 }
 
 Task<> Endpoint::poll() {

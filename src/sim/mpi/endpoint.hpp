@@ -71,10 +71,10 @@ class Endpoint {
   void flush_calls_now();
   Task<> wait(Request request);
   // Waits for an unexpected message that matches the pattern. With `allowed`, the program's own pattern, races with
-  // other messages are counted; `waited`: the program blocked in the probe.
-  Task<> probe(const Pattern& pattern, const std::optional<Pattern>& allowed = {}, bool waited = true);
-  // The same for a probe that the program began at `since`.
-  Task<> finish_probe(const Pattern& pattern, const std::optional<Pattern>& allowed, bool waited, ConfigClock since);
+  // other messages are counted; `waited`: the program blocked in the probe. `since`: when the probe began, if it has
+  // polled already.
+  Task<> probe(const Pattern& pattern, const std::optional<Pattern>& allowed = {}, bool waited = true,
+               std::optional<ConfigClock> since = {});
   // Returns the oldest unexpected message that matches the pattern; nullptr if there is none.
   const Message* find_unexpected(const Pattern& pattern) { return oldest_unexpected(pattern); }
   // Records an Iprobe that found nothing; the second function removes it again when it was one iteration of a polling
