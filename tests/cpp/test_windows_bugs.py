@@ -13,7 +13,7 @@ def test_mistakes_in_windows_are_found(programs: Path, tmp_path: Path) -> None:
     """Does the test of windows notice each mistake in them, and do shorter windows change no digit?"""
     program = build("test_windows", programs)
     changes = tomlkit.parse((ROOT / "tests" / "injected_bugs" / "windows.toml").read_text()).unwrap()
-    text = (ROOT / "src" / "sim" / "window_scheduler.cpp").read_text()
+    text = (ROOT / "src" / "sim" / "run" / "window_scheduler.cpp").read_text()
     wrong: dict[str, str] = {}
     for number, change in enumerate(changes["bug"] + changes["harmless"]):
         old = change["old"]

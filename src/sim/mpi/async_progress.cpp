@@ -53,12 +53,11 @@ Task<> Endpoint::begin(AsyncProgressTask& work) {
 Task<> Endpoint::wait(AsyncProgressTask& work) {
   if (!calls_.empty()) co_await flush_calls();
   const ConfigClock before = now();
-  waiting_for_ = work.waits_for;
   while (!work.over) {
+    progress_.begin_wait(ProgressEngine::Wait::request, work.waits_for);
     co_await progress();
-    waiting_for_ = work.waits_for;
   }
-  waiting_for_ = nullptr;
+  progress_.end_wait();
   in_calls_.waiting += now() - before;
 }
 

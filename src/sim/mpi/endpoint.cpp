@@ -30,6 +30,7 @@ Endpoint::Endpoint(NodeState& node_state, Node& node, Nic* nic, int rank, int co
       core_(core),
       facade_(*this),
       scratch_([&node, core](std::uint64_t bytes) { return node.allocate(core, bytes); }),
+      progress_(node_state.engine, rank),
       send_(ps_from_ns(messaging().send_ns)),
       receive_(ps_from_ns(messaging().receive_ns)),
       match_(ps_from_ns(messaging().match_ns)),
@@ -121,7 +122,7 @@ void Endpoint::perform_send(RequestState& state) {
   message.data = state.buffer;
   message.sent = now();
   message.bytes = state.buffer.bytes();
-  message.sequence = peer(state.peer).sent++;
+  message.sequence = links_[state.peer].sent++;
   message.synchronous = state.synchronous;
   message.holders = within_node ? 2 : 1;
   message.protocol = &node_state_.protocol(within_node, message.bytes, message.synchronous);
@@ -130,23 +131,17 @@ void Endpoint::perform_send(RequestState& state) {
 }
 
 void Endpoint::perform_receive(RequestState& state) {
-  const bool any = state.peer == any_rank;
-  const bool from_anywhere = any || (state.allowed && state.allowed->peer == any_rank);
+  const bool from_anywhere = state.peer == any_rank || (state.allowed && state.allowed->peer == any_rank);
   const bool by_network = from_anywhere ? has_nic() : &other(state.peer).node_state_ != &node_state_;
   advance(receive_);
   if (by_network && node_state_.network_large->matches_at_nic()) nic_->post(core_);
   state.posted = now();
-  state.number = ++posted_;
-  if (state.allowed) force_match(state);
-  int from = state.peer;
-  if (const Message* const oldest = any ? oldest_unexpected(state) : nullptr) from = oldest->from->rank_;
-  Message* message = nullptr;
-  if (from != any_rank)
-    message =
-        peer(from).unexpected.extract([&](const Message& one) { return state.takes(from, one.tag, one.context); });
-  if (!message) return (any ? posted_to_any_ : peer(state.peer).posted).push(&state);
+  if (state.allowed) races_.record_forced_match(state);
+  Message* const message = queues_.match_unexpected(state);
+  if (!message) return queues_.post(state);
   check_fits(*message, state);
-  if (state.allowed) record_match_choice({*state.allowed, from, state.number, message->visible}, message);
+  if (state.allowed)
+    races_.record_choice({*state.allowed, message->from->rank_, state.number, message->visible}, message);
   message->receive = &state;
   report_match(state, *message);
   message->protocol->posted(*this, *message);
@@ -157,9 +152,9 @@ Task<> Endpoint::wait(Request request) {
   if (!state || state->serial != request.serial) co_return;
   if (!calls_.empty()) co_await flush_calls();
   const ConfigClock before = now();
-  waiting_for_ = state;
+  progress_.begin_wait(ProgressEngine::Wait::request, state);
   while (!state->done) co_await progress();
-  waiting_for_ = nullptr;
+  progress_.end_wait();
   in_calls_.waiting += now() - before;
   ready_ = state->ready;
   free_request(*state);
@@ -170,30 +165,29 @@ void Endpoint::free_request(RequestState& state) {
   node_state_.requests.release(&state);
 }
 
-Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& allowed, bool waited) {
+Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& allowed, bool waited,
+                       std::optional<ConfigClock> since) {
   if (!calls_.empty()) co_await flush_calls();
-  const ConfigClock since = now();
-  advance(match_);
-  co_await finish_probe(pattern, allowed, waited, since);
-  in_calls_.waiting += now() - since;
-}
-
-Task<> Endpoint::finish_probe(const Pattern& pattern, const std::optional<Pattern>& allowed, bool waited,
-                              ConfigClock since) {
-  probing_ = &pattern;
+  const ConfigClock before = now();
+  if (!since) {
+    since = before;
+    advance(match_);
+  }
+  progress_.begin_wait(ProgressEngine::Wait::message, &pattern);
   const Message* message = nullptr;
   while (true) {
     co_await sync_with_engine();  // a message that the NIC matches in the meantime wakes no rank
-    if ((message = oldest_unexpected(pattern))) break;
+    if ((message = queues_.oldest_unexpected(pattern))) break;
     co_await progress();
   }
-  probing_ = nullptr;
+  progress_.end_wait();
   if (allowed) {
-    MatchChoice choice{*allowed, message->from->rank_, posted_ + 1, message->visible};
-    if (!waited) choice.divergent = before(since, message->visible);
-    record_match_choice(choice, message);
+    MatchChoice choice{*allowed, message->from->rank_, queues_.next_number(), message->visible};
+    if (!waited) choice.divergent = sim::before(*since, message->visible);
+    races_.record_choice(choice, message);
   }
   if (message->held) node_.wait_until(core_, message->held->first);  // when the NIC holds it
+  in_calls_.waiting += now() - before;
 }
 
 Task<> Endpoint::poll() {
@@ -201,35 +195,32 @@ Task<> Endpoint::poll() {
   const ConfigClock before = now();
   advance(match_);
   co_await sync_with_engine();
-  while (!inbox_.empty()) co_await progress();
+  while (progress_.has_packet()) co_await progress();
   in_calls_.waiting += now() - before;
 }
 
 Task<> Endpoint::wait_for_packet() {
   if (!calls_.empty()) co_await flush_calls();
   const ConfigClock before = now();
-  waiting_for_packet_ = true;
+  progress_.begin_wait(ProgressEngine::Wait::packet);
   co_await progress();
-  waiting_for_packet_ = false;
+  progress_.end_wait();
   in_calls_.waiting += now() - before;
 }
 
 Task<> Endpoint::wait_for_any_event() {
   if (!calls_.empty()) co_await flush_calls();
   const ConfigClock before = now();
-  const int released = idle_wakeups_;
-  polling_ = true;
+  progress_.begin_wait(ProgressEngine::Wait::any_event);
   co_await progress();
-  polling_ = false;
-  if (released == idle_wakeups_) idle_wakeups_ = 0;
-  while (!inbox_.empty()) co_await progress();
+  progress_.end_wait();
+  while (progress_.has_packet()) co_await progress();
   in_calls_.waiting += now() - before;
 }
 
 void Endpoint::wake_idle(Ps when) {
-  ++idle_wakeups_;
   if (when > first()) advance(when - first());
-  node_state_.engine.resume_at(first(), std::exchange(sleeper_, {}));
+  progress_.wake_idle(first());
 }
 
 // WindowScheduler resumes the ranks; on a single node the window ends at once.
@@ -242,9 +233,9 @@ Task<> Endpoint::barrier() {
   if (!calls_.empty()) co_await flush_calls();
   node_.drain(core_);
   co_await sync_with_engine();
-  in_barrier_ = true;
+  progress_.begin_wait(ProgressEngine::Wait::barrier);
   co_await BarrierArrival{*this};
-  in_barrier_ = false;
+  progress_.end_wait();
 }
 
 // ---- packets
@@ -266,11 +257,6 @@ void Endpoint::deliver(ProtocolPacket* packet) {
   node_state_.engine.at(std::max(packet->visible.first(), node_state_.engine.now()), act, packet);
 }
 
-void Endpoint::push(ProtocolPacket* packet) {
-  inbox_.push(packet);
-  if (sleeper_) std::exchange(sleeper_, {}).resume();
-}
-
 void Endpoint::notify_peer(Endpoint& other, ProtocolPacket* packet, Address line) {
   packet->line = line ? line : other.next_line(rank_);
   packet->owner = &other;
@@ -281,7 +267,7 @@ void Endpoint::notify_peer(Endpoint& other, ProtocolPacket* packet, Address line
 }
 
 Address Endpoint::next_line(int from) {
-  Peer& sender = peer(from);
+  Link& sender = links_[from];
   const std::uint64_t bytes = line_bytes(cluster_.machine);
   if (sender.lines == 0) sender.lines = node_.allocate(core_, lines_per_queue * bytes);
   return sender.lines + sender.next_line++ % lines_per_queue * bytes;
@@ -296,7 +282,7 @@ void Endpoint::read_packet_line(const ProtocolPacket& packet) {
 // Waits for the next packet and handles it.
 Task<> Endpoint::progress() {
   co_await sync_with_engine();
-  ProtocolPacket* const packet = co_await NextPacket{*this};
+  ProtocolPacket* const packet = co_await progress_.next_packet();
   if (!packet) co_return;
   Message& message = *packet->message;
   read_packet_line(*packet);
@@ -367,20 +353,25 @@ NicTransfer Endpoint::transfer(Message& message) {
   return transfer;
 }
 
-std::string Endpoint::waits_for() const {
-  const std::string me =
-      "rank " + std::to_string(rank_) + " waits " + (in_call_ ? "in " + *in_call_ + " " : "") + "for ";
-  if (waiting_for_packet_) return me + "one of several requests";
-  if (polling_) return me + "any event, while it polls";
-  if (in_barrier_) return me + "all ranks at the barrier";
-  const Pattern* const pattern = probing_ ? probing_ : waiting_for_;
-  if (!pattern) return "";
-  const std::string peer = pattern->peer == any_rank ? "any rank" : "rank " + std::to_string(pattern->peer);
-  const std::string tag = pattern->tag == any_tag ? "" : " with tag " + std::to_string(pattern->tag);
-  if (probing_) return me + "a message from " + peer + tag;
-  const std::string bytes = std::to_string(waiting_for_->buffer.bytes()) + " bytes";
-  if (waiting_for_->kind == RequestState::Kind::send) return me + peer + " to receive " + bytes + tag;
-  return me + bytes + " from " + peer + tag;
+void Endpoint::check_fits(const Message& message, const RequestState& receive) const {
+  if (message.bytes <= receive.buffer.bytes()) return;
+  throw std::length_error("rank " + std::to_string(rank_) + " receives " + std::to_string(receive.buffer.bytes()) +
+                          " bytes at most from rank " + std::to_string(message.from->rank_) + " with tag " +
+                          std::to_string(message.tag) + ", but " + std::to_string(message.bytes) + " were sent");
+}
+
+RequestState* Endpoint::match(Message& message, const ConfigClock& visible) {
+  message.visible = extrapolate_completion(message.sent, visible);
+  RequestState* const receive = queues_.match_posted(message);
+  races_.record_arrival(message, receive);
+  if (receive) {
+    check_fits(message, *receive);
+    report_match(*receive, message);
+    return receive;
+  }
+  queues_.add_unexpected(message);
+  progress_.notify_unexpected();
+  return nullptr;
 }
 
 }  // namespace nearfield::sim

@@ -4,15 +4,15 @@
 #pragma once
 
 #include <coroutine>
-#include <deque>
 #include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "sim/mpi/node_state.hpp"
+#include "sim/mpi/progress_engine.hpp"
 #include "sim/mpi/protocols/scratch.hpp"
-#include "sim/mpi/race_statistics.hpp"
+#include "sim/mpi/race_tracker.hpp"
 #include "sim/mpi/rank.hpp"
 #include "sim/node/node.hpp"
 
@@ -71,18 +71,18 @@ class Endpoint {
   void flush_calls_now();
   Task<> wait(Request request);
   // Waits for an unexpected message that matches the pattern. With `allowed`, the program's own pattern, races with
-  // other messages are counted; `waited`: the program blocked in the probe.
-  Task<> probe(const Pattern& pattern, const std::optional<Pattern>& allowed = {}, bool waited = true);
-  // The same for a probe that the program began at `since`.
-  Task<> finish_probe(const Pattern& pattern, const std::optional<Pattern>& allowed, bool waited, ConfigClock since);
+  // other messages are counted; `waited`: the program blocked in the probe. `since`: when the probe began, if it has
+  // polled already.
+  Task<> probe(const Pattern& pattern, const std::optional<Pattern>& allowed = {}, bool waited = true,
+               std::optional<ConfigClock> since = {});
   // Returns the oldest unexpected message that matches the pattern; nullptr if there is none.
-  const Message* find_unexpected(const Pattern& pattern) { return oldest_unexpected(pattern); }
+  const Message* find_unexpected(const Pattern& pattern) { return queues_.oldest_unexpected(pattern); }
   // Records an Iprobe that found nothing; the second function removes it again when it was one iteration of a polling
   // loop.
   void record_failed_probe(const Pattern& allowed) {
-    record_match_choice({allowed, any_rank, posted_ + 1, now() + 1, 0, true}, nullptr);
+    races_.record_choice({allowed, any_rank, queues_.next_number(), now() + 1, 0, true}, nullptr);
   }
-  void discard_failed_probe();
+  void discard_failed_probe() { races_.discard_failed_probe(); }
   // Handles all packets that have arrived, without waiting, as MPI_Test does.
   Task<> poll();
   // Waits for the next packet and handles it.
@@ -90,21 +90,19 @@ class Endpoint {
   // Waits for any packet. If no event is left anywhere, the rank resumes as well (wake_idle), which breaks the
   // deadlock.
   Task<> wait_for_any_event();
-  bool can_be_woken() const { return polling_ && sleeper_ && idle_wakeups_ < max_idle_wakeups; }
-  void wake_idle(Ps when);
   // Begins a nonblocking collective, and runs it until it first waits.
   Task<> begin(AsyncProgressTask& work);
   Task<> wait(AsyncProgressTask& work);
   // Waits for a request of the collective; is called by the collective itself.
   Task<> wait(AsyncProgressTask& work, Request request);
   // Returns the number of receives with a forced match that could have matched another message.
-  std::uint64_t ambiguous_matches() const { return ambiguous_matches_; }
+  std::uint64_t ambiguous_matches() const { return races_.ambiguous_matches(); }
   // Returns the statistics of outcomes that depend on timing.
-  RaceStatistics& races() { return races_; }
+  RaceStatistics& races() { return races_.statistics(); }
   // Returns the earliest time at which the request that was waited for last could complete.
   const ConfigClock& ready() const { return ready_; }
   // Sets the MPI call that waits_for() reports; nullptr: none. The text must outlive the call.
-  void in_call(const std::string* name) { in_call_ = name; }
+  void in_call(const std::string* name) { progress_.set_call(name); }
   Task<> barrier();
   // Returns the bytes of work after which the rank yields to others.
   std::uint64_t slice_bytes() const { return slice_bytes_; }
@@ -148,28 +146,22 @@ class Endpoint {
   ProtocolPacket* make_packet(Message& message, PacketKind kind);
   // Delivers a packet, which the rank finds when it polls, at ProtocolPacket::visible or later.
   void deliver(ProtocolPacket* packet);
-  void push(ProtocolPacket* packet);
+  void push(ProtocolPacket* packet) { progress_.push(packet); }
   // Returns the receive that matches a message that arrives at `visible`; nullptr if the message is unexpected.
   RequestState* match(Message& message, const ConfigClock& visible);
 
   // ---- for Cluster
   // Describes what the rank waits for; empty if it does not wait.
-  std::string waits_for() const;
+  std::string waits_for() const { return progress_.describe_wait(); }
+  bool can_be_woken() const { return progress_.can_be_woken(); }
+  void wake_idle(Ps when);
 
  private:
-  struct Peer {
-    List<RequestState> posted;  // receives that name this peer
-    List<Message> unexpected;
-    std::uint64_t sent = 0, arrived = 0;  // messages to and from it
-    Address lines = 0;                    // cache lines that it writes and this rank polls
+  // The messages and packets between this rank and another one.
+  struct Link {
+    std::uint64_t sent = 0;  // messages to it
+    Address lines = 0;       // cache lines that it writes and this rank polls
     std::uint64_t next_line = 0;
-  };
-  struct NextPacket {
-    Endpoint& me;
-    bool await_ready() const { return !me.inbox_.empty(); }
-    void await_suspend(std::coroutine_handle<> waiting) const { me.sleeper_ = waiting; }
-    // Returns nullptr if the rank was woken without a packet.
-    ProtocolPacket* await_resume() const { return me.inbox_.empty() ? nullptr : me.inbox_.pop(); }
   };
   struct BarrierArrival {
     Endpoint& me;
@@ -184,19 +176,6 @@ class Endpoint {
     Ps duration = 0;
   };
 
-  // The match of a receive or a probe. Another message that arrives before `limit` would have matched instead.
-  struct MatchChoice {
-    Pattern allowed;
-    int from;
-    std::uint64_t number;  // receives with lower numbers were posted before
-    ConfigClock limit;
-    ConfigMask divergent = 0;
-    bool is_failed_probe = false;
-  };
-  static constexpr std::size_t max_recent_choices = 32;
-  static constexpr int max_idle_wakeups = 1000;  // a program with more failed polls in a row is deadlocked
-
-  Peer& peer(int rank) { return peers_[rank]; }
   Endpoint& other(int rank) { return *cluster_.ranks[static_cast<std::size_t>(rank)]; }
   RequestState& make_request(RequestState::Kind kind, const Pattern& pattern, const Buffer& buffer);
   void call(const Call& call);
@@ -204,16 +183,6 @@ class Endpoint {
   void perform_send(RequestState& state);
   void perform_receive(RequestState& state);
   void check_fits(const Message& message, const RequestState& receive) const;
-  // Returns the oldest unexpected message that matches the pattern; nullptr if there is none.
-  Message* oldest_unexpected(const Pattern& pattern);
-  RequestState* extract_posted(const Message& message);
-  void force_match(RequestState& receive);
-  void record_match_races(const Message& message);
-  void count_ambiguous_match(RequestState& receive);
-  // Counts in which configurations another message that has arrived would have matched, and keeps the choice for
-  // messages that arrive later.
-  void record_match_choice(MatchChoice choice, const Message* own);
-  void update_race_counts(const Message& message, const RequestState* receive);
   Task<> progress();
   void report_match(const RequestState& receive, const Message& message) const {
     if (receive.notify_id && on_match_) on_match_(receive.notify_id, message.from->rank_, message.tag);
@@ -230,26 +199,14 @@ class Endpoint {
   int rank_, core_;
   Rank facade_;
   Scratch scratch_;
-  std::unordered_map<int, Peer> peers_;
-  List<RequestState> posted_to_any_;  // receives that name no peer
-  std::uint64_t posted_ = 0, arrived_ = 0;
-  std::vector<RequestState*> forced_;  // receives with a forced match, not yet matched
-  std::uint64_t ambiguous_matches_ = 0;
-  RaceStatistics races_;
-  std::deque<MatchChoice> recent_;  // the last max_recent_choices
+  std::unordered_map<int, Link> links_;
+  MatchQueues queues_;
+  RaceTracker races_{queues_};
+  ProgressEngine progress_;
   const ProtocolPacket* handled_ = nullptr;
   ConfigClock ready_;
   std::vector<AsyncProgressTask*> async_tasks_;
   std::vector<Call> calls_;
-  List<ProtocolPacket> inbox_;
-  std::coroutine_handle<> sleeper_;
-  const RequestState* waiting_for_ = nullptr;
-  const Pattern* probing_ = nullptr;
-  const std::string* in_call_ = nullptr;
-  bool in_barrier_ = false;
-  bool waiting_for_packet_ = false;  // in wait_for_packet()
-  bool polling_ = false;             // in wait_for_any_event()
-  int idle_wakeups_ = 0;             // in a row
   OnMatch on_match_;
   std::vector<Mark> marks_;
   TimeInCalls in_calls_;

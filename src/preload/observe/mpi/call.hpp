@@ -6,7 +6,7 @@
 // MPI_Finalize; a call in another thread marks the stream as unsupported.
 //
 // Events are written after the MPI library has completed the call, and only if it succeeded, so the arguments are
-// valid. In a live simulation (live_client.hpp) they are written before, because the rank may block in the call.
+// valid. In a live simulation (live_session.hpp) they are written before, because the rank may block in the call.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,7 @@ void write(const std::vector<unsigned char>& bytes);
 stream::EventWriter& writer();
 }  // namespace detail
 
-// Returns whether a live simulation decides nondeterministic MPI outcomes (live_client.hpp).
+// Returns whether a live simulation decides nondeterministic MPI outcomes (live_session.hpp).
 inline bool is_live() { return detail::reply_socket >= 0; }
 // Sends what has been recorded so far if a live simulation reads it.
 void flush();

@@ -1,6 +1,6 @@
 // MPI_Wtime, which returns simulated seconds if the user selects that, for programs that stop after some time or
 // measure themselves. Each call then queries the simulation.
-#include "preload/observe/mpi/live_client.hpp"
+#include "preload/observe/mpi/live_session.hpp"
 #include "preload/observe/mpi/wrapper.hpp"
 
 using namespace nearfield::observe;
@@ -12,7 +12,7 @@ double seconds(const void* site) {
   if (!detail::uses_simulated_time) return PMPI(MPI_Wtime)();
   const Call call(name, site);
   if (!call.is_recorded()) return PMPI(MPI_Wtime)();
-  return static_cast<double>(query({stream::Question::clock, {}, false, 0, 0, 0}).at(0)) / 1e12;
+  return static_cast<double>(live_session().query({stream::Question::clock, {}, false, 0, 0, 0}).at(0)) / 1e12;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Collective operations, blocking and nonblocking.
 #include "preload/observe/mpi/collective_events.hpp"
-#include "preload/observe/mpi/live_client.hpp"
+#include "preload/observe/mpi/live_session.hpp"
 #include "preload/observe/mpi/requests.hpp"
 
 using namespace nearfield::observe;
@@ -27,7 +27,7 @@ int collective(const stream::Collective& event, Begin begin_it) {
   record(event);
   MPI_Request request;
   const int result = begin_it(&request);
-  return result == MPI_SUCCESS ? wait_request(&request, MPI_STATUS_IGNORE) : result;
+  return result == MPI_SUCCESS ? live_session().wait(&request, MPI_STATUS_IGNORE) : result;
 }
 
 }  // namespace

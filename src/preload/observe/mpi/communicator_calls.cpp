@@ -1,7 +1,7 @@
 // The functions that create, name and free communicators.
 #include "preload/observe/mpi/collective_events.hpp"
 #include "preload/observe/mpi/communicators.hpp"
-#include "preload/observe/mpi/live_client.hpp"
+#include "preload/observe/mpi/live_session.hpp"
 #include "preload/observe/mpi/requests.hpp"
 #include "preload/observe/mpi/wrapper.hpp"
 
@@ -10,7 +10,7 @@ using namespace nearfield::observe;
 // `fresh` is the last parameter of all of these.
 #define MAKES(name, parameters, arguments)                                      \
   WRAPPED(name, (LIST parameters, MPI_Comm * fresh), (LIST arguments, fresh)) { \
-    live_barrier(comm);                                                         \
+    if (is_live()) live_session().synchronise(comm);                            \
     const int result = PMPI(name)(LIST arguments, fresh);                       \
     if (call.succeeded(result)) record_new(*fresh);                             \
     return result;                                                              \

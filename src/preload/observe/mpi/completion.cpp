@@ -1,103 +1,176 @@
-// All forms of Wait and Test, and MPI_Request_get_status.
+// All forms of Wait and Test, and MPI_Request_get_status. In a live simulation, the simulator decides which requests
+// have completed.
 #include "preload/observe/mpi/completion.hpp"
 
-#include "preload/observe/mpi/live_completion.hpp"
+#include <numeric>
+
+#include "preload/observe/mpi/live_session.hpp"
 
 using namespace nearfield::observe;
+using stream::Question;
+
+namespace {
+
+using Indices = std::vector<int>;
+
+Indices first_indices(int count) {
+  Indices all(static_cast<std::size_t>(count));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+// The constants for ignored statuses differ between one and an array.
+MPI_Status* as_array(MPI_Status* status) { return status == MPI_STATUS_IGNORE ? MPI_STATUSES_IGNORE : status; }
+MPI_Status* as_one(MPI_Status* statuses) { return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses; }
+
+struct Form {
+  Question mode;  // one, some or all
+  bool blocking;
+  bool keeps_handle = false;
+};
+
+// Queries the simulator, unless the program waits for all requests. Returns the indices of those that complete.
+Indices decide_live(const Completion& completion, const Form& form) {
+  const auto& numbers = completion.numbers();
+  Indices done;
+  if (form.mode == Question::all && (form.blocking || numbers.empty())) {
+    record_wait_started(form.blocking ? numbers : std::vector<stream::Number>());
+    return first_indices(completion.count());
+  }
+  for (const std::int64_t place : live_session().query({form.mode, numbers, form.blocking, 0, 0, 0}))
+    done.push_back(completion.index_of(place));
+  return form.mode == Question::all && !done.empty() ? first_indices(completion.count()) : done;
+}
+
+// Runs one call. `call_library(statuses, done)` calls the MPI library's function, which decides unless a live
+// simulation does, and adds the indices of completed requests to `done`; `report(done)` gives the program those of the
+// simulator.
+template <class CallLibrary, class Report>
+int complete(const Call& call, const Form& form, int count, MPI_Request handles[], MPI_Status* statuses,
+             CallLibrary call_library, Report report) {
+  Completion completion(handles, count);
+  const bool waits_for_all = form.mode == Question::all && form.blocking;
+  const bool is_known = !completion.numbers().empty() || (form.mode == Question::all && completion.has_message());
+  if (is_live() && (is_known || waits_for_all)) {
+    const Indices done = decide_live(completion, form);
+    report(done);
+    for (std::size_t i = 0; i < done.size(); ++i) {
+      MPI_Status status;
+      const int result = completion.complete_in_library(done[i], &status, form.keeps_handle);
+      if (!call.succeeded(result)) return result;
+      completion.done(done[i], &status);
+      if (statuses != MPI_STATUSES_IGNORE) statuses[i] = status;
+    }
+  } else {
+    Indices done;
+    MPI_Status* const used = completion.statuses(statuses);
+    const int result = call_library(used, done);
+    if (!call.succeeded(result)) return result;
+    for (std::size_t i = 0; i < done.size(); ++i) completion.done(done[i], used + i);
+  }
+  if (waits_for_all)
+    completion.record_completed();
+  else
+    completion.record_test(form.blocking);
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+// Blocks until the MPI library, too, has completed the request, as MPI_Wait does.
+int Completion::complete_in_library(int index, MPI_Status* status, bool keeps_handle) {
+  const auto at = static_cast<std::size_t>(index);
+  Request& request = *at_[at];
+  if (!request.held && !keeps_handle) return live_session().wait(now_ + at, status);
+  if (!request.held) {
+    int flag = 0, result = MPI_SUCCESS;
+    live_session().progress_until(
+        [&] { return result = PMPI(MPI_Request_get_status)(now_[at], &flag, status), flag || result; });
+    return result;
+  }
+  const int result = live_session().complete(*request.held, status);
+  if (keeps_handle || result != MPI_SUCCESS) return result;
+  request.held.reset();
+  if (request.is_persistent()) return result;
+  live_session().release_placeholder(now_[at]);
+  now_[at] = MPI_REQUEST_NULL;
+  return result;
+}
 
 WRAPPED(MPI_Wait, (MPI_Request * request, MPI_Status* status), (request, status)) {
-  if (is_live()) return live_wait(call, request, status);
-  Completion completion(request, 1);
-  MPI_Status* const used = completion.statuses(status, MPI_STATUS_IGNORE);
-  const int result = PMPI(MPI_Wait)(request, used);
-  if (!call.succeeded(result)) return result;
-  completion.all_done(used);
-  completion.record_completed();
-  return result;
+  const auto wait = [&](MPI_Status* used, Indices& done) {
+    done = {0};
+    return PMPI(MPI_Wait)(request, as_one(used));
+  };
+  return complete(call, {Question::all, true}, 1, request, as_array(status), wait, [](const Indices&) {});
 }
 
 WRAPPED(MPI_Waitall, (int count, MPI_Request handles[], MPI_Status* statuses), (count, handles, statuses)) {
-  if (is_live()) return live_waitall(call, count, handles, statuses);
-  Completion completion(handles, count);
-  MPI_Status* const used = completion.statuses(statuses, MPI_STATUSES_IGNORE);
-  const int result = PMPI(MPI_Waitall)(count, handles, used);
-  if (!call.succeeded(result)) return result;
-  completion.all_done(used);
-  completion.record_completed();
-  return result;
+  const auto wait = [&](MPI_Status* used, Indices& done) {
+    done = first_indices(count);
+    return PMPI(MPI_Waitall)(count, handles, used);
+  };
+  return complete(call, {Question::all, true}, count, handles, statuses, wait, [](const Indices&) {});
 }
+
+// Defines Test, Testall and Request_get_status by the library's call, which sets `flag` and takes the statuses `used`.
+#define TESTS_ALL(count, handles, statuses, keeps_handle, library_call)                       \
+  const auto test = [&](MPI_Status* used, Indices& done) {                                    \
+    const int result = library_call;                                                          \
+    if (*flag) done = first_indices(count);                                                   \
+    return result;                                                                            \
+  };                                                                                          \
+  return complete(call, {Question::all, false, keeps_handle}, count, handles, statuses, test, \
+                  [&](const Indices& done) { *flag = !done.empty(); });
+
+WRAPPED(MPI_Test, (MPI_Request * request, int* flag, MPI_Status* status), (request, flag, status)){
+    TESTS_ALL(1, request, as_array(status), false, PMPI(MPI_Test)(request, flag, as_one(used)))}
+
+WRAPPED(MPI_Testall, (int count, MPI_Request handles[], int* flag, MPI_Status* statuses),
+        (count, handles, flag, statuses)){
+    TESTS_ALL(count, handles, statuses, false, PMPI(MPI_Testall)(count, handles, flag, used))}
+
+// The handle remains valid; a later wait for it does not record the completion again.
+WRAPPED(MPI_Request_get_status, (MPI_Request request, int* flag, MPI_Status* status), (request, flag, status)){
+    TESTS_ALL(1, &request, as_array(status), true, PMPI(MPI_Request_get_status)(request, flag, as_one(used)))}
 
 WRAPPED(MPI_Waitany, (int count, MPI_Request handles[], int* index, MPI_Status* status),
         (count, handles, index, status)) {
-  if (is_live()) return live_any(call, count, handles, index, nullptr, status);
-  Completion completion(handles, count);
-  MPI_Status* const used = completion.statuses(status, MPI_STATUS_IGNORE);
-  const int result = PMPI(MPI_Waitany)(count, handles, index, used);
-  if (!call.succeeded(result)) return result;
-  if (*index != MPI_UNDEFINED) completion.done(*index, used);
-  completion.record_test(true);
-  return result;
-}
-
-WRAPPED(MPI_Test, (MPI_Request * request, int* flag, MPI_Status* status), (request, flag, status)) {
-  if (is_live()) return live_test(call, request, flag, status);
-  Completion completion(request, 1);
-  MPI_Status* const used = completion.statuses(status, MPI_STATUS_IGNORE);
-  const int result = PMPI(MPI_Test)(request, flag, used);
-  if (!call.succeeded(result)) return result;
-  if (*flag) completion.all_done(used);
-  completion.record_test(false);
-  return result;
-}
-
-WRAPPED(MPI_Testall, (int count, MPI_Request handles[], int* flag, MPI_Status* statuses),
-        (count, handles, flag, statuses)) {
-  if (is_live()) return live_testall(call, count, handles, flag, statuses);
-  Completion completion(handles, count);
-  MPI_Status* const used = completion.statuses(statuses, MPI_STATUSES_IGNORE);
-  const int result = PMPI(MPI_Testall)(count, handles, flag, used);
-  if (!call.succeeded(result)) return result;
-  if (*flag) completion.all_done(used);
-  completion.record_test(false);
-  return result;
+  const auto wait = [&](MPI_Status* used, Indices& done) {
+    const int result = PMPI(MPI_Waitany)(count, handles, index, as_one(used));
+    if (*index != MPI_UNDEFINED) done = {*index};
+    return result;
+  };
+  return complete(call, {Question::one, true}, count, handles, as_array(status), wait,
+                  [&](const Indices& done) { *index = done.empty() ? MPI_UNDEFINED : done[0]; });
 }
 
 WRAPPED(MPI_Testany, (int count, MPI_Request handles[], int* index, int* flag, MPI_Status* status),
         (count, handles, index, flag, status)) {
-  if (is_live()) return live_any(call, count, handles, index, flag, status);
-  Completion completion(handles, count);
-  MPI_Status* const used = completion.statuses(status, MPI_STATUS_IGNORE);
-  const int result = PMPI(MPI_Testany)(count, handles, index, flag, used);
-  if (!call.succeeded(result)) return result;
-  if (*flag && *index != MPI_UNDEFINED) completion.done(*index, used);
-  completion.record_test(false);
-  return result;
+  const auto test = [&](MPI_Status* used, Indices& done) {
+    const int result = PMPI(MPI_Testany)(count, handles, index, flag, as_one(used));
+    if (*flag && *index != MPI_UNDEFINED) done = {*index};
+    return result;
+  };
+  return complete(call, {Question::one, false}, count, handles, as_array(status), test, [&](const Indices& done) {
+    *flag = !done.empty();
+    *index = done.empty() ? MPI_UNDEFINED : done[0];
+  });
 }
 
-#define SOME(name, waited)                                                                           \
-  WRAPPED(name, (int count, MPI_Request handles[], int* done, int indices[], MPI_Status* statuses),  \
-          (count, handles, done, indices, statuses)) {                                               \
-    if (is_live()) return live_some(call, waited, count, handles, done, indices, statuses);          \
-    Completion completion(handles, count);                                                           \
-    MPI_Status* const used = completion.statuses(statuses, MPI_STATUSES_IGNORE);                     \
-    const int result = PMPI(name)(count, handles, done, indices, used);                              \
-    if (!call.succeeded(result)) return result;                                                      \
-    for (int i = 0; *done != MPI_UNDEFINED && i < *done; ++i) completion.done(indices[i], used + i); \
-    completion.record_test(waited);                                                                  \
-    return result;                                                                                   \
+#define SOME(name, blocking)                                                                                        \
+  WRAPPED(name, (int count, MPI_Request handles[], int* n, int indices[], MPI_Status* statuses),                    \
+          (count, handles, n, indices, statuses)) {                                                                 \
+    const auto library = [&](MPI_Status* used, Indices& done) {                                                     \
+      const int result = PMPI(name)(count, handles, n, indices, used);                                              \
+      if (result == MPI_SUCCESS && *n != MPI_UNDEFINED) done.assign(indices, indices + *n);                         \
+      return result;                                                                                                \
+    };                                                                                                              \
+    return complete(call, {Question::some, blocking}, count, handles, statuses, library, [&](const Indices& done) { \
+      *n = static_cast<int>(done.size());                                                                           \
+      std::copy(done.begin(), done.end(), indices);                                                                 \
+    });                                                                                                             \
   }
 
 SOME(MPI_Waitsome, true)
 SOME(MPI_Testsome, false)
-
-// The handle remains valid; a later wait for it does not record the completion again.
-WRAPPED(MPI_Request_get_status, (MPI_Request request, int* flag, MPI_Status* status), (request, flag, status)) {
-  if (is_live()) return live_status(call, request, flag, status);
-  Completion completion(&request, 1);
-  MPI_Status* const used = completion.statuses(status, MPI_STATUS_IGNORE);
-  const int result = PMPI(MPI_Request_get_status)(request, flag, used);
-  if (!call.succeeded(result)) return result;
-  if (*flag) completion.all_done(used);
-  completion.record_test(false);
-  return result;
-}

@@ -22,8 +22,8 @@ class Completion {
   }
 
   // Returns where the MPI library writes statuses: to the program's, or to own ones if the program ignores them.
-  MPI_Status* statuses(MPI_Status* wanted, MPI_Status* ignored) {
-    if (wanted != ignored || !has_receives_) return wanted;
+  MPI_Status* statuses(MPI_Status* wanted) {
+    if (wanted != MPI_STATUSES_IGNORE || !has_receives_) return wanted;
     own_.resize(before_.size());
     return own_.data();
   }
@@ -40,19 +40,16 @@ class Completion {
     done_.push_back(request.number);
     request.number = 0;
   }
-  void all_done(const MPI_Status* statuses) {
-    for (std::size_t i = 0; i < at_.size(); ++i) done(static_cast<int>(i), has_receives_ ? statuses + i : nullptr);
-  }
 
-  // ---- in a live simulation (live_completion.cpp)
+  // ---- in a live simulation
   const std::vector<stream::Number>& numbers() const { return numbers_; }
   // Returns whether the first request is a message whose completion the program has already learnt of.
-  bool held() const { return !at_.empty() && at_[0]->held; }
+  bool has_message() const { return !at_.empty() && at_[0]->held; }
   int count() const { return static_cast<int>(at_.size()); }
   // Returns the index in the program's list of the request at `place` in numbers().
   int index_of(std::int64_t place) const { return places_[static_cast<std::size_t>(place)]; }
-  // Blocks until the MPI library, too, has completed the request, as MPI_Wait does. `keep`: the handle remains valid.
-  int complete(int index, MPI_Status* status, bool keep = false);
+  // Blocks until the MPI library, too, has completed the request, as MPI_Wait does.
+  int complete_in_library(int index, MPI_Status* status, bool keeps_handle);
 
   void record_completed() {
     if (!done_.empty()) record(stream::Completed{done_});

@@ -1,5 +1,5 @@
 // Persistent sends and receives, of which each start is recorded as a send or receive, and MPI_Request_free.
-#include "preload/observe/mpi/deferred_requests.hpp"
+#include "preload/observe/mpi/live_session.hpp"
 #include "preload/observe/mpi/messages.hpp"
 #include "preload/observe/mpi/requests.hpp"
 #include "preload/observe/mpi/wrapper.hpp"
@@ -23,35 +23,35 @@ void record_start(MPI_Request handle) {
 
 }  // namespace
 
-#define INITIALISES_SEND(name, Count, mode)                                                                 \
-  WRAPPED(name,                                                                                             \
-          (const void* buffer, Count count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,     \
-           MPI_Request* request),                                                                           \
-          (buffer, count, type, destination, tag, comm, request)) {                                         \
-    const int result = PMPI(name)(buffer, count, type, destination, tag, comm, request);                    \
-    if (!call.succeeded(result)) return result;                                                             \
-    Request persistent;                                                                                     \
-    if (is_live())                                                                                          \
-      persistent.starts = [=] { return send_buffered(mode, buffer, count, type, destination, tag, comm); }; \
-    persistent.does = send_event(mode, buffer, count, type, destination, tag, comm);                        \
-    requests().add(request, std::move(persistent));                                                         \
-    return result;                                                                                          \
+#define INITIALISES_SEND(name, Count, mode)                                                                       \
+  WRAPPED(name,                                                                                                   \
+          (const void* buffer, Count count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,           \
+           MPI_Request* request),                                                                                 \
+          (buffer, count, type, destination, tag, comm, request)) {                                               \
+    const int result = PMPI(name)(buffer, count, type, destination, tag, comm, request);                          \
+    if (!call.succeeded(result)) return result;                                                                   \
+    Request persistent;                                                                                           \
+    if (is_live())                                                                                                \
+      persistent.starts = [=] { return live_session().send(mode, buffer, count, type, destination, tag, comm); }; \
+    persistent.does = send_event(mode, buffer, count, type, destination, tag, comm);                              \
+    requests().add(request, std::move(persistent));                                                               \
+    return result;                                                                                                \
   }
 
-#define INITIALISES_RECEIVE(name, later, Count)                                                                       \
-  WRAPPED(name,                                                                                                       \
-          (void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request* request),   \
-          (buffer, count, type, source, tag, comm, request)) {                                                        \
-    const int result = PMPI(name)(buffer, count, type, source, tag, comm, request);                                   \
-    if (!call.succeeded(result)) return result;                                                                       \
-    Request persistent;                                                                                               \
-    if (is_live())                                                                                                    \
-      persistent.starts = [=] { return post_or_defer_receive(PMPI(later), buffer, count, type, source, tag, comm); }; \
-    persistent.does = receive_event(buffer, count, type, source, tag, comm);                                          \
-    persistent.is_receive = true;                                                                                     \
-    persistent.is_to_nobody = source == MPI_PROC_NULL;                                                                \
-    requests().add(request, std::move(persistent));                                                                   \
-    return result;                                                                                                    \
+#define INITIALISES_RECEIVE(name, later, Count)                                                                        \
+  WRAPPED(name,                                                                                                        \
+          (void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request* request),    \
+          (buffer, count, type, source, tag, comm, request)) {                                                         \
+    const int result = PMPI(name)(buffer, count, type, source, tag, comm, request);                                    \
+    if (!call.succeeded(result)) return result;                                                                        \
+    Request persistent;                                                                                                \
+    if (is_live())                                                                                                     \
+      persistent.starts = [=] { return live_session().receive(PMPI(later), buffer, count, type, source, tag, comm); }; \
+    persistent.does = receive_event(buffer, count, type, source, tag, comm);                                           \
+    persistent.is_receive = true;                                                                                      \
+    persistent.is_to_nobody = source == MPI_PROC_NULL;                                                                 \
+    requests().add(request, std::move(persistent));                                                                    \
+    return result;                                                                                                     \
   }
 
 #define ALL(suffix, Count)                                           \

@@ -1,8 +1,7 @@
 // Probes, and receives of matched messages, which are recorded as receives of the message's source and tag.
 #include <unordered_map>
 
-#include "preload/observe/mpi/deferred_requests.hpp"
-#include "preload/observe/mpi/live_client.hpp"
+#include "preload/observe/mpi/live_session.hpp"
 #include "preload/observe/mpi/messages.hpp"
 #include "preload/observe/mpi/requests.hpp"
 #include "preload/observe/mpi/wrapper.hpp"
@@ -42,7 +41,7 @@ bool query_message(Wanted& wanted, bool waited) {
   stream::Ask question{stream::Question::message, {},        waited, number_of(wanted.comm),
                        peer_of(wanted.source),    wanted.tag};
   if (wanted.tag == MPI_ANY_TAG) question.tag = stream::any;
-  const Words answer = query(question);
+  const Words answer = live_session().query(question);
   if (answer.empty()) return false;
   wanted.source = static_cast<int>(answer[0]);
   wanted.tag = static_cast<int>(answer[1]);
@@ -139,23 +138,23 @@ WRAPPED(MPI_Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Message
     return result;                                                                                        \
   }
 
-#define BEGINS_TO_RECEIVE_MATCHED(name, Count)                                                              \
-  WRAPPED(name, (void* buffer, Count count, MPI_Datatype type, MPI_Message* message, MPI_Request* request), \
-          (buffer, count, type, message, request)) {                                                        \
-    const MPI_Message wanted = *message;                                                                    \
-    const int result = PMPI(name)(buffer, count, type, message, request);                                   \
-    if (!call.succeeded(result)) return result;                                                             \
-    Request pending;                                                                                        \
-    if (is_live()) {                                                                                        \
-      pending = placeholder_for(adopt_posted(receive_of(wanted, buffer, count, type), *request), true);     \
-      *request = acquire_placeholder();                                                                     \
-    } else {                                                                                                \
-      pending.number = start(receive_of(wanted, buffer, count, type));                                      \
-      pending.is_receive = true;                                                                            \
-    }                                                                                                       \
-    pending.is_to_nobody = wanted == MPI_MESSAGE_NO_PROC;                                                   \
-    requests().add(request, std::move(pending));                                                            \
-    return result;                                                                                          \
+#define BEGINS_TO_RECEIVE_MATCHED(name, Count)                                                                  \
+  WRAPPED(name, (void* buffer, Count count, MPI_Datatype type, MPI_Message* message, MPI_Request* request),     \
+          (buffer, count, type, message, request)) {                                                            \
+    const MPI_Message wanted = *message;                                                                        \
+    const int result = PMPI(name)(buffer, count, type, message, request);                                       \
+    if (!call.succeeded(result)) return result;                                                                 \
+    Request pending;                                                                                            \
+    if (is_live()) {                                                                                            \
+      pending = placeholder_for(live_session().adopt(receive_of(wanted, buffer, count, type), *request), true); \
+      *request = live_session().acquire_placeholder();                                                          \
+    } else {                                                                                                    \
+      pending.number = start(receive_of(wanted, buffer, count, type));                                          \
+      pending.is_receive = true;                                                                                \
+    }                                                                                                           \
+    pending.is_to_nobody = wanted == MPI_MESSAGE_NO_PROC;                                                       \
+    requests().add(request, std::move(pending));                                                                \
+    return result;                                                                                              \
   }
 
 RECEIVES_MATCHED(MPI_Mrecv, int)

@@ -18,7 +18,7 @@
 
 namespace nearfield::observe {
 
-struct DeferredRequest;  // deferred_requests.hpp
+struct DeferredRequest;  // live_session.hpp
 
 struct Request {
   stream::Number number = 0;  // 0: inactive, or its completion was recorded, or no event is about it

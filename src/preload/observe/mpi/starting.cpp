@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "preload/observe/mpi/communicators.hpp"
-#include "preload/observe/mpi/deferred_requests.hpp"
+#include "preload/observe/mpi/live_session.hpp"
 #include "preload/observe/mpi/static_memory.hpp"
 #include "preload/observe/mpi/wrapper.hpp"
 
@@ -87,7 +87,7 @@ int finalize_live(Name& name, const void* site) {
   }
   record(stream::End{});
   flush();
-  flush_buffered_sends();
+  live_session().finish();
   end_recording(false);
   return PMPI(MPI_Finalize)();
 }

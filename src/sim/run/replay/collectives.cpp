@@ -1,5 +1,6 @@
 #include "sim/run/replay/collectives.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 
@@ -27,22 +28,18 @@ class InOnePiece {
   std::optional<Temporary> packed_;
 };
 
-// A collective that takes contiguous data.
+// The buffers of a collective that takes contiguous data. They are packed before it and unpacked afterwards.
+struct Pieces {
+  Buffer in, out;
+  std::uint64_t bytes = 0;
+};
 using Contiguous = Task<> (*)(Communicator& all, Call call);
 
-Task<> in_one_piece(Communicator& all, Contiguous run, Buffer in, Buffer out, std::uint64_t bytes, int root) {
-  InOnePiece given(all, in), got(all, out);
+Task<> in_one_piece(Communicator& all, Contiguous run, Pieces pieces, int root) {
+  InOnePiece given(all, pieces.in), got(all, pieces.out);
   co_await given.pack(all);
-  co_await run(all, Call{given.begin(), got.begin(), bytes, root});
+  co_await run(all, Call{given.begin(), got.begin(), pieces.bytes, root});
   co_await got.unpack(all);
-}
-
-// The root packs its data before, the others unpack theirs afterwards.
-Task<> broadcast(Communicator& all, Buffer data, int root) {
-  InOnePiece whole(all, data);
-  if (all.rank() == root) co_await whole.pack(all);
-  co_await bcast_collective.run(all, Call{whole.begin(), whole.begin(), data.bytes(), root});
-  if (all.rank() != root) co_await whole.unpack(all);
 }
 
 // ---- arguments
@@ -68,20 +65,25 @@ std::vector<Buffer> row(const Part& part, std::size_t count) {
 
 // ---- from or to one rank
 
-Task<> gather(Communicator& all, const CollectiveArguments& arguments) {
-  const bool is_root = all.rank() == arguments.root;
-  const Part& mine = arguments.in_place ? only(arguments.gets) : only(arguments.gives);
-  const Buffer out = is_root ? only(arguments.gets).row(all.size()) : Buffer();
-  const Buffer in = arguments.in_place ? mine.of_row(arguments.root) : mine.buffer();
-  return in_one_piece(all, find_collective("gather").run, in, out, mine.bytes(), arguments.root);
+// The root packs its data before, the others unpack theirs afterwards.
+Task<> broadcast(Communicator& all, const CollectiveArguments& arguments) {
+  const Buffer data = only(arguments.gives.empty() ? arguments.gets : arguments.gives).buffer();
+  InOnePiece whole(all, data);
+  if (all.rank() == arguments.root) co_await whole.pack(all);
+  co_await bcast_collective.run(all, Call{whole.begin(), whole.begin(), data.bytes(), arguments.root});
+  if (all.rank() != arguments.root) co_await whole.unpack(all);
 }
 
-Task<> scatter(Communicator& all, const CollectiveArguments& arguments) {
-  const bool is_root = all.rank() == arguments.root;
+Pieces gather(const Communicator& all, const CollectiveArguments& arguments) {
+  const Part& mine = arguments.in_place ? only(arguments.gets) : only(arguments.gives);
+  const Buffer out = all.rank() == arguments.root ? only(arguments.gets).row(all.size()) : Buffer();
+  return {arguments.in_place ? mine.of_row(arguments.root) : mine.buffer(), out, mine.bytes()};
+}
+
+Pieces scatter(const Communicator& all, const CollectiveArguments& arguments) {
   const Part& mine = arguments.in_place ? only(arguments.gives) : only(arguments.gets);
-  const Buffer in = is_root ? only(arguments.gives).row(all.size()) : Buffer();
-  const Buffer out = arguments.in_place ? mine.of_row(arguments.root) : mine.buffer();
-  return in_one_piece(all, find_collective("scatter").run, in, out, mine.bytes(), arguments.root);
+  const Buffer in = all.rank() == arguments.root ? only(arguments.gives).row(all.size()) : Buffer();
+  return {in, arguments.in_place ? mine.of_row(arguments.root) : mine.buffer(), mine.bytes()};
 }
 
 Task<> gather_list(Communicator& all, const CollectiveArguments& arguments) {
@@ -108,10 +110,12 @@ Task<> scatter_list(Communicator& all, const CollectiveArguments& arguments) {
 
 // ---- from all to all
 
-Task<> gather_to_all(Communicator& all, const CollectiveArguments& arguments) {
+Task<> barrier(Communicator& all, const CollectiveArguments&) { return find_collective("barrier").run(all, Call{}); }
+
+Pieces gather_to_all(const Communicator& all, const CollectiveArguments& arguments) {
   const Part& block = only(arguments.gets);
   const Buffer in = arguments.in_place ? block.of_row(all.rank()) : only(arguments.gives).buffer();
-  return in_one_piece(all, find_collective("allgather").run, in, block.row(all.size()), block.bytes(), 0);
+  return {in, block.row(all.size()), block.bytes()};
 }
 
 Task<> gather_list_to_all(Communicator& all, const CollectiveArguments& arguments) {
@@ -123,14 +127,13 @@ Task<> gather_list_to_all(Communicator& all, const CollectiveArguments& argument
 
 Task<> all_to_all(Communicator& all, const CollectiveArguments& arguments) {
   const Part& block = only(arguments.gets);
-  const auto ranks = static_cast<std::size_t>(all.size());
   if (arguments.in_place) {
-    const auto parts = row(block, ranks);
+    const auto parts = row(block, static_cast<std::size_t>(all.size()));
     co_await alltoallw_in_place(all, parts);
     co_return;
   }
-  co_await in_one_piece(all, alltoall_collective.run, only(arguments.gives).row(all.size()), block.row(all.size()),
-                        block.bytes(), 0);
+  const Pieces pieces{only(arguments.gives).row(all.size()), block.row(all.size()), block.bytes()};
+  co_await in_one_piece(all, alltoall_collective.run, pieces, 0);
 }
 
 Task<> lists_to_all(Communicator& all, const CollectiveArguments& arguments) {
@@ -158,20 +161,19 @@ Task<> with_neighbors(Communicator& all, const CollectiveArguments& arguments) {
 
 // ---- reductions
 
-Task<> reduction(Communicator& all, Contiguous run, const CollectiveArguments& arguments) {
+Pieces vector(const Communicator&, const CollectiveArguments& arguments) {
   const Part& vector = arguments.in_place ? only(arguments.gets) : only(arguments.gives);
-  const Buffer out = arguments.gets.empty() ? Buffer() : arguments.gets.front().buffer();
-  return in_one_piece(all, run, vector.buffer(), out, vector.bytes(), arguments.root);
+  return {vector.buffer(), arguments.gets.empty() ? Buffer() : arguments.gets.front().buffer(), vector.bytes()};
+}
+
+Pieces vector_and_block(const Communicator& all, const CollectiveArguments& arguments) {
+  const Part& block = only(arguments.gets);
+  const Buffer in = arguments.in_place ? block.row(all.size()) : only(arguments.gives).row(all.size());
+  return {in, block.buffer(), block.bytes()};
 }
 
 Task<> exclusive_scan(Communicator& all, Call call) { return scan(all, call, true); }
 Task<> inclusive_scan(Communicator& all, Call call) { return scan(all, call, false); }
-
-Task<> reduce_to_blocks(Communicator& all, const CollectiveArguments& arguments) {
-  const Part& block = only(arguments.gets);
-  const Buffer in = arguments.in_place ? block.row(all.size()) : only(arguments.gives).row(all.size());
-  return in_one_piece(all, find_collective("reduce_scatter").run, in, block.buffer(), block.bytes(), 0);
-}
 
 // The parts are contiguous, so the whole vector is that of all their elements, beginning at the first part.
 Task<> reduce_to_list(Communicator& all, const CollectiveArguments& arguments) {
@@ -194,51 +196,51 @@ Task<> reduce_to_list(Communicator& all, const CollectiveArguments& arguments) {
   co_await got.unpack(all);
 }
 
+// How a kind is run: by an algorithm for contiguous data, or by one that takes the parts where they are.
+struct Runner {
+  Kind kind;
+  Contiguous contiguous = nullptr;
+  Pieces (*pieces)(const Communicator& all, const CollectiveArguments& arguments) = nullptr;
+  Task<> (*parts)(Communicator& all, const CollectiveArguments& arguments) = nullptr;
+};
+
+const Runner& runner_of(Kind kind) {
+  static const auto run = [](const char* name) { return find_collective(name).run; };
+  static const std::vector<Runner> runners{
+      {Kind::reduce, run("reduce"), vector},
+      {Kind::allreduce, run("allreduce"), vector},
+      {Kind::scan, inclusive_scan, vector},
+      {Kind::exscan, exclusive_scan, vector},
+      {Kind::gather, run("gather"), gather},
+      {Kind::scatter, run("scatter"), scatter},
+      {Kind::allgather, run("allgather"), gather_to_all},
+      {Kind::reduce_scatter_block, run("reduce_scatter"), vector_and_block},
+      {Kind::barrier, {}, {}, barrier},
+      {Kind::bcast, {}, {}, broadcast},
+      {Kind::gatherv, {}, {}, gather_list},
+      {Kind::scatterv, {}, {}, scatter_list},
+      {Kind::allgatherv, {}, {}, gather_list_to_all},
+      {Kind::alltoall, {}, {}, all_to_all},
+      {Kind::alltoallv, {}, {}, lists_to_all},
+      {Kind::alltoallw, {}, {}, lists_to_all},
+      {Kind::reduce_scatter, {}, {}, reduce_to_list},
+      {Kind::neighbor_allgather, {}, {}, with_neighbors},
+      {Kind::neighbor_allgatherv, {}, {}, with_neighbors},
+      {Kind::neighbor_alltoall, {}, {}, with_neighbors},
+      {Kind::neighbor_alltoallv, {}, {}, with_neighbors},
+      {Kind::neighbor_alltoallw, {}, {}, with_neighbors},
+  };
+  const auto found = std::ranges::find(runners, kind, &Runner::kind);
+  if (found == runners.end()) throw std::runtime_error("a collective operation that is not known");
+  return *found;
+}
+
 }  // namespace
 
 Task<> run_collective(Communicator& all, const CollectiveArguments& arguments) {
-  switch (arguments.kind) {
-    case Kind::barrier:
-      return find_collective("barrier").run(all, Call{});
-    case Kind::bcast:
-      return broadcast(all, only(arguments.gives.empty() ? arguments.gets : arguments.gives).buffer(), arguments.root);
-    case Kind::reduce:
-      return reduction(all, find_collective("reduce").run, arguments);
-    case Kind::allreduce:
-      return reduction(all, allreduce_collective.run, arguments);
-    case Kind::scan:
-      return reduction(all, inclusive_scan, arguments);
-    case Kind::exscan:
-      return reduction(all, exclusive_scan, arguments);
-    case Kind::gather:
-      return gather(all, arguments);
-    case Kind::gatherv:
-      return gather_list(all, arguments);
-    case Kind::scatter:
-      return scatter(all, arguments);
-    case Kind::scatterv:
-      return scatter_list(all, arguments);
-    case Kind::allgather:
-      return gather_to_all(all, arguments);
-    case Kind::allgatherv:
-      return gather_list_to_all(all, arguments);
-    case Kind::alltoall:
-      return all_to_all(all, arguments);
-    case Kind::alltoallv:
-    case Kind::alltoallw:
-      return lists_to_all(all, arguments);
-    case Kind::reduce_scatter:
-      return reduce_to_list(all, arguments);
-    case Kind::reduce_scatter_block:
-      return reduce_to_blocks(all, arguments);
-    case Kind::neighbor_allgather:
-    case Kind::neighbor_allgatherv:
-    case Kind::neighbor_alltoall:
-    case Kind::neighbor_alltoallv:
-    case Kind::neighbor_alltoallw:
-      return with_neighbors(all, arguments);
-  }
-  throw std::runtime_error("a collective operation that is not known");
+  const Runner& runner = runner_of(arguments.kind);
+  if (runner.parts) return runner.parts(all, arguments);
+  return in_one_piece(all, runner.contiguous, runner.pieces(all, arguments), arguments.root);
 }
 
 }  // namespace nearfield::sim::replay

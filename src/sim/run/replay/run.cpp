@@ -15,14 +15,14 @@ namespace {
 ReplayedOutcome outcome_of(ReplayedRank& rank) {
   ReplayedOutcome outcome{{},
                           rank.times().computing(),
-                          rank.accesses(),
-                          rank.skipped_accesses(),
-                          rank.flops(),
+                          rank.accesses().replayed(),
+                          rank.accesses().skipped(),
+                          rank.accesses().flops(),
                           rank.timing_sensitivity(),
                           {rank.regions().begin(), rank.regions().end()}};
   for (const auto& [call, spent] : rank.times().calls())
-    outcome.calls.push_back(
-        {rank.text(call.name), rank.place(call.call_site), spent, rank.times().timeline().parts(call)});
+    outcome.calls.push_back({rank.definitions().text(call.name), rank.definitions().place(call.call_site), spent,
+                             rank.times().timeline().parts(call)});
   std::ranges::sort(outcome.calls, {},
                     [](const CallOutcome& call) { return std::tie(call.name, call.place.object, call.place.offset); });
   return outcome;

@@ -1,0 +1,244 @@
+#include "preload/observe/mpi/live_session.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "preload/observe/mpi/collective_events.hpp"
+#include "preload/observe/mpi/wrapper.hpp"
+#include "trace/stream/live_reply.hpp"
+
+namespace nearfield::observe {
+namespace {
+
+constexpr int max_sleep_ms = 8;  // other ranks may need this rank's progress
+constexpr auto max_throttle = std::chrono::milliseconds(200);
+
+[[noreturn]] void exit_without_simulation() {
+  std::fprintf(stderr, "nearfield: the simulation has ended; so does this program, which waits for its answer\n");
+  std::signal(SIGTERM, SIG_DFL);
+  kill(getpid(), SIGTERM);
+  _exit(1);
+}
+
+// Drives the MPI library's progress for buffered sends: a receiver may wait for one inside the library, and the message
+// that this rank waits for may come only after that.
+void progress_mpi() {
+  int flag = 0;
+  PMPI(MPI_Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+}
+
+MPI_Status empty_status() {
+  MPI_Request none = MPI_REQUEST_NULL;
+  MPI_Status status;
+  int flag = 0;
+  PMPI(MPI_Test)(&none, &flag, &status);
+  return status;
+}
+
+void post_now(DeferredRequest& message, int source, int tag) {
+  message.posted = true;
+  message.error = message.post(source, tag, &message.real);
+}
+
+}  // namespace
+
+LiveSession& live_session() {
+  static LiveSession& only = *new LiveSession;  // never destroyed, as in call.cpp
+  return only;
+}
+
+// ---- connection
+
+// Reads what has arrived; waits for at most this time.
+void LiveSession::read_socket(int milliseconds) {
+  pollfd polled{detail::reply_socket, POLLIN, 0};
+  if (poll(&polled, 1, milliseconds) <= 0) return;
+  unsigned char buffer[4096];
+  const auto count = read(detail::reply_socket, buffer, sizeof buffer);
+  if (count < 0 && errno == EINTR) return;
+  if (count <= 0) exit_without_simulation();
+  bytes_.insert(bytes_.end(), buffer, buffer + count);
+}
+
+// Removes one complete reply from the received bytes. Returns it, or nothing.
+std::optional<Words> LiveSession::take_reply() {
+  constexpr std::size_t word = sizeof(std::int64_t);
+  std::int64_t head[2];
+  if (bytes_.size() < sizeof head) return {};
+  std::memcpy(head, bytes_.data(), sizeof head);
+  const std::size_t size = sizeof head + word * static_cast<std::size_t>(head[1]);
+  if (bytes_.size() < size) return {};
+  Words words(size / word);
+  std::memcpy(words.data(), bytes_.data(), size);
+  bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(size));
+  return words;
+}
+
+// Posts the receives whose messages are now known, and queues other replies.
+void LiveSession::receive_replies(int milliseconds) {
+  read_socket(milliseconds);
+  while (auto words = take_reply()) {
+    if ((*words)[0] == static_cast<std::int64_t>(stream::ReplyKind::matched))
+      post_deferred(static_cast<stream::Number>((*words)[2]), static_cast<int>((*words)[3]),
+                    static_cast<int>((*words)[4]));
+    else
+      replies_.emplace_back(words->begin() + 2, words->end());
+  }
+}
+
+Words LiveSession::query(const stream::Ask& question) {
+  record(question);
+  flush();
+  for (int sleep_ms = 1; replies_.empty(); sleep_ms = std::min(2 * sleep_ms, max_sleep_ms)) {
+    receive_replies(sleep_ms);
+    progress_mpi();
+  }
+  Words answer = std::move(replies_.front());
+  replies_.pop_front();
+  return answer;
+}
+
+void LiveSession::progress_until(const std::function<bool()>& done) {
+  if (done()) return;
+  flush();
+  for (int sleep_ms = 0; !done(); sleep_ms = std::min(2 * sleep_ms + 1, max_sleep_ms)) {
+    receive_replies(sleep_ms);
+    progress_mpi();
+  }
+}
+
+int LiveSession::wait(MPI_Request* request, MPI_Status* status) {
+  int flag = 0, result = PMPI(MPI_Test)(request, &flag, status);
+  if (flag || result != MPI_SUCCESS) return result;
+  if (deferred_.empty()) {
+    flush();
+    return PMPI(MPI_Wait)(request, status);
+  }
+  progress_until([&] {
+    result = PMPI(MPI_Test)(request, &flag, status);
+    return flag || result != MPI_SUCCESS;
+  });
+  return result;
+}
+
+void LiveSession::synchronise(MPI_Comm comm) {
+  record(events::barrier(comm));
+  MPI_Request request;
+  PMPI(MPI_Ibarrier)(comm, &request);
+  wait(&request, MPI_STATUS_IGNORE);
+}
+
+// ---- receives
+
+// Returns a persistent receive from MPI_PROC_NULL that is never started, so no other request has its handle.
+MPI_Request LiveSession::acquire_placeholder() {
+  MPI_Request handle;
+  if (placeholders_.empty()) {
+    PMPI(MPI_Recv_init)(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, &handle);
+    return handle;
+  }
+  handle = placeholders_.back();
+  placeholders_.pop_back();
+  return handle;
+}
+
+void LiveSession::post_or_defer(const DeferredMessage& message, stream::Receive event, int source, int tag) {
+  const bool from_any = source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG;
+  event.notify_on_match = source != MPI_PROC_NULL && (from_any || !deferred_.empty());
+  message->number = start(event);
+  if (event.notify_on_match)
+    deferred_.push_back(message);
+  else
+    post_now(*message, source, tag);
+}
+
+DeferredMessage LiveSession::adopt(const stream::Receive& event, MPI_Request real) {
+  const auto message = std::make_shared<DeferredRequest>();
+  message->number = start(event);
+  message->posted = true;
+  message->real = real;
+  return message;
+}
+
+void LiveSession::post_deferred(stream::Number number, int source, int tag) {
+  const auto found = std::ranges::find(deferred_, number, [](const auto& message) { return message->number; });
+  if (found == deferred_.end()) return;
+  post_now(**found, source, tag);
+  deferred_.erase(found);
+}
+
+int LiveSession::complete(DeferredRequest& message, MPI_Status* status) {
+  int result = message.error;
+  if (!message.completed) {
+    progress_until([&] { return message.posted; });
+    result = message.error == MPI_SUCCESS ? wait(&message.real, &message.status) : message.error;
+    message.completed = true;
+  }
+  if (status) *status = message.status;
+  return result;
+}
+
+// ---- sends
+
+// Frees the oldest buffers up to the first one that has not been sent.
+void LiveSession::free_sent_copies() {
+  for (int flag = 1; flag && !copies_.empty();) {
+    PMPI(MPI_Test)(&copies_.front().request, &flag, MPI_STATUS_IGNORE);
+    if (!flag) return;
+    copied_bytes_ -= copies_.front().bytes.size();
+    copies_.pop_front();
+  }
+  if (copies_.empty()) max_copied_bytes_ = default_max_buffered_bytes;
+}
+
+// Waits until slow receivers have caught up, before more is buffered. The wait is bounded, because they may wait for
+// the simulation, which may wait for this rank's next call.
+void LiveSession::throttle() {
+  free_sent_copies();
+  const auto until = std::chrono::steady_clock::now() + max_throttle;
+  const auto has_room = [this] { return copied_bytes_ <= max_copied_bytes_; };
+  if (!has_room())
+    progress_until([&] { return free_sent_copies(), has_room() || std::chrono::steady_clock::now() > until; });
+  while (!has_room()) max_copied_bytes_ *= 2;
+}
+
+DeferredMessage LiveSession::send_copy(const stream::Send& event, const void* buffer, MPI_Count count,
+                                       MPI_Datatype type, int destination, int tag, MPI_Comm comm) {
+  auto message = std::make_shared<DeferredRequest>();
+  message->number = start(event);
+  message->posted = message->completed = true;  // as the program sees it
+  message->status = empty_status();
+  if (destination == MPI_PROC_NULL) return message;
+  int bytes = 0, packed = 0;
+  if (count > INT_MAX || PMPI(MPI_Pack_size)(static_cast<int>(count), type, comm, &bytes) != MPI_SUCCESS) {
+    mark_unsupported("a message of more than 2 GiB in a live simulation");
+    return message;
+  }
+  throttle();
+  Copy& copy = copies_.emplace_back();
+  copy.bytes.resize(static_cast<std::size_t>(bytes));
+  PMPI(MPI_Pack)(buffer, static_cast<int>(count), type, copy.bytes.data(), bytes, &packed, comm);
+  const auto send = event.mode == stream::Mode::synchronous ? PMPI(MPI_Issend) : PMPI(MPI_Isend);
+  message->error = send(copy.bytes.data(), packed, MPI_PACKED, destination, tag, comm, &copy.request);
+  if (message->error == MPI_SUCCESS)
+    copied_bytes_ += copy.bytes.size();
+  else
+    copies_.pop_back();
+  return message;
+}
+
+void LiveSession::finish() {
+  progress_until([this] { return free_sent_copies(), copies_.empty(); });
+  for (MPI_Request& spare : placeholders_) PMPI(MPI_Request_free)(&spare);
+  placeholders_.clear();
+}
+
+}  // namespace nearfield::observe

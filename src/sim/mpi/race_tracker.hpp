@@ -1,0 +1,51 @@
+// Tracks which matches of one rank depend on timing: those of receives and probes for which another message, of a later
+// or earlier time in other configurations, would have matched instead.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "sim/mpi/match_queues.hpp"
+#include "sim/mpi/race_statistics.hpp"
+
+namespace nearfield::sim {
+
+// The match of a receive or a probe. Another message that arrives before `limit` would have matched instead.
+struct MatchChoice {
+  Pattern allowed;
+  int from;
+  std::uint64_t number;  // receives with lower numbers were posted before
+  ConfigClock limit;
+  ConfigMask divergent = 0;
+  bool is_failed_probe = false;
+};
+
+class RaceTracker {
+ public:
+  explicit RaceTracker(const MatchQueues& queues) : queues_(queues) {}
+
+  RaceStatistics& statistics() { return statistics_; }
+  // Returns the number of receives with a forced match that could have matched another message.
+  std::uint64_t ambiguous_matches() const { return ambiguous_matches_; }
+  // Is called for a receive with a forced match, before it is matched or posted.
+  void record_forced_match(RequestState& receive);
+  // Is called for each message that arrives, and the posted receive that it matches, or nullptr.
+  void record_arrival(const Message& message, RequestState* receive);
+  // Counts in which configurations another message that has arrived would have matched than `own`, and stores the
+  // choice for messages that arrive later.
+  void record_choice(MatchChoice choice, const Message* own);
+  // Removes the choice of the last failed probe, if no other one followed.
+  void discard_failed_probe();
+
+ private:
+  static constexpr std::size_t max_recent_choices = 32;
+  void count_ambiguous_match(RequestState& receive);
+
+  const MatchQueues& queues_;
+  std::vector<RequestState*> forced_;  // receives with a forced match, not yet matched
+  std::uint64_t ambiguous_matches_ = 0;
+  RaceStatistics statistics_;
+  std::deque<MatchChoice> recent_;  // the last max_recent_choices
+};
+
+}  // namespace nearfield::sim

@@ -1,0 +1,54 @@
+// Replays the accesses of a stream, and the arithmetic between them, on the rank's core.
+//
+// The stream has no arithmetic; it is known per code location of an access. It overlaps with the issue of neighbouring
+// accesses, but not with memory stalls.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "sim/mpi/rank.hpp"
+#include "sim/run/replay/polling_detector.hpp"
+#include "trace/stream/source.hpp"
+
+namespace nearfield::sim {
+class AddressSpace;  // memory/address_space.hpp
+}
+
+namespace nearfield::sim::replay {
+
+// Returns the floating-point operations per access at a code location. Empty: none.
+using FlopsOfSite = std::function<float(std::uint32_t site)>;
+
+class Accesses {
+ public:
+  // All arguments must outlive it.
+  Accesses(stream::Source& source, const FlopsOfSite& flops_of_site, Rank& rank, AddressSpace& space)
+      : source_(source), flops_of_site_(flops_of_site), rank_(rank), space_(space), batch_(at_a_time) {}
+
+  // Replays the accesses before the next event. If they are not `timed`, they are skipped.
+  Task<> replay_to_event(bool timed, PollingDetector& polling);
+  std::uint64_t replayed() const { return replayed_; }
+  std::uint64_t skipped() const { return skipped_; }
+  // Returns the floating-point operations of the replayed accesses.
+  double flops() const { return flops_; }
+
+ private:
+  static constexpr std::size_t at_a_time = 4096;
+
+  void add(const stream::Reference& access);
+  Ps arithmetic(std::span<const stream::Reference> accesses);
+
+  stream::Source& source_;
+  const FlopsOfSite& flops_of_site_;
+  Rank& rank_;
+  AddressSpace& space_;
+  std::vector<float> site_flops_;  // of the sites so far
+  double flops_ = 0;
+  std::uint64_t replayed_ = 0, skipped_ = 0, batches_ = 0;
+  std::vector<stream::Reference> batch_;
+  std::vector<Reference> folded_;
+};
+
+}  // namespace nearfield::sim::replay

@@ -1,0 +1,90 @@
+// The nondeterministic outcomes of a rank's MPI calls: the message of a receive with a wildcard, the result of a Test
+// or probe, the request that Waitany returns.
+//
+// RecordedOutcomes forces those of the stream. A receive is posted for the recorded message; a failed Test or Iprobe
+// costs one poll. Further failed polls of a polling loop cost nothing, since their number depends on how long the
+// observed run waited.
+//
+// LiveOutcomes lets the first policy at the first memory speed decide, and replies to the program. A recorded live
+// stream contains the queries, too, and simulates them in the same time; the recorded results that follow them are
+// replayed, and are the same if the machine is the same. If a failed query is repeated, the reply waits for the rank's
+// next event, so a polling loop costs one query per event.
+#pragma once
+
+#include <functional>
+#include <unordered_map>
+
+#include "sim/run/replay/polling_detector.hpp"
+#include "sim/run/replay/race_counter.hpp"
+#include "sim/run/replay/recorded_matches.hpp"
+#include "trace/stream/live_reply.hpp"
+
+namespace nearfield::sim::replay {
+
+// How a call that tests requests or probes began.
+struct CallStart {
+  std::optional<ConfigClock> since;  // nullopt: a probe, which begins now
+  bool polling = false;              // it is a further iteration of a polling loop, which counts as a wait
+};
+
+class Outcomes {
+ public:
+  // The parts of the rank that outcomes use; they must outlive them.
+  struct Parts {
+    Endpoint& endpoint;
+    Definitions& definitions;
+    Requests& requests;
+    RaceCounter& races;
+    PollingDetector& polling;
+  };
+  virtual ~Outcomes() = default;
+  // Returns the request of a receive from `allowed`, without a message if it never matches.
+  virtual Request match(const stream::Receive& event, const Pattern& allowed, const Buffer& buffer) = 0;
+  // Both are called before the recorded result is replayed, and poll if the call does.
+  virtual Task<CallStart> completed(const stream::Tested& event) = 0;
+  virtual Task<CallStart> probe(const stream::Probe& event, const Pattern& message) = 0;
+
+ protected:
+  explicit Outcomes(const Parts& parts) : rank_(parts) {}
+  Parts rank_;
+};
+
+class RecordedOutcomes final : public Outcomes {
+ public:
+  RecordedOutcomes(const Parts& parts, Open open) : Outcomes(parts), matches_(std::move(open)) {}
+  Request match(const stream::Receive& event, const Pattern& allowed, const Buffer& buffer) override;
+  Task<CallStart> completed(const stream::Tested& event) override;
+  Task<CallStart> probe(const stream::Probe& event, const Pattern& message) override;
+
+ private:
+  bool continues_loop(bool waited);
+  RecordedMatches matches_;
+};
+
+// Sends a live program the words of a reply (stream/live_reply.hpp). Empty: the stream was recorded.
+using SendReply = std::function<void(std::span<const std::int64_t> words)>;
+
+class LiveOutcomes final : public Outcomes {
+ public:
+  LiveOutcomes(const Parts& parts, const SendReply& send_reply);
+  // Decides the outcome of the call that follows, and replies.
+  Task<> query(const Query& event);
+  Request match(const stream::Receive& event, const Pattern& allowed, const Buffer& buffer) override;
+  Task<CallStart> completed(const stream::Tested& event) override;
+  Task<CallStart> probe(const stream::Probe& event, const Pattern& message) override;
+
+ private:
+  void report_match(stream::Number request, int from, int tag);
+  std::vector<std::int64_t> indices_of_done(const Query& event);
+  Task<> decide_requests(const Query& event);
+  Task<> decide_message(const Query& event);
+  void reply(stream::ReplyKind what, const std::vector<std::int64_t>& words) const;
+
+  const SendReply& send_reply_;
+  CallStart start_;                                                   // of the last query
+  std::vector<stream::Number> decided_;                               // the completed requests that the simulator chose
+  const Message* decided_message_ = nullptr;                          // the message that the simulator chose
+  std::unordered_map<stream::Number, stream::Number> communicators_;  // of receives whose matches are to be reported
+};
+
+}  // namespace nearfield::sim::replay

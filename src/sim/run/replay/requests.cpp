@@ -1,0 +1,80 @@
+#include "sim/run/replay/requests.hpp"
+
+#include <utility>
+
+namespace nearfield::sim::replay {
+
+void Choice::resolve(RaceStatistics& races, const ConfigClock& ready) {
+  if (!counts) return;
+  const ConfigMask early = before(ready, limit);
+  --open;
+  late |= ~early;
+  if (!of_all)
+    races.add(divergent, early);
+  else if (open == 0)
+    races.add(divergent, early & ~late);
+}
+
+Requests::Requests(Rank& rank) : rank_(rank), scratch_([&rank](std::uint64_t bytes) { return rank.allocate(bytes); }) {}
+
+Task<ConfigClock> Requests::finish(Pending request) {
+  Endpoint& endpoint = rank_.endpoint();
+  const bool is_message = request.message.state;
+  if (request.collective)
+    co_await endpoint.wait(request.collective->task);
+  else
+    co_await rank_.wait(request.message);
+  const ConfigClock ready = is_message ? endpoint.ready() : endpoint.now();
+  for (const auto& choice : request.choices) choice->resolve(endpoint.races(), ready);
+  co_return ready;
+}
+
+Task<> Requests::finish_all(std::span<const stream::Number> requests) {
+  for (const stream::Number request : requests) co_await finish(request);
+}
+
+bool Requests::is_done(stream::Number request) {
+  const Pending& one = pending(request);
+  if (one.collective) return one.collective->task.over;
+  const RequestState* const state = one.message.state;
+  return !state || state->serial != one.message.serial || state->done;
+}
+
+Task<> Requests::send_buffered(const Pattern& to, const Buffer& data) {
+  for (BufferedSend& send : buffered_) {
+    if (!send.request.state->done) continue;
+    co_await rank_.wait(std::exchange(send.request, {}));
+    if (send.bytes > 0) scratch_.release(send.copy, send.bytes);
+  }
+  std::erase_if(buffered_, [](const BufferedSend& send) { return !send.request.state; });
+  const Buffer copy(data.bytes() > 0 ? scratch_.acquire(data.bytes()) : 0, data.bytes());
+  co_await rank_.copy(copy, data);
+  buffered_.push_back({rank_.endpoint().send(to, copy), copy.address, copy.bytes()});
+}
+
+Task<> Requests::run(stream::Number request, Group& group, CollectiveArguments arguments) {
+  const Pattern to{0, group.collectives++ & 0x3fffffff, 2 * group.context + 1};
+  if (request == 0) {
+    GroupCommunicator all(rank_, group.world, group.me, to, scratch_, nullptr);
+    co_await run_collective(all, arguments);
+    co_return;
+  }
+  pending(request) = {{}, std::make_unique<NonblockingCollective>(), {}};
+  NonblockingCollective& nonblocking = *pending(request).collective;
+  nonblocking.arguments = std::move(arguments);
+  nonblocking.all = std::make_unique<GroupCommunicator>(rank_, group.world, group.me, to, scratch_, &nonblocking.task);
+  nonblocking.task.work = run_collective(*nonblocking.all, nonblocking.arguments);
+  co_await rank_.endpoint().begin(nonblocking.task);
+}
+
+Task<> Requests::finalize() {
+  for (const BufferedSend& send : buffered_) co_await rank_.wait(send.request);
+  for (Pending& request : pending_) forgotten_.push_back(std::move(request));
+  for (Pending& request : forgotten_) {
+    const RequestState* const message = request.message.state;
+    if (request.collective || (message && message->kind == RequestState::Kind::send))
+      co_await finish(std::move(request));
+  }
+}
+
+}  // namespace nearfield::sim::replay
