@@ -56,7 +56,7 @@ inline void laws_of_one_line(const Machine& machine, const std::vector<Located>&
   for (const Located& a : copies) CHECK(machine.coherence == Coherence::moesi || !(a.copy.modified && a.copy.shared));
 }
 
-inline void laws_of_copies(const Machine& machine, const Memory& memory, const std::vector<Address>& lines) {
+inline void laws_of_copies(const Machine& machine, const NodeMemory& memory, const std::vector<Address>& lines) {
   for (const Address line : lines) {
     std::vector<Located> copies;
     for_each_cache(machine, [&](int core, int level) {
