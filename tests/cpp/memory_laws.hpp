@@ -39,7 +39,7 @@ inline void counting_laws(const Machine& machine, const Counts& counts, Count ac
 
 struct Located {
   int core, level;
-  Memory::Copy copy;
+  CopyState copy;
 };
 
 inline void laws_of_one_line(const Machine& machine, const std::vector<Located>& copies) {
@@ -60,7 +60,7 @@ inline void laws_of_copies(const Machine& machine, const NodeMemory& memory, con
   for (const Address line : lines) {
     std::vector<Located> copies;
     for_each_cache(machine, [&](int core, int level) {
-      const Memory::Copy copy = memory.copy_in(core, level, line);
+      const CopyState copy = memory.copy_in(core, level, line);
       if (copy.present) copies.push_back({core, level, copy});
       const Cache& cache = machine.caches[static_cast<std::size_t>(level)];
       if (copy.present || cache.inclusion != Inclusion::inclusive) return;

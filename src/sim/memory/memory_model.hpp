@@ -90,6 +90,8 @@ class MemoryModel {
   void access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times, Ps work);
   void repeat_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count, Ps work);
   template <class Config>
+  bool prefetch(const CoreContext& context, Address line);
+  template <class Config>
   bool run_prefetcher(const CoreContext& context, Address address);
   template <class Config>
   bool run_prefetcher(const CoreContext& context, const Outcomes& outcomes);

@@ -80,9 +80,33 @@ void MemoryModel::repeat_slow(const CoreContext& context, Access kind, Address a
   context.add_hits(kind, bytes, count, work);
 }
 
+// Prefetches a line under the only variant, if there is a slot. Returns whether it was fetched.
+template <class Config>
+bool MemoryModel::prefetch(const CoreContext& context, Address line) {
+  context.flush_timing_events();
+  if (!context.timing.has_prefetch_slot(context.clock)) return false;
+  std::optional<LookupResult> from;
+  const int level = context.prefetcher->level();
+  const int fast_level =
+      level == 1 ? FastPath<Config>(context.hierarchy, context.path).prefetch(line) : FastPath<Config>::slow;
+  if (fast_level == FastPath<Config>::slow)
+    from = context.hierarchy.prefetch(context.core, level, line);
+  else if (fast_level > 0)
+    from = {fast_level};
+  if (!from) return false;
+  context.add(
+      {.what = TimingEvent::What::prefetch, .found = *from, .writes = context.tree.take_writes(), .address = line});
+  context.mark_in_flight(line);
+  return true;
+}
+
 // The core's prefetcher sees an L1 miss that happened in all variants. Returns whether any line was fetched.
 template <class Config>
 bool MemoryModel::run_prefetcher(const CoreContext& context, Address address) {
+  if constexpr (!Config::has_variants) {
+    const auto line = context.prefetcher->on_miss(address);
+    return line && *line < end_of_memory && prefetch<Config>(context, *line);
+  }
   Outcomes outcomes;
   const auto choose_line = [&](int variant) {
     outcomes.by[static_cast<std::size_t>(variant)].prefetch_line =
