@@ -171,8 +171,8 @@ struct GridOptions {
   std::string costs;   ///< a file that `nearfield halo --costs` wrote; empty: NEARFIELD_HALO_COSTS, else defaults
 };
 
-/// Cells [lo, hi) of a rank's part, relative to its first cell; ghost cells have indices below 0 and from its extents
-/// on.
+/// The half-open range [lo, hi) of cells of a rank's part, relative to its first cell. Ghost cells have indices below
+/// 0, or not below the part's extent in that dimension.
 template <int N>
 struct Region {
   std::array<std::int64_t, N> lo{}, hi{};

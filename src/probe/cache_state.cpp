@@ -156,7 +156,8 @@ Sampled& Sampled::operator+=(const Sampled& other) {
 
 Sampled sample_lines(std::span<std::byte> memory, const std::string& state, std::size_t line_bytes,
                      const Latencies& latencies) {
-  // Half of the lines are tested for being cached, half for being dirty, because a flush can be timed only once.
+  // The time of a flush shows a line's state, and evicts the line. So each line is tested once: half of them for being
+  // cached, half for being dirty.
   const bool tell_dirty = state != "invalid" && latencies.dirty_limit > 0;
   const auto chosen = choose_lines((memory.size() + line_bytes - 1) / line_bytes);
   Sampled found;

@@ -8,7 +8,7 @@
 
 namespace nearfield::probe {
 
-/// Construction and wait() are collective over `comm`. One object per launch.
+/// The constructor and wait() are collective over `comm`. A process creates one object.
 class SynchronizedStart {
  public:
   SynchronizedStart(MPI_Comm comm, bool yield, double ticks_per_ns);

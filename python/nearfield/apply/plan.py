@@ -45,7 +45,7 @@ def plan_launch(
             if not force:
                 raise
     if found and not force:
-        require_fit(rules, found, str(path))
+        require_matching_rules(rules, found, str(path))
     plan, lasts = _plan(rules, found, os.environ)
     return plan, list(found.files if found else ()) if lasts else None
 
@@ -90,7 +90,7 @@ def _depends_on_distance(rules: Rules, rule: RuleTable) -> bool:
     return bool(rule.parameters) and not rules.knobs().uses_heap(rule.parameters)
 
 
-def require_fit(rules: Rules, found: Recognised, where: str) -> None:
+def require_matching_rules(rules: Rules, found: Recognised, where: str) -> None:
     """Raises UsageError with every reason if the rules are for another MPI, version or machine."""
     topology = Topology.live()
     machine = machine_table(topology, topology.cache_bytes(topology.pus[0]))

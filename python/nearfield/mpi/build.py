@@ -228,7 +228,7 @@ def _step(command: list[str], env: dict[str, str], log: Path, say: ReportLine, *
 
 
 def _how_far(log: Path) -> str:
-    """Returns 'compiling 12 of 40', from Ninja's counters; before Ninja starts, CMake tests the compiler."""
+    """Returns the progress in words, such as 'still building: compiling 12 of 40', from Ninja's counters in the log."""
     steps = re.findall(r"^\[(\d+)/(\d+)\]", log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
     if not steps:
         return "still building: CMake looks at the compiler"

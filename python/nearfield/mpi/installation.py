@@ -68,16 +68,16 @@ class Family:
     summary: str
     library_says: str  # regular expression for the start of MPI_Get_library_version's text; the group is the version
     launcher_says: str  # regular expression for `mpirun --version`'s text; the group is the version
-    launchers: tuple[str, ...]  # names in the wrapper's folder, best first
-    wheels: tuple[str, ...]  # Python distributions that contain it
+    launchers: tuple[str, ...]  # names of launchers in the wrapper's folder, best first
+    wheels: tuple[str, ...]  # Python distributions that contain this MPI
     packages: str  # what to install when the compiler wrapper is missing
     compiler_variable: str  # environment variable that changes the compiler behind the wrapper
-    command: Callable[[Launch], list[str]]  # must not bind; rank order = order of hosts
+    command: Callable[[Launch], list[str]]  # binds no rank; places ranks in the order of the hosts
     pmi: tuple[str, ...]  # values for `srun --mpi=`, best first
-    verbose: Mapping[str, str]  # environment that makes it report its transport
-    transport: Callable[[str], str | None]  # takes that report, returns the transport
+    verbose: Mapping[str, str]  # variables with which the MPI reports its transport
+    transport: Callable[[str], str | None]  # returns the transport that such a report names
     shm_names: tuple[str, ...]  # patterns of the files that killed ranks may leave in /dev/shm
-    needs: Callable[[Path], dict[str, str]] = lambda root: {}  # root -> environment without which it does not work
+    needs: Callable[[Path], dict[str, str]] = lambda root: {}  # variables that an MPI in this folder needs
     environment: Callable[[Launch], dict[str, str]] = lambda launch: {}  # defaults; the user's own values win
     scratch_variables: tuple[str, ...] = ()  # name the folder for files that a killed launcher leaves
 

@@ -41,7 +41,7 @@ class Place:
 
     @property
     def words(self) -> str:
-        """Returns for example 'between cores that share an L3 cache'."""
+        """Returns the place in words, for example 'between cores that share an L3 cache'."""
         known = _BETWEEN.get(self.distance or "")
         return known or ("between nodes" if is_network(self.distance) else f"at distance {self.distance}")
 

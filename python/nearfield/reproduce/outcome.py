@@ -194,7 +194,7 @@ def save(folder: Path, reproduction: Reproduction) -> None:
 
 
 def load(folder: Path) -> Reproduction:
-    """Returns the reproduction in a folder. Raises ProfileError if it is missing or damaged."""
+    """Reads the results of a reproduction from its folder. Raises ProfileError if the file is missing or damaged."""
     path = folder / FILE
     try:
         return Reproduction.model_validate_json(read_file(path))

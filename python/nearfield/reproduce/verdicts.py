@@ -74,7 +74,8 @@ def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
 
 
 def evaluate_statement(statement: Statement, evidence: Evidence) -> tuple[bool | None, str, Shown | None]:
-    """Returns whether the statement holds (None: no record decides it), our numbers in words, and the evidence."""
+    """Returns whether the paper's statement holds (None if no record decides it), the measured numbers in words, and
+    the records behind them."""
     if statement.not_simulated:
         return None, statement.not_simulated, None
     missing = [name for name in profiles_of(statement) if name not in evidence.profiles]

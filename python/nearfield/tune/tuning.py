@@ -163,7 +163,7 @@ class Tuning:
             self.report(f"other programs take {busy:.0%} of the cores' time: it will take longer, and find less")
 
     def _estimate(self, knobs: KnobFile, distances: list[str]) -> dict[str, float]:
-        """Returns about how many seconds each phase will still take, for all distances together."""
+        """Returns an estimate of the seconds that are left of each phase, summed over all distance classes."""
         left = [distance for distance in distances if self.log.rule(distance) is None]
         share = self.request.budget_s / len(distances)
         searches = [one for one in left if not self.only_confirms and self.log.winner(one) is None]

@@ -47,7 +47,8 @@ inline bool found_nothing(const Shape& shape, const Word* arguments) {
   return *reinterpret_cast<const int*>(arguments[shape.found]) <= 0;  // MPI_UNDEFINED is negative, too
 }
 
-// Lets further polls repeat a timed one that found nothing.
+// After a poll that was timed and found nothing: further polls of the same requests are not timed, but counted with
+// its duration.
 inline void begin_untimed(Polls& last, const Function& function, const void* site, const Shape& shape,
                           const Word* arguments) {
   if (last.call + last.gap > max_untimed_ticks) return;

@@ -14,7 +14,7 @@ using namespace nearfield::forecast;
 
 namespace {
 
-void say_who(Header& head) {
+void record_identity(Header& head) {
   PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &head.rank);
   PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &head.ranks);
   MPI_Comm parent = MPI_COMM_NULL;
@@ -33,7 +33,7 @@ int start(Initialise initialise) {
   ++thread.depth;
   const int result = initialise();
   if (result == MPI_SUCCESS && nearfield::is_built_for_the_library()) {
-    say_who(header());
+    record_identity(header());
     header().node_ranks = begin_communicators(header().host);
     begin();
     measure_layer();

@@ -42,12 +42,12 @@ class Engine {
   }
   void resume_at(Ps when, std::coroutine_handle<> coroutine) { at(when, &resume, coroutine.address()); }
   // Schedules an event from another node, between two windows.
-  void at_from_remote(Ps when, void (*act)(void*), void* what) {
+  void schedule_from_remote(Ps when, void (*act)(void*), void* what) {
     if (when < end_) throw std::logic_error("an event in a window that is over");
     queue_.push({when, remote_++, act, what});
   }
   void resume_from_remote(Ps when, std::coroutine_handle<> coroutine) {
-    at_from_remote(when, &resume, coroutine.address());
+    schedule_from_remote(when, &resume, coroutine.address());
   }
 
   // Returns whether there is, or may still be, an event at or before `when`.

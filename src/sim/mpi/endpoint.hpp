@@ -130,7 +130,7 @@ class Endpoint {
   Task<> unpack(RequestState& receive, std::uint64_t bytes);
   // Completes the request, so that the rank's program resumes if it waits for it.
   void complete(RequestState*& state);
-  // Completes the request and drops the message on this side.
+  // Completes the request, and releases this rank's record of the message; the other rank's stays.
   void finish(Message& message, RequestState*& state) {
     complete(state);
     node_state_.drop(message);

@@ -92,7 +92,7 @@ void NicTransfers::schedule_arrival(const DepartedTransfer& departed, const Pass
   mine.last = passage.last;
   mine.message = departed.remote_message ? departed.remote_message : &receivers_message(departed.envelope);
   mine.message->peer_message = departed.transfer.message;
-  node_state_.engine.at_from_remote(when, &perform<&NicTransfers::arrive>, &mine);
+  node_state_.engine.schedule_from_remote(when, &perform<&NicTransfers::arrive>, &mine);
 }
 
 Message& NicTransfers::receivers_message(const Envelope& envelope) {

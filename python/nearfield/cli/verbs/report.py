@@ -201,7 +201,7 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
     measured = profile.run.mpi
     if given or own_rules.exists():
         path, rules = rules_of_mpi(given or own_rules, measured.family, measured.version)
-        _require_fit(rules, path, profile)
+        _require_rules_of_profile(rules, path, profile)
         if other := _other_processor(rules, path, profile):
             Terminal(stderr=True).print(Text(f"caution: {other}", style="yellow"))
         return path
@@ -210,7 +210,7 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
         return None
     try:
         usual, rules = rules_of_mpi(usual, measured.family, measured.version)
-        _require_fit(rules, usual, profile)
+        _require_rules_of_profile(rules, usual, profile)
         if other := _other_processor(rules, usual, profile):
             raise UsageError(other)
     except NearfieldError as error:
@@ -225,7 +225,7 @@ def _other_processor(rules: Rules, path: Path, profile: Profile) -> str:
     return "" if found == measured else f"{path} is for {found}, the profile of {measured}"
 
 
-def _require_fit(rules: Rules, path: Path, profile: Profile) -> None:
+def _require_rules_of_profile(rules: Rules, path: Path, profile: Profile) -> None:
     measured = (profile.run.mpi.family, profile.run.mpi.version)
     if (rules.mpi.family, rules.mpi.version) != measured:
         raise UsageError(

@@ -61,9 +61,9 @@ class SingleProcess:
         self.total_accesses = accesses
 
     def run_on_all(self, work: Callable[[], Result]) -> Result:
-        """Returns the result of the work on this shard. All shards must call it in the same order. If the work fails on
-        one, all end: the first shard raises that error, so that it is reported once, and the others raise
-        SystemExit."""
+        """Runs `work` and returns its result on this shard. The call is collective: all shards make the same calls in
+        the same order. If the work fails on any shard, shard 0 raises that error, so that it is reported once, and
+        the others raise SystemExit."""
         return work()
 
 

@@ -25,7 +25,8 @@ _CLEAR = 1.05
 
 
 def first_touch(profile: Profile) -> Iterator[Finding]:
-    """Returns page faults and time per MiB at the largest size, and the gain of huge pages under a window."""
+    """Yields, for the largest buffer, the page faults and the time of the first touch per MiB; and the gain of huge
+    pages for the memory of a shared window."""
     faults = _by_memory(profile.records, "first_touch_faults")
     sizes = [size for memory in faults.values() for size in memory]
     if not sizes:

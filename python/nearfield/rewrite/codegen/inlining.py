@@ -91,7 +91,8 @@ class Inliner:
         self._unit, self._functions, self._function, self._block = unit, functions, function, block
 
     def text(self, sites: Sequence[Site]) -> Text:
-        """Returns the file with the bodies. Raises NotMovable, at the line of a call, if one cannot be inlined."""
+        """Returns the file with each call replaced by the body of the called function. Raises NotMovable, with the line
+        of the call, if a call cannot be inlined."""
         block, whole = self._block, self._unit.text
         taken = words_in(whole[block.offset : block.end])
         declarations: list[str] = []

@@ -1,4 +1,4 @@
-"""Formats polynomials, domains and accesses for isl, in which variables have short names."""
+"""Writes polynomials, domains and accesses in isl's syntax, with short names in place of the program's."""
 
 from __future__ import annotations
 

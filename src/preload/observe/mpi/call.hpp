@@ -50,7 +50,8 @@ void record(const Kind& event) {
   detail::write(detail::writer().bytes(event));
 }
 
-// Returns the number of a text. Writes a Text event first if the text is new.
+// Returns the number by which events name a string. If the string is new, first writes the Text event that defines the
+// number.
 stream::Number text_number(const std::string& text);
 
 // Records that the stream cannot be simulated because of `what`. Each `what` is written once.

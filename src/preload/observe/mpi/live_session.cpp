@@ -199,8 +199,8 @@ void LiveSession::free_sent_copies() {
   if (copies_.empty()) max_copied_bytes_ = default_max_buffered_bytes;
 }
 
-// Waits until slow receivers have caught up, before more is buffered. The wait is bounded, because they may wait for
-// the simulation, which may wait for this rank's next call.
+// Waits until slow receivers have caught up, before more is buffered, but at most `max_throttle`: the receivers may
+// wait for the simulation, which may wait for this rank's next call.
 void LiveSession::throttle() {
   free_sent_copies();
   const auto until = std::chrono::steady_clock::now() + max_throttle;
