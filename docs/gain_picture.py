@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 600, 350
 LEFT, RIGHT, TOP, BOTTOM = 44, 150, 58, 56
 TOP_GAIN = 6
 UNITS = {"KiB": 10, "MiB": 20}
-# Line styles differ as well as colours, so that the curves can be told apart in print and by everybody.
+# Line styles differ as well as colours, so that the curves can be distinguished in print and by everybody.
 STYLES = (("#0072b2", "#56b4e9", ""), ("#b84a00", "#f0a050", "7 4"), ("#007a5a", "#4cc9a0", "2 4"))
 
 

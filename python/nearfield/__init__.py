@@ -19,7 +19,7 @@ __all__ = ["Profile", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name only when it is asked for: `nearfield run` needs no profile, whose data frames import slowly."""
+    """Imports a name only when it is used: `nearfield run` needs no profile, whose data frames import slowly."""
     if name == "__version__":
         return _version()
     if name in __all__:

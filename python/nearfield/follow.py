@@ -16,14 +16,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-SILENT_S = 8.0  # after so many seconds without a line something is said
+SILENT_S = 8.0  # after this number of seconds without a line something is said
 NEWS_S = 5.0  # between two lines about how far set-up is
 POLL_S = 1.0  # between two looks whether something is to be said
 LAST_LINES = 30  # of a log, shown if set-up fails
 
 
 def lines_or_silence(stream: Iterable[str], silent_s: float = SILENT_S) -> Iterator[str | None]:
-    """Yields each line of the stream as soon as it is there, and None whenever none came for so many seconds. Ends with
+    """Yields each line of the stream as soon as it is there, and None when none came for `silent_s`. Ends with
     the stream."""
     lines: queue.Queue[str | None] = queue.Queue()
 

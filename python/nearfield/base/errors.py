@@ -1,6 +1,6 @@
 """Defines all errors and exit codes. A command ends in one place: `cli.main` prints `message` and `remedy`."""
 
-NOT_DECIDED = 6  # exit code: the data do not carry the conclusion that was asked for; no gate may take it for success
+NOT_DECIDED = 6  # exit code: the data do not carry the requested conclusion; no gate may take it for success
 
 
 class NearfieldError(Exception):

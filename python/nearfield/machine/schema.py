@@ -89,7 +89,7 @@ class Memory(Table):
         "that can be in flight at a time; absent: no conflicts", needed="with the other keys of banks"
     )
     bank_interleave_bytes: q.Size | None = _optional(
-        "after so many bytes comes the next bank", needed="with the other keys of banks"
+        "the next bank begins after this number of bytes", needed="with the other keys of banks"
     )
     bank_busy_ns: q.Ns | None = _optional("between two accesses to one bank", needed="with the other keys of banks")
     gb_per_s_bypass: q.Rate | None = _optional("of loads and stores past the caches, per core; absent: as gb_per_s")

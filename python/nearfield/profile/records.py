@@ -32,7 +32,7 @@ CORE: dict[str, tuple[Type, str]] = {
 }
 # The verdict is a result, so it does not identify a record. It is always the last column.
 VERDICT = "verdict"
-VERDICT_SUMMARY = "did the buffers have their state: verified, refuted or unverifiable; null: no state was asked for"
+VERDICT_SUMMARY = "did the buffers have their state: verified, refuted or unverifiable; null: no state was requested"
 
 Unit = Literal["ns", "bytes", "count", "share"]
 Side = Literal["sender", "receiver"]

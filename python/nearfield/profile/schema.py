@@ -149,9 +149,9 @@ class Calibration(Table):
 
     level_latency_ns: list[Ns] = _list("one load from L1, L2, ... the last level, the clock's overhead included")
     memory_latency_ns: Ns = _key("the same from memory")
-    cached_limit_ns: Ns | None = _optional("loads up to this came from a cache; absent: cannot be told")
+    cached_limit_ns: Ns | None = _optional("loads up to this came from a cache; absent: no such limit was found")
     dirty_limit_ns: Ns | None = _optional(
-        "flushing a line took longer than this: it was dirty; absent: clean and dirty cannot be told apart here"
+        "flushing a line took longer than this: it was dirty; absent: clean and dirty lines do not differ"
     )
     common_clock: bool = _key("the ranks' clocks agree, so that they can start together")
     flag_ns: Ns = _key("half the fastest round trip of a flag; bounds the error of starting together")
