@@ -81,7 +81,10 @@ def places(records: pl.DataFrame, scenario: str) -> list[Place]:
     found = records.filter(pl.col("scenario") == scenario).select("distance", "pair").unique(maintain_order=True)
     order = {name: rank for rank, name in enumerate(DISTANCES)}
     listed = [Place(*row) for row in found.iter_rows() if row[1] is not None]
-    return sorted(listed, key=lambda p: (order.get(p.distance or "", len(order)), p.distance or ""))
+    # By length first: network-10 comes after network-9.
+    return sorted(
+        listed, key=lambda p: (order.get(p.distance or "", len(order)), len(p.distance or ""), p.distance or "")
+    )
 
 
 def one_per_distance(records: pl.DataFrame, scenario: str) -> list[Place]:
