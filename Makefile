@@ -79,8 +79,11 @@ lint: $(VENV)/.lint
 	$(VENV)/bin/mypy
 	cd bench && $(abspath $(VENV))/bin/mypy *.py support
 
-# The site into build/docs, where every warning is an error, and the manual pages into build/man.
+# The site into build/docs, where every warning is an error, and the manual pages into build/man. What the pages of the
+# API are made of, the sources and the types of the extension module, is brought together in build/api.
 docs: $(VENV)/.docs
+	@rm -rf build/api && mkdir -p build/api && cp -r $(SOURCE) build/api/
+	@cp -r $$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/nearfield/_native build/api/nearfield/
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict
 	@$(VENV)/bin/python docs/generate_reference.py
 	@echo "the site: build/docs/index.html"

@@ -354,12 +354,12 @@ class Grid {
   /// Creates a field that neighbours on the node read in place, if the grid's protocol permits. Collective.
   template <class T>
   Field<T, N> field() {
-    return made<T>(NF_IN_PLACE);
+    return make_field<T>(NF_IN_PLACE);
   }
   /// Creates a field with ghost cells of its own on every rank, which `accumulate` requires. Collective.
   template <class T>
   Field<T, N> ghosted_field() {
-    return made<T>(NF_GHOSTED);
+    return make_field<T>(NF_GHOSTED);
   }
 
   /// Starts a phase: neighbours may read this rank's cells of these fields.
@@ -447,12 +447,12 @@ class Grid {
   friend class Field;
 
   template <class T>
-  Field<T, N> made(int storage) {
+  Field<T, N> make_field(int storage) {
     using Cell = halo_detail::Cell<T>;
-    nf_field* made = nullptr;
+    nf_field* field = nullptr;
     halo_detail::check(
-        nf_field_create(handle_, halo_detail::type_of<typename Cell::Number>(), Cell::components, storage, &made));
-    return Field<T, N>(this, made);
+        nf_field_create(handle_, halo_detail::type_of<typename Cell::Number>(), Cell::components, storage, &field));
+    return Field<T, N>(this, field);
   }
 
   HaloWidths<N> halo_;

@@ -34,7 +34,7 @@ const Spec& find_named(const std::vector<const Spec*>& all, const std::string& n
 /// Returns a new variant by its constructor, or by its default constructor if that does not accept the arguments. For
 /// `make` of a Spec.
 template <class Interface, class Variant, class... Arguments>
-std::unique_ptr<Interface> made(Arguments... arguments) {
+std::unique_ptr<Interface> make_variant(Arguments... arguments) {
   if constexpr (std::is_constructible_v<Variant, Arguments...>)
     return std::make_unique<Variant>(std::forward<Arguments>(arguments)...);
   else

@@ -59,16 +59,16 @@ Values values_of(Costs& costs) {
 }
 
 template <class Number>
-std::string written(Number number) {
+std::string format_number(Number number) {
   char buffer[32];
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr};
 }
 
-std::string written(const Curve& curve) {
+std::string format_number(const Curve& curve) {
   std::string text;
   for (const auto& [x, y] : curve) {
     if (!text.empty()) text += ' ';
-    text.append(written(x)).append(":").append(written(y));
+    text.append(format_number(x)).append(":").append(format_number(y));
   }
   return text;
 }
@@ -82,8 +82,8 @@ Number read_number(std::string_view word, Range range) {
   if (error != std::errc{} || end != word.data() + word.size() || !std::isfinite(value))
     throw std::invalid_argument(quoted + " is no number");
   if (value < range.min || value > range.max)
-    throw std::invalid_argument(quoted + " is not from " + written(range.min) + " to " + written(range.max) +
-                                ", as on any machine");
+    throw std::invalid_argument(quoted + " is not from " + format_number(range.min) + " to " +
+                                format_number(range.max) + ", as on any machine");
   return number;
 }
 
@@ -123,7 +123,7 @@ std::string costs_text(const KnownCosts& known) {
   Costs costs = known.costs;
   std::string text = "# What messages cost, for nearfield's halo library: NEARFIELD_HALO_COSTS names this file.\n";
   for (const auto& [key, target, range] : values_of(costs)) {
-    const auto words = std::visit([](auto* from) { return written(*from); }, target);
+    const auto words = std::visit([](auto* from) { return format_number(*from); }, target);
     text += key + (words.empty() ? "" : " ") + words + "\n";
   }
   return text + origin_key + " " + known.origin + "\n";

@@ -46,17 +46,18 @@ Side side_of(int coordinate, int step, int boxes, int node_boxes, bool periodic)
 /// Returns the positions along one dimension that may be the slowest.
 std::vector<Position> positions(const PlanRequest& request, int d, int boxes, int node_boxes) {
   const std::int64_t cells = request.extents[d];
-  std::vector<Position> kept;
+  std::vector<Position> uncovered;
   for (int c = 0; c < boxes; ++c) {
     const int alike = c - node_boxes;  // as far inside its node's box as c
     if (alike > 0 && c < boxes - 1 && extent_at(cells, boxes, alike) == extent_at(cells, boxes, c)) continue;
     const auto side = [&](int s) { return side_of(c, 2 * s - 1, boxes, node_boxes, request.periodic[d][s]); };
     const Position here{extent_at(cells, boxes, c), {side(0), side(1)}};
-    if (std::any_of(kept.begin(), kept.end(), [&](const Position& p) { return here.covered_by(p); })) continue;
-    std::erase_if(kept, [&](const Position& p) { return p.covered_by(here); });
-    kept.push_back(here);
+    if (std::any_of(uncovered.begin(), uncovered.end(), [&](const Position& p) { return here.covered_by(p); }))
+      continue;
+    std::erase_if(uncovered, [&](const Position& p) { return p.covered_by(here); });
+    uncovered.push_back(here);
   }
-  return kept;
+  return uncovered;
 }
 
 /// Returns a box of `region` cells inside an array of `array` cells as runs of bytes.

@@ -158,12 +158,12 @@ Sampled sample_lines(std::span<std::byte> memory, const std::string& state, std:
                      const Latencies& latencies) {
   // The time of a flush shows a line's state, and evicts the line. So each line is tested once: half of them for being
   // cached, half for being dirty.
-  const bool tell_dirty = state != "invalid" && latencies.dirty_limit > 0;
+  const bool distinguish_dirty = state != "invalid" && latencies.dirty_limit > 0;
   const auto chosen = choose_lines((memory.size() + line_bytes - 1) / line_bytes);
   Sampled found;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const std::byte* line = memory.data() + chosen[i] * line_bytes;
-    if (tell_dirty && i % 2 == 1) {
+    if (distinguish_dirty && i % 2 == 1) {
       ++found.flushed;
       found.dirty += time_flush(line) > latencies.dirty_limit;
     } else {

@@ -65,9 +65,9 @@ class Scenario {
     return static_cast<std::size_t>(number(cases_[index], "size_bytes"));
   }
   std::size_t max_bytes() const {
-    std::size_t most = 0;
-    for (std::size_t i = 0; i < cases_.size(); ++i) most = std::max(most, bytes_of(i));
-    return most;
+    std::size_t max_bytes = 0;
+    for (std::size_t i = 0; i < cases_.size(); ++i) max_bytes = std::max(max_bytes, bytes_of(i));
+    return max_bytes;
   }
 
   Context& ctx_;

@@ -43,8 +43,8 @@ void counted(nanobind::class_<Data> bound, std::pair<const char*, Members Data::
   };
   bound.def("to_dict", to_dict, "All numbers by name, as plain data.");
   bound.def("__repr__", [fields...](nanobind::handle self) {
-    nanobind::str told = nanobind::type_name(self.type());
-    std::string text = std::string(told.c_str()).substr(std::string(told.c_str()).rfind('.') + 1) + "(";
+    nanobind::str type = nanobind::type_name(self.type());
+    std::string text = std::string(type.c_str()).substr(std::string(type.c_str()).rfind('.') + 1) + "(";
     const char* gap = "";
     const auto add = [&](const char* name) {
       const nanobind::object value = self.attr(name);

@@ -1,5 +1,5 @@
-// Answers for libpciaccess, which hwloc's copy in this package lacks: "there are no PCI devices". hwloc asks only if
-// told to look for I/O, which nearfield never does; but LD_BIND_NOW wants every symbol at load time.
+// Answers for libpciaccess, which hwloc's copy in this package lacks: "there are no PCI devices". hwloc calls them only
+// to look for I/O, which nearfield never does; but LD_BIND_NOW wants every symbol at load time.
 // The module is loaded RTLD_LOCAL, so nobody else sees these.
 #include <initializer_list>
 

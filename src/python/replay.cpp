@@ -152,10 +152,10 @@ std::function<void()> heeding(const Readers& readers, const std::optional<Progre
 // Asks for the operations of an object once, however many ranks have accesses from it.
 class Flops {
  public:
-  explicit Flops(const std::optional<FlopsOf>& ask) : ask_(ask) {}
+  explicit Flops(const std::optional<FlopsOf>& flops_of) : flops_of_(flops_of) {}
   // Returns how many there are at each site of a stream; it must not outlive the two.
   std::function<float(std::uint32_t site)> at_sites(const stream::Reader& reader) {
-    if (!ask_) return {};
+    if (!flops_of_) return {};
     return [this, &reader](std::uint32_t number) {
       const stream::Site& site = reader.sites()[number];
       const auto& of_object = of(reader.objects().at(site.object));
@@ -170,16 +170,16 @@ class Flops {
       const std::lock_guard lock(mutex_);
       if (const auto found = known_.find(path); found != known_.end()) return found->second;
     }
-    std::map<std::uint64_t, float> asked;
+    std::map<std::uint64_t, float> flops;
     {
       const nb::gil_scoped_acquire python;  // not while others wait for the mutex
-      asked = (*ask_)(path);
+      flops = (*flops_of_)(path);
     }
     const std::lock_guard lock(mutex_);
-    return known_.try_emplace(path, std::move(asked)).first->second;
+    return known_.try_emplace(path, std::move(flops)).first->second;
   }
 
-  const std::optional<FlopsOf>& ask_;
+  const std::optional<FlopsOf>& flops_of_;
   std::mutex mutex_;
   std::map<std::string, std::map<std::uint64_t, float>> known_;
 };
@@ -223,7 +223,7 @@ Shards make_shards(int number, int count, const nb::callable& exchange) {
 replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
                      const std::vector<double>& memory_slowdown, const Streams& streams,
                      const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions, bool count_sides,
-                     int threads, const std::optional<Progress>& progress, bool apart, Shards& shards) {
+                     int threads, const std::optional<Progress>& progress, bool independent_runs, Shards& shards) {
   if (memory_slowdown.empty() || memory_slowdown.size() > num_memory_speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(num_memory_speeds) + " factors");
   ClusterOptions options;
@@ -234,7 +234,7 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
   options.shards = &shards;
   const NodeRange here = shards.part_of(nodes);
   std::uint64_t passed = 0;
-  const auto with = [&](const std::vector<std::string>& its_policies, const std::vector<double>& its_slowdown) {
+  const auto with = [&](const std::vector<std::string>& run_policies, const std::vector<double>& run_slowdown) {
     Flops flops(flops_of);
     const Readers readers = opened(streams, [&](int rank) { return here.has(rank / std::max(1, ranks_per_node)); });
     std::vector<replay::Stream> sources;
@@ -247,15 +247,15 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
       sources.push_back({reader.get(), [&reader] { return reader->another(); }, flops.at_sites(*reader),
                          live_replies(streams, rank)});
     }
-    options.policies = its_policies;
-    options.memory_slowdown.fill(its_slowdown.back());
-    std::ranges::copy(its_slowdown, options.memory_slowdown.begin());
+    options.policies = run_policies;
+    options.memory_slowdown.fill(run_slowdown.back());
+    std::ranges::copy(run_slowdown, options.memory_slowdown.begin());
     options.progress_callback = heeding(readers, progress, passed);
     replay::Replayed found = replay::run(machine, options, sources, {regions});
     passed += passed_by(readers);
     return found;
   };
-  if (!apart) return with(policies, memory_slowdown);
+  if (!independent_runs) return with(policies, memory_slowdown);
   return replay::run_independently(policies, memory_slowdown, [&with](const std::string& policy, double slowdown) {
     return with({policy}, {slowdown});
   });
@@ -265,13 +265,13 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
 replay::Replayed run_on(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
                         const std::vector<double>& memory_slowdown, const Streams& streams,
                         const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions,
-                        bool count_sides, int threads, const std::optional<Progress>& progress, bool apart,
+                        bool count_sides, int threads, const std::optional<Progress>& progress, bool independent_runs,
                         Shards* shards) {
   const nb::gil_scoped_release others_may_go_on;
   Shards alone;
   try {
     return run(machine, nodes, ranks_per_node, policies, memory_slowdown, streams, flops_of, regions, count_sides,
-               threads, progress, apart, shards ? *shards : alone);
+               threads, progress, independent_runs, shards ? *shards : alone);
   } catch (...) {
     if (shards) shards->leave();
     throw;
@@ -295,13 +295,14 @@ void bind_replay(nb::module_& parent) {
   module.def(
       "run", &run_on, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
       nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops_of").none(), nb::arg("regions"),
-      nb::arg("count_sides"), nb::arg("threads"), nb::arg("progress").none(), nb::arg("apart"),
+      nb::arg("count_sides"), nb::arg("threads"), nb::arg("progress").none(), nb::arg("independent_runs"),
       nb::arg("shards").none() = nb::none(),
       "Runs a program whose rank r wrote streams[r], or that runs meanwhile. `flops_of` returns the floating-point "
       "operations that an access comes with, by the offset of its place in the object of a path; None: there are none. "
       "`regions`: names of those that count; none: all of it. "
       "`threads`: of the host, at most; results are the same with any number. `progress` is called now and then, in "
-      "the caller's thread, with the accesses that have been read. `apart`: each policy at each speed in a run of its "
+      "the caller's thread, with the accesses that have been read. `independent_runs`: each policy at each speed in a "
+      "run of its "
       "own. `shards`: those that run the same; the first one's result is that of all ranks, and `progress` is called "
       "with the accesses of this shard's ranks, once in each window at least. "
       "Raises ValueError for an "

@@ -150,7 +150,7 @@ void bind_simulation(nb::module_& parent) {
   nb::module_ module = parent.def_submodule("simulation", "Scenarios on simulated machines.");
   bind_variants(module);
   bind_scenarios(module);
-  module.attr("most_policies") = sim::max_variants;
+  module.attr("max_policies") = sim::max_variants;
   module.attr("max_slowdowns") = sim::num_memory_speeds;
   module.def(
       "words", &words, nb::arg("key"),

@@ -44,14 +44,14 @@ nb::object described(const Event& event) {
 
 template <class Number>
 nb::ndarray<nb::numpy, Number, nb::ndim<1>> as_array(std::vector<Number>&& numbers) {
-  auto* const kept = new std::vector<Number>(std::move(numbers));
-  const nb::capsule owner(kept, [](void* what) noexcept { delete static_cast<std::vector<Number>*>(what); });
-  return {kept->data(), {kept->size()}, owner};
+  auto* const owned = new std::vector<Number>(std::move(numbers));
+  const nb::capsule owner(owned, [](void* what) noexcept { delete static_cast<std::vector<Number>*>(what); });
+  return {owned->data(), {owned->size()}, owner};
 }
 
 // Reads accesses up to the next event. Returns addresses, bytes, whether they store, and sites.
-nb::object accesses(Reader& reader, std::size_t most) {
-  std::vector<Reference> all(most);
+nb::object accesses(Reader& reader, std::size_t max_count) {
+  std::vector<Reference> all(max_count);
   {
     nb::gil_scoped_release unlocked;
     std::size_t count = 0, more = 0;
@@ -139,8 +139,8 @@ void bind_streams(nb::module_& module) {
   nb::class_<Reader>(inner, "Reader",
                      "Reads one rank's stream from its beginning, once. Raises BrokenStream at a byte.")
       .def(nb::init<const std::string&>(), nb::arg("path"))
-      .def("accesses", &accesses, nb::arg("most"),
-           "Reads so many accesses at most, up to the next event. Returns arrays of addresses, bytes, whether they "
+      .def("accesses", &accesses, nb::arg("max_count"),
+           "Reads at most `max_count` accesses, up to the next event. Returns arrays of addresses, bytes, whether they "
            "store, "
            "and sites; empty ones when an event or the end comes next.")
       .def("pass_accesses", &pass, nb::arg("counts").none() = nb::none(),

@@ -8,8 +8,8 @@ namespace {
 
 template <class T>
 T parameter(const Parameters& parameters, const std::string& name) {
-  for (const auto& [its_name, value] : parameters)
-    if (const T* found = its_name == name ? std::get_if<T>(&value) : nullptr) return *found;
+  for (const auto& [key, value] : parameters)
+    if (const T* found = key == name ? std::get_if<T>(&value) : nullptr) return *found;
   throw std::invalid_argument("the parameter '" + name + "' is missing, or of another kind");
 }
 
@@ -23,9 +23,9 @@ std::string word(const Parameters& parameters, const std::string& name) {
   return parameter<std::string>(parameters, name);
 }
 
-bool given(const Parameters& parameters, const std::string& name) {
-  for (const auto& [its_name, value] : parameters)
-    if (its_name == name) return true;
+bool has_parameter(const Parameters& parameters, const std::string& name) {
+  for (const auto& [key, value] : parameters)
+    if (key == name) return true;
   return false;
 }
 

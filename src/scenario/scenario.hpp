@@ -21,7 +21,7 @@ using Parameters = std::vector<std::pair<std::string, Value>>;
 std::int64_t number(const Parameters& parameters, const std::string& name);
 std::string word(const Parameters& parameters, const std::string& name);
 /// Returns whether a case has this optional parameter.
-bool given(const Parameters& parameters, const std::string& name);
+bool has_parameter(const Parameters& parameters, const std::string& name);
 /// Returns whether the parameter has one of these values; numbers are in decimal notation.
 bool has_value(const Parameters& parameters, const std::string& name, const std::vector<std::string>& values);
 

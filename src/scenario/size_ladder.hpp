@@ -18,7 +18,7 @@ struct SizeChoice {
 
 /// Returns the largest size of a tier on machines with a very large last-level cache (some have more than 1 GiB): one
 /// message of four times that size would take as long as all others.
-constexpr std::int64_t most_bytes_of(std::string_view tier) {
+constexpr std::int64_t max_bytes_of(std::string_view tier) {
   if (tier == "quick") return std::int64_t{128} << 20;
   if (tier == "default") return std::int64_t{512} << 20;
   return std::numeric_limits<std::int64_t>::max();

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t longest_line = 1 << 16, longest_shown = 80;
 
 // Returns the record in a form for error messages.
-std::string shown(std::string_view record) {
+std::string quote_record(std::string_view record) {
   std::string text(record.substr(0, longest_shown));
   std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return "'" + text + (record.size() > longest_shown ? "...'" : "'");
@@ -73,7 +73,8 @@ void Reader::read_one(std::string_view record) {
 }
 
 void Reader::refuse(std::string_view record) const {
-  throw std::invalid_argument("line " + std::to_string(number_) + " is not " + format_.name + ": " + shown(record));
+  throw std::invalid_argument("line " + std::to_string(number_) + " is not " + format_.name + ": " +
+                              quote_record(record));
 }
 
 }  // namespace nearfield::trace

@@ -254,7 +254,7 @@ def test_more_policies_and_speeds_than_one_run_carries():
     ways = tuple(f"ddio:ways={n}" for n in range(1, 10))
     operations = request(sizes=(64,), policies=ways, slowdowns=(1.0, 2.0, 3.0, 4.0, 5.0))
     cases = operations.cases()
-    assert all(len(case.axes.policies) <= simulation.most_policies and len(case.axes.slowdowns) <= 4 for case in cases)
+    assert all(len(case.axes.policies) <= simulation.max_policies and len(case.axes.slowdowns) <= 4 for case in cases)
     found = savings_of(rows_of(operations))
     assert [one.slowdown for one in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert all(set(one.by_policy) == set(ways) for one in found)

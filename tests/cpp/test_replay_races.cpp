@@ -113,7 +113,7 @@ void races_of_other_configurations_are_counted() {
   CHECK(looking.outcomes == 1 && looking.divergent[0][0] == 0 && looking.divergent[0][3] == 1);
 }
 
-stream::Ask question(stream::Question which, std::vector<stream::Number> at, std::int64_t peer = 0) {
+stream::Query question(stream::Question which, std::vector<stream::Number> at, std::int64_t peer = 0) {
   return {which, std::move(at), false, StreamBuilder::world, peer, 0};
 }
 

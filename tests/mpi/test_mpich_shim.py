@@ -80,7 +80,7 @@ def two_sockets(folder: Path, *, old: bool = False) -> Machine:
 def distance_of(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shim's distance function as a program: ROOT CPUS CPUS."""
     program = tmp_path_factory.mktemp("distance") / "distance_of"
-    sources = [str(mpi_program.PROGRAMS / "distance_of.cpp"), str(SOURCE / "tune/mpich/distance.cpp")]
+    sources = [str(mpi_program.PROGRAMS / "distance_of.cpp"), str(SOURCE / "preload/mpich/distance.cpp")]
     command = [os.environ.get("CXX", "c++"), "-std=c++20", "-Wall", "-Wextra", f"-I{SOURCE}"]
     subprocess.run([*command, *sources, "-o", str(program)], check=True)
     return program
@@ -207,7 +207,7 @@ def test_each_pair_follows_a_separate_threshold(mpich: Installation, program: Pa
 def thresholds(mpich: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Builds the program that reads and sets thresholds, with a made-up MPICH."""
     program = tmp_path_factory.mktemp("thresholds") / "thresholds"
-    sources = [str(mpi_program.PROGRAMS / "thresholds.cpp"), str(SOURCE / "tune/mpich/thresholds.cpp")]
+    sources = [str(mpi_program.PROGRAMS / "thresholds.cpp"), str(SOURCE / "preload/mpich/thresholds.cpp")]
     command = [str(mpich.compiler), "-std=c++20", "-Wall", "-Wextra", f"-I{SOURCE}", *sources, "-o", str(program)]
     subprocess.run(command, check=True, env={**os.environ, **mpich.env, **compiler_environment(mpich)})
     return program

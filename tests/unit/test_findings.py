@@ -203,8 +203,8 @@ def test_single_copy_is_judged_only_outside_of_the_bounds(time: float, level: st
 
 def test_the_bounds_of_copying_in_and_out() -> None:
     made = profile(copies(20_000, 30_000))
-    least, most = copying_bounds(made.records, Place(**HERE))[MIB]
-    assert (least, most) == (pytest.approx(29_700), pytest.approx(202 + 50_500))
+    low, high = copying_bounds(made.records, Place(**HERE))[MIB]
+    assert (low, high) == (pytest.approx(29_700), pytest.approx(202 + 50_500))
 
 
 def test_without_single_copy_nothing_is_said_about_it() -> None:

@@ -76,7 +76,7 @@ def test_an_old_file_is_read_and_written_as_a_new_one(tmp_path: Path) -> None:
         ('cooperative_copy = "never"', 'cooperative_copy = "never"\nhelp = "0-"', "unknown parameter 'help'"),
     ],
 )
-def test_an_old_name_beside_its_new_one_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
+def test_an_old_and_a_new_name_of_a_key_are_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
     """Is there never a choice between two values, and does an error name the key that the file has?"""
     file = tmp_path / "rules.toml"
     save_rules(load_rules(OLD), file)

@@ -119,8 +119,8 @@ def advice(seen: Busyness) -> str:
     if not seen.disturbs:
         return f"this machine is quiet: {seen}"
     slower = f"everything will take about {seen.slowdown:.0f} times as long" if seen.slowdown >= 1.5 else ""
-    most = "most" if seen.slowdown >= 1.5 else "some"
-    means = " and ".join(filter(None, [slower, f"{most} numbers will be unstable"]))
+    share = "most" if seen.slowdown >= 1.5 else "some"
+    means = " and ".join(filter(None, [slower, f"{share} numbers will be unstable"]))
     return f"this machine is busy: {seen}, so {means}; it is better to measure when it is quiet"
 
 

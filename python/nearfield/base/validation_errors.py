@@ -69,9 +69,9 @@ def key_path(location: Location) -> str:
     return truncate(text)
 
 
-def truncate(text: str, most: int = 120) -> str:
-    """Returns the text, cut where it is longer than `most` characters."""
-    return text if len(text) <= most else f"{text[:most]}..."
+def truncate(text: str, max_length: int = 120) -> str:
+    """Returns the text, cut where it is longer than `max_length` characters."""
+    return text if len(text) <= max_length else f"{text[:max_length]}..."
 
 
 def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
@@ -171,6 +171,6 @@ def _bounds(metadata: list[Any]) -> str:
     if pattern:
         return f" that fits {pattern}"
     bounds = {name: f"{bound:.7g}" if isinstance(bound, float) else str(bound) for name, bound in found.items()}
-    least = f" from {bounds['ge']}" if "ge" in bounds else f" above {bounds['gt']}" if "gt" in bounds else ""
-    most = f" to {bounds['le']}" if "le" in bounds else f" below {bounds['lt']}" if "lt" in bounds else ""
-    return least + most
+    low = f" from {bounds['ge']}" if "ge" in bounds else f" above {bounds['gt']}" if "gt" in bounds else ""
+    high = f" to {bounds['le']}" if "le" in bounds else f" below {bounds['lt']}" if "lt" in bounds else ""
+    return low + high

@@ -63,8 +63,8 @@ def _machine(profile: Profile) -> s.DescribedMachine:
         cores=_stated(q.Count, machine.cores, "machine.toml: cores"),
         core=s.Core(
             clock_ghz=clock,
-            cycles_per_access=_chosen(q.Cycles, 1),
-            outstanding_misses=_chosen(q.Count, 12),
+            cycles_per_access=_chosen_fact(q.Cycles, 1),
+            outstanding_misses=_chosen_fact(q.Count, 12),
         ),
         cache=caches,
         transfers=_transfers(profile, caches, clock.value),
@@ -82,13 +82,13 @@ def _derived(kind: type[Fact], value: Any, source: str) -> Fact:
     return kind(value=value, kind="derived", source=source)
 
 
-def _chosen(kind: type[Fact], value: Any, reason: str = UNSEEN) -> Fact:
+def _chosen_fact(kind: type[Fact], value: Any, reason: str = UNSEEN) -> Fact:
     return kind(value=value, kind="chosen", reason=reason, claims=[])
 
 
 def _derived_or(usual: Any, kind: type[Fact], value: Any, source: str, why: str = UNMEASURED) -> Fact:
     """Returns the measured value; without one, the usual value with the reason."""
-    return _derived(kind, value, source) if value else _chosen(kind, usual, why)
+    return _derived(kind, value, source) if value else _chosen_fact(kind, usual, why)
 
 
 def _cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -> s.Cache:
@@ -99,11 +99,11 @@ def _cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -> s.Ca
     usual = LATENCY_CYCLES[min(place, len(LATENCY_CYCLES) - 1)]
     return s.Cache(
         size_bytes=_stated(q.Size, cache.size_bytes, where),
-        ways=_stated(q.Count, cache.ways, where) if cache.ways else _chosen(q.Count, fits),
+        ways=_stated(q.Count, cache.ways, where) if cache.ways else _chosen_fact(q.Count, fits),
         line_bytes=_stated(q.Size, line, where),
         shared_by=_derived(q.Count, max(1, cache.shared_by * machine.cores // machine.pus), f"{where}, in cores"),
-        inclusion=_chosen(q.Inclusion, "neither") if place else None,
-        replacement=_chosen(q.Replacement, "lru"),
+        inclusion=_chosen_fact(q.Inclusion, "neither") if place else None,
+        replacement=_chosen_fact(q.Replacement, "lru"),
         latency_cycles=_derived_or(
             usual,
             q.Cycles,
@@ -138,7 +138,7 @@ def _keep_order(caches: list[s.Cache]) -> None:
     for nearer, cache in zip(caches, caches[1:], strict=False):
         if cache.latency_cycles.value < nearer.latency_cycles.value:
             reason = "measured as less than a nearer cache's" if cache.latency_cycles.kind == "derived" else UNMEASURED
-            cache.latency_cycles = _chosen(
+            cache.latency_cycles = _chosen_fact(
                 q.Cycles, nearer.latency_cycles.value, f"{reason}; at least what that one takes"
             )
 
@@ -153,7 +153,9 @@ def _transfers(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.T
 
     def cycles(found: list[float]) -> q.Cycles:
         source = "floor: a flag's way, the farthest such distance"
-        return _derived(q.Cycles, max(found) * clock_ghz, source) if found else _chosen(q.Cycles, usual, UNMEASURED)
+        return (
+            _derived(q.Cycles, max(found) * clock_ghz, source) if found else _chosen_fact(q.Cycles, usual, UNMEASURED)
+        )
 
     if cores == 1:
         return None
@@ -171,12 +173,14 @@ def _memory(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Memo
     return s.Memory(
         latency_ns=_derived(q.Ns, latency_ns, "run.toml: memory_latency_ns less the clock's overhead")
         if latency_ns > least_ns and resolved
-        else _chosen(q.Ns, max(100.0, least_ns), UNMEASURED if resolved or not calibration else _unresolved(profile)),
+        else _chosen_fact(
+            q.Ns, max(100.0, least_ns), UNMEASURED if resolved or not calibration else _unresolved(profile)
+        ),
         gb_per_s=_derived_or(20, q.Rate, _memory_rate(profile), "floor: read-local, the largest size; of one core"),
         shared_by=_derived(q.Count, machine.cores // machine.memory.numa_nodes, "machine.toml: cores and numa_nodes")
         if several
         else None,
-        remote_ns=_chosen(q.Ns, 50) if several else None,
+        remote_ns=_chosen_fact(q.Ns, 50) if several else None,
     )
 
 
@@ -195,13 +199,13 @@ def _messaging(profile: Profile) -> s.Messaging:
     return s.Messaging(
         node=_derived(q.NodeProtocol, "single-copy" if single else "copy-in-copy-out", "run.toml: [[switch]]")
         if switches
-        else _chosen(q.NodeProtocol, "copy-in-copy-out", UNMEASURED),
+        else _chosen_fact(q.NodeProtocol, "copy-in-copy-out", UNMEASURED),
         node_eager_bytes=_derived_or(4096, q.Limit, eager, "run.toml: [[switch]]"),
-        ring_bytes=_chosen(q.Size, 32768),
-        send_ns=_chosen(q.Ns, 100),
-        receive_ns=_chosen(q.Ns, 100),
-        match_ns=_chosen(q.Ns, 50),
-        system_call_ns=_chosen(q.Ns, 500) if single else None,
+        ring_bytes=_chosen_fact(q.Size, 32768),
+        send_ns=_chosen_fact(q.Ns, 100),
+        receive_ns=_chosen_fact(q.Ns, 100),
+        match_ns=_chosen_fact(q.Ns, 50),
+        system_call_ns=_chosen_fact(q.Ns, 500) if single else None,
     )
 
 

@@ -37,6 +37,6 @@ double cost_direct(const MessageShape& shape, const planning::Costs& costs) {
 }  // namespace
 
 const ProtocolSpec direct_protocol{
-    "direct", "one copy out of the neighbour's array", made<Protocol, Direct>, cost_direct, true, true};
+    "direct", "one copy out of the neighbour's array", make_variant<Protocol, Direct>, cost_direct, true, true};
 
 }  // namespace nearfield::halo

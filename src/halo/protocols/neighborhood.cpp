@@ -90,6 +90,6 @@ class Neighborhood final : public Protocol {
 
 extern const ProtocolSpec neighborhood_protocol;
 const ProtocolSpec neighborhood_protocol{"neighborhood", "MPI_Neighbor_alltoallw with datatypes",
-                                         made<Protocol, Neighborhood>};
+                                         make_variant<Protocol, Neighborhood>};
 
 }  // namespace nearfield::halo

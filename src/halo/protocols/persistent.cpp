@@ -82,7 +82,7 @@ class Persistent final : public Protocol {
     MPI_Request request;
     const auto bytes = bytes_of(message.send, move_.fields);
     if (auto* cells = contiguous(message.send, move_.fields)) {
-      const auto [count, type] = kept(counted(bytes));
+      const auto [count, type] = register_type(counted(bytes));
       MPI_Send_init(cells, count, type, message.to, tag, comm_, &request);
     } else {
       side.buffer.resize(bytes);
@@ -91,10 +91,10 @@ class Persistent final : public Protocol {
       side.packed = !datatype_is_faster(side.buffer.data(), message.send, move_.fields, type, comm_);
       if (side.packed) {
         MPI_Type_free(&type);
-        const auto [count, whole] = kept(counted(bytes));
+        const auto [count, whole] = register_type(counted(bytes));
         MPI_Send_init(side.buffer.data(), count, whole, message.to, tag, comm_, &request);
       } else {
-        MPI_Send_init(origin, 1, kept({1, type}).type, message.to, tag, comm_, &request);
+        MPI_Send_init(origin, 1, register_type({1, type}).type, message.to, tag, comm_, &request);
       }
     }
     requests_.push_back(request);
@@ -112,14 +112,14 @@ class Persistent final : public Protocol {
       side.buffer.resize(bytes);
       into = side.buffer.data();
     }
-    const auto [count, type] = kept(counted(bytes));
+    const auto [count, type] = register_type(counted(bytes));
     MPI_Recv_init(into, count, type, message.from, tag, comm_, &request);
     requests_.push_back(request);
     return side;
   }
 
   // Types must live as long as their requests.
-  Counted kept(Counted counted) {
+  Counted register_type(Counted counted) {
     types_.push_back(counted.type);
     return counted;
   }
@@ -140,6 +140,6 @@ double cost_persistent(const MessageShape& shape, const planning::Costs& costs) 
 }  // namespace
 
 const ProtocolSpec persistent_protocol{"persistent", "persistent requests, all started at once",
-                                       made<Protocol, Persistent>, cost_persistent};
+                                       make_variant<Protocol, Persistent>, cost_persistent};
 
 }  // namespace nearfield::halo

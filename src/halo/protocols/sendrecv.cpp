@@ -57,6 +57,7 @@ class Sendrecv final : public Protocol {
 }  // namespace
 
 extern const ProtocolSpec sendrecv_protocol;
-const ProtocolSpec sendrecv_protocol{"sendrecv", "MPI_Sendrecv with each neighbour in turn", made<Protocol, Sendrecv>};
+const ProtocolSpec sendrecv_protocol{"sendrecv", "MPI_Sendrecv with each neighbour in turn",
+                                     make_variant<Protocol, Sendrecv>};
 
 }  // namespace nearfield::halo

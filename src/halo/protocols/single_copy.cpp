@@ -143,7 +143,7 @@ double cost_single_copy(const MessageShape& shape, const planning::Costs& costs)
 extern const ProtocolSpec single_copy_protocol;
 const ProtocolSpec single_copy_protocol{.name = "single-copy",
                                         .summary = "one copy by the kernel out of the neighbour's process",
-                                        .make = made<Protocol, SingleCopy>,
+                                        .make = make_variant<Protocol, SingleCopy>,
                                         .cost_ns = cost_single_copy,
                                         .shared_only = true,
                                         .problem = problem};

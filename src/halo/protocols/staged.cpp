@@ -78,7 +78,7 @@ double cost_staged(const MessageShape& shape, const planning::Costs& costs) {
 }  // namespace
 
 extern const ProtocolSpec staged_protocol;
-const ProtocolSpec staged_protocol{"staged", "two copies, through shared memory", made<Protocol, Staged>, cost_staged,
-                                   true};
+const ProtocolSpec staged_protocol{"staged", "two copies, through shared memory", make_variant<Protocol, Staged>,
+                                   cost_staged, true};
 
 }  // namespace nearfield::halo

@@ -155,13 +155,13 @@ using namespace nearfield::forecast;
 #define WORDS_13 WORDS_6, g, h, i, j, k, l, m
 
 // mpi.h declares the functions with their types; `asm` gives the functions here the same symbol names.
-#define ENTRY(symbol, id, n, its_name, its_next)                                                               \
-  extern "C" __attribute__((visibility("default"))) int id(PARAMETERS_##n) asm(symbol);                        \
-  extern "C" int id(PARAMETERS_##n) {                                                                          \
-    const auto own = nearfield::find_once(                                                                     \
-        [] { return reinterpret_cast<decltype(&id)>(nearfield::next_or_abort(its_next, "PMPI_" its_name)); }); \
-    const Word words[] = {WORDS_##n};                                                                          \
-    return counted_or_untimed<shape_of_##id, n>(function_of_##id, own, words, __builtin_return_address(0));    \
+#define ENTRY(symbol, id, n, name_text, next_name)                                                               \
+  extern "C" __attribute__((visibility("default"))) int id(PARAMETERS_##n) asm(symbol);                          \
+  extern "C" int id(PARAMETERS_##n) {                                                                            \
+    const auto own = nearfield::find_once(                                                                       \
+        [] { return reinterpret_cast<decltype(&id)>(nearfield::next_or_abort(next_name, "PMPI_" name_text)); }); \
+    const Word words[] = {WORDS_##n};                                                                            \
+    return counted_or_untimed<shape_of_##id, n>(function_of_##id, own, words, __builtin_return_address(0));      \
   }
 
 #define CALL_AS(name, n, shape)                                     \

@@ -42,7 +42,7 @@ constexpr std::size_t much_idle = std::size_t{256} << 20, much_idle_part = 4;
 // - at once if the block is very long, or longer than those freed before, and no messages pass through it.
 //
 // If less than this is idle, not even the clock is read.
-constexpr std::size_t always_kept = std::size_t{16} << 20;
+constexpr std::size_t min_retained = std::size_t{16} << 20;
 // Very long blocks begin at a huge page boundary; gaps before shorter ones would waste memory. For calloc their memory
 // is not cleared but returned to the system, so that zero pages are faulted in where they are first used.
 constexpr std::size_t very_long = 32 * MiB;
@@ -80,9 +80,9 @@ struct Heap {
   std::size_t blocks = 0;
   std::size_t min_block_bytes = 0;
   int forks = 0;
-  std::size_t max_taken = 0;              // bytes, the peak
-  std::size_t longest_kept = long_block;  // bytes, among the freed blocks; at most very_long
-  std::size_t min_idle = 0;               // bytes, since period_start_ns
+  std::size_t max_taken = 0;                 // bytes, the peak
+  std::size_t max_freed_block = long_block;  // bytes, among the freed blocks; at most very_long
+  std::size_t min_idle = 0;                  // bytes, since period_start_ns
   std::int64_t period_start_ns = 0;
   std::int64_t purge_start_ns = 0, purge_ns = 0;  // start and total time of purging for fragmentation
   const char* reason = nullptr;
@@ -159,14 +159,14 @@ void choose_shared_from() {
 // Returns whether freed memory is returned at once, by the rule of the C library (mallopt(3), M_MMAP_THRESHOLD): if the
 // block is longer than those freed before it, or very long. Memory that messages pass through is kept.
 bool returns_at_once(const void* block, std::size_t bytes) {
-  return bytes > heap.longest_kept && !is_shared(block, page_bytes());
+  return bytes > heap.max_freed_block && !is_shared(block, page_bytes());
 }
 
 void release_locked(void* block) {
   const Spans::Page first = page_of(block), pages = heap.spans.pages_of(first);
   const std::size_t bytes = std::size_t{pages} << page_shift();
   if (returns_at_once(block, bytes)) {
-    if (bytes <= very_long) heap.longest_kept = bytes;
+    if (bytes <= very_long) heap.max_freed_block = bytes;
     drop_pages(first, pages);
     heap.spans.give_back_zero(first);
   } else {
@@ -175,9 +175,9 @@ void release_locked(void* block) {
   --heap.blocks;
   choose_shared_from();
   const std::size_t idle = heap.idle();
-  if (idle <= always_kept) return;
-  if (const std::size_t most = much_idle + heap.taken() / much_idle_part; idle > most) {
-    purge(most / 2);
+  if (idle <= min_retained) return;
+  if (const std::size_t max_idle = much_idle + heap.taken() / much_idle_part; idle > max_idle) {
+    purge(max_idle / 2);
   } else if (const std::int64_t now = now_ns(CLOCK_MONOTONIC_COARSE); now - heap.period_start_ns >= unneeded_ns) {
     purge(idle - std::min(idle, heap.min_idle));
     heap.period_start_ns = now;

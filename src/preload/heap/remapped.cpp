@@ -34,7 +34,7 @@ F next_function(const char* name) {
   return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
 }
 
-// Whether this thread is inside a call made by the heap itself. Network libraries that intercept it make the system
+// True while this thread is inside a call made by the heap itself. Network libraries that intercept it make the system
 // call themselves, through syscall().
 [[gnu::tls_model("initial-exec")]] thread_local constinit bool is_own_call = false;
 
@@ -87,7 +87,7 @@ void before_advice(const void* at, std::size_t bytes, int advice) {
   const Locked locked;
   // The content is lost, at once or under memory pressure; what remains is private memory like any other.
   if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)
-    unshare(at, bytes, advice == MADV_DONTNEED ? Content::dropped : Content::kept);
+    unshare(at, bytes, advice == MADV_DONTNEED ? Content::dropped : Content::retained);
   else
     keep_private(at, bytes);
 }

@@ -260,7 +260,7 @@ void unshare_pages(Pages pages, Content content) {
   if (pages.empty()) return;
   {
     const Moving moving;
-    const Users users = content == Content::kept ? other_users() : Users::none;
+    const Users users = content == Content::retained ? other_users() : Users::none;
     for_stretches(pages, true, [=](Page from, Page upto) {
       unshare_stretch(from, upto, content, users);
       return true;
@@ -379,7 +379,7 @@ void unshare(const void* from, std::size_t bytes, Content content) {
 
 void keep_private(const void* from, std::size_t bytes) {
   const Pages pages = touched(from, bytes);
-  unshare(from, bytes, Content::kept);
+  unshare(from, bytes, Content::retained);
   for (Page page = pages.from; page < pages.upto; ++page) sharing.special.set(page);
 }
 
@@ -393,7 +393,7 @@ bool child_must_copy() {
   if (!sharing.shared_pages) return false;
   const Pages all{sharing.shared_from, sharing.shared_upto};
   if (other_users() == Users::none) {
-    unshare_pages(all, Content::kept);
+    unshare_pages(all, Content::retained);
     return false;
   }
   sharing.file.bits().let_child_inherit(true);
@@ -403,7 +403,7 @@ bool child_must_copy() {
   return true;
 }
 
-void unshare_all() { unshare_pages({sharing.shared_from, sharing.shared_upto}, Content::kept); }
+void unshare_all() { unshare_pages({sharing.shared_from, sharing.shared_upto}, Content::retained); }
 
 void end_inheritance() {
   for_stretches({sharing.shared_from, sharing.shared_upto}, true, [](Page from, Page upto) {

@@ -52,7 +52,7 @@ void share_message(const char* from, std::size_t bytes, bool is_message);
 void handle_share_hint();
 
 // Makes the shared pages of [from, from + bytes) private, with their content or with zeros.
-enum class Content { kept, dropped };
+enum class Content { retained, dropped };
 void unshare(const void* from, std::size_t bytes, Content content);
 // Same, for pages to which the program has applied special operations; they are never shared again.
 void keep_private(const void* from, std::size_t bytes);

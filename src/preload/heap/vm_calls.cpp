@@ -54,9 +54,9 @@ class Pieces {
   std::size_t inside_ = 0;
 };
 
-constexpr std::size_t shortest_counted = 64;  // MPIs try the call with a few bytes at start-up
-constexpr std::size_t min_asked_for = 4096;   // bytes: sharing does not pay for shorter messages
-constexpr std::size_t min_mixed = 16384;      // bytes: from here on a partial copy by the kernel pays
+constexpr std::size_t shortest_counted = 64;      // MPIs try the call with a few bytes at start-up
+constexpr std::size_t min_shared_message = 4096;  // bytes: sharing does not pay for shorter messages
+constexpr std::size_t min_mixed = 16384;          // bytes: from here on a partial copy by the kernel pays
 
 std::size_t total(const iovec* list, unsigned long count) {
   std::size_t bytes = 0;
@@ -170,7 +170,7 @@ ssize_t copy_stretches(Call& call, Peer& peer) {
 
 // Returns whether to request that the peer shares a message that is not, or not entirely, shared.
 bool should_request_share(const Call& call, Peer& peer) {
-  return call.remote.count() == 1 && call.bytes >= min_asked_for && peer.may_share();
+  return call.remote.count() == 1 && call.bytes >= min_shared_message && peer.may_share();
 }
 
 // Copies a message from or to a peer with a heap: the shared parts in user space if they are large enough, the rest by

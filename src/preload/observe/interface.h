@@ -33,9 +33,9 @@ void nearfield_observe_event(const unsigned char* bytes, unsigned long size);
    Object event first if the object is new. */
 unsigned long nearfield_observe_place(const void* address, unsigned long* offset);
 
-/* Stores at most `most` code addresses: the call site of the function that contains this call, that of its caller, and
+/* Stores at most `max_count` code addresses: the call site of the function that contains this call, of its caller, and
    so on. Returns how many. Only functions with hooks are known, except under Valgrind, which knows all. */
-int nearfield_observe_callers(const void* call, const void** addresses, int most);
+int nearfield_observe_callers(const void* call, const void** addresses, int max_count);
 
 /* Accesses are not recorded while paused (calls nest), for example when a reduction operator of the program runs inside
    an MPI call. */

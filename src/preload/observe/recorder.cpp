@@ -175,13 +175,13 @@ unsigned long nearfield_observe_place(const void* address, unsigned long* offset
   return emit_location_once(code, *offset);
 }
 
-int nearfield_observe_callers(const void* call, const void** addresses, int most) {
+int nearfield_observe_callers(const void* call, const void** addresses, int max_count) {
   if (in_valgrind)
     return static_cast<int>(nearfield_request_tool(NEARFIELD_CALLERS, reinterpret_cast<unsigned long>(call),
                                                    reinterpret_cast<unsigned long>(addresses),
-                                                   static_cast<unsigned long>(most)));
+                                                   static_cast<unsigned long>(max_count)));
   int count = 0;
-  for (unsigned i = callers.depth; i > 0 && callers.depth <= Callers::max_depth && count < most; --i)
+  for (unsigned i = callers.depth; i > 0 && callers.depth <= Callers::max_depth && count < max_count; --i)
     addresses[count++] = callers.at[i - 1];
   return count;
 }

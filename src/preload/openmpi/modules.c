@@ -114,17 +114,17 @@ static int class_of_proc(const opal_proc_t* proc) {
   return rules_class_of(rules, OPAL_PROC_MY_NAME.vpid, proc->proc_name.vpid, (uint16_t)proc->proc_flags);
 }
 
-static size_t at_most(size_t wanted, size_t real) { return wanted && wanted < real ? wanted : real; }
+static size_t min_nonzero(size_t wanted, size_t real) { return wanted && wanted < real ? wanted : real; }
 
 // Called repeatedly, because vader's module may change its limits while it adds processes (no CMA between user
 // namespaces).
 static void copy_vader_limits(int class_index) {
   mca_btl_base_module_t* m = &modules[class_index];
   const struct limits* limits = &rules->limits[class_index];
-  m->btl_eager_limit = at_most(limits->eager_limit, vader->btl_eager_limit);
+  m->btl_eager_limit = min_nonzero(limits->eager_limit, vader->btl_eager_limit);
   // The first part of a long message must fit into one fragment.
-  m->btl_rndv_eager_limit = at_most(limits->max_send_size, vader->btl_rndv_eager_limit);
-  m->btl_max_send_size = at_most(limits->max_send_size, vader->btl_max_send_size);
+  m->btl_rndv_eager_limit = min_nonzero(limits->max_send_size, vader->btl_rndv_eager_limit);
+  m->btl_max_send_size = min_nonzero(limits->max_send_size, vader->btl_max_send_size);
   m->btl_rdma_pipeline_send_length = vader->btl_rdma_pipeline_send_length;
   m->btl_rdma_pipeline_frag_size = vader->btl_rdma_pipeline_frag_size;
   m->btl_min_rdma_pipeline_size = vader->btl_min_rdma_pipeline_size;

@@ -97,6 +97,6 @@ class Collective final : public Scenario {
 }  // namespace
 
 extern const Spec collective_spec;
-const Spec collective_spec{collective_info, 3.0, made<Scenario, Collective>};
+const Spec collective_spec{collective_info, 3.0, make_variant<Scenario, Collective>};
 
 }  // namespace nearfield::probe

@@ -84,6 +84,6 @@ const ScenarioInfo cut_info{
 }  // namespace
 
 extern const Spec cut_spec;
-const Spec cut_spec{cut_info, 0.0, made<Scenario, Cut>};
+const Spec cut_spec{cut_info, 0.0, make_variant<Scenario, Cut>};
 
 }  // namespace nearfield::probe

@@ -199,6 +199,6 @@ const ScenarioInfo floor_info{
 }  // namespace
 
 extern const Spec floor_spec;
-const Spec floor_spec{floor_info, 4.0, made<Scenario, Floor>};
+const Spec floor_spec{floor_info, 4.0, make_variant<Scenario, Floor>};
 
 }  // namespace nearfield::probe

@@ -81,6 +81,6 @@ class Load final : public PairScenario {
 }  // namespace
 
 extern const Spec load_spec;
-const Spec load_spec{load_info, 4.0, made<Scenario, Load>};
+const Spec load_spec{load_info, 4.0, make_variant<Scenario, Load>};
 
 }  // namespace nearfield::probe

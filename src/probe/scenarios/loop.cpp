@@ -89,6 +89,6 @@ const ScenarioInfo loop_info{
 }  // namespace
 
 extern const Spec loop_spec;
-const Spec loop_spec{loop_info, 0.0, made<Scenario, Loop>};
+const Spec loop_spec{loop_info, 0.0, make_variant<Scenario, Loop>};
 
 }  // namespace nearfield::probe

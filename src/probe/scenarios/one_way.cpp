@@ -100,6 +100,6 @@ class OneWayMessage final : public Scenario {
 }  // namespace
 
 extern const Spec one_way_spec;
-const Spec one_way_spec{one_way_info, 0.0, made<Scenario, OneWayMessage>};
+const Spec one_way_spec{one_way_info, 0.0, make_variant<Scenario, OneWayMessage>};
 
 }  // namespace nearfield::probe

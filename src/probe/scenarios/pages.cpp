@@ -300,6 +300,6 @@ class Pages final : public Scenario {
 }  // namespace
 
 extern const Spec pages_spec;
-const Spec pages_spec{pages_info, 2.0, made<Scenario, Pages>};
+const Spec pages_spec{pages_info, 2.0, make_variant<Scenario, Pages>};
 
 }  // namespace nearfield::probe

@@ -85,6 +85,6 @@ class PingPong final : public PairScenario {
 }  // namespace
 
 extern const Spec pingpong_spec;
-const Spec pingpong_spec{pingpong_info, 10.0, made<Scenario, PingPong>};
+const Spec pingpong_spec{pingpong_info, 10.0, make_variant<Scenario, PingPong>};
 
 }  // namespace nearfield::probe

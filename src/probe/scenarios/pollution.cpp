@@ -66,6 +66,6 @@ class Pollution final : public Scenario {
 }  // namespace
 
 extern const Spec pollution_spec;
-const Spec pollution_spec{pollution_info, 4.0, made<Scenario, Pollution>};
+const Spec pollution_spec{pollution_info, 4.0, make_variant<Scenario, Pollution>};
 
 }  // namespace nearfield::probe

@@ -44,6 +44,6 @@ const ScenarioInfo protocol_info{
 }  // namespace
 
 extern const Spec protocol_spec;
-const Spec protocol_spec{protocol_info, 0.5, made<Scenario, Protocol>};
+const Spec protocol_spec{protocol_info, 0.5, make_variant<Scenario, Protocol>};
 
 }  // namespace nearfield::probe

@@ -136,6 +136,6 @@ const ScenarioInfo rows_info{
 }  // namespace
 
 extern const Spec rows_spec;
-const Spec rows_spec{rows_info, 0.0, made<Scenario, Rows>};
+const Spec rows_spec{rows_info, 0.0, make_variant<Scenario, Rows>};
 
 }  // namespace nearfield::probe

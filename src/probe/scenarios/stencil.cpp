@@ -110,6 +110,6 @@ class Stencil final : public Scenario {
 }  // namespace
 
 extern const Spec stencil_spec;
-const Spec stencil_spec{stencil_info, 0.0, made<Scenario, Stencil>};
+const Spec stencil_spec{stencil_info, 0.0, make_variant<Scenario, Stencil>};
 
 }  // namespace nearfield::probe

@@ -209,6 +209,6 @@ class Stride final : public Scenario {
 }  // namespace
 
 extern const Spec stride_spec;
-const Spec stride_spec{stride_info, 5.0, made<Scenario, Stride>};
+const Spec stride_spec{stride_info, 5.0, make_variant<Scenario, Stride>};
 
 }  // namespace nearfield::probe

@@ -13,7 +13,7 @@ namespace nearfield::probe {
 namespace {
 
 constexpr int traffic_tag = 1, ack_tag = 2;
-constexpr int most_messages = 32;
+constexpr int max_messages = 32;
 constexpr std::int64_t window_bytes = 256 << 10;  // approximate memory for the messages of one repetition
 constexpr std::int64_t longest_collective = 16 << 20;
 
@@ -27,12 +27,12 @@ class Traffic final : public PairScenario {
         if (size >= 8 && size <= longest_collective)
           cases_.push_back({{"size_bytes", size}, {"pattern", collective.name}});
     }
-    std::size_t most = 0;
+    std::size_t max_bytes = 0;
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       select(i);
-      most = std::max(most, bytes_);
+      max_bytes = std::max(max_bytes, bytes_);
     }
-    allocate(most);
+    allocate(max_bytes);
   }
 
   void select(std::size_t index) override {
@@ -41,7 +41,7 @@ class Traffic final : public PairScenario {
     collective_ = nullptr;
     for (const auto& collective : collectives)
       if (pattern_ == collective.name) collective_ = &collective;
-    messages_ = collective_ ? 1 : static_cast<int>(std::clamp<std::int64_t>(window_bytes / size_, 1, most_messages));
+    messages_ = collective_ ? 1 : static_cast<int>(std::clamp<std::int64_t>(window_bytes / size_, 1, max_messages));
     bytes_ = static_cast<std::size_t>(size_ * messages_ * (collective_ ? collective_->blocks : 1));
   }
 
@@ -138,7 +138,7 @@ class Traffic final : public PairScenario {
     MPI_Waitall(2 * messages_, requests_.data(), MPI_STATUSES_IGNORE);
   }
 
-  std::array<MPI_Request, 2 * most_messages> requests_{};
+  std::array<MPI_Request, 2 * max_messages> requests_{};
   std::int64_t size_ = 0;
   std::uint64_t sum_ = 0;
   std::string pattern_;
@@ -207,6 +207,6 @@ const ScenarioInfo traffic_info{
 }  // namespace
 
 extern const Spec traffic_spec;
-const Spec traffic_spec{traffic_info, 0.0, made<Scenario, Traffic>};
+const Spec traffic_spec{traffic_info, 0.0, make_variant<Scenario, Traffic>};
 
 }  // namespace nearfield::probe

@@ -17,21 +17,21 @@ void Devices::write_whole(Address granule, const InjectionTarget& target) {
   *--first = &target_node;
   for (auto* node = target_node.parent; node != nullptr; node = node->parent)
     if (node->inclusion == Inclusion::inclusive) *--first = node;
-  const std::span<CacheNode* const> kept(first, nodes.end());
-  remove_but(kept, granule);
+  const std::span<CacheNode* const> holders(first, nodes.end());
+  remove_but(holders, granule);
   for (const auto* node = &target_node; node != nullptr; node = node->parent) {
     auto& point = node->parent ? node->parent->inner : tree_.memory_point();
     if (point.has_directory) tree_.directory_add(point, *node, granule);
   }
-  put(kept, granule, target);
+  put(holders, granule, target);
 }
 
 // Removes all copies, except that caches which are about to get the granule keep theirs, clean and exclusive.
-void Devices::remove_but(std::span<CacheNode* const> kept, Address granule) {
+void Devices::remove_but(std::span<CacheNode* const> holders, Address granule) {
   tree_.for_each_copy(granule, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
     if (node.array.state(way, at) & injected) ++tree_.counts_of(node).injected_unused;
     node.array.set_state(way, at, 0);
-    if (std::find(kept.begin(), kept.end(), &node) != kept.end()) {
+    if (std::find(holders.begin(), holders.end(), &node) != holders.end()) {
       if (node.tracks_sharers) way.sharers() = 0;
       return;
     }
@@ -41,10 +41,10 @@ void Devices::remove_but(std::span<CacheNode* const> kept, Address granule) {
 }
 
 // Line by line, since an inclusive cache may hold fewer lines than the granule has.
-void Devices::put(std::span<CacheNode* const> kept, Address granule, const InjectionTarget& target) {
-  auto& target_node = *kept.back();
+void Devices::put(std::span<CacheNode* const> holders, Address granule, const InjectionTarget& target) {
+  auto& target_node = *holders.back();
   for (auto at = granule; at < granule + tree_.granule_bytes(); at += target_node.array.sub_block_bytes()) {
-    for (auto* node : kept) {
+    for (auto* node : holders) {
       const auto where = node->array.locate(at);
       const auto way = node->array.find(where, at);
       if (!way) {

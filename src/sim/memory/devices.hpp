@@ -18,8 +18,8 @@ class Devices {
   bool read(Address granule);  // returns whether DRAM supplied it
 
  private:
-  void remove_but(std::span<CacheNode* const> kept, Address granule);
-  void put(std::span<CacheNode* const> kept, Address granule, const InjectionTarget& target);
+  void remove_but(std::span<CacheNode* const> holders, Address granule);
+  void put(std::span<CacheNode* const> holders, Address granule, const InjectionTarget& target);
 
   CacheTree& tree_;
   DmaRead read_of_modified_;

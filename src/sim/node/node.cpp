@@ -15,7 +15,7 @@ constexpr std::uint64_t word = 8;
 constexpr Address turn = Address{1} << 33;
 constexpr Address end_of_memory = Address{1} << 37;
 // Allocation begins at a different page in each memory, or their data would conflict in the same cache sets.
-constexpr std::uint64_t pages_apart = 1031;
+constexpr std::uint64_t page_distance = 1031;
 
 }  // namespace
 
@@ -38,7 +38,7 @@ Node::Node(const Machine& machine, const Options& options)
   // With huge pages, too, a memory begins in its own turn.
   const Address max_first_page = turn / 8 * 7 / page_bytes_;
   for (Address m = 0; m < memories; ++m)
-    next_.push_back(m * turn + (1 + m * pages_apart % max_first_page) * page_bytes_);
+    next_.push_back(m * turn + (1 + m * page_distance % max_first_page) * page_bytes_);
   if (!options.memory_effects) {
     clocks_.assign(static_cast<std::size_t>(machine.cores), ConfigClock(variants_));
     return;

@@ -25,11 +25,11 @@ struct PerfCounters {
   explicit PerfCounters(const Counts& counts);
 
   PerfCounters& operator+=(const PerfCounters& other) {
-    combine_each(other, [](Count& mine, Count its) { mine += its; });
+    combine_each(other, [](Count& mine, Count others) { mine += others; });
     return *this;
   }
   PerfCounters& operator-=(const PerfCounters& other) {
-    combine_each(other, [](Count& mine, Count its) { mine -= its; });
+    combine_each(other, [](Count& mine, Count others) { mine -= others; });
     return *this;
   }
   friend PerfCounters operator-(PerfCounters a, const PerfCounters& b) { return a -= b; }

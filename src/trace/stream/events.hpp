@@ -302,7 +302,7 @@ struct WaitStarted {
 // The result follows: `looked` after `one`, `all` and `some`, which query requests, or `probe` after `message`. `clock`
 // queries the time.
 enum class Question : std::uint8_t { one, all, some, message, clock };
-struct Ask {
+struct Query {
   static constexpr const char* called = "ask";
   Question question = Question::one;
   std::vector<Number> at;  // requests
@@ -313,7 +313,7 @@ struct Ask {
     visit("question", e.question), visit("at", e.at), visit("waited", e.waited);
     visit("communicator", e.communicator), visit("peer", e.peer), visit("tag", e.tag);
   }
-  bool operator==(const Ask&) const = default;
+  bool operator==(const Query&) const = default;
 };
 
 // Memory that no allocator provided, but that may hold message buffers: the variables of the executable and of the
@@ -331,6 +331,6 @@ struct StaticAndStackRanges {
 // The number of an event's kind in the stream is its index in this list.
 using Event = std::variant<RankInfo, Text, Object, CallSite, Enter, Leave, Communicator, Layout, Send, Receive, Outcome,
                            Completed, Tested, Probe, Forget, Collective, Region, Unsupported, End, Sites, WaitStarted,
-                           Ask, StaticAndStackRanges>;
+                           Query, StaticAndStackRanges>;
 
 }  // namespace nearfield::stream

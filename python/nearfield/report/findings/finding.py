@@ -53,7 +53,7 @@ def at_each_distance(scenario: str) -> Callable[[Callable[[Profile, Place], Iter
     """Returns a decorator that turns a function of one place into a finder, which calls it for one pair of each
     distance at which the scenario was measured."""
 
-    def made(look: Callable[[Profile, Place], Iterable[Finding]]) -> Finder:
+    def decorate(look: Callable[[Profile, Place], Iterable[Finding]]) -> Finder:
         @wraps(look)
         def finder(profile: Profile) -> Iterator[Finding]:
             for place in one_per_distance(profile.records, scenario):
@@ -61,4 +61,4 @@ def at_each_distance(scenario: str) -> Callable[[Callable[[Profile, Place], Iter
 
         return finder
 
-    return made
+    return decorate

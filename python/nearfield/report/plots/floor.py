@@ -8,7 +8,7 @@ from nearfield.profile.curves import curve, drawn_places
 from nearfield.report.derived_metrics import flag
 from nearfield.report.plots.axes import by_size, time_or_rate
 from nearfield.report.plots.chart import PLACE, Chart, Variant
-from nearfield.report.plots.series import line, shown, style
+from nearfield.report.plots.series import convert_curve, line, style
 
 TITLE = "What the hardware allows"
 SHORT = "Hardware"
@@ -34,7 +34,7 @@ def charts(profile: Profile) -> list[Chart]:
             traces = []
             for i, kind in enumerate(KINDS):
                 points = curve(profile.records, "floor", "time", place=place, kind=kind, deciding=False)
-                traces += line(kind, shown(points, show), style(i))
+                traces += line(kind, convert_curve(points, show), style(i))
             if traces:
                 figure = by_size(traces, time_or_rate(show, traces), "size", profile)
                 variants.append(Variant({PLACE: place.label, "show": show}, figure))

@@ -7,7 +7,7 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import curve, drawn_places, levels, pick
 from nearfield.report.plots.axes import by_size, time_or_rate
 from nearfield.report.plots.chart import PLACE, Chart, Variant
-from nearfield.report.plots.series import line, shown, style
+from nearfield.report.plots.series import convert_curve, line, style
 
 TITLE = "Load"
 SHORT = "Load"
@@ -23,7 +23,7 @@ def charts(profile: Profile) -> list[Chart]:
             for i, amount in enumerate(sorted(levels(rows, "load_bytes"))):
                 points = curve(rows, "load", "half_round_trip", load_bytes=amount, deciding=False)
                 name = f"MPI_Alltoall of {format_bytes(amount)}" if amount else "no load"
-                traces += line(name, shown(points, show), style(i))
+                traces += line(name, convert_curve(points, show), style(i))
             if traces:
                 figure = by_size(traces, time_or_rate(show, traces, "half round trip"), "message size")
                 variants.append(Variant({PLACE: place.label, "show": show}, figure))

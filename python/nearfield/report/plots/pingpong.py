@@ -16,7 +16,7 @@ from nearfield.report.plots.axes import (
     time_or_rate,
 )
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
-from nearfield.report.plots.series import Style, floor_line, line, shown, style
+from nearfield.report.plots.series import Style, convert_curve, floor_line, line, style
 
 TITLE = "Messages between two cores"
 SHORT = "Messages"
@@ -121,16 +121,16 @@ def _by_distance(profile: Profile) -> Chart:
     variants = []
     for show in ("bandwidth", "time") if len(found) > 1 else ():
         curves = {p.label: half_round_trip(profile.records, p, deciding=False) for p in found}
-        traces = [t for i, (name, c) in enumerate(curves.items()) for t in line(name, shown(c, show), style(i))]
+        traces = [t for i, (name, c) in enumerate(curves.items()) for t in line(name, convert_curve(c, show), style(i))]
         figure = by_size(traces, time_or_rate(show, traces), "message size", profile)
         variants.append(Variant({"show": show}, figure))
     return Chart("by-distance", "By core distance", "Buffers reused; one pair for each distance.", variants)
 
 
 def _figure(profile: Profile, place: Place, show: str, curves: dict[str, Curve], floor: Curve) -> Figure:
-    traces = floor_line(shown(floor, show)) if show == "bandwidth" else []
+    traces = floor_line(convert_curve(floor, show)) if show == "bandwidth" else []
     for name, points in curves.items():
-        traces += line(name, shown(points, show), LOOK[name])
+        traces += line(name, convert_curve(points, show), LOOK[name])
     if show == "time":
         traces += line("floor: a flag and one copy", floor, Style("@ink", "4px 3px", "circle", 1.5))
     sizes = [size for points in curves.values() for size in points]

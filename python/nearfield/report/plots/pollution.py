@@ -6,7 +6,7 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import curve, drawn_places
 from nearfield.report.plots.axes import by_size, time_or_rate
 from nearfield.report.plots.chart import PLACE, Chart, Variant
-from nearfield.report.plots.series import Style, line, shown, style
+from nearfield.report.plots.series import Style, convert_curve, line, style
 
 TITLE = "The buffer after the call"
 SHORT = "After the call"
@@ -31,7 +31,7 @@ def charts(profile: Profile) -> list[Chart]:
                         profile.records, "pollution", "traverse",
                         place=place, side=side, state=state, deciding=False,
                     )  # fmt: skip
-                    traces += line(name, shown(points, show), look)
+                    traces += line(name, convert_curve(points, show), look)
                 if traces:
                     figure = by_size(traces, time_or_rate(show, traces), "message size", profile, place)
                     variants.append(Variant({PLACE: place.label, "call": call, "show": show}, figure))

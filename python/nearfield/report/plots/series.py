@@ -64,7 +64,7 @@ def rate(points: Curve) -> Curve:
     }
 
 
-def shown(points: Curve, show: str) -> Curve:
+def convert_curve(points: Curve, show: str) -> Curve:
     """Returns the times themselves if `show` is "time", otherwise the rate."""
     return points if show == "time" else rate(points)
 

@@ -94,7 +94,7 @@ void LiveSession::receive_replies(int milliseconds) {
   }
 }
 
-Words LiveSession::query(const stream::Ask& question) {
+Words LiveSession::query(const stream::Query& question) {
   record(question);
   flush();
   for (int sleep_ms = 1; replies_.empty(); sleep_ms = std::min(2 * sleep_ms, max_sleep_ms)) {

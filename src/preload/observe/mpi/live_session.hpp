@@ -50,7 +50,7 @@ using DeferredMessage = std::shared_ptr<DeferredRequest>;
 class LiveSession {
  public:
   // Sends the query. Returns the reply (stream/live_reply.hpp) without its first two words.
-  Words query(const stream::Ask& question);
+  Words query(const stream::Query& question);
   // Blocks until `done`, which polls the MPI library, returns true. The stream is flushed first.
   void progress_until(const std::function<bool()>& done);
   // Blocks until the request has completed, as MPI_Wait does.

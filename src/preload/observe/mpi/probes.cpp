@@ -38,8 +38,8 @@ void record_probe(const Wanted& wanted, bool waited, bool found, const MPI_Statu
 bool query_message(Wanted& wanted, bool waited) {
   if (wanted.source == MPI_PROC_NULL) return true;
   if (!matched().empty()) mark_unsupported("a probe before a matched message is received, in a live simulation");
-  stream::Ask question{stream::Question::message, {},        waited, number_of(wanted.comm),
-                       peer_of(wanted.source),    wanted.tag};
+  stream::Query question{stream::Question::message, {},        waited, number_of(wanted.comm),
+                         peer_of(wanted.source),    wanted.tag};
   if (wanted.tag == MPI_ANY_TAG) question.tag = stream::any;
   const Words answer = live_session().query(question);
   if (answer.empty()) return false;

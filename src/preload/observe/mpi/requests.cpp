@@ -15,7 +15,7 @@ Requests& requests() {
 }
 
 Number Requests::new_number() {
-  if (free_numbers_.empty()) return ++most_;
+  if (free_numbers_.empty()) return ++max_number_;
   const Number number = free_numbers_.back();
   free_numbers_.pop_back();
   return number;

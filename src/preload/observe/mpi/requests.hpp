@@ -57,7 +57,7 @@ class Requests {
   std::unordered_map<std::uint64_t, std::list<Request>> table_;
   std::list<Request> spare_;  // for reuse: in the long run no memory is allocated
   std::vector<stream::Number> free_numbers_;
-  stream::Number most_ = 0;
+  stream::Number max_number_ = 0;
 };
 
 Requests& requests();

@@ -229,13 +229,13 @@ static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
 /* ---- requests */
 
 /* The innermost frames belong to the recorder and the layer, then comes the function with the call. */
-static UWord callers(Addr called_from, Addr* addresses, UWord most) {
+static UWord callers(Addr called_from, Addr* addresses, UWord max_count) {
   Addr frames[32];
   const UInt depth = VG_(get_StackTrace)(recorded, frames, 32, NULL, NULL, 0);
   UWord found = 0;
   UInt i = 0;
   while (i < depth && frames[i] + 1 != called_from) ++i;
-  while (++i < depth && found < most) addresses[found++] = frames[i] + 1;
+  while (++i < depth && found < max_count) addresses[found++] = frames[i] + 1;
   return found;
 }
 

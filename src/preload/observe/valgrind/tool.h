@@ -21,7 +21,7 @@ void nearfield_access(unsigned long code, unsigned long kind, unsigned long addr
 void nearfield_range(unsigned long code, unsigned long kind, unsigned long address, unsigned long bytes);
 
 /* ---- tool.c */
-/* Whether accesses are being recorded. */
+/* Nonzero while accesses are recorded. */
 extern int nearfield_on;
 /* Returns zeroed memory that is never freed. */
 void* nearfield_memory(unsigned long bytes);

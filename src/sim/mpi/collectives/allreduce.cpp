@@ -20,7 +20,8 @@ Task<> by_halving(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Addr
   co_await reduce_by_halving(all, folded, halving, data.address, spare);
   for (int level = halving.levels() - 1; level >= 0; --level) {
     const int partner = folded.rank(halving.partner(level));
-    co_await all.sendrecv(partner, halving.kept(level, data.address), partner, halving.given(level, data.address));
+    co_await all.sendrecv(partner, halving.own_half(level, data.address), partner,
+                          halving.sent_half(level, data.address));
   }
 }
 

@@ -31,7 +31,7 @@ Halving::Halving(int place, std::vector<std::uint64_t> offsets, bool nearest_fir
     const Window lower{window.first, middle}, upper{middle, window.end};
     const bool keeps_upper = (place & bit) != 0;
     steps_.push_back({bit, keeps_upper ? upper : lower, keeps_upper ? lower : upper});
-    window = steps_.back().kept;
+    window = steps_.back().own_half;
   }
 }
 
@@ -39,9 +39,9 @@ Task<> reduce_by_halving(Communicator& all, NonPowerOfTwoFold folded, const Halv
                          Address spare) {
   for (int level = 0; level < halving.levels(); ++level) {
     const int partner = folded.rank(halving.partner(level));
-    const Buffer kept = halving.kept(level, data), arriving = halving.kept(level, spare);
-    co_await all.sendrecv(partner, halving.given(level, data), partner, arriving);
-    co_await all.combine(kept.address, arriving.address, kept.bytes());
+    const Buffer own_half = halving.own_half(level, data), arriving = halving.own_half(level, spare);
+    co_await all.sendrecv(partner, halving.sent_half(level, data), partner, arriving);
+    co_await all.combine(own_half.address, arriving.address, own_half.bytes());
   }
 }
 

@@ -46,13 +46,13 @@ class Halving {
   int partner(int level) const { return place_ ^ steps_[at(level)].bit; }
   int bit(int level) const { return steps_[at(level)].bit; }
   // Return the parts of the vector at `begin` that this place and its partner keep in a step.
-  Buffer kept(int level, Address begin) const { return range(steps_[at(level)].kept, begin); }
-  Buffer given(int level, Address begin) const { return range(steps_[at(level)].given, begin); }
+  Buffer own_half(int level, Address begin) const { return range(steps_[at(level)].own_half, begin); }
+  Buffer sent_half(int level, Address begin) const { return range(steps_[at(level)].sent_half, begin); }
 
  private:
   struct Step {
     int bit;
-    Window kept, given;
+    Window own_half, sent_half;
   };
   static std::size_t at(int level) { return static_cast<std::size_t>(level); }
   Buffer range(const Window& window, Address begin) const {

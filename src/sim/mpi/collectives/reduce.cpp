@@ -42,10 +42,10 @@ Task<> by_halving(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Addr
   for (int level = halving.levels() - 1; level >= 0; --level) {
     const int other = halving.partner(level), partner = other == 0 ? first : folded.rank(other);
     if ((place ^ root_place) & halving.bit(level)) {
-      co_await all.send_now(partner, halving.kept(level, data.address));
+      co_await all.send_now(partner, halving.own_half(level, data.address));
       break;
     }
-    co_await all.receive_now(partner, halving.given(level, data.address));
+    co_await all.receive_now(partner, halving.sent_half(level, data.address));
   }
 }
 

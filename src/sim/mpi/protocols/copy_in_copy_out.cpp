@@ -115,6 +115,6 @@ class CopyInCopyOut final : public Protocol {
 
 extern const ProtocolSpec copy_in_copy_out_protocol;
 const ProtocolSpec copy_in_copy_out_protocol{"copy-in-copy-out", "through a ring in shared memory, both cores at once",
-                                             true, made<Protocol, CopyInCopyOut>};
+                                             true, make_variant<Protocol, CopyInCopyOut>};
 
 }  // namespace nearfield::sim

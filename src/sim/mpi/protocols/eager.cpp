@@ -49,6 +49,6 @@ class Eager final : public Staged {
 }  // namespace
 
 const ProtocolSpec eager_protocol{"eager", "through internal buffers on both sides, without a handshake", false,
-                                  made<Protocol, Eager>};
+                                  make_variant<Protocol, Eager>};
 
 }  // namespace nearfield::sim

@@ -27,6 +27,6 @@ class NodeEager final : public Protocol {
 }  // namespace
 
 const ProtocolSpec node_eager_protocol{"node-eager", "through a buffer in shared memory, without a handshake", true,
-                                       made<Protocol, NodeEager>};
+                                       make_variant<Protocol, NodeEager>};
 
 }  // namespace nearfield::sim

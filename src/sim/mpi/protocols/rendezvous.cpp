@@ -74,6 +74,6 @@ class Rendezvous final : public Protocol {
 }  // namespace
 
 const ProtocolSpec rendezvous_protocol{"rendezvous", "RTS and CTS, then RDMA from user memory to user memory", false,
-                                       made<Protocol, Rendezvous>};
+                                       make_variant<Protocol, Rendezvous>};
 
 }  // namespace nearfield::sim

@@ -29,6 +29,6 @@ class SingleCopy final : public Protocol {
 
 extern const ProtocolSpec single_copy_protocol;
 const ProtocolSpec single_copy_protocol{"single-copy", "the receiver's core copies from the sender's memory", true,
-                                        made<Protocol, SingleCopy>};
+                                        make_variant<Protocol, SingleCopy>};
 
 }  // namespace nearfield::sim

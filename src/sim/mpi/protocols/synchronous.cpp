@@ -72,6 +72,6 @@ class Synchronous final : public Protocol {
 }  // namespace
 
 const ProtocolSpec synchronous_protocol{"synchronous", "memory to memory past the caches, when both are there (T3E)",
-                                        false, made<Protocol, Synchronous>};
+                                        false, make_variant<Protocol, Synchronous>};
 
 }  // namespace nearfield::sim

@@ -66,6 +66,6 @@ class ZeroCopy final : public Protocol {
 
 extern const ProtocolSpec zero_copy_protocol;
 const ProtocolSpec zero_copy_protocol{"zero-copy", "NIC to NIC, user memory to user memory, matched by the NIC", false,
-                                      made<Protocol, ZeroCopy>};
+                                      make_variant<Protocol, ZeroCopy>};
 
 }  // namespace nearfield::sim

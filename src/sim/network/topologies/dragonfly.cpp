@@ -57,7 +57,7 @@ extern const TopologySpec dragonfly_topology;
 const TopologySpec dragonfly_topology{"dragonfly",
                                       "groups of fully linked routers, one link between any two groups",
                                       "routers per group, nodes per router, groups",
-                                      made<Topology, Dragonfly>,
+                                      make_variant<Topology, Dragonfly>,
                                       3,
                                       3};
 

@@ -64,7 +64,7 @@ extern const TopologySpec fat_tree_topology;
 const TopologySpec fat_tree_topology{"fat-tree",
                                      "levels of switches, none narrower than another",
                                      "children per switch, from the nodes up",
-                                     made<Topology, FatTree>,
+                                     make_variant<Topology, FatTree>,
                                      1,
                                      8};
 

@@ -70,8 +70,11 @@ class Torus final : public Topology {
 }  // namespace
 
 extern const TopologySpec torus_topology;
-const TopologySpec torus_topology{
-    "torus", "a grid of routers closed to rings, in dimension order", "routers per dimension", made<Topology, Torus>, 1,
-    8};
+const TopologySpec torus_topology{"torus",
+                                  "a grid of routers closed to rings, in dimension order",
+                                  "routers per dimension",
+                                  make_variant<Topology, Torus>,
+                                  1,
+                                  8};
 
 }  // namespace nearfield::sim

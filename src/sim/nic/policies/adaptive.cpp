@@ -76,6 +76,6 @@ const PolicySpec adaptive_policy{
      {"leak_percent", 25, 0, 100, "lost unused, of a window, that is too much"},
      {"pause", 4, 1, 1 << 20, "windows that then go to memory"}},
     1,
-    made<Policy, Adaptive>};
+    make_variant<Policy, Adaptive>};
 
 }  // namespace nearfield::sim

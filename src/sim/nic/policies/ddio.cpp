@@ -35,7 +35,7 @@ const PolicySpec ddio_policy{"ddio",
                              "everything into a few ways of the last-level cache (Intel DDIO)",
                              {{"ways", 2, 1, 1024, "ways of a set that it may take"}},
                              1,
-                             made<Policy, Ddio>,
+                             make_variant<Policy, Ddio>,
                              true};
 
 }  // namespace nearfield::sim

@@ -15,6 +15,6 @@ class HeaderL2 final : public Policy {
 }  // namespace
 
 extern const PolicySpec header_l2_policy;
-const PolicySpec header_l2_policy{"header-l2", "events into the L2 (S4: hl2)", {}, 2, made<Policy, HeaderL2>};
+const PolicySpec header_l2_policy{"header-l2", "events into the L2 (S4: hl2)", {}, 2, make_variant<Policy, HeaderL2>};
 
 }  // namespace nearfield::sim

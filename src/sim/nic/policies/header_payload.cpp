@@ -26,6 +26,6 @@ const PolicySpec header_payload_policy{"header-payload",
                                        "events into the L2, payload up to half the L3 into the L3 (S4: hl2p)",
                                        {},
                                        3,
-                                       made<Policy, HeaderPayload>};
+                                       make_variant<Policy, HeaderPayload>};
 
 }  // namespace nearfield::sim

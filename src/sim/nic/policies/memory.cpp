@@ -12,6 +12,6 @@ class ToMemory final : public Policy {
 }  // namespace
 
 extern const PolicySpec memory_policy;
-const PolicySpec memory_policy{"memory", "to memory only (the papers' base)", {}, 0, made<Policy, ToMemory>};
+const PolicySpec memory_policy{"memory", "to memory only (the papers' base)", {}, 0, make_variant<Policy, ToMemory>};
 
 }  // namespace nearfield::sim

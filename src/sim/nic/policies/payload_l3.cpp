@@ -21,6 +21,6 @@ class PayloadL3 final : public Policy {
 
 extern const PolicySpec payload_l3_policy;
 const PolicySpec payload_l3_policy{
-    "payload-l3", "payload up to half the L3 into the L3 (S4: payload)", {}, 3, made<Policy, PayloadL3>};
+    "payload-l3", "payload up to half the L3 into the L3 (S4: payload)", {}, 3, make_variant<Policy, PayloadL3>};
 
 }  // namespace nearfield::sim

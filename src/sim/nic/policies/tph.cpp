@@ -28,6 +28,6 @@ const PolicySpec tph_policy{"tph",
                             "each buffer to where it was steered (PCIe TPH, AMD SDCI)",
                             {{"header", 2, 0, 8, "cache level of the event queue, 1: nearest; 0: memory"}},
                             1,
-                            made<Policy, Tph>};
+                            make_variant<Policy, Tph>};
 
 }  // namespace nearfield::sim

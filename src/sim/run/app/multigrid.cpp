@@ -10,7 +10,7 @@ namespace {
 
 constexpr double strength = 0.25;
 constexpr double tolerance = 1e-6;
-constexpr int most_levels = 25, coarsest_rows = 9, most_iterations = 500;
+constexpr int max_levels = 25, coarsest_rows = 9, max_iterations = 500;
 
 using Vector = std::vector<double>;
 using Graph = std::vector<std::vector<int>>;
@@ -263,7 +263,7 @@ std::vector<int> owners(const std::vector<State>& state, const std::vector<int>&
 std::vector<Level> hierarchy(Matrix finest, std::vector<int> first) {
   std::vector<Level> levels;
   levels.push_back({std::move(finest), {}, std::move(first)});
-  while (levels.back().matrix.rows > coarsest_rows && levels.size() < most_levels) {
+  while (levels.back().matrix.rows > coarsest_rows && levels.size() < max_levels) {
     Level& level = levels.back();
     const Graph depends = strong(level.matrix);
     const auto state = coarsen(depends, levels.size() == 1);
@@ -286,7 +286,7 @@ int iterations(const std::vector<Level>& levels) {
   const double enough = tolerance * tolerance * dot(r, r);
   double gamma = dot(r, p);
   int done = 0;
-  while (done < most_iterations) {
+  while (done < max_iterations) {
     const Vector s = times(a, p);
     axpy(-gamma / dot(s, p), s, r);
     ++done;

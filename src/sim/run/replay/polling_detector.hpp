@@ -10,7 +10,7 @@
 
 namespace nearfield::sim::replay {
 
-using Query = stream::Ask;
+using Query = stream::Query;
 
 class PollingDetector {
  public:

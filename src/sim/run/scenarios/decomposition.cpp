@@ -139,7 +139,7 @@ std::vector<Result> run(const Job& requested) {
   const std::string mode = word(job.parameters, "mode");
   if (mode != "standard") machine.messaging.network = mode;
   const Split split = split_named(word(job.parameters, "split"));
-  const std::string ghosts = given(job.parameters, "ghosts") ? word(job.parameters, "ghosts") : "split";
+  const std::string ghosts = has_parameter(job.parameters, "ghosts") ? word(job.parameters, "ghosts") : "split";
   if (ghosts != "split" && ghosts != "all")
     throw std::invalid_argument("'" + ghosts + "': ghost cells are in dimensions that are 'split', or in 'all'");
   const Box box = box_of(split, static_cast<std::uint64_t>(number(job.parameters, "cells")), ghosts == "all");

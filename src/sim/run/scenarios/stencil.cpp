@@ -74,7 +74,7 @@ std::vector<Result> run(const Job& job) {
   const std::string variant = word(job.parameters, "variant");
   if (columns < min_columns) throw std::invalid_argument("stencil: rows of three doubles at least");
   const std::int64_t rows =
-      given(job.parameters, "rows") ? number(job.parameters, "rows") : std::min(columns, max_rows);
+      has_parameter(job.parameters, "rows") ? number(job.parameters, "rows") : std::min(columns, max_rows);
   if (rows < min_rows) throw std::invalid_argument("stencil: three rows at least");
   if (variant != "listing-1" && variant != "opt1" && variant != "opt2")
     throw std::invalid_argument("'" + variant + "' is no variant of the stencil");
