@@ -1,4 +1,5 @@
-// See reference_memory.hpp.
+// See reference_memory.hpp. This is one file, although a long one, since it is read beside the description in
+// memory.hpp and in its order.
 #include "reference_memory.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // When does data arrive, and what does a core wait for? Times are computed by hand for a small machine whose costs are
-// all different, or compared between two equivalent traces.
+// all different, or compared between two equivalent traces. The file is long because one set of injected bugs
+// (tests/injected_bugs/memory_timing.toml) is held against all of it.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

@@ -110,7 +110,7 @@ def test_a_busy_machine_shows_no_defaults_to_be_best(machine: Machine) -> None:
 
 
 def test_launches_of_a_confirmation_are_not_lost(machine: Machine) -> None:
-    """If a confirmation is cut short because jobs are starved, does the next sitting only measure the launches that are
+    """If a confirmation is cut short because jobs are starved, does the resumed tune only measure the launches that are
     left, and make the rule?"""
     launches: list[Settings] = []
 
@@ -134,7 +134,7 @@ def test_launches_of_a_confirmation_are_not_lost(machine: Machine) -> None:
 
 def test_decided_distances_are_saved_without_the_others(machine: Machine) -> None:
     """If one of two distances is not decided, does the file hold the rule of the other and say what is missing, does
-    the exit code tell, and does the next sitting only tune the missing one?"""
+    the exit code tell, and does the resumed tune only tune the missing one?"""
     machine.topology = Topology.from_synthetic("package:2 l3:1 l2:2 core:1 pu:1")
     near, far = machine.topology.representatives()
 

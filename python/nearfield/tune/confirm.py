@@ -43,9 +43,9 @@ class NotDecided(Exception):
     """A finalist could not be judged; the message says why."""
 
 
-# What the next sitting does after one without a verdict. It confirms the finalists that are in doubt. If all of them
-# are judged, it searches for others, or it measures everything anew if the machine was busy, because trials on a busy
-# machine do not show that nothing gains.
+# If a tune ends without a verdict on a distance, the resumed tune begins with this step. "confirming" measures the
+# finalists in doubt again. "searching" looks for other finalists, since all were judged. "anew" measures everything
+# again, since trials on a busy machine do not show that nothing gains.
 GoesOn = Literal["confirming", "searching", "anew"]
 
 

@@ -136,8 +136,8 @@ class LaunchLine(Table):
 
 
 class UndecidedLine(Table):
-    """The end of a sitting without a verdict on a distance. The next sitting gets the whole budget again, and does what
-    `goes_on` says (`confirm.GoesOn`)."""
+    """The end of a tune without a verdict on a distance. The resumed tune gets the whole budget again, and begins with
+    the step `goes_on` (`confirm.GoesOn`)."""
 
     type: Literal["undecided"] = "undecided"
     distance: Distance

@@ -1,4 +1,4 @@
-// What a stream defines by numbers: texts, call sites, communicators and datatypes.
+// A stream refers to texts, call sites, communicators and datatypes by numbers. This stores what each number means.
 #pragma once
 
 #include <deque>
