@@ -243,6 +243,21 @@ def test_changed_source_is_another_build(
     assert mpi.is_built(inst, TARGET, source=folder)
 
 
+def test_moved_source_is_another_build(installations: list[Installation], tmp_path: Path, scratch_cache: Path) -> None:
+    """If a new version has the sources of an executable in another folder, is it the new one that is returned, although
+    the build tree still has the old one?"""
+    folder = mpi_program.write_project(tmp_path / "project", "int main() { return 1; }")
+    assert subprocess.run([mpi.program(installations[0], TARGET, source=folder)]).returncode == 1
+    listed = folder / "CMakeLists.txt"
+    moved = folder / "src" / "moved"
+    moved.mkdir()
+    project, target = listed.read_text().split("add_executable", 1)
+    (moved / "CMakeLists.txt").write_text("add_executable" + target.replace("src/", "../"))
+    listed.write_text(project + "add_subdirectory(src/moved)\n")
+    (folder / "src/trial.cpp").write_text("int main() { return 2; }")
+    assert subprocess.run([mpi.program(installations[0], TARGET, source=folder)]).returncode == 2
+
+
 def test_failed_build_says_the_first_error(
     installations: list[Installation], tmp_path: Path, scratch_cache: Path
 ) -> None:

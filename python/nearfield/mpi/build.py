@@ -40,6 +40,7 @@ _WORDS = {
     HALO: "the halo library",
     FORECAST: "the thin profiling layer",
 }
+OPTIONS = ["-DCMAKE_BUILD_TYPE=Release", "-DNEARFIELD_PROBE=ON"]
 _SOURCES = {  # source folders of a target; targets that are not listed use all folders
     ENGINE: ("src/base", "src/scenario", "src/probe"),
     COMPONENT: ("src/base", "src/preload/openmpi"),
@@ -110,6 +111,7 @@ def _toolchain_parts(inst: Installation) -> list[str]:
         library,
         *compiler,
         *flags,
+        *OPTIONS,
         os.uname().machine,
     ]
 
@@ -178,9 +180,11 @@ def _build(inst: Installation, target: str, source: Path, folder: Path, say: Rep
     work = cache_root() / "work" / _digest(*_toolchain_parts(inst), str(source))
     with _locked(work.with_suffix(".lock"), lambda: None):
         log = _compile(inst, target, source, work, say)
+        built = _products(work) / target
+        if not os.access(built, os.X_OK):
+            raise MpiError(f"the build ended well but made no {target}", f"see {log}")
         if _folder(inst, target, source) != folder:
             return  # the sources changed during the build; the caller starts again
-        built = _find_executable(work, target, log)
         fresh = folder.with_suffix(f".new-{os.getpid()}")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
@@ -197,7 +201,7 @@ def _compile(inst: Installation, target: str, source: Path, work: Path, say: Rep
     """Configures and builds, from scratch if the old tree is unusable. Returns the path of the log."""
     configure = [_tool("cmake"), "-S", str(source), "-B", str(work), "-G", "Ninja"]
     configure += [f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
-    configure += ["-DCMAKE_BUILD_TYPE=Release", "-DNEARFIELD_PROBE=ON"]
+    configure += [*OPTIONS, *(f"-DCMAKE_{kind}_OUTPUT_DIRECTORY={_products(work)}" for kind in ("RUNTIME", "LIBRARY"))]
     steps = [configure, [_tool("cmake"), "--build", str(work), "--target", target]]
     env = {**os.environ, **inst.env, **compiler_environment(inst), "LC_ALL": "C", "CLICOLOR_FORCE": "0"}
     log = work.with_suffix(".log")
@@ -236,11 +240,10 @@ def _how_far(log: Path) -> str:
     return f"still building: compiling {min(done + 1, of)} of {of}"
 
 
-def _find_executable(work: Path, target: str, log: Path) -> Path:
-    for found in sorted(work.rglob(target)):
-        if found.is_file() and os.access(found, os.X_OK):
-            return found
-    raise MpiError(f"the build ended well but made no {target}", f"see {log}")
+def _products(work: Path) -> Path:
+    """Returns the folder of all that is built in this tree. A tree is reused after its sources have moved, and
+    then still has what was built from their old place; this folder has only what is newest."""
+    return work / "products"
 
 
 def _tool(name: str) -> str:
