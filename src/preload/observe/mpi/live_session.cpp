@@ -28,18 +28,18 @@ constexpr auto max_throttle = std::chrono::milliseconds(200);
   _exit(1);
 }
 
-// Drives the MPI library's progress for buffered sends: a receiver may wait for one inside the library, and the message
-// that this rank waits for may come only after that.
-void progress_mpi() {
-  int flag = 0;
-  PMPI(MPI_Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
-}
-
 MPI_Status empty_status() {
   MPI_Request none = MPI_REQUEST_NULL;
   MPI_Status status;
   int flag = 0;
   PMPI(MPI_Test)(&none, &flag, &status);
+  return status;
+}
+
+// Returns the status of a receive from MPI_PROC_NULL. MPICH 4.0 leaves that of a nonblocking one unset.
+MPI_Status null_status() {
+  MPI_Status status;
+  PMPI(MPI_Recv)(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, &status);
   return status;
 }
 
@@ -99,7 +99,7 @@ Words LiveSession::query(const stream::Query& question) {
   flush();
   for (int sleep_ms = 1; replies_.empty(); sleep_ms = std::min(2 * sleep_ms, max_sleep_ms)) {
     receive_replies(sleep_ms);
-    progress_mpi();
+    free_sent_copies();
   }
   Words answer = std::move(replies_.front());
   replies_.pop_front();
@@ -111,7 +111,7 @@ void LiveSession::progress_until(const std::function<bool()>& done) {
   flush();
   for (int sleep_ms = 0; !done(); sleep_ms = std::min(2 * sleep_ms + 1, max_sleep_ms)) {
     receive_replies(sleep_ms);
-    progress_mpi();
+    free_sent_copies();
   }
 }
 
@@ -152,12 +152,17 @@ MPI_Request LiveSession::acquire_placeholder() {
 
 void LiveSession::post_or_defer(const DeferredMessage& message, stream::Receive event, int source, int tag) {
   const bool from_any = source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG;
-  event.notify_on_match = source != MPI_PROC_NULL && (from_any || !deferred_.empty());
+  const bool is_null = source == MPI_PROC_NULL;
+  event.notify_on_match = !is_null && (from_any || !deferred_.empty());
   message->number = start(event);
-  if (event.notify_on_match)
+  if (event.notify_on_match) {
     deferred_.push_back(message);
-  else
+  } else if (is_null) {
+    message->posted = message->completed = true;
+    message->status = null_status();
+  } else {
     post_now(*message, source, tag);
+  }
 }
 
 DeferredMessage LiveSession::adopt(const stream::Receive& event, MPI_Request real) {
@@ -188,7 +193,9 @@ int LiveSession::complete(DeferredRequest& message, MPI_Status* status) {
 
 // ---- sends
 
-// Frees the oldest buffers up to the first one that has not been sent.
+// Frees the oldest buffers up to the first one that has not been sent, and by its test drives the MPI library's progress:
+// a receiver may wait for a buffered send inside the library, and the message that this rank waits for may come only
+// after that. MPI_Iprobe on MPI_COMM_SELF does not suffice: under MPICH 4.0, sends wait for ever.
 void LiveSession::free_sent_copies() {
   for (int flag = 1; flag && !copies_.empty();) {
     PMPI(MPI_Test)(&copies_.front().request, &flag, MPI_STATUS_IGNORE);
