@@ -218,13 +218,14 @@ bool Peer::map_window(Window& window, std::size_t offset, bool for_writing) {
     Peers::note(this, offset / window_bytes);
   } else if (for_writing && !window.writable.load()) {
     // Replaced in one step, since other threads read through the mapping: after mprotect() every page read so far would
-    // fault again when it is written.
+    // fault again when it is written. By the system call, since UCX replaces mremap() by a function that loses the new
+    // address.
     const int file = fetch_file();
     if (file < 0) return false;
     void* other = map_part(file, window_bytes, offset, PROT_READ | PROT_WRITE);
     close(file);
     if (!other) return false;
-    if (mremap(other, window_bytes, window_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, begin) == MAP_FAILED) {
+    if (syscall(SYS_mremap, other, window_bytes, window_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, begin) == -1) {
       munmap(other, window_bytes);
       return false;
     }
