@@ -1,9 +1,10 @@
-"""Do MPICH's own tests end under observation, under a simulation that decides for them, and under the shared heap as
-they do alone?
+"""Do MPICH's own tests end under observation, under a simulation that decides for them, under the shared heap and
+under the collectives of a node as they do alone?
 
 Takes the folder test/mpi of MPICH's sources, configured and built for the MPI that --mpi names, and starts every line
 of the lists of tests in some of its folders: alone, and then by `nearfield observe`, by `nearfield simulate run`, or
-with the shared heap preloaded, in which every page that a message passes through is shared at once. A test
+with the shared heap preloaded, in which every page that a message passes through is shared at once, or with the
+collectives of a node preloaded, which are direct from a communicator's first one on. A test
 ends well if it prints "No Errors" and its exit code is 0. A test that ends otherwise the second time is started twice
 more in each way, and counts unless it varies alone as well. A simulation that refuses a program says why; these are
 listed.
@@ -29,6 +30,7 @@ from typing import Any
 from support import console, finish, parser, verdict
 
 from nearfield import mpi
+from nearfield.apply import collectives
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
 from nearfield.mpi.process import MARK, end_all
 from nearfield.rules import shared_heap
@@ -38,6 +40,7 @@ WAYS = {
     "observe": ["observe", "--force", "-o", "{trace}", "--"],
     "simulate": ["simulate", "run", "--policy", "memory", "--memory-slowdown", "1", "--json", "--"],
     "heap": [],
+    "collectives": [],
 }
 HEAP = "on=1,share_first=1"
 REFUSED = "cannot be simulated"  # before a reason
@@ -125,6 +128,8 @@ def run(test: Test, inst: Installation, options: argparse.Namespace, way: str = 
     with TemporaryDirectory(prefix="nearfield-bench-") as folder:
         if way == "heap":
             env = {**env, **shared_heap.loading(os.environ), shared_heap.VARIABLE: HEAP}
+        elif way == "collectives":
+            env = {**env, **collectives.for_installation(inst, os.environ), collectives.VARIABLE: "after=0"}
         elif way:
             words = [word.format(trace=f"{folder}/trace") for word in WAYS[way]]
             command = [sys.executable, "-m", "nearfield", *words, *command]

@@ -30,7 +30,7 @@ NATIVE = {
     "halo": _BELOW | {"plan", "nearfield"},  # nearfield/: the installed headers
     "trace/stream": {"base"},
     **dict.fromkeys(("preload/mpi", "preload/heap", "preload/openmpi"), {"base"}),
-    **dict.fromkeys(("preload/forecast", "preload/mpich"), {"base", "preload/mpi"}),
+    **dict.fromkeys(("preload/forecast", "preload/mpich", "preload/collectives"), {"base", "preload/mpi"}),
     "preload/observe": {"base", "preload/mpi", "trace/stream"},
     "preload/measure": set(),
     "preload/verify": set(),

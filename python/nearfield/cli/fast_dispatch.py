@@ -21,6 +21,7 @@ _FLAGS = {
     "--force": "force",
     "--explain": "explain",
     "--no-forecast": "no_forecast",
+    "--collectives": "collectives",
 }
 _VALUES = {"--rules": "rules", "--mpi": "mpi_name", "--log": "log"}
 _LOG = "NEARFIELD_LOG"
@@ -46,7 +47,7 @@ def parse_run_arguments(words: Sequence[str]) -> dict[str, Any] | None:
         return None
     options: dict[str, Any] = {
         "rules": None, "mpi_name": None, "log": "", "verbose": False, "force": False, "explain": False,
-        "no_forecast": False,
+        "no_forecast": False, "collectives": False,
     }  # fmt: skip
     rest = list(words[1:])
     while rest and rest[0].startswith("-"):
@@ -65,14 +66,25 @@ def parse_run_arguments(words: Sequence[str]) -> dict[str, Any] | None:
 
 def start(
     argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_name: str | None, explain: bool,
-    log: str = "", no_forecast: bool = False,
+    log: str = "", no_forecast: bool = False, collectives: bool = False,
 ) -> None:  # fmt: skip
     """Execs the command with the variables of the rules. With `explain` or a log, runs it as a child under the counting
-    layer, reports how its messages were copied or adds a line to the log, and ends with its exit code."""
-    from nearfield.apply.cached_plan import cached_launch_plan
+    layer, reports how its messages were copied or adds a line to the log, and ends with its exit code. With
+    `collectives`, also loads the collectives of a node, and rules may be missing."""
+    from nearfield.apply.cached_plan import Application, cached_launch_plan
+    from nearfield.rules.paths import default_rules
 
-    made = cached_launch_plan(argv, rules, force, mpi_name)
+    if collectives and rules is None and not default_rules().exists():
+        made = Application(notes=["there are no rules; only the shared heap and the collectives of a node are loaded"])
+    else:
+        made = cached_launch_plan(argv, rules, force, mpi_name)
     environment = {**os.environ, **made.environment}
+    if collectives:
+        from nearfield.apply import collectives as node_collectives
+
+        environment |= node_collectives.for_command(argv, mpi_name, environment, _say)
+        if verbose:
+            environment.setdefault(node_collectives.VARIABLE, node_collectives.SUMMARY)
     for note in [*made.warnings, *(made.notes if verbose else [])]:
         print(f"nearfield: {note}", file=sys.stderr)
     log = log or os.environ.get(_LOG, "")
@@ -89,6 +101,10 @@ def start(
         says = explain and not no_forecast
         sys.exit(run_watched(argv, environment, mpi_name=mpi_name, rules=rules, log=log, explains=explain, says=says))
     exec_command(argv, environment)
+
+
+def _say(line: str) -> None:
+    print(f"nearfield: {line}", file=sys.stderr)
 
 
 def compile_with_hooks(verb: str, words: Sequence[str]) -> None:

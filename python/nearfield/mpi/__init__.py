@@ -2,6 +2,7 @@
 
 from nearfield.base.disk_cache import cache_root
 from nearfield.mpi.build import (
+    COLLECTIVES,
     COMPONENT,
     ENGINE,
     FORECAST,
@@ -22,6 +23,7 @@ from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
 from nearfield.mpi.transports import transport_or_reason
 
 __all__ = [
+    "COLLECTIVES",
     "COMPONENT",
     "ENGINE",
     "FORECAST",

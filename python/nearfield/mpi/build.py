@@ -32,6 +32,7 @@ SHIM = "libnearfield_mpich.so"
 LAYER = "libnearfield_observe_mpi.so"
 HALO = "libnearfield_halo.so"
 FORECAST = "libnearfield_forecast.so"
+COLLECTIVES = "libnearfield_collectives.so"
 _WORDS = {
     ENGINE: "the measuring engine",
     COMPONENT: "the Open MPI component",
@@ -39,6 +40,7 @@ _WORDS = {
     LAYER: "the profiling layer",
     HALO: "the halo library",
     FORECAST: "the thin profiling layer",
+    COLLECTIVES: "the collectives of a node",
 }
 OPTIONS = ["-DCMAKE_BUILD_TYPE=Release", "-DNEARFIELD_PROBE=ON"]
 _SOURCES = {  # source folders of a target; targets that are not listed use all folders
@@ -48,6 +50,7 @@ _SOURCES = {  # source folders of a target; targets that are not listed use all 
     LAYER: ("src/base", "src/trace/stream", "src/preload/mpi", "src/preload/observe"),
     HALO: ("src/base", "src/plan", "src/halo", "include"),
     FORECAST: ("src/base", "src/preload/mpi", "src/preload/forecast"),
+    COLLECTIVES: ("src/base", "src/preload/mpi", "src/preload/collectives"),
 }
 
 

@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include "base/export.h"
+#include "base/shared_heap.h"
 #include "preload/heap/heap.hpp"
 #include "preload/heap/peers.hpp"
 #include "preload/heap/region.hpp"
@@ -166,3 +168,13 @@ void ShareRequest::post_hint(std::uintptr_t from, std::size_t bytes) {
 }
 
 }  // namespace nearfield::heap
+
+// A process that polls in this way serves requests, whether or not its MPI has progress callbacks.
+NEARFIELD_EXPORT void nearfield_heap_poll() {
+  static constinit bool is_announced = false;
+  if (!is_announced && nearfield::heap::own_header()) {
+    nearfield::heap::announce_cooperation();
+    is_announced = true;
+  }
+  nearfield::heap::poll_copy_requests();
+}

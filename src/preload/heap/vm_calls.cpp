@@ -12,6 +12,7 @@
 
 #include "base/copy.hpp"
 #include "base/export.h"
+#include "base/shared_heap.h"
 #include "preload/heap/cooperative_copy.hpp"
 #include "preload/heap/counts.hpp"
 #include "preload/heap/distance.hpp"
@@ -66,7 +67,8 @@ std::size_t total(const iovec* list, unsigned long count) {
 
 // Returns whether this code belongs to a library by which MPIs copy. `caller` is nullptr if unknown.
 bool is_of_mpi(const void* caller) {
-  static constexpr const char* libraries[] = {"libmpi", "libopen-pal", "mca_btl_", "mca_smsc_", "libuct", "libucp"};
+  static constexpr const char* libraries[] = {
+      "libmpi", "libopen-pal", "mca_btl_", "mca_smsc_", "libuct", "libucp", "libnearfield_collectives"};
   static std::atomic<const void*> latest{nullptr};  // the last caller for which that was so
   if (!caller || caller == latest.load(std::memory_order_relaxed)) return caller != nullptr;
   Dl_info info;
@@ -94,6 +96,7 @@ struct Call {
   std::size_t bytes;
   bool writes;
   bool is_message;  // made by an MPI library, so the program accesses neither side's memory during the call
+  Owner owner;      // of the other process's memory
   CopyPath path = CopyPath::kernel_not_in_heap;
 };
 
@@ -101,7 +104,8 @@ struct Call {
 // was copied.
 bool try_cooperative_copy(Call& call, Peer& peer, char* mapped, std::size_t length, Copy copy) {
   if (call.writes || length != call.bytes || !settings().cooperate.has(length)) return false;
-  if (!in_heap(call.local.at()) || !peer.may_cooperate()) return false;
+  if (call.owner == Owner::is_busy || !in_heap(call.local.at())) return false;
+  if (!peer.may_cooperate() && call.owner != Owner::waits) return false;
   share_message(call.local.at(), length, call.is_message);
   if (!is_shared(call.local.at(), length)) return false;
   const auto remote = reinterpret_cast<std::uintptr_t>(call.remote.at());
@@ -195,7 +199,7 @@ ssize_t copy_with_peer(Call& call, Peer& peer, const Original& original) {
 
 }  // namespace
 
-ssize_t cma_transfer(const Original& original, const void* caller) {
+ssize_t cma_transfer(const Original& original, const void* caller, Owner owner) {
   // A message has arrived although this library's MPI_Init was not called. MPIs also read their own memory, inside
   // MPI_Init, to find out whether they may.
   if (!heap_is_open() && original.pid != getpid() && is_of_mpi(caller)) open_when_initialized();
@@ -204,7 +208,8 @@ ssize_t cma_transfer(const Original& original, const void* caller) {
             {original.remote, original.remote_count},
             total(original.local, original.local_count),
             original.number == SYS_process_vm_writev,
-            is_of_mpi(caller)};
+            is_of_mpi(caller),
+            owner};
   if (original.flags != 0 || call.local.done() || call.remote.done() || !in_heap(call.remote.at())) {
     const ssize_t done = original.by_kernel();
     if (call.bytes >= shortest_counted) count_message(call.path, done > 0 ? static_cast<std::size_t>(done) : 0);
@@ -237,4 +242,11 @@ NEARFIELD_EXPORT ssize_t process_vm_writev(pid_t pid, const iovec* local, unsign
                                            const iovec* remote, unsigned long remote_count, unsigned long flags) {
   return nearfield::heap::cma_transfer({SYS_process_vm_writev, pid, local, local_count, remote, remote_count, flags},
                                        __builtin_return_address(0));
+}
+
+NEARFIELD_EXPORT ssize_t nearfield_heap_read(pid_t process, void* to, uintptr_t from, size_t bytes, int owner_waits) {
+  const iovec local{to, bytes}, remote{reinterpret_cast<void*>(from), bytes};
+  return nearfield::heap::cma_transfer({SYS_process_vm_readv, process, &local, 1, &remote, 1, 0},
+                                       __builtin_return_address(0),
+                                       owner_waits ? nearfield::heap::Owner::waits : nearfield::heap::Owner::is_busy);
 }

@@ -24,6 +24,7 @@ OF_EACH_MPI = {
     mpi.HALO: "halo library",
     mpi.LAYER: "profiling layer of observe",
     mpi.FORECAST: "profiling layer of forecast",
+    mpi.COLLECTIVES: "collectives of a node",
 }
 PER_PAIR = {
     "component": (mpi.COMPONENT, "component for settings per pair of ranks"),
@@ -64,7 +65,8 @@ def command(
     """Build everything that is otherwise built when it is first needed, for example on a login node.
 
     These are, for an MPI: the measuring engine, the halo library, the layers with which `nearfield observe` records
-    messages and `nearfield forecast` counts calls, the component for settings per pair of ranks, and the checks of
+    messages and `nearfield forecast` counts calls, the collectives of a node, the
+    component for settings per pair of ranks, and the checks of
     `nearfield rewrite`; independently of an MPI, the hooks of `nearfield cc` and the tool for Valgrind. One line is
     printed for each.
 

@@ -1,0 +1,272 @@
+// The collectives of one node, on contiguous data, for every Port of an Exchange. All ranks of the communicator call the
+// same function with the same root, and with lengths that fit each other, as MPI requires.
+//
+// A rank that has returned may reuse its buffers. Buffers that one rank sends and receives with may be the same where a
+// function says so ("in place").
+//
+// What a rank does depends only on its arguments, never on those of others: whether data lie in a line, a slot or the
+// sender's memory is what the sender says. Only reductions choose an algorithm, by the total length, which MPI makes
+// equal on all ranks. Results are combined in the order of the ranks: ((r0 + r1) + r2) + ..., whoever combines them, so
+// all ranks get the same bits in every run.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "preload/collectives/exchange.hpp"
+
+namespace nearfield::collectives {
+
+struct Free {
+  void operator()(void* block) const { std::free(block); }
+};
+// Memory of the C library's heap, which readers copy from without a system call where the shared heap is loaded.
+using Buffer = std::unique_ptr<Bytes, Free>;
+inline Buffer make_buffer(std::size_t bytes) {
+  Buffer buffer(static_cast<Bytes*>(std::malloc(std::max<std::size_t>(bytes, 1))));
+  if (!buffer) std::abort();
+  return buffer;
+}
+
+// A rank's piece of what another one offers.
+struct Piece {
+  const Bytes* data;
+  std::size_t bytes;
+};
+
+inline constexpr std::size_t part_bytes = 16384;  // of a reduction: a few of them fit into the first cache
+
+// What a reduction combines: `count` elements of `width` bytes. `combine(inout, in, n)` replaces n elements of inout by
+// inout + in; it must be commutative.
+template <class Combine>
+struct Reduction {
+  std::size_t count, width;
+  Combine combine;
+  std::size_t bytes() const { return count * width; }
+};
+template <class Combine>
+Reduction(std::size_t, std::size_t, Combine) -> Reduction<Combine>;
+
+// The elements that a rank combines where each combines a part: from a multiple of a cache line on.
+struct Slice {
+  std::size_t begin, end;  // elements
+};
+inline Slice slice_of(int rank, int ranks, std::size_t count, std::size_t width) {
+  const std::size_t grain = std::max<std::size_t>(line_bytes / width, 1), n = static_cast<std::size_t>(ranks);
+  const auto begin = [&](std::size_t i) { return i == n ? count : count / grain * i / n * grain; };
+  return {begin(static_cast<std::size_t>(rank)), begin(static_cast<std::size_t>(rank) + 1)};
+}
+
+// Combines elements of what the ranks first ... last have posted, in parts that fit into the first caches. For each part,
+// `place(offset)` returns where the result goes, which may be where this rank's own elements lie, and `done(offset,
+// bytes)` is called afterwards. Offsets are in bytes from the begin of what the ranks have posted. They must have been
+// awaited.
+template <class Port, class Combine, class GetPlace, class Done>
+void combine_parts(Exchange<Port>& x, int first, int last, Slice slice, const Reduction<Combine>& reduction,
+                   GetPlace place, Done done) {
+  alignas(line_bytes) Bytes space[part_bytes], saved[part_bytes];
+  const std::size_t width = reduction.width, part = part_bytes / width;
+  const bool is_member = first <= x.rank() && x.rank() <= last;
+  for (std::size_t at = slice.begin; at < slice.end; at += part) {
+    const std::size_t count = std::min(part, slice.end - at), bytes = count * width, offset = at * width;
+    Bytes* const out = place(offset);
+    const Bytes* own = is_member ? x.own_data(offset) : nullptr;
+    if (own == out && first != x.rank()) own = static_cast<const Bytes*>(std::memcpy(saved, own, bytes));
+    if (first != x.rank())
+      x.fetch(first, offset, out, bytes);
+    else if (own != out)
+      std::memcpy(out, own, bytes);
+    for (int rank = first + 1; rank <= last; ++rank)
+      reduction.combine(out, rank == x.rank() ? own : x.view(rank, offset, bytes, space), count);
+    done(offset, bytes);
+  }
+}
+
+// Combines elements [slice.begin, slice.end) into `out`.
+template <class Port, class Combine>
+void combine_ranks(Exchange<Port>& x, int first, int last, Slice slice, const Reduction<Combine>& reduction,
+                   Bytes* out) {
+  const std::size_t begin = slice.begin * reduction.width;
+  combine_parts(
+      x, first, last, slice, reduction, [&](std::size_t offset) { return out + (offset - begin); },
+      [](std::size_t, std::size_t) {});
+}
+
+template <class Port>
+void barrier(Exchange<Port>& x) {
+  x.begin();
+  x.post_nothing();
+  x.await_all();
+}
+
+template <class Port>
+void bcast(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root) {
+  x.begin();
+  if (x.rank() == root) {
+    x.post(data, bytes);
+    x.await_readers();
+  } else {
+    x.post_nothing();
+    x.await(root);
+    x.fetch(root, 0, data, bytes, true);
+    x.finish_reading();
+  }
+}
+
+// `target(i)` returns where the root puts what rank i sends, as {address, length}; the root's own data are not moved.
+template <class Port, class Target>
+void gather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, int root, Target target) {
+  x.begin();
+  if (x.rank() != root) {
+    x.post(send, bytes);
+    x.await_reader(root);
+    return;
+  }
+  x.post_nothing();
+  x.await_all();
+  for (int rank = 0; rank < x.ranks(); ++rank) {
+    if (rank == root) continue;
+    const auto [to, length] = target(rank);
+    x.fetch(rank, 0, to, length, true);
+  }
+  x.finish_reading();
+}
+
+// `piece(i)` returns what the root sends to rank i; it is called on the root alone, whose own piece is not moved.
+template <class Port, class GetPiece>
+void scatter(Exchange<Port>& x, GetPiece piece, Bytes* receive, std::size_t bytes, int root) {
+  x.begin();
+  if (x.rank() == root) {
+    x.post_pieces(piece);
+    x.await_readers();
+  } else {
+    x.post_nothing();
+    x.await(root);
+    x.fetch_piece(root, receive, bytes, true);
+    x.finish_reading();
+  }
+}
+
+// In place: `send` is target(own rank).
+template <class Port, class Target>
+void allgather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, Target target) {
+  x.begin();
+  x.post(send, bytes);
+  x.await_all();
+  for (int i = 0; i < x.ranks(); ++i) {
+    const int rank = (x.rank() + i) % x.ranks();
+    const auto [to, length] = target(rank);
+    if (rank != x.rank() || to != send) x.fetch(rank, 0, to, length);
+  }
+  x.finish_reading();
+  x.await_readers();
+}
+
+// Pieces of equal length, one after the other in both buffers.
+template <class Port>
+void alltoall(Exchange<Port>& x, const Bytes* send, Bytes* receive, std::size_t bytes) {
+  const auto own = static_cast<std::size_t>(x.rank());
+  x.begin();
+  x.post(send, bytes * static_cast<std::size_t>(x.ranks()));
+  x.await_all();
+  for (int i = 0; i < x.ranks(); ++i) {
+    const int rank = (x.rank() + i) % x.ranks();
+    x.fetch(rank, own * bytes, receive + static_cast<std::size_t>(rank) * bytes, bytes);
+  }
+  x.finish_reading();
+  x.await_readers();
+}
+
+template <class Port, class GetPiece, class Target>
+void alltoallv(Exchange<Port>& x, GetPiece piece, Target target) {
+  x.begin();
+  x.post_pieces(piece);
+  x.await_all();
+  for (int i = 0; i < x.ranks(); ++i) {
+    const int rank = (x.rank() + i) % x.ranks();
+    const auto [to, length] = target(rank);
+    x.fetch_piece(rank, to, length);
+  }
+  x.finish_reading();
+  x.await_readers();
+}
+
+// In place: `send` is `receive`. The first of two steps leaves slices of the result on the ranks; the second one
+// exchanges them. Nobody overwrites what another rank still has to read: a rank posts its slice only after it has read
+// that slice of all others.
+template <class Port, class Combine>
+void allreduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
+  const std::size_t bytes = reduction.bytes(), width = reduction.width;
+  x.begin();
+  x.post(send, bytes);
+  x.await_all();
+  if (bytes <= slot_bytes) return combine_ranks(x, 0, x.ranks() - 1, {0, reduction.count}, reduction, receive);
+  const auto slice = [&](int rank) { return slice_of(rank, x.ranks(), reduction.count, width); };
+  const Slice own = slice(x.rank());
+  combine_ranks(x, 0, x.ranks() - 1, own, reduction, receive + own.begin * width);
+  x.finish_reading();
+  allgather(x, receive + own.begin * width, (own.end - own.begin) * width, [&](int rank) {
+    const Slice theirs = slice(rank);
+    return std::pair(receive + theirs.begin * width, (theirs.end - theirs.begin) * width);
+  });
+}
+
+// `receive` counts on the root alone. In place: `send` is `receive` there. Long data: each rank combines a slice and
+// stores it into the root's result.
+template <class Port, class Combine>
+void reduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction, int root) {
+  const std::size_t bytes = reduction.bytes();
+  const bool is_root = x.rank() == root;
+  const int last = x.ranks() - 1;
+  x.begin();
+  x.post(send, bytes, is_root ? receive : nullptr);
+  if (bytes <= slot_bytes) {
+    if (!is_root) return;
+    x.await_all();
+    return combine_ranks(x, 0, last, {0, reduction.count}, reduction, receive);
+  }
+  x.await_all();
+  const Slice own = slice_of(x.rank(), x.ranks(), reduction.count, reduction.width);
+  if (is_root) {
+    combine_ranks(x, 0, last, own, reduction, receive + own.begin * reduction.width);
+  } else {
+    alignas(line_bytes) Bytes part[part_bytes];
+    combine_parts(
+        x, 0, last, own, reduction, [&](std::size_t) { return part; },
+        [&](std::size_t offset, std::size_t length) { x.store(root, offset, part, length); });
+  }
+  x.finish_reading();
+  x.await_readers();
+}
+
+// This rank gets the elements of `slice`. `receive` and `send` may overlap.
+template <class Port, class Combine>
+void reduce_scatter(Exchange<Port>& x, const Bytes* send, Bytes* receive, Slice slice,
+                    const Reduction<Combine>& reduction) {
+  const std::size_t bytes = (slice.end - slice.begin) * reduction.width;
+  const Buffer space = make_buffer(bytes);  // others may read where the result goes
+  x.begin();
+  x.post(send, reduction.bytes());
+  x.await_all();
+  combine_ranks(x, 0, x.ranks() - 1, slice, reduction, space.get());
+  x.finish_reading();
+  x.await_readers();
+  std::memcpy(receive, space.get(), bytes);
+}
+
+// Combines ranks 0 ... last; `last` is the own rank, or the one before it (MPI_Exscan; rank 0 gets nothing). `receive`
+// and `send` may overlap.
+template <class Port, class Combine>
+void scan(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction, int last) {
+  const Buffer space = make_buffer(last < 0 ? 0 : reduction.bytes());
+  x.begin();
+  x.post(send, reduction.bytes());
+  for (int rank = 0; rank <= last; ++rank) x.await(rank);
+  if (last >= 0) combine_ranks(x, 0, last, {0, reduction.count}, reduction, space.get());
+  x.finish_reading();
+  x.await_readers();
+  if (last >= 0) std::memcpy(receive, space.get(), reduction.bytes());
+}
+
+}  // namespace nearfield::collectives

@@ -1,0 +1,149 @@
+#include "preload/collectives/arena.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace nearfield::collectives {
+namespace {
+
+constexpr std::size_t arena_bytes = std::size_t{1} << 30;  // of addresses; only pages that are written take memory
+constexpr std::size_t first_box = 4096;                    // the page before it has the nonce
+constexpr std::size_t box_bytes = (sizeof(Box) + 4095) / 4096 * 4096;
+
+struct Released {
+  std::size_t offset;
+  std::vector<Box*> boxes;
+  std::vector<std::uint64_t> closed;
+  bool is_unused() const {
+    for (std::size_t i = 0; i < boxes.size(); ++i)
+      if (boxes[i]->closed.load(std::memory_order_acquire) <= closed[i]) return false;
+    return true;
+  }
+};
+
+struct Arena {
+  std::mutex lock;
+  pid_t owner = 0;
+  ArenaAddress address{};
+  unsigned char* begin = nullptr;
+  std::size_t end = first_box;
+  std::deque<Released> released;
+  std::unordered_map<std::uint64_t, unsigned char*> peers;  // by nonce
+};
+
+// Never destroyed, since MPI may be finalised by a destructor. A forked child makes its own.
+Arena& arena() {
+  static Arena& only = *new Arena;
+  return only;
+}
+
+std::uint64_t hash(std::uint64_t state, const char* bytes, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    state = (state ^ static_cast<unsigned char>(bytes[i])) * std::uint64_t{1099511628211};
+  return state;
+}
+
+std::uint64_t host_id() {
+  char boot[64] = {};
+  const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  const ssize_t count = read(file, boot, sizeof boot);
+  close(file);
+  struct stat processes;
+  if (count <= 0 || stat("/proc/self/ns/pid", &processes) != 0) return 0;
+  const std::uint64_t state = hash(14695981039346656037u, boot, static_cast<std::size_t>(count));
+  return hash(state, reinterpret_cast<const char*>(&processes.st_ino), sizeof processes.st_ino) | 1;
+}
+
+void make(Arena& made) {
+  made.owner = getpid();
+  made.address = {};
+  made.end = first_box;
+  made.released.clear();
+  const int file = memfd_create("nearfield-collectives", MFD_CLOEXEC);
+  if (file < 0) return;
+  void* begin = MAP_FAILED;
+  std::uint64_t nonce = 0;
+  if (ftruncate(file, arena_bytes) == 0 && getrandom(&nonce, sizeof nonce, 0) == sizeof nonce)
+    begin = mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (begin == MAP_FAILED) {
+    close(file);
+    return;
+  }
+  std::memcpy(begin, &nonce, sizeof nonce);
+  made.begin = static_cast<unsigned char*>(begin);
+  made.address = {host_id(), nonce, made.owner, file};
+}
+
+unsigned char* map_peer(const ArenaAddress& peer) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%lld/fd/%lld", static_cast<long long>(peer.pid),
+                static_cast<long long>(peer.file));
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return nullptr;
+  struct stat found;
+  void* begin = MAP_FAILED;
+  if (fstat(file, &found) == 0 && static_cast<std::size_t>(found.st_size) == arena_bytes)
+    begin = mmap(nullptr, arena_bytes, PROT_READ, MAP_SHARED, file, 0);
+  close(file);
+  if (begin == MAP_FAILED) return nullptr;
+  if (std::memcmp(begin, &peer.nonce, sizeof peer.nonce) == 0) return static_cast<unsigned char*>(begin);
+  munmap(begin, arena_bytes);
+  return nullptr;
+}
+
+}  // namespace
+
+const ArenaAddress& own_arena() {
+  const std::lock_guard guard(arena().lock);
+  if (arena().owner != getpid()) make(arena());
+  return arena().address;
+}
+
+std::size_t take_box() {
+  const std::lock_guard guard(arena().lock);
+  auto& released = arena().released;
+  if (!released.empty() && released.front().is_unused()) {
+    const std::size_t offset = released.front().offset;
+    released.pop_front();
+    Box* const box = reinterpret_cast<Box*>(arena().begin + offset);
+    for (Line& line : box->lines) line.number.store(0, std::memory_order_relaxed);
+    box->read.store(0, std::memory_order_relaxed);
+    return offset;
+  }
+  if (!arena().begin || arena().end + box_bytes > arena_bytes) return 0;
+  const std::size_t offset = arena().end;
+  arena().end += box_bytes;
+  return offset;
+}
+
+Box* own_box(std::size_t offset) { return reinterpret_cast<Box*>(arena().begin + offset); }
+
+Box* peer_box(const ArenaAddress& peer, std::size_t offset) {
+  const std::lock_guard guard(arena().lock);
+  if (peer.nonce == arena().address.nonce) return own_box(offset);
+  unsigned char*& begin = arena().peers[peer.nonce];
+  if (!begin) begin = map_peer(peer);
+  return begin ? reinterpret_cast<Box*>(begin + offset) : nullptr;
+}
+
+void release_box(std::size_t offset, Box* const* boxes, const std::uint64_t* closed, int ranks) {
+  Box* const own = own_box(offset);
+  own->closed.store(own->closed.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  const std::lock_guard guard(arena().lock);
+  arena().released.push_back({offset, {boxes, boxes + ranks}, {closed, closed + ranks}});
+}
+
+}  // namespace nearfield::collectives

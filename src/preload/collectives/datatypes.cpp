@@ -1,0 +1,191 @@
+#include "preload/collectives/datatypes.hpp"
+
+#include <mutex>
+#include <unordered_map>
+
+#include "preload/mpi/handles.hpp"
+
+namespace nearfield::collectives {
+namespace {
+
+// Handles are pointers or numbers.
+std::uint64_t number_of(MPI_Datatype type) {
+  std::uint64_t number = 0;
+  std::memcpy(&number, &type, sizeof type);
+  return number;
+}
+
+Arithmetic integer(std::size_t bytes, bool is_signed) {
+  switch (bytes) {
+    case 1:
+      return is_signed ? Arithmetic::int8 : Arithmetic::uint8;
+    case 2:
+      return is_signed ? Arithmetic::int16 : Arithmetic::uint16;
+    case 4:
+      return is_signed ? Arithmetic::int32 : Arithmetic::uint32;
+    case 8:
+      return is_signed ? Arithmetic::int64 : Arithmetic::uint64;
+    default:
+      return Arithmetic::none;
+  }
+}
+
+Arithmetic floating(std::size_t bytes) {
+  return bytes == 4 ? Arithmetic::float32 : bytes == 8 ? Arithmetic::float64 : Arithmetic::none;
+}
+
+// Open addressing, since the table is read in each call.
+class NamedTypes {
+ public:
+  NamedTypes() {
+    const auto as_signed = [](std::size_t bytes) { return integer(bytes, true); };
+    const auto as_unsigned = [](std::size_t bytes) { return integer(bytes, false); };
+    const auto as_none = [](std::size_t) { return Arithmetic::none; };
+    for (MPI_Datatype type : {MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T,
+                              MPI_INT32_T, MPI_INT64_T, MPI_INTEGER, MPI_AINT, MPI_OFFSET, MPI_COUNT})
+      add(type, as_signed);
+    for (MPI_Datatype type : {MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG,
+                              MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T})
+      add(type, as_unsigned);
+    for (MPI_Datatype type : {MPI_FLOAT, MPI_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_REAL4, MPI_REAL8})
+      add(type, floating);
+    for (MPI_Datatype type : {MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8}) add(type, as_signed);
+    for (MPI_Datatype type : {MPI_CHAR,
+                              MPI_BYTE,
+                              MPI_PACKED,
+                              MPI_WCHAR,
+                              MPI_C_BOOL,
+                              MPI_CHARACTER,
+                              MPI_LOGICAL,
+                              MPI_LONG_DOUBLE,
+                              MPI_COMPLEX,
+                              MPI_DOUBLE_COMPLEX,
+                              MPI_C_FLOAT_COMPLEX,
+                              MPI_C_DOUBLE_COMPLEX,
+                              MPI_C_LONG_DOUBLE_COMPLEX,
+                              MPI_CXX_BOOL,
+                              MPI_CXX_FLOAT_COMPLEX,
+                              MPI_CXX_DOUBLE_COMPLEX,
+                              MPI_CXX_LONG_DOUBLE_COMPLEX,
+                              MPI_2INT,
+                              MPI_SHORT_INT,
+                              MPI_LONG_INT,
+                              MPI_FLOAT_INT,
+                              MPI_DOUBLE_INT,
+                              MPI_LONG_DOUBLE_INT,
+                              MPI_2REAL,
+                              MPI_2DOUBLE_PRECISION,
+                              MPI_2INTEGER})
+      add(type, as_none);
+  }
+
+  const NamedType* find(MPI_Datatype type) const {
+    const std::uint64_t number = number_of(type);
+    for (std::size_t at = index_of(number); slots_[at].number != 0; at = (at + 1) % size)
+      if (slots_[at].number == number) return &slots_[at].type;
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::size_t size = 256;
+  struct Slot {
+    std::uint64_t number = 0;
+    NamedType type{};
+  };
+
+  static std::size_t index_of(std::uint64_t number) { return (number ^ number >> 8 ^ number >> 16) % size; }
+
+  template <class Classify>
+  void add(MPI_Datatype type, Classify classify) {
+    int bytes = 0;
+    MPI_Aint lower = 0, extent = 0;
+    if (type == MPI_DATATYPE_NULL || number_of(type) == 0 || find(type)) return;
+    if (PMPI(MPI_Type_size)(type, &bytes) != MPI_SUCCESS || bytes <= 0) return;  // a Fortran type that is not there
+    PMPI(MPI_Type_get_extent)(type, &lower, &extent);
+    std::size_t at = index_of(number_of(type));
+    while (slots_[at].number != 0) at = (at + 1) % size;
+    const auto size_bytes = static_cast<std::size_t>(bytes);
+    slots_[at] = {number_of(type), {size_bytes, static_cast<std::size_t>(extent), classify(size_bytes)}};
+  }
+
+  Slot slots_[size];
+};
+
+// Calls `pack(first element, elements)` for parts of at max_elements 1 GiB, since MPI_Pack counts bytes as int.
+template <class Pack>
+void for_parts(std::int64_t count, MPI_Datatype type, Pack pack) {
+  const std::int64_t bytes = size_of(type);
+  const std::int64_t max_elements = bytes > 0 ? std::max<std::int64_t>((std::int64_t{1} << 30) / bytes, 1) : count;
+  for (std::int64_t first = 0; first < count; first += max_elements)
+    pack(first, static_cast<int>(std::min(max_elements, count - first)));
+}
+
+}  // namespace
+
+const NamedType* find_named(MPI_Datatype type) {
+  static const NamedTypes& types = *new NamedTypes;
+  return types.find(type);
+}
+
+std::int64_t size_of(MPI_Datatype type) {
+  if (const NamedType* named = find_named(type)) return static_cast<std::int64_t>(named->bytes);
+  MPI_Count bytes = -1;
+  return PMPI(MPI_Type_size_x)(type, &bytes) == MPI_SUCCESS ? bytes : -1;
+}
+
+std::int64_t extent_of(MPI_Datatype type) {
+  if (const NamedType* named = find_named(type)) return static_cast<std::int64_t>(named->extent);
+  MPI_Aint lower = 0, extent = 0;
+  PMPI(MPI_Type_get_extent)(type, &lower, &extent);
+  return extent;
+}
+
+Outgoing::Outgoing(const void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm)
+    : data_(static_cast<const Bytes*>(buffer)), bytes_(static_cast<std::size_t>(count * size_of(type))) {
+  const NamedType* named = find_named(type);
+  if ((named && named->is_dense()) || bytes_ == 0) return;
+  copy_ = make_buffer(bytes_);
+  const auto extent = extent_of(type);
+  std::size_t done = 0;
+  for_parts(count, type, [&](std::int64_t first, int elements) {
+    int position = 0;
+    const auto part = static_cast<std::size_t>(elements * size_of(type));
+    PMPI(MPI_Pack)(data_ + first * extent, elements, type, copy_.get() + done, static_cast<int>(part), &position, comm);
+    done += part;
+  });
+  data_ = copy_.get();
+}
+
+void Outgoing::copy() {
+  if (copy_ || bytes_ == 0) return;
+  copy_ = make_buffer(bytes_);
+  data_ = static_cast<const Bytes*>(std::memcpy(copy_.get(), data_, bytes_));
+}
+
+Incoming::Incoming(void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm)
+    : buffer_(buffer),
+      count_(count),
+      type_(type),
+      comm_(comm),
+      data_(static_cast<Bytes*>(buffer)),
+      bytes_(static_cast<std::size_t>(count * size_of(type))) {
+  const NamedType* named = find_named(type);
+  if ((named && named->is_dense()) || bytes_ == 0) return;
+  copy_ = make_buffer(bytes_);
+  data_ = copy_.get();
+}
+
+void Incoming::unpack() {
+  if (!copy_) return;
+  const auto extent = extent_of(type_);
+  std::size_t done = 0;
+  for_parts(count_, type_, [&](std::int64_t first, int elements) {
+    int position = 0;
+    const auto part = static_cast<std::size_t>(elements * size_of(type_));
+    PMPI(MPI_Unpack)(copy_.get() + done, static_cast<int>(part), &position,
+                     static_cast<Bytes*>(buffer_) + first * extent, elements, type_, comm_);
+    done += part;
+  });
+}
+
+}  // namespace nearfield::collectives

@@ -1,0 +1,212 @@
+// The protocol by which the ranks of one communicator hand data to each other inside a node.
+//
+// In each operation a rank posts once: it offers data, or nothing, and so tells that it has entered the operation. Short
+// data are copied into its line or slot. Longer data stay where they are, and readers copy from there; then the rank
+// must wait for these readers before its caller may change the data.
+//
+// All that ranks wait for are counters of one writer that only grow, and a wait is for "at least this number". What a
+// rank does next never depends on when a wait ends. Two facts follow, on which the test of this protocol stands
+// (tests/cpp/test_collective_protocol.cpp): if one schedule ends, all do; and if data are read and written in order
+// when each wait sees the lowest sufficient number, which orders least, then in all executions under the C++ memory
+// model.
+//
+// `Port` is how a rank waits, copies and reads its peers' memory: live_port.hpp, and the test's own.
+// Requires that one thread at a time uses an exchange, as MPI does for the collectives of a communicator.
+#pragma once
+
+#include <cstring>
+
+#include "preload/collectives/box.hpp"
+
+namespace nearfield::collectives {
+
+using Bytes = unsigned char;
+
+// What a wait is for; the test leaves one kind out to see whether it notices.
+enum class Wait { reuse, entry, readers };
+
+template <class Port>
+class Exchange {
+ public:
+  using Box = typename Port::Box;
+  static constexpr std::uint64_t depth = Box::depth, half = depth / 2;
+  static_assert(depth % 2 == 0);
+
+  // `boxes` has the boxes of all ranks, as mapped by this process, and must outlive the exchange.
+  Exchange(Port& port, Box* const* boxes, int ranks, int rank)
+      : port_(port), boxes_(boxes), ranks_(ranks), rank_(rank) {}
+
+  int ranks() const { return ranks_; }
+  int rank() const { return rank_; }
+  Port& port() { return port_; }
+
+  // Begins the next operation. Lines and slots are reused half by half: before the first of `half` operations, waits
+  // until nobody reads what this rank posted in the `half` operations that used the same ones.
+  void begin() {
+    ++number_;
+    own_ = nullptr;
+    if (number_ > depth && number_ % half == 1 % half && entered_ < number_ - half)
+      await_entry(number_ - half, Wait::reuse);
+  }
+
+  // Enters the operation without data.
+  void post_nothing() { publish(Place::nowhere); }
+
+  // Enters the operation and offers data, which must not change before await_readers() has returned. `result`, if not
+  // null, is as long, and where others may store() if the data are longer than a slot.
+  void post(const void* data, std::size_t bytes, void* result = nullptr) {
+    own_ = static_cast<const Bytes*>(data);
+    Line& line = own_line();
+    if (bytes <= inline_bytes) {
+      port_.write_shared(line.data, data, bytes);
+      publish(Place::line);
+    } else if (bytes <= slot_bytes) {
+      port_.write_shared(own_slot(), data, bytes);
+      publish(Place::slot);
+    } else {
+      const std::uint64_t addresses[] = {reinterpret_cast<std::uintptr_t>(data),
+                                         reinterpret_cast<std::uintptr_t>(result)};
+      port_.write_shared(&line.address, addresses, sizeof addresses);
+      last_in_memory_ = number_;
+      publish(Place::memory);
+    }
+  }
+
+  // Enters the operation and offers a piece to each rank. `piece(i)` returns rank i's: its address and length, as a
+  // struct {const Bytes* data; std::size_t bytes;}. The data must not change before await_readers() has returned.
+  template <class GetPiece>
+  void post_pieces(GetPiece piece) {
+    std::size_t total = 0;
+    for (int i = 0; i < ranks_; ++i) total += i == rank_ ? 0 : piece(i).bytes;
+    std::size_t offset = sizeof(std::uint64_t) * static_cast<std::size_t>(ranks_);
+    const bool in_slot = offset + total <= slot_bytes;
+    for (int i = 0; i < ranks_; ++i) {
+      const auto [data, bytes] = piece(i);
+      const std::uint64_t entry = in_slot ? offset : reinterpret_cast<std::uintptr_t>(data);
+      port_.write_shared(own_slot() + sizeof entry * static_cast<std::size_t>(i), &entry, sizeof entry);
+      if (!in_slot || i == rank_) continue;
+      port_.write_shared(own_slot() + offset, data, bytes);
+      offset += bytes;
+    }
+    own_ = piece(rank_).data;
+    if (!in_slot) last_in_memory_ = number_;
+    publish(in_slot ? Place::pieces_in_slot : Place::pieces_in_memory);
+  }
+
+  // Waits until this rank has posted in this operation.
+  void await(int rank) {
+    if (rank != rank_) port_.wait(line_of(rank, number_).number, number_, rank, Wait::entry);
+  }
+  void await_all() { await_entry(number_, Wait::entry); }
+
+  // Copies a part of what a rank has posted, after await(rank). `owner_waits`: that rank does nothing else meanwhile than
+  // to wait for its readers.
+  void fetch(int rank, std::size_t offset, void* to, std::size_t bytes, bool owner_waits = false) {
+    if (bytes == 0) return;
+    if (rank == rank_) {
+      std::memcpy(to, own_ + offset, bytes);
+    } else if (const Bytes* data = shared_data(rank)) {
+      port_.read_shared(rank, to, data + offset, bytes);
+    } else {
+      port_.read_memory(rank, to, addresses_of(rank).address + offset, bytes, owner_waits);
+    }
+  }
+
+  // Copies into another rank's result, after await(rank).
+  void store(int rank, std::size_t offset, const void* from, std::size_t bytes) {
+    if (bytes > 0) port_.write_memory(rank, addresses_of(rank).result + offset, from, bytes);
+  }
+
+  // Copies this rank's piece of what a rank has posted by post_pieces(), after await(rank).
+  void fetch_piece(int rank, void* to, std::size_t bytes, bool owner_waits = false) {
+    if (bytes == 0) return;
+    if (rank == rank_) {
+      std::memcpy(to, own_, bytes);
+      return;
+    }
+    const Bytes* const slot = boxes_[rank]->slots[number_ % depth];
+    std::uint64_t entry = 0;
+    port_.read_shared(rank, &entry, slot + sizeof entry * static_cast<std::size_t>(rank_), sizeof entry);
+    if (place_of(rank) == Place::pieces_in_slot)
+      port_.read_shared(rank, to, slot + entry, bytes);
+    else
+      port_.read_memory(rank, to, entry, bytes, owner_waits);
+  }
+
+  // Returns a part of what this rank has posted.
+  const Bytes* own_data(std::size_t offset) const { return own_ + offset; }
+
+  // Returns a part of what a rank has posted, after await(rank): where it lies, or copied into `space`.
+  const void* view(int rank, std::size_t offset, std::size_t bytes, void* space) {
+    if (rank == rank_) return own_data(offset);
+    if (const Bytes* data = shared_data(rank)) {
+      port_.note_read(rank, data + offset, bytes);
+      return data + offset;
+    }
+    fetch(rank, offset, space, bytes);
+    return space;
+  }
+
+  // Called after the last fetch or store of an operation by each rank for which another one may wait.
+  void finish_reading() { port_.publish(boxes_[rank_]->read, number_); }
+
+  // Waits until a rank, or each rank, has read what this one offered in its memory, in this operation or an earlier one
+  // for whose readers it has not waited. They must be all that read it.
+  void await_reader(int rank) {
+    if (last_in_memory_ && rank != rank_) port_.wait(boxes_[rank]->read, last_in_memory_, rank, Wait::readers);
+    last_in_memory_ = 0;
+  }
+  void await_readers() {
+    if (last_in_memory_)
+      for (int rank = 0; rank < ranks_; ++rank)
+        if (rank != rank_) port_.wait(boxes_[rank]->read, last_in_memory_, rank, Wait::readers);
+    last_in_memory_ = 0;
+  }
+
+ private:
+  Line& line_of(int rank, std::uint64_t number) { return boxes_[rank]->lines[number % depth]; }
+  Line& own_line() { return line_of(rank_, number_); }
+  Bytes* own_slot() { return boxes_[rank_]->slots[number_ % depth]; }
+
+  void publish(Place place) {
+    port_.write_shared(&own_line().place, &place, sizeof place);
+    port_.publish(own_line().number, number_);
+  }
+
+  // Waits until all ranks have entered operation `number`; each has then finished all operations before it.
+  void await_entry(std::uint64_t number, Wait reason) {
+    for (int rank = 0; rank < ranks_; ++rank)
+      if (rank != rank_) port_.wait(line_of(rank, number).number, number, rank, reason);
+    entered_ = number;
+  }
+
+  // Returns what a rank has copied into its line or slot; null if its data lie in its memory.
+  const Bytes* shared_data(int rank) {
+    const Place place = place_of(rank);
+    if (place == Place::memory) return nullptr;
+    return place == Place::slot ? boxes_[rank]->slots[number_ % depth] : line_of(rank, number_).data;
+  }
+  Place place_of(int rank) {
+    const Line& line = line_of(rank, number_);
+    port_.note_read(rank, &line.place, sizeof line.place);
+    return line.place;
+  }
+  struct Addresses {
+    std::uint64_t address, result;
+  };
+  Addresses addresses_of(int rank) {
+    const Line& line = line_of(rank, number_);
+    port_.note_read(rank, &line.address, sizeof(Addresses));
+    return {line.address, line.result};
+  }
+
+  Port& port_;
+  Box* const* boxes_;
+  int ranks_, rank_;
+  std::uint64_t number_ = 0;          // of the current operation
+  std::uint64_t entered_ = 0;         // all ranks are known to have entered this operation
+  std::uint64_t last_in_memory_ = 0;  // the last operation whose readers this rank must still await; 0: none
+  const Bytes* own_ = nullptr;        // what this rank offers, or its own piece
+};
+
+}  // namespace nearfield::collectives

@@ -1,0 +1,136 @@
+#include "preload/collectives/live_port.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+#include "preload/mpi/handles.hpp"
+
+namespace nearfield::collectives {
+namespace {
+
+using Nanoseconds = std::int64_t;
+constexpr Nanoseconds millisecond = 1'000'000;
+constexpr Nanoseconds yield_time = 5 * millisecond;      // then it sleeps between two looks
+constexpr Nanoseconds max_sleep = millisecond / 2;       // a rank that sleeps answers its peers that much later
+constexpr Nanoseconds check_period = 500 * millisecond;  // for peers that have died
+
+Nanoseconds now() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * Nanoseconds{1'000'000'000} + time.tv_nsec;
+}
+
+// Returns whether the process has ended; a zombie has.
+bool has_ended(pid_t process) {
+  char path[64], text[512] = {};
+  std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(process));
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return errno == ENOENT;
+  const ssize_t count = read(file, text, sizeof text - 1);
+  close(file);
+  if (count <= 0) return true;
+  const char* const end_of_name = std::strrchr(text, ')');
+  return end_of_name && (end_of_name[2] == 'Z' || end_of_name[2] == 'X');
+}
+
+// Calls `copy(own address, their address, bytes)`, which returns how many bytes it has copied, until all are. Returns
+// whether they are.
+template <class CopySome>
+bool transfer(void* own, std::uintptr_t theirs, std::size_t bytes, CopySome copy) {
+  auto* at = static_cast<Bytes*>(own);
+  while (bytes > 0) {
+    const ssize_t done = copy(at, theirs, bytes);
+    if (done <= 0) return false;
+    const auto length = static_cast<std::size_t>(done);
+    at += length, theirs += length, bytes -= length;
+  }
+  return true;
+}
+
+template <class Function>
+Function* find_in_heap(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+}  // namespace
+
+LivePort::LivePort(MPI_Comm comm, std::vector<pid_t> processes)
+    : comm_(comm),
+      processes_(std::move(processes)),
+      heap_{find_in_heap<decltype(nearfield_heap_read)>("nearfield_heap_read"),
+            find_in_heap<decltype(nearfield_heap_poll)>("nearfield_heap_poll")} {}
+
+void LivePort::wait_long(const Counter& counter, std::uint64_t number, int rank) {
+  const auto has_come = [&] { return counter.load(std::memory_order_acquire) >= number; };
+  const Nanoseconds begin = now();
+  Nanoseconds next_check = begin + check_period, sleep = millisecond / 50;
+  bool is_long = false;
+  for (int i = 0; !has_come(); ++i) {
+    if (heap_.poll) heap_.poll();
+    progress();
+    if (has_come()) break;
+    if (!is_long) {
+      sched_yield();
+      is_long = i % 64 == 63 && now() - begin > yield_time;
+      continue;
+    }
+    const timespec time{0, sleep};
+    nanosleep(&time, nullptr);
+    sleep = std::min(2 * sleep, max_sleep);
+    if (now() < next_check) continue;
+    end_if_dead(rank);
+    next_check = now() + check_period;
+  }
+  spins_ = now() - begin > millisecond / 20 ? std::max(spins_ / 2, min_spins) : std::min(spins_ * 2, max_spins);
+}
+
+// A probe on the program's communicator receives nothing. One on MPI_COMM_SELF does not suffice: MPICH 4.0 drives no
+// progress by it.
+void LivePort::progress() const {
+  int flag = 0;
+  PMPI(MPI_Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
+}
+
+bool LivePort::try_to_read(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits) const {
+  const pid_t process = processes_[static_cast<std::size_t>(rank)];
+  return transfer(to, from, bytes, [&](void* own, std::uintptr_t theirs, std::size_t length) {
+    if (heap_.read) return heap_.read(process, own, theirs, length, owner_waits);
+    const iovec local{own, length}, remote{reinterpret_cast<void*>(theirs), length};
+    return process_vm_readv(process, &local, 1, &remote, 1, 0);
+  });
+}
+
+void LivePort::read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits) {
+  if (!try_to_read(rank, to, from, bytes, owner_waits)) end_program(rank, std::strerror(errno));
+}
+
+void LivePort::write_memory(int rank, std::uintptr_t to, const void* from, std::size_t bytes) {
+  const pid_t process = processes_[static_cast<std::size_t>(rank)];
+  const bool is_written =
+      transfer(const_cast<void*>(from), to, bytes, [&](void* own, std::uintptr_t theirs, std::size_t length) {
+        const iovec local{own, length}, remote{reinterpret_cast<void*>(theirs), length};
+        return process_vm_writev(process, &local, 1, &remote, 1, 0);
+      });
+  if (!is_written) end_program(rank, std::strerror(errno));
+}
+
+void LivePort::end_if_dead(int rank) const {
+  if (has_ended(processes_[static_cast<std::size_t>(rank)])) end_program(rank, "its process has ended");
+}
+
+void LivePort::end_program(int rank, const char* why) const {
+  std::fprintf(stderr, "nearfield: a collective cannot read the data of rank %d of its communicator: %s\n", rank, why);
+  PMPI(MPI_Abort)(comm_, 1);
+  std::abort();
+}
+
+}  // namespace nearfield::collectives

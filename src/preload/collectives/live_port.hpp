@@ -1,0 +1,71 @@
+// How a rank waits for its peers and reads their memory in a running program.
+#pragma once
+
+#include <mpi.h>
+#include <sys/types.h>
+
+#include <cstring>
+#include <vector>
+
+#include "base/shared_heap.h"
+#include "preload/collectives/exchange.hpp"
+
+namespace nearfield::collectives {
+
+class LivePort {
+ public:
+  using Box = collectives::Box;
+
+  // `processes` are the IDs of the ranks' processes. The communicator must outlive the port; it is used to drive the MPI
+  // library's progress and, if a peer dies, to end the program.
+  LivePort(MPI_Comm comm, std::vector<pid_t> processes);
+
+  void publish(Counter& counter, std::uint64_t number) { counter.store(number, std::memory_order_release); }
+
+  void wait(const Counter& counter, std::uint64_t number, int rank, Wait) {
+    for (int i = 0; i < spins_; ++i) {
+      if (counter.load(std::memory_order_acquire) >= number) return;
+      if (i % 8 == 7 && heap_.poll) heap_.poll();
+      pause();
+    }
+    wait_long(counter, number, rank);
+  }
+
+  void write_shared(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  void read_shared(int, void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  void note_read(int, const void*, std::size_t) {}
+
+  // Copies from or to a peer's memory: in user space where the shared heap is loaded and has the data, else by the kernel.
+  // They end the program if that fails, since the others count on it.
+  void read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits);
+  void write_memory(int rank, std::uintptr_t to, const void* from, std::size_t bytes);
+
+  // Returns whether this process may read a rank's memory; `from` is the address of `bytes` bytes there.
+  bool try_to_read(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits = false) const;
+
+ private:
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb");
+#endif
+  }
+
+  // Lets the MPI library progress, then other processes run, and sleeps if that takes long.
+  void wait_long(const Counter& counter, std::uint64_t number, int rank);
+  void progress() const;
+  void end_if_dead(int rank) const;
+  [[noreturn]] void end_program(int rank, const char* why) const;
+
+  static constexpr int max_spins = 2000, min_spins = 20;
+  int spins_ = max_spins;  // fewer while waits are long: then processes share cores, and spinning keeps others waiting
+  MPI_Comm comm_;
+  std::vector<pid_t> processes_;
+  struct {
+    decltype(&nearfield_heap_read) read;
+    decltype(&nearfield_heap_poll) poll;
+  } heap_;  // null where it is not loaded
+};
+
+}  // namespace nearfield::collectives

@@ -1,0 +1,51 @@
+// What this library keeps for each communicator: whether its collectives are direct, and the exchange that they use.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "preload/collectives/arena.hpp"
+#include "preload/collectives/live_port.hpp"
+
+namespace nearfield::collectives {
+
+struct Card;  // what a rank says of itself when a communicator is connected
+
+class NodeComm {
+ public:
+  // Returns what is kept for a communicator, or null if the MPI library is to do this collective: because the
+  // communicator spans nodes or is an intercommunicator, is MPI_COMM_NULL, or has had few collectives so far. Called by
+  // all ranks of the communicator in each collective; one of the first calls communicates.
+  static NodeComm* find(MPI_Comm comm);
+
+  explicit NodeComm(MPI_Comm comm);
+  NodeComm(const NodeComm&) = delete;
+  NodeComm& operator=(const NodeComm&) = delete;
+
+  Exchange<LivePort>& exchange() { return *exchange_; }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+ private:
+  enum class State { counting, direct, left_to_mpi };
+
+  static int forget(MPI_Comm comm, int key, void* value, void* extra);
+  NodeComm* count_call();
+  void connect();
+  bool map_boxes(const std::vector<Card>& cards);
+
+  MPI_Comm comm_;
+  State state_ = State::counting;
+  int calls_ = 0, rank_ = 0, ranks_ = 0;
+  std::size_t own_offset_ = 0;
+  std::vector<Box*> boxes_;
+  std::vector<std::uint64_t> closed_;
+  std::unique_ptr<LivePort> port_;
+  std::unique_ptr<Exchange<LivePort>> exchange_;
+};
+
+}  // namespace nearfield::collectives

@@ -1,0 +1,39 @@
+#include "preload/collectives/settings.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace nearfield::collectives {
+namespace {
+
+bool read_number(const char* text, const char* key, int& value) {
+  const std::size_t length = std::strlen(key);
+  if (std::strncmp(text, key, length) != 0 || text[length] != '=') return false;
+  char* end = nullptr;
+  const long number = std::strtol(text + length + 1, &end, 10);
+  if (end == text + length + 1 || (*end && *end != ',') || number < 0 || number > 1'000'000) return false;
+  value = static_cast<int>(number);
+  return true;
+}
+
+Settings read_settings(const char* text) {
+  Settings read;
+  while (text && *text) {
+    const std::size_t length = std::strcspn(text, ",");
+    if (length && !read_number(text, "after", read.after) && !read_number(text, "summary", read.summary))
+      std::fprintf(stderr, "nearfield: NEARFIELD_COLLECTIVES: '%.*s' is not understood and changes nothing\n",
+                   static_cast<int>(length), text);
+    text += length + (text[length] == ',');
+  }
+  return read;
+}
+
+}  // namespace
+
+const Settings& settings() {
+  static const Settings read = read_settings(std::getenv("NEARFIELD_COLLECTIVES"));
+  return read;
+}
+
+}  // namespace nearfield::collectives

@@ -1,0 +1,14 @@
+// The settings of this library: NEARFIELD_COLLECTIVES="key=number,key=number" (docs/reference/environment.md).
+#pragma once
+
+namespace nearfield::collectives {
+
+struct Settings {
+  int after = 2;    // collectives of a communicator that the MPI library does first; all ranks need the same number
+  int summary = 0;  // 1: the first rank says at its end how many collectives were direct
+};
+
+// Reads the variable at the first call. Parts that are not understood are reported and change nothing.
+const Settings& settings();
+
+}  // namespace nearfield::collectives

@@ -1,0 +1,338 @@
+// The MPI functions on which this library interposes. Each does the collective directly where the communicator lies in
+// one node, the arguments are valid, and the operator is one of operators.hpp; else the MPI library does it, which also
+// reports all errors. Whether it is direct depends only on what MPI makes equal on all ranks of a correct program.
+#include "base/export.h"
+#include "preload/collectives/counts.hpp"
+#include "preload/collectives/node_comm.hpp"
+#include "preload/collectives/operators.hpp"
+#include "preload/mpi/handles.hpp"
+#include "preload/mpi/wrap.hpp"
+
+using namespace nearfield::collectives;
+
+namespace {
+
+// Arguments that the MPI library would report are left to it.
+bool is_valid(std::int64_t count, MPI_Datatype type) { return count >= 0 && type != MPI_DATATYPE_NULL; }
+// A null buffer is MPI_BOTTOM in some MPIs, and then has a derived datatype.
+bool is_valid(const void* buffer, std::int64_t count, MPI_Datatype type) {
+  return is_valid(count, type) && (buffer || count == 0 || !find_named(type));
+}
+
+NodeComm* find(MPI_Comm comm, int root) {
+  NodeComm* const node = NodeComm::find(comm);
+  return node && root >= 0 && root < node->ranks() ? node : nullptr;
+}
+
+Bytes* as_bytes(const void* buffer) { return static_cast<Bytes*>(const_cast<void*>(buffer)); }
+
+// One rank's part of a buffer that has one for each rank.
+struct Part {
+  const void* buffer;
+  std::int64_t count;
+  MPI_Datatype type;
+};
+Part part_at(const void* buffer, std::int64_t displacement, std::int64_t count, MPI_Datatype type) {
+  return {as_bytes(buffer) + displacement * extent_of(type), count, type};
+}
+
+template <class GetPart>
+bool are_valid(int ranks, GetPart part) {
+  for (int i = 0; i < ranks; ++i)
+    if (const Part one = part(i); !is_valid(one.count, one.type)) return false;
+  return true;
+}
+
+// The parts of all ranks as contiguous data.
+template <class GetPart>
+std::vector<Outgoing> make_outgoing(const NodeComm& node, GetPart part, MPI_Comm comm) {
+  std::vector<Outgoing> made;
+  made.reserve(static_cast<std::size_t>(node.ranks()));
+  for (int i = 0; i < node.ranks(); ++i) made.emplace_back(part(i).buffer, part(i).count, part(i).type, comm);
+  return made;
+}
+template <class GetPart>
+std::vector<Incoming> make_incoming(const NodeComm& node, GetPart part, MPI_Comm comm) {
+  std::vector<Incoming> made;
+  made.reserve(static_cast<std::size_t>(node.ranks()));
+  for (int i = 0; i < node.ranks(); ++i) made.emplace_back(as_bytes(part(i).buffer), part(i).count, part(i).type, comm);
+  return made;
+}
+auto pieces_of(const std::vector<Outgoing>& parts) {
+  return [&parts](int rank) {
+    const Outgoing& part = parts[static_cast<std::size_t>(rank)];
+    return Piece{part.data(), part.bytes()};
+  };
+}
+auto targets_in(const std::vector<Incoming>& parts) {
+  return [&parts](int rank) {
+    const Incoming& part = parts[static_cast<std::size_t>(rank)];
+    return std::pair(part.data(), part.bytes());
+  };
+}
+
+// Copies a rank's own part from its send buffer to its receive buffer.
+void move_own(const Outgoing& from, Incoming& to) {
+  if (from.bytes() > 0) std::memcpy(to.data(), from.data(), std::min(from.bytes(), to.bytes()));
+  to.unpack();
+}
+
+// ---- the collectives: each returns whether it has been done
+
+bool try_barrier(MPI_Comm comm) {
+  NodeComm* const node = NodeComm::find(comm);
+  if (node) barrier(node->exchange());
+  return node;
+}
+
+bool try_bcast(void* buffer, std::int64_t count, MPI_Datatype type, int root, MPI_Comm comm) {
+  NodeComm* const node = is_valid(buffer, count, type) ? find(comm, root) : nullptr;
+  if (!node) return false;
+  if (node->rank() == root) {
+    const Outgoing data(buffer, count, type, comm);
+    bcast(node->exchange(), as_bytes(data.data()), data.bytes(), root);
+  } else {
+    Incoming data(buffer, count, type, comm);
+    bcast(node->exchange(), data.data(), data.bytes(), root);
+    data.unpack();
+  }
+  return true;
+}
+
+template <class GetPart>
+bool try_gather(Part own, GetPart part, int root, MPI_Comm comm) {
+  NodeComm* const node = find(comm, root);
+  if (!node) return false;
+  if (node->rank() != root) {
+    if (!is_valid(own.buffer, own.count, own.type)) return false;
+    const Outgoing data(own.buffer, own.count, own.type, comm);
+    gather(node->exchange(), data.data(), data.bytes(), root, [](int) { return std::pair<Bytes*, std::size_t>(); });
+    return true;
+  }
+  if (!are_valid(node->ranks(), part)) return false;
+  std::vector<Incoming> parts = make_incoming(*node, part, comm);
+  if (own.buffer != MPI_IN_PLACE)
+    move_own(Outgoing(own.buffer, own.count, own.type, comm), parts[static_cast<std::size_t>(root)]);
+  gather(node->exchange(), nullptr, 0, root, targets_in(parts));
+  for (int i = 0; i < node->ranks(); ++i)
+    if (i != root) parts[static_cast<std::size_t>(i)].unpack();
+  return true;
+}
+
+template <class GetPart>
+bool try_scatter(GetPart part, Part own, int root, MPI_Comm comm) {
+  NodeComm* const node = find(comm, root);
+  if (!node) return false;
+  if (node->rank() != root) {
+    if (!is_valid(own.buffer, own.count, own.type)) return false;
+    Incoming data(as_bytes(own.buffer), own.count, own.type, comm);
+    scatter(node->exchange(), [](int) { return Piece{}; }, data.data(), data.bytes(), root);
+    data.unpack();
+    return true;
+  }
+  if (!are_valid(node->ranks(), part)) return false;
+  const std::vector<Outgoing> parts = make_outgoing(*node, part, comm);
+  scatter(node->exchange(), pieces_of(parts), nullptr, 0, root);
+  if (own.buffer == MPI_IN_PLACE) return true;
+  Incoming data(as_bytes(own.buffer), own.count, own.type, comm);
+  move_own(parts[static_cast<std::size_t>(root)], data);
+  return true;
+}
+
+bool try_allgather(Part own, void* receive, std::int64_t count, MPI_Datatype type, MPI_Comm comm) {
+  NodeComm* const node = is_valid(receive, count, type) ? NodeComm::find(comm) : nullptr;
+  if (!node) return false;
+  if (own.buffer == MPI_IN_PLACE) own = part_at(receive, node->rank() * count, count, type);
+  const Outgoing data(own.buffer, own.count, own.type, comm);
+  Incoming all(receive, count * node->ranks(), type, comm);
+  const std::size_t bytes = all.bytes() / static_cast<std::size_t>(node->ranks());
+  allgather(node->exchange(), data.data(), data.bytes(),
+            [&](int rank) { return std::pair(all.data() + static_cast<std::size_t>(rank) * bytes, bytes); });
+  all.unpack();
+  return true;
+}
+
+template <class GetPart>
+bool try_allgatherv(Part own, GetPart part, MPI_Comm comm) {
+  NodeComm* const node = NodeComm::find(comm);
+  if (!node || !are_valid(node->ranks(), part)) return false;
+  if (own.buffer == MPI_IN_PLACE) own = part(node->rank());
+  const Outgoing data(own.buffer, own.count, own.type, comm);
+  std::vector<Incoming> parts = make_incoming(*node, part, comm);
+  allgather(node->exchange(), data.data(), data.bytes(), targets_in(parts));
+  for (Incoming& one : parts) one.unpack();
+  return true;
+}
+
+bool try_alltoall(const void* send, std::int64_t send_count, MPI_Datatype send_type, void* receive, std::int64_t count,
+                  MPI_Datatype type, MPI_Comm comm) {
+  NodeComm* const node = is_valid(receive, count, type) ? NodeComm::find(comm) : nullptr;
+  if (!node) return false;
+  const bool is_in_place = send == MPI_IN_PLACE;
+  Outgoing out(is_in_place ? receive : send, (is_in_place ? count : send_count) * node->ranks(),
+               is_in_place ? type : send_type, comm);
+  if (is_in_place) out.copy();
+  Incoming in(receive, count * node->ranks(), type, comm);
+  alltoall(node->exchange(), out.data(), in.data(), in.bytes() / static_cast<std::size_t>(node->ranks()));
+  in.unpack();
+  return true;
+}
+
+template <class GetSent, class GetReceived>
+bool try_alltoallv(bool is_in_place, GetSent sent, GetReceived received, MPI_Comm comm) {
+  NodeComm* const node = NodeComm::find(comm);
+  if (!node || !are_valid(node->ranks(), received)) return false;
+  if (!is_in_place && !are_valid(node->ranks(), sent)) return false;
+  std::vector<Outgoing> out = is_in_place ? make_outgoing(*node, received, comm) : make_outgoing(*node, sent, comm);
+  if (is_in_place)
+    for (Outgoing& one : out) one.copy();
+  std::vector<Incoming> in = make_incoming(*node, received, comm);
+  alltoallv(node->exchange(), pieces_of(out), targets_in(in));
+  for (Incoming& one : in) one.unpack();
+  return true;
+}
+
+// Calls `reduce(exchange, send buffer, reduction)` if this library combines such elements.
+template <class Reduce>
+bool try_reduction(const void* send, const void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op,
+                   NodeComm* node, Reduce reduce) {
+  Operator combine;
+  const void* const source = send == MPI_IN_PLACE ? receive : send;
+  if (!node || !is_valid(source, count, type) || !Operator::find(op, type, combine)) return false;
+  reduce(node->exchange(), as_bytes(source), Reduction{static_cast<std::size_t>(count), combine.width(), combine});
+  return true;
+}
+
+bool try_reduce(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, int root,
+                MPI_Comm comm) {
+  return try_reduction(send, receive, count, type, op, find(comm, root),
+                       [&](auto& x, auto* data, const auto& all) { reduce(x, data, as_bytes(receive), all, root); });
+}
+
+bool try_allreduce(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  return try_reduction(send, receive, count, type, op, NodeComm::find(comm),
+                       [&](auto& x, auto* data, const auto& all) { allreduce(x, data, as_bytes(receive), all); });
+}
+
+// `count(i)` returns how many elements rank i gets.
+template <class GetCount>
+bool try_reduce_scatter(const void* send, void* receive, GetCount count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  NodeComm* const node = NodeComm::find(comm);
+  if (!node) return false;
+  std::int64_t total = 0;
+  Slice own{0, 0};
+  for (int i = 0; i < node->ranks(); ++i) {
+    if (count(i) < 0) return false;
+    if (i == node->rank()) own.begin = static_cast<std::size_t>(total);
+    total += count(i);
+    if (i == node->rank()) own.end = static_cast<std::size_t>(total);
+  }
+  return try_reduction(send, receive, total, type, op, node, [&](auto& x, auto* data, const auto& all) {
+    reduce_scatter(x, data, as_bytes(receive), own, all);
+  });
+}
+
+bool try_scan(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+              bool is_exclusive) {
+  NodeComm* const node = NodeComm::find(comm);
+  return try_reduction(send, receive, count, type, op, node, [&](auto& x, auto* data, const auto& all) {
+    scan(x, data, as_bytes(receive), all, node->rank() - (is_exclusive ? 1 : 0));
+  });
+}
+
+}  // namespace
+
+// Defines the wrapper of `name`, which returns after `attempt` has done the collective, or calls the MPI library.
+#define WRAP(name, parameters, arguments, attempt)       \
+  NEARFIELD_EXPORT int name parameters {                 \
+    static Counts& counts = *new Counts(#name);          \
+    const bool is_done = attempt;                        \
+    counts.add(is_done);                                 \
+    return is_done ? MPI_SUCCESS : PMPI(name) arguments; \
+  }                                                      \
+  NEARFIELD_EXPORT_PMPI(name)
+
+NEARFIELD_EXPORT int MPI_Finalize() {
+  int rank = 0;
+  if (PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && rank == 0) print_summary(rank);
+  return PMPI(MPI_Finalize)();
+}
+NEARFIELD_EXPORT_PMPI(MPI_Finalize)
+
+WRAP(MPI_Barrier, (MPI_Comm comm), (comm), try_barrier(comm))
+
+// The parts of a buffer, by arrays of counts and displacements or by one count.
+#define LISTED(buffer, counts, displacements, type) \
+  [&](int i) { return part_at(buffer, displacements[i], counts[i], type); }
+#define EVEN(buffer, count, type) [&](int i) { return part_at(buffer, std::int64_t{i} * count, count, type); }
+#define TYPED(buffer, counts, displacements, types) \
+  [&](int i) { return Part{as_bytes(buffer) + displacements[i], counts[i], types[i]}; }
+#define OWN(buffer, count, type) \
+  Part { buffer, count, type }
+
+#define ALL(suffix, Count, Displacement)                                                                              \
+  WRAP(MPI_Bcast##suffix, (void* buffer, Count n, MPI_Datatype type, int root, MPI_Comm comm),                        \
+       (buffer, n, type, root, comm), try_bcast(buffer, n, type, root, comm))                                         \
+  WRAP(MPI_Gather##suffix,                                                                                            \
+       (const void* from, Count n_from, MPI_Datatype t_from, void* to, Count n_to, MPI_Datatype t_to, int root,       \
+        MPI_Comm comm),                                                                                               \
+       (from, n_from, t_from, to, n_to, t_to, root, comm),                                                            \
+       try_gather(OWN(from, n_from, t_from), EVEN(to, n_to, t_to), root, comm))                                       \
+  WRAP(MPI_Gatherv##suffix,                                                                                           \
+       (const void* from, Count n_from, MPI_Datatype t_from, void* to, const Count n_to[], const Displacement d_to[], \
+        MPI_Datatype t_to, int root, MPI_Comm comm),                                                                  \
+       (from, n_from, t_from, to, n_to, d_to, t_to, root, comm),                                                      \
+       try_gather(OWN(from, n_from, t_from), LISTED(to, n_to, d_to, t_to), root, comm))                               \
+  WRAP(MPI_Scatter##suffix,                                                                                           \
+       (const void* from, Count n_from, MPI_Datatype t_from, void* to, Count n_to, MPI_Datatype t_to, int root,       \
+        MPI_Comm comm),                                                                                               \
+       (from, n_from, t_from, to, n_to, t_to, root, comm),                                                            \
+       try_scatter(EVEN(from, n_from, t_from), OWN(to, n_to, t_to), root, comm))                                      \
+  WRAP(MPI_Scatterv##suffix,                                                                                          \
+       (const void* from, const Count n_from[], const Displacement d_from[], MPI_Datatype t_from, void* to,           \
+        Count n_to, MPI_Datatype t_to, int root, MPI_Comm comm),                                                      \
+       (from, n_from, d_from, t_from, to, n_to, t_to, root, comm),                                                    \
+       try_scatter(LISTED(from, n_from, d_from, t_from), OWN(to, n_to, t_to), root, comm))                            \
+  WRAP(MPI_Allgather##suffix,                                                                                         \
+       (const void* from, Count n_from, MPI_Datatype t_from, void* to, Count n_to, MPI_Datatype t_to, MPI_Comm comm), \
+       (from, n_from, t_from, to, n_to, t_to, comm), try_allgather(OWN(from, n_from, t_from), to, n_to, t_to, comm))  \
+  WRAP(MPI_Allgatherv##suffix,                                                                                        \
+       (const void* from, Count n_from, MPI_Datatype t_from, void* to, const Count n_to[], const Displacement d_to[], \
+        MPI_Datatype t_to, MPI_Comm comm),                                                                            \
+       (from, n_from, t_from, to, n_to, d_to, t_to, comm),                                                            \
+       try_allgatherv(OWN(from, n_from, t_from), LISTED(to, n_to, d_to, t_to), comm))                                 \
+  WRAP(MPI_Alltoall##suffix,                                                                                          \
+       (const void* from, Count n_from, MPI_Datatype t_from, void* to, Count n_to, MPI_Datatype t_to, MPI_Comm comm), \
+       (from, n_from, t_from, to, n_to, t_to, comm), try_alltoall(from, n_from, t_from, to, n_to, t_to, comm))        \
+  WRAP(MPI_Alltoallv##suffix,                                                                                         \
+       (const void* from, const Count n_from[], const Displacement d_from[], MPI_Datatype t_from, void* to,           \
+        const Count n_to[], const Displacement d_to[], MPI_Datatype t_to, MPI_Comm comm),                             \
+       (from, n_from, d_from, t_from, to, n_to, d_to, t_to, comm),                                                    \
+       try_alltoallv(from == MPI_IN_PLACE, LISTED(from, n_from, d_from, t_from), LISTED(to, n_to, d_to, t_to), comm)) \
+  WRAP(MPI_Alltoallw##suffix,                                                                                         \
+       (const void* from, const Count n_from[], const Displacement d_from[], const MPI_Datatype t_from[], void* to,   \
+        const Count n_to[], const Displacement d_to[], const MPI_Datatype t_to[], MPI_Comm comm),                     \
+       (from, n_from, d_from, t_from, to, n_to, d_to, t_to, comm),                                                    \
+       try_alltoallv(from == MPI_IN_PLACE, TYPED(from, n_from, d_from, t_from), TYPED(to, n_to, d_to, t_to), comm))   \
+  WRAP(MPI_Reduce##suffix,                                                                                            \
+       (const void* from, void* to, Count n, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm),                  \
+       (from, to, n, type, op, root, comm), try_reduce(from, to, n, type, op, root, comm))                            \
+  WRAP(MPI_Allreduce##suffix, (const void* from, void* to, Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm),     \
+       (from, to, n, type, op, comm), try_allreduce(from, to, n, type, op, comm))                                     \
+  WRAP(MPI_Reduce_scatter##suffix,                                                                                    \
+       (const void* from, void* to, const Count n[], MPI_Datatype type, MPI_Op op, MPI_Comm comm),                    \
+       (from, to, n, type, op, comm),                                                                                 \
+       try_reduce_scatter(from, to, [&](int i) -> std::int64_t { return n[i]; }, type, op, comm))                     \
+  WRAP(MPI_Reduce_scatter_block##suffix,                                                                              \
+       (const void* from, void* to, Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm),                            \
+       (from, to, n, type, op, comm),                                                                                 \
+       try_reduce_scatter(from, to, [&](int) -> std::int64_t { return n; }, type, op, comm))                          \
+  WRAP(MPI_Scan##suffix, (const void* from, void* to, Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm),          \
+       (from, to, n, type, op, comm), try_scan(from, to, n, type, op, comm, false))                                   \
+  WRAP(MPI_Exscan##suffix, (const void* from, void* to, Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm),        \
+       (from, to, n, type, op, comm), try_scan(from, to, n, type, op, comm, true))
+
+ALL(, int, int)
+#if MPI_VERSION >= 4
+ALL(_c, MPI_Count, MPI_Aint)
+#endif

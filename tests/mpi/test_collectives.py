@@ -1,0 +1,113 @@
+"""Are the collectives of a node, which are preloaded into unmodified programs, those of MPI?
+
+What each does is checked against values that the program computes by itself, so it must hold with and without the
+library. tests/cpp/test_collective_protocol.cpp explores the protocol.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import mpi_program
+import pytest
+
+from nearfield import mpi
+from nearfield.apply import collectives
+from nearfield.mpi import Finished, Installation
+
+CORES = len(os.sched_getaffinity(0))
+
+
+def build_ahead(inst: Installation, programs: Path) -> None:
+    mpi.program(inst, mpi.COLLECTIVES)
+    mpi_program.built(inst, "collectives_random.cpp", programs)
+    mpi_program.built(inst, "collectives_life.cpp", programs)
+
+
+def environment(inst: Installation) -> dict[str, str]:
+    return {**collectives.for_installation(inst, os.environ), collectives.VARIABLE: collectives.SUMMARY}
+
+
+def launch(inst: Installation, command: list[object], ranks: int, env: dict[str, str], limit_s: int = 120) -> Finished:
+    words = [str(word) for word in command]
+    return mpi.run(inst, words, ranks, oversubscribe=ranks > CORES, timeout_s=limit_s, env=env)
+
+
+def direct(done: Finished) -> tuple[int, int]:
+    """Returns how many collectives the first rank did directly, and how many it did in all."""
+    found = re.search(r"rank 0 did (\d+) of (\d+) collectives", done.stderr)
+    assert found, done.stderr
+    return int(found[1]), int(found[2])
+
+
+@pytest.mark.parametrize(("ranks", "seed"), [(1, 1), (2, 2), (2, 3), (3, 4), (4, 5)])
+def test_random_calls_have_the_right_results(installation: Installation, programs: Path, ranks: int, seed: int) -> None:
+    """With random operations, counts, types, roots, communicators and delays: are all results right, the same as those
+    of the MPI library, and most calls direct?"""
+    command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), seed, 400]
+    alone = launch(installation, command, ranks, {})
+    done = launch(installation, command, ranks, environment(installation))
+    for one in (alone, done):
+        assert one.ok, one.stdout + one.stderr
+        assert "all right" in one.stdout
+    assert done.stdout == alone.stdout
+    number, of = direct(done)
+    assert number == 0 if ranks == 1 else number > of / 3
+
+
+@pytest.mark.families
+def test_threads_use_communicators_of_their_own(installation: Installation, programs: Path) -> None:
+    """Do three threads of each rank, each with its own communicator, get their results?"""
+    command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), 7, 100, "threads"]
+    done = launch(installation, command, 2, environment(installation))
+    assert done.ok, done.stdout + done.stderr
+    assert "all right" in done.stdout or "no threads" in done.stdout
+
+
+@pytest.mark.families
+def test_communicators_that_are_freed_leave_nothing(installation: Installation, programs: Path) -> None:
+    """Does memory stay flat while thousands of communicators are made, used and freed?"""
+    program = mpi_program.built(installation, "collectives_life.cpp", programs)
+    done = launch(installation, [program, "churn"], 2, environment(installation))
+    assert done.ok, done.stdout + done.stderr
+    assert "flat" in done.stdout
+    assert direct(done)[0] > 3000
+
+
+@pytest.mark.families
+@pytest.mark.parametrize("how", ["killed", "exits"])
+def test_a_dead_rank_ends_the_program(installation: Installation, programs: Path, how: str) -> None:
+    """If a rank dies while the others wait for it in a collective, do they end within 15 s, and is nothing left?"""
+    program = mpi_program.built(installation, "collectives_life.cpp", programs)
+    before, begin = mpi.snapshot_shm(), time.monotonic()
+    done = launch(installation, [program, how], 2, environment(installation), limit_s=60)
+    assert not done.ok and "not reached" not in done.stdout
+    assert time.monotonic() - begin < 15
+    assert not [file for file in set(mpi.snapshot_shm()) - set(before) if "nearfield" in str(file)]
+
+
+@pytest.mark.families
+def test_any_program_starts_with_it(installation: Installation) -> None:
+    """Does a program that is none of MPI's, such as a shell, start with the library?"""
+    env = {**os.environ, **environment(installation)}
+    done = subprocess.run(["sh", "-c", "echo all right"], env=env, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("all right\n", "")
+
+
+@pytest.mark.families
+def test_run_loads_them(installation: Installation, programs: Path, tmp_path: Path) -> None:
+    """Does `nearfield run --collectives` work where there are no rules, and say how many calls were direct?"""
+    program = mpi_program.built(installation, "collectives_random.cpp", programs)
+    command, env = mpi.launch_command(installation, [str(program), "1", "100"], 2, oversubscribe=CORES < 2)
+    words = [sys.executable, "-m", "nearfield", "run", "-v", "--collectives", "--", *command]
+    env = {name: value for name, value in env.items() if name != "NEARFIELD_RULES"}
+    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "all right" in done.stdout
+    assert "there are no rules; only the shared heap and the collectives of a node are loaded" in done.stderr
+    assert re.search(r"rank 0 did [1-9]\d* of \d+ collectives inside the node itself: MPI_", done.stderr)

@@ -1,0 +1,78 @@
+// Lives of communicators and ranks under the collectives of a node. argv[1]: what to do.
+//   churn   duplicates and frees MPI_COMM_WORLD again and again; prints "flat" if memory and descriptors do not grow
+//   killed  rank 1 ends by SIGKILL while the others wait for it in a collective
+//   exits   rank 1 leaves by _exit(7) in the same way
+#include <mpi.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace {
+
+int rank = 0, ranks = 0;
+
+void sum(MPI_Comm comm, std::vector<int>& values) {
+  std::vector<int> sums(values.size());
+  MPI_Allreduce(values.data(), sums.data(), static_cast<int>(values.size()), MPI_INT, MPI_SUM, comm);
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    if (sums[i] != ranks * values[i]) MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
+// Returns a number of this process from a file of /proc, such as VmRSS of status, in KiB.
+long read_number(const char* file, const char* name) {
+  char line[256];
+  long value = -1;
+  std::FILE* const status = std::fopen(file, "r");
+  while (std::fgets(line, sizeof line, status))
+    if (std::strncmp(line, name, std::strlen(name)) == 0) value = std::atol(line + std::strlen(name));
+  std::fclose(status);
+  return value;
+}
+
+void use_communicators(int count) {
+  std::vector<int> few(2, 5), many(100'000, 3);
+  for (int i = 0; i < count; ++i) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (int step = 0; step < 4; ++step) sum(comm, few);
+    if (i % 100 == 0) sum(comm, many);
+    MPI_Comm_free(&comm);
+  }
+}
+
+void churn() {
+  use_communicators(300);
+  const long memory = read_number("/proc/self/status", "VmRSS:"),
+             shared = read_number("/proc/self/status", "RssShmem:");
+  use_communicators(1500);
+  const long more = read_number("/proc/self/status", "VmRSS:") - memory;
+  const long more_shared = read_number("/proc/self/status", "RssShmem:") - shared;
+  const int file = dup(0);  // the lowest free descriptor
+  if (rank == 0) std::printf(more < 8192 && more_shared < 2048 && file < 100 ? "flat\n" : "grows by %ld KiB\n", more);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (std::strcmp(argv[1], "churn") == 0) {
+    churn();
+  } else {
+    std::vector<int> values(1, 2);
+    for (int step = 0; step < 100; ++step) sum(MPI_COMM_WORLD, values);
+    if (rank == 1) {
+      usleep(200'000);
+      if (std::strcmp(argv[1], "killed") == 0) raise(SIGKILL);
+      _exit(7);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    std::printf("not reached\n");
+  }
+  MPI_Finalize();
+}
