@@ -1,8 +1,7 @@
 """Runs a tier of the tests and prints its duration: `tier.py NAME COMMAND...`; without arguments, shows the last runs.
 
 Each tier has a budget on two processors, after everything is installed. A tier that takes longer still passes, since a
-busy machine is no mistake of the code; whoever reads the table shortens the tests or raises the budget on purpose. CI
-runs the sanitized and the browser tests beside those with MPI programs, where they take longer than alone.
+busy machine is no mistake of the code; whoever reads the table shortens the tests or raises the budget on purpose.
 """
 
 import json

@@ -45,7 +45,7 @@ def direct(done: Finished) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-@pytest.mark.parametrize(("ranks", "seed"), [(1, 1), (2, 2), (2, 3), (3, 4), (4, 5)])
+@pytest.mark.parametrize(("ranks", "seed"), [(1, 1), (2, 2), (3, 3), (4, 4)])
 def test_random_calls_have_the_right_results(installation: Installation, programs: Path, ranks: int, seed: int) -> None:
     """With random operations, counts, types, roots, communicators and delays: are all results right, the same as those
     of the MPI library, and most calls direct?"""

@@ -45,6 +45,7 @@ def test_binding(installation: Installation, ranks: int) -> None:
     assert installation.version.split(".")[0] in done.stdout
 
 
+@pytest.mark.families
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_life(installation: Installation, ranks: int, tmp_path: Path) -> None:
     """Is the Game of Life on several ranks the same as on one, and are its frames pictures of it?"""

@@ -81,6 +81,7 @@ def test_built_program_runs_by_itself(installation: Installation, trial: Path) -
     assert FAMILIES[installation.family].library_version(lines[0].split(" by ")[1] + " ") is not None
 
 
+@pytest.mark.families
 @pytest.mark.parametrize("victim", ["rank", "launcher", "nobody"])
 def test_nothing_survives_a_launch(installation: Installation, trial: Path, victim: str) -> None:
     """When a rank or the launcher is killed, is the launch over before its time is; and then, or when time is up, is

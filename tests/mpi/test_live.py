@@ -83,6 +83,7 @@ def processes_with(word: str) -> list[int]:
     return found
 
 
+@pytest.mark.families
 @pytest.mark.parametrize(
     ("whom", "number", "message"),
     [

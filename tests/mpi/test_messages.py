@@ -100,6 +100,7 @@ def lines_of(output: str, ranks: int) -> list[str]:
     return lines
 
 
+@pytest.mark.families
 def test_messages_arrive_under_extreme_settings(installation: Installation, program: Path) -> None:
     """Does every rank get the same messages with extreme thresholds as without?"""
     stock = stock_digests(installation, program, 2)
@@ -115,6 +116,7 @@ def test_messages_of_more_ranks_arrive_under_extreme_settings(installation: Inst
         assert digests(installation, program, 4, settings) == stock, settings
 
 
+@pytest.mark.families
 @pytest.mark.skipif(CORES < 2, reason="needs two cores")
 def test_messages_arrive_under_the_models_candidates(installation: Installation, program: Path, tmp_path: Path) -> None:
     """With what `tune` tries first as rules, and under `nearfield run`: the same messages?"""

@@ -38,6 +38,7 @@ def is_decided(out: Path, code: int, words: str) -> bool:
     return False
 
 
+@pytest.mark.families
 def test_rules_are_found(installation: Installation, tmp_path: Path) -> None:
     """With every MPI: are there rules, with parameters that gain or the reason for none, and a word for a person?"""
     out = tmp_path / "rules.toml"
