@@ -240,33 +240,52 @@ void reduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reductio
   x.await_readers();
 }
 
+// Where a result goes that must not overwrite this rank's own data while others may read these.
+class Result {
+ public:
+  Result(Bytes* receive, std::size_t bytes, const Bytes* send, std::size_t send_bytes)
+      : receive_(receive), bytes_(bytes) {
+    const auto to = reinterpret_cast<std::uintptr_t>(receive), from = reinterpret_cast<std::uintptr_t>(send);
+    if (to < from + send_bytes && from < to + bytes) space_ = make_buffer(bytes);
+  }
+  Bytes* data() const { return space_ ? space_.get() : receive_; }
+  // Called when nobody reads the own data any more.
+  void move_to_receive() const {
+    if (space_) std::memcpy(receive_, space_.get(), bytes_);
+  }
+
+ private:
+  Bytes* receive_;
+  std::size_t bytes_;
+  Buffer space_;
+};
+
 // This rank gets the elements of `slice`. `receive` and `send` may overlap.
 template <class Port, class Combine>
 void reduce_scatter(Exchange<Port>& x, const Bytes* send, Bytes* receive, Slice slice,
                     const Reduction<Combine>& reduction) {
-  const std::size_t bytes = (slice.end - slice.begin) * reduction.width;
-  const Buffer space = make_buffer(bytes);  // others may read where the result goes
+  const Result result(receive, (slice.end - slice.begin) * reduction.width, send, reduction.bytes());
   x.begin();
   x.post(send, reduction.bytes());
   x.await_all();
-  combine_ranks(x, 0, x.ranks() - 1, slice, reduction, space.get());
+  combine_ranks(x, 0, x.ranks() - 1, slice, reduction, result.data());
   x.finish_reading();
   x.await_readers();
-  std::memcpy(receive, space.get(), bytes);
+  result.move_to_receive();
 }
 
 // Combines ranks 0 ... last; `last` is the own rank, or the one before it (MPI_Exscan; rank 0 gets nothing). `receive`
 // and `send` may overlap.
 template <class Port, class Combine>
 void scan(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction, int last) {
-  const Buffer space = make_buffer(last < 0 ? 0 : reduction.bytes());
+  const Result result(receive, last < 0 ? 0 : reduction.bytes(), send, reduction.bytes());
   x.begin();
   x.post(send, reduction.bytes());
   for (int rank = 0; rank <= last; ++rank) x.await(rank);
-  if (last >= 0) combine_ranks(x, 0, last, {0, reduction.count}, reduction, space.get());
+  if (last >= 0) combine_ranks(x, 0, last, {0, reduction.count}, reduction, result.data());
   x.finish_reading();
   x.await_readers();
-  if (last >= 0) std::memcpy(receive, space.get(), reduction.bytes());
+  if (last >= 0) result.move_to_receive();
 }
 
 }  // namespace nearfield::collectives

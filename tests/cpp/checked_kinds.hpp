@@ -1,0 +1,301 @@
+// Calls of collectives as programs may make them: a rank writes what it sends, calls, checks the result, and overwrites
+// all buffers.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checked_port.hpp"
+#include "preload/collectives/algorithms.hpp"
+
+namespace nearfield::collectives {
+
+enum class Operation {
+  barrier,
+  bcast,
+  gather,
+  scatter,
+  reduce,
+  allgather,
+  alltoall,
+  alltoallv,
+  allreduce,
+  reduce_scatter,
+  scan,
+  exscan
+};
+inline constexpr const char* operation_names[] = {"barrier",   "bcast",          "gather",   "scatter",
+                                                  "reduce",    "allgather",      "alltoall", "alltoallv",
+                                                  "allreduce", "reduce_scatter", "scan",     "exscan"};
+
+// How long what each rank gives is. `long_slices`: even the slices of a reduction are longer than a slot. `wide`: the
+// elements are so long that a rank's slice is empty. `uneven`: some ranks give nothing, or pieces of no length, and
+// ranks offer in different places.
+enum class Size { line, slot, memory, long_slices, wide, uneven };
+inline constexpr const char* size_names[] = {"line", "slot", "memory", "long slices", "wide elements", "uneven"};
+
+struct Kind {
+  Operation operation = Operation::barrier;
+  Size size = Size::line;
+  int root = 0;  // also which rank gives how much, where that differs
+  bool is_in_place = false;
+
+  std::string name() const {
+    std::string text = operation_names[static_cast<int>(operation)];
+    if (operation == Operation::barrier) return text;
+    text += std::string("(") + size_names[static_cast<int>(size)] + ", " + std::to_string(root);
+    return text + (is_in_place ? ", in place)" : ")");
+  }
+};
+
+inline std::string name_sequence(const std::vector<Kind>& sequence) {
+  std::string text;
+  for (const Kind& kind : sequence) text += (text.empty() ? "" : " ") + kind.name();
+  return text;
+}
+
+// Returns all kinds of collectives, for all roots.
+inline std::vector<Kind> list_kinds(int ranks) {
+  using enum Operation;
+  std::vector<Kind> kinds{{}};
+  const auto add = [&](Operation operation, std::vector<Size> sizes, int roots, bool may_be_in_place) {
+    for (const Size size : sizes)
+      for (int root = 0; root < roots; ++root)
+        for (int in_place = 0; in_place <= static_cast<int>(may_be_in_place); ++in_place)
+          kinds.push_back({operation, size, root, in_place == 1});
+  };
+  const std::vector<Size> plain{Size::line, Size::slot, Size::memory}, uneven{Size::uneven};
+  add(bcast, plain, ranks, false);
+  add(gather, {Size::line, Size::slot, Size::memory, Size::uneven}, ranks, false);
+  add(scatter, {Size::line, Size::slot, Size::memory, Size::uneven}, ranks, false);
+  add(reduce, {Size::line, Size::slot, Size::memory, Size::long_slices, Size::wide}, ranks, true);
+  add(allgather, plain, 1, true);
+  add(allgather, uneven, 3, true);
+  add(alltoall, plain, 1, false);
+  add(alltoallv, plain, 1, false);
+  add(alltoallv, uneven, 3, false);
+  add(allreduce, {Size::line, Size::slot, Size::memory, Size::long_slices, Size::wide}, 1, true);
+  add(reduce_scatter, {Size::line, Size::slot, Size::memory, Size::uneven}, 1, true);
+  add(scan, plain, 1, true);
+  add(exscan, plain, 1, true);
+  return kinds;
+}
+
+// Element `i` of what a rank gives to the call at `position` in a sequence.
+inline std::uint64_t value_of(std::uint64_t position, int rank, std::size_t i) {
+  return (position * 4 + static_cast<std::uint64_t>(rank) + 1) * 0xd6e8feb86659fd93u + i * 0x9e3779b97f4a7c15u;
+}
+// Commutative, but not associative, so the result shows the order in which ranks were combined.
+inline std::uint64_t combine_values(std::uint64_t a, std::uint64_t b) { return 3 * (a + b); }
+
+// One call of a collective by one rank. `position` distinguishes the data of the calls of a sequence.
+template <std::uint64_t depth>
+class CheckedCall {
+ public:
+  using Port = CheckedPort<depth>;
+
+  CheckedCall(const Kind& kind, Exchange<Port>& exchange, Buffers& buffers, std::uint64_t position)
+      : kind_(kind), x_(exchange), buffers_(buffers), position_(position) {
+    used_.reserve(8);
+  }
+
+  // Throws a problem if the result is wrong.
+  void run() {
+    using enum Operation;
+    note_that_all_is_written();
+    switch (kind_.operation) {
+      case barrier:
+        collectives::barrier(x_);
+        break;
+      case bcast:
+        run_bcast();
+        break;
+      case gather:
+        run_gather();
+        break;
+      case scatter:
+        run_scatter();
+        break;
+      case allgather:
+        run_allgather();
+        break;
+      case alltoall:
+        run_alltoall();
+        break;
+      case alltoallv:
+        run_alltoallv();
+        break;
+      case reduce:
+      case allreduce:
+      case reduce_scatter:
+      case scan:
+      case exscan:
+        run_reduction();
+        break;
+    }
+    note_that_all_is_written();
+    for (const auto& [words, count] : used_) std::memset(words, 0xee, count * sizeof *words);
+  }
+
+ private:
+  static constexpr std::size_t stride = 1030;  // words, between the blocks of ranks
+  static constexpr std::size_t word = sizeof(std::uint64_t);
+
+  int own() const { return x_.rank(); }
+  bool is_root() const { return own() == kind_.root; }
+  std::uint64_t* block(std::uint64_t* buffer, int rank) const {
+    return buffer + stride * static_cast<std::size_t>(rank);
+  }
+  static Bytes* bytes_of(std::uint64_t* words) { return reinterpret_cast<Bytes*>(words); }
+
+  // Returns how many words a rank gives.
+  std::size_t length_of(int rank) const {
+    constexpr std::size_t even[] = {5, 125, 1025, 3200, 1200}, uneven[] = {0, 125, 1025};
+    return kind_.size == Size::uneven ? uneven[(rank + kind_.root) % 3] : even[static_cast<int>(kind_.size)];
+  }
+  // Returns how many words a rank gives to another one.
+  std::size_t length_of(int from, int to) const {
+    constexpr std::size_t uneven[3][3] = {{1, 125, 0}, {1025, 1030, 5}, {0, 0, 0}};
+    return kind_.size == Size::uneven ? uneven[(from + kind_.root) % 3][to] : length_of(from);
+  }
+
+  void note_that_all_is_written() {
+    x_.port().note_own(buffers_.send, sizeof buffers_.send, true);
+    x_.port().note_own(buffers_.receive, sizeof buffers_.receive, true);
+  }
+
+  // Writes elements of what this rank gives, from element `first` on.
+  void fill(std::uint64_t* words, std::size_t count, std::size_t first = 0) {
+    for (std::size_t i = 0; i < count; ++i) words[i] = value_of(position_, own(), first + i);
+    used_.emplace_back(words, count);
+  }
+  void fill_pieces() {
+    for (int to = 0; to < x_.ranks(); ++to) fill(block(buffers_.send, to), length_of(own(), to), to * stride);
+  }
+  // Returns the piece for a rank of what fill_pieces() has written.
+  auto get_piece() {
+    return [this](int to) { return Piece{bytes_of(block(buffers_.send, to)), length_of(own(), to) * word}; };
+  }
+
+  // Checks a part of the result against `expected(i)`.
+  template <class GetValue>
+  void check(std::uint64_t* words, std::size_t count, GetValue expected) {
+    used_.emplace_back(words, count);
+    x_.port().note_own(words, count * word, false);
+    std::uint64_t differences = 0;
+    for (std::size_t i = 0; i < count; ++i) differences |= words[i] ^ expected(i);
+    if (differences)
+      throw Problem{Problem::wrong_value, "rank " + std::to_string(own()) + " gets wrong data by " + kind_.name()};
+  }
+  void check_block(std::uint64_t* words, std::size_t count, int from, std::size_t first = 0) {
+    check(words, count, [&](std::size_t i) { return value_of(position_, from, first + i); });
+  }
+
+  void run_bcast() {
+    const std::size_t count = length_of(kind_.root);
+    if (is_root()) fill(buffers_.send, count);
+    std::uint64_t* const data = is_root() ? buffers_.send : buffers_.receive;
+    bcast(x_, bytes_of(data), count * word, kind_.root);
+    check_block(data, count, kind_.root);
+  }
+
+  void run_gather() {
+    if (!is_root()) fill(buffers_.send, length_of(own()));
+    gather(x_, bytes_of(buffers_.send), is_root() ? 0 : length_of(own()) * word, kind_.root,
+           [&](int rank) { return std::pair(bytes_of(block(buffers_.receive, rank)), length_of(rank) * word); });
+    for (int rank = 0; rank < x_.ranks() && is_root(); ++rank)
+      if (rank != own()) check_block(block(buffers_.receive, rank), length_of(rank), rank);
+  }
+
+  void run_scatter() {
+    if (is_root()) fill_pieces();
+    const std::size_t count = is_root() ? 0 : length_of(kind_.root, own());
+    scatter(x_, get_piece(), bytes_of(buffers_.receive), count * word, kind_.root);
+    check_block(buffers_.receive, count, kind_.root, static_cast<std::size_t>(own()) * stride);
+  }
+
+  void run_allgather() {
+    std::uint64_t* const send = kind_.is_in_place ? block(buffers_.receive, own()) : buffers_.send;
+    fill(send, length_of(own()));
+    allgather(x_, bytes_of(send), length_of(own()) * word,
+              [&](int rank) { return std::pair(bytes_of(block(buffers_.receive, rank)), length_of(rank) * word); });
+    for (int rank = 0; rank < x_.ranks(); ++rank) check_block(block(buffers_.receive, rank), length_of(rank), rank);
+  }
+
+  void run_alltoall() {
+    constexpr std::size_t counts[] = {2, 125, 525};
+    const std::size_t count = counts[static_cast<int>(kind_.size)];
+    fill(buffers_.send, count * static_cast<std::size_t>(x_.ranks()));
+    alltoall(x_, bytes_of(buffers_.send), bytes_of(buffers_.receive), count * word);
+    for (int rank = 0; rank < x_.ranks(); ++rank)
+      check_block(buffers_.receive + count * static_cast<std::size_t>(rank), count, rank,
+                  count * static_cast<std::size_t>(own()));
+  }
+
+  void run_alltoallv() {
+    fill_pieces();
+    alltoallv(x_, get_piece(), [&](int rank) {
+      return std::pair(bytes_of(block(buffers_.receive, rank)), length_of(rank, own()) * word);
+    });
+    for (int rank = 0; rank < x_.ranks(); ++rank)
+      check_block(block(buffers_.receive, rank), length_of(rank, own()), rank,
+                  static_cast<std::size_t>(own()) * stride);
+  }
+
+  void run_reduction() {
+    using enum Operation;
+    const std::size_t count = kind_.size == Size::uneven ? 1025 : length_of(0),
+                      width = kind_.size == Size::wide ? 4800 : word;
+    const bool is_reduce = kind_.operation == reduce, gets_result = !is_reduce || is_root();
+    std::uint64_t* const send = kind_.is_in_place && gets_result ? buffers_.receive : buffers_.send;
+    fill(send, count);
+    Port& port = x_.port();
+    const auto combine = [&port, width](void* inout, const void* in, std::size_t n) {
+      const std::size_t words = n * width / word;
+      port.note_own(in, words * word, false);
+      port.note_own(inout, words * word, true);
+      for (std::size_t i = 0; i < words; ++i)
+        static_cast<std::uint64_t*>(inout)[i] =
+            combine_values(static_cast<std::uint64_t*>(inout)[i], static_cast<const std::uint64_t*>(in)[i]);
+    };
+    const Reduction reduction{count * word / width, width, combine};
+    Bytes* const receive = bytes_of(buffers_.receive);
+    const bool is_scan = kind_.operation == scan || kind_.operation == exscan;
+    const int last = !is_scan ? x_.ranks() - 1 : own() - (kind_.operation == exscan ? 1 : 0);
+    Slice slice{0, count};
+    if (is_reduce) {
+      collectives::reduce(x_, bytes_of(send), receive, reduction, kind_.root);
+    } else if (kind_.operation == allreduce) {
+      collectives::allreduce(x_, bytes_of(send), receive, reduction);
+    } else if (kind_.operation == reduce_scatter) {
+      slice = get_slice(count);
+      collectives::reduce_scatter(x_, bytes_of(send), receive, slice, reduction);
+    } else {
+      collectives::scan(x_, bytes_of(send), receive, reduction, last);
+    }
+    if (last >= 0 && gets_result)
+      check(buffers_.receive, slice.end - slice.begin, [&](std::size_t i) {
+        std::uint64_t sum = value_of(position_, 0, slice.begin + i);
+        for (int rank = 1; rank <= last; ++rank) sum = combine_values(sum, value_of(position_, rank, slice.begin + i));
+        return sum;
+      });
+  }
+
+  // Returns this rank's elements of reduce_scatter; rank 0 has none if they are uneven.
+  Slice get_slice(std::size_t count) const {
+    const auto begin = [&](int rank) {
+      if (kind_.size == Size::uneven && rank == 1) return std::size_t{0};
+      return count * static_cast<std::size_t>(rank) / static_cast<std::size_t>(x_.ranks());
+    };
+    return {begin(own()), begin(own() + 1)};
+  }
+
+  const Kind& kind_;
+  Exchange<Port>& x_;
+  Buffers& buffers_;
+  std::uint64_t position_;
+  std::vector<std::pair<std::uint64_t*, std::size_t>> used_;  // what must be overwritten
+};
+
+}  // namespace nearfield::collectives

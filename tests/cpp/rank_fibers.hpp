@@ -1,0 +1,97 @@
+// Runs functions as fibers of one thread. They switch only where they say so, so a test chooses the schedule.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace nearfield {
+
+class RankFibers {
+ public:
+  explicit RankFibers(int count) : fibers_(static_cast<std::size_t>(count)) {
+    for (Fiber& fiber : fibers_) fiber.stack.reset(new char[stack_bytes]);
+  }
+
+  // Prepares a fiber, which must have ended if it was started before. `body` must not throw.
+  void start(int index, std::function<void()> body) {
+    Fiber& fiber = at(index);
+    fiber.body = std::move(body);
+    fiber.has_ended = false;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = stack_bytes;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, enter, 0);
+  }
+
+  // Runs a fiber until it suspends itself or ends.
+  void resume(int index) {
+    running_ = &at(index);
+    active_ = this;
+    void* fake_stack = nullptr;
+    leave_stack(&fake_stack, running_->stack.get(), stack_bytes);
+    swapcontext(&scheduler_, &running_->context);
+    arrive_on_stack(fake_stack, nullptr, nullptr);
+  }
+
+  // Called by the fiber that runs: returns to the caller of resume().
+  void suspend() {
+    void* fake_stack = nullptr;
+    leave_stack(&fake_stack, scheduler_stack_, scheduler_bytes_);
+    swapcontext(&running_->context, &scheduler_);
+    arrive_on_stack(fake_stack, &scheduler_stack_, &scheduler_bytes_);
+  }
+
+  bool has_ended(int index) { return at(index).has_ended; }
+
+ private:
+  struct Fiber {
+    ucontext_t context;
+    std::unique_ptr<char[]> stack;
+    std::function<void()> body;
+    bool has_ended = true;
+  };
+  static constexpr std::size_t stack_bytes = 256 << 10;
+
+  Fiber& at(int index) { return fibers_[static_cast<std::size_t>(index)]; }
+
+  static void enter() {
+    RankFibers& all = *active_;
+    arrive_on_stack(nullptr, &all.scheduler_stack_, &all.scheduler_bytes_);
+    all.running_->body();
+    all.running_->has_ended = true;
+    leave_stack(nullptr, all.scheduler_stack_, all.scheduler_bytes_);
+    setcontext(&all.scheduler_);
+  }
+
+  // The address sanitizer must know which stack is in use.
+  static void leave_stack([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* next,
+                          [[maybe_unused]] std::size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(fake_stack, next, bytes);
+#endif
+  }
+  static void arrive_on_stack([[maybe_unused]] void* fake_stack, [[maybe_unused]] const void** previous,
+                              [[maybe_unused]] std::size_t* bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(fake_stack, previous, bytes);
+#endif
+  }
+
+  static inline RankFibers* active_ = nullptr;
+  std::vector<Fiber> fibers_;
+  Fiber* running_ = nullptr;
+  ucontext_t scheduler_;
+  const void* scheduler_stack_ = nullptr;
+  std::size_t scheduler_bytes_ = 0;
+};
+
+}  // namespace nearfield
