@@ -251,13 +251,13 @@ class CheckedCall {
     std::uint64_t* const send = kind_.is_in_place && gets_result ? buffers_.receive : buffers_.send;
     fill(send, count);
     Port& port = x_.port();
-    const auto combine = [&port, width](void* inout, const void* in, std::size_t n) {
+    const auto combine = [&port, width](void* out, const void* a, const void* b, std::size_t n) {
       const std::size_t words = n * width / word;
-      port.note_own(in, words * word, false);
-      port.note_own(inout, words * word, true);
-      for (std::size_t i = 0; i < words; ++i)
-        static_cast<std::uint64_t*>(inout)[i] =
-            combine_values(static_cast<std::uint64_t*>(inout)[i], static_cast<const std::uint64_t*>(in)[i]);
+      port.note_own(a, words * word, false);
+      port.note_own(b, words * word, false);
+      port.note_own(out, words * word, true);
+      const auto *left = static_cast<const std::uint64_t*>(a), *right = static_cast<const std::uint64_t*>(b);
+      for (std::size_t i = 0; i < words; ++i) static_cast<std::uint64_t*>(out)[i] = combine_values(left[i], right[i]);
     };
     const Reduction reduction{count * word / width, width, combine};
     Bytes* const receive = bytes_of(buffers_.receive);

@@ -35,10 +35,10 @@ struct Piece {
   std::size_t bytes;
 };
 
-inline constexpr std::size_t part_bytes = 16384;  // of a reduction: a few of them fit into the first cache
+inline constexpr std::size_t part_bytes = 32768;  // of a reduction: a few of them fit into the first cache
 
-// What a reduction combines: `count` elements of `width` bytes. `combine(inout, in, n)` replaces n elements of inout by
-// inout + in; it must be commutative.
+// What a reduction combines: `count` elements of `width` bytes. `combine(out, a, b, n)` sets n elements of out to a + b,
+// where out may be a; it must be commutative.
 template <class Combine>
 struct Reduction {
   std::size_t count, width;
@@ -73,12 +73,12 @@ void combine_parts(Exchange<Port>& x, int first, int last, Slice slice, const Re
     Bytes* const out = place(offset);
     const Bytes* own = is_member ? x.own_data(offset) : nullptr;
     if (own == out && first != x.rank()) own = static_cast<const Bytes*>(std::memcpy(saved, own, bytes));
-    if (first != x.rank())
-      x.fetch(first, offset, out, bytes);
-    else if (own != out)
-      std::memcpy(out, own, bytes);
-    for (int rank = first + 1; rank <= last; ++rank)
-      reduction.combine(out, rank == x.rank() ? own : x.view(rank, offset, bytes, space), count);
+    const void* sum = first == x.rank() ? own : x.view(first, offset, bytes, out);
+    for (int rank = first + 1; rank <= last; ++rank) {
+      reduction.combine(out, sum, rank == x.rank() ? own : x.view(rank, offset, bytes, space), count);
+      sum = out;
+    }
+    if (sum != out) std::memcpy(out, sum, bytes);
     done(offset, bytes);
   }
 }

@@ -5,13 +5,15 @@
 namespace nearfield::collectives {
 namespace {
 
-using Kernel = void (*)(void*, const void*, std::size_t);
+using Kernel = void (*)(void*, const void*, const void*, std::size_t);
 
 template <class T, class Combine>
-void combine(void* inout, const void* in, std::size_t n) {
-  auto* __restrict to = static_cast<T*>(inout);
-  const auto* __restrict from = static_cast<const T*>(in);
-  for (std::size_t i = 0; i < n; ++i) to[i] = Combine{}(to[i], from[i]);
+void combine(void* out, const void* a, const void* b, std::size_t n) {
+  auto* const to = static_cast<T*>(out);
+  const auto* const left = static_cast<const T*>(a);
+  const auto* const right = static_cast<const T*>(b);
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < n; ++i) to[i] = Combine{}(left[i], right[i]);
 }
 
 // clang-format off
@@ -99,11 +101,10 @@ bool Operator::find(MPI_Op op, MPI_Datatype type, Operator& found) {
   return (op == MPI_SUM || op == MPI_PROD) && is_complex(type);
 }
 
-void Operator::operator()(void* inout, const void* in, std::size_t n) const {
-  if (kernel_)
-    kernel_(inout, in, n);
-  else
-    PMPI(MPI_Reduce_local)(in, inout, static_cast<int>(n), type_, op_);
+void Operator::operator()(void* out, const void* a, const void* b, std::size_t n) const {
+  if (kernel_) return kernel_(out, a, b, n);
+  if (out != a) std::memcpy(out, a, n * width_);
+  PMPI(MPI_Reduce_local)(b, out, static_cast<int>(n), type_, op_);
 }
 
 }  // namespace nearfield::collectives
