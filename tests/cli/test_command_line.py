@@ -17,7 +17,17 @@ RULES = Path(__file__).parents[1] / "data" / "rules" / "openmpi-5.0.11.toml"
 HEAVY = ("polars", "plotly", "optuna", "nearfield.measure", "nearfield.report", "typer")
 # Packages that only the first of several runs needs.
 FOUND_OUT = ("pydantic", "nearfield.mpi", "nearfield._native", "subprocess", "dataclasses")
-NAMES = ("argv", "rules", "verbose", "force", "mpi_name", "explain", "log", "no_forecast")  # of fast_dispatch.start
+NAMES = (
+    "argv",
+    "rules",
+    "verbose",
+    "force",
+    "mpi_name",
+    "explain",
+    "log",
+    "no_forecast",
+    "collectives",
+)  # of fast_dispatch.start
 # Instead of becoming the program, what has been imported by then.
 IMPORTED = f"""
 import os, sys
@@ -57,6 +67,7 @@ def test_run_imports_no_more_than_it_needs(tmp_path: Path) -> None:
         "--rules=R --force mpirun -n 2 -v a",
         "--mpi M --explain --verbose -- a -- b",
         "--explain --no-forecast --log L a",
+        "--collectives -v a",
         "a",
     ],
 )
