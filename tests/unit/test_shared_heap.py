@@ -411,7 +411,8 @@ def test_steps_aside_for_tools_that_watch_memory(heap_programs: Path, tmp_path: 
 
 
 def test_programs_take_no_notice() -> None:
-    """Does a program that is none of MPI's load it without a word, and does it offer nothing but what it replaces?"""
+    """Does a program that is none of MPI's load it without a word, and does it offer nothing but what it
+    replaces, and two functions to other libraries of ours?"""
     assert run(["echo", "word"]) == "word\n"
     shown = subprocess.run(
         ["nm", "-D", "--defined-only", shared_heap.library()], check=True, capture_output=True, text=True, timeout=60
@@ -420,7 +421,7 @@ def test_programs_take_no_notice() -> None:
         "malloc", "free", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc",
         "malloc_usable_size", "malloc_trim", "process_vm_readv", "process_vm_writev", "syscall", "_Fork", "clone",
         "mmap", "mmap64", "munmap", "mremap", "madvise", "mprotect", "pkey_mprotect", "mlockall", "ioctl",
-        "pthread_create",
+        "pthread_create", "nearfield_heap_read", "nearfield_heap_poll",
         *(f"{prefix}_{name}" for prefix in ("MPI", "PMPI") for name in MPI_FUNCTIONS),
     }  # fmt: skip
 
