@@ -35,6 +35,7 @@ struct Piece {
   std::size_t bytes;
 };
 
+inline constexpr std::size_t max_doubled_bytes = std::size_t{256} << 10;  // measured: beyond it, adding takes too long
 inline constexpr std::size_t part_bytes = 32768;  // of a reduction: a few of them fit into the first cache
 
 // What a reduction combines: `count` elements of `width` bytes. `combine(out, a, b, n)` sets n elements of out to a + b,
@@ -192,24 +193,61 @@ void alltoallv(Exchange<Port>& x, GetPiece piece, Target target) {
   x.await_readers();
 }
 
-// In place: `send` is `receive`. The first of two steps leaves slices of the result on the ranks; the second one
-// exchanges them. Nobody overwrites what another rank still has to read: a rank posts its slice only after it has read
-// that slice of all others.
+// Where a result goes that must not overwrite this rank's own data while others may read these.
+class Result {
+ public:
+  Result(Bytes* receive, std::size_t bytes, const Bytes* send, std::size_t send_bytes)
+      : receive_(receive), bytes_(bytes) {
+    const auto to = reinterpret_cast<std::uintptr_t>(receive), from = reinterpret_cast<std::uintptr_t>(send);
+    if (to < from + send_bytes && from < to + bytes) space_ = make_buffer(bytes);
+  }
+  Bytes* data() const { return space_ ? space_.get() : receive_; }
+  // Called when nobody reads the own data any more.
+  void move_to_receive() const {
+    if (space_) std::memcpy(receive_, space_.get(), bytes_);
+  }
+
+ private:
+  Bytes* receive_;
+  std::size_t bytes_;
+  Buffer space_;
+};
+
+// The first of two steps leaves slices of the result on the ranks; the second one exchanges them. Nobody overwrites what
+// another rank still has to read, also in place: a rank posts its slice only after it has read that slice of all others.
 template <class Port, class Combine>
-void allreduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
-  const std::size_t bytes = reduction.bytes(), width = reduction.width;
-  x.begin();
-  x.post(send, bytes);
-  x.await_all();
-  if (bytes <= slot_bytes) return combine_ranks(x, 0, x.ranks() - 1, {0, reduction.count}, reduction, receive);
+void allreduce_in_slices(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
+  const std::size_t width = reduction.width;
   const auto slice = [&](int rank) { return slice_of(rank, x.ranks(), reduction.count, width); };
   const Slice own = slice(x.rank());
+  x.begin();
+  x.post(send, reduction.bytes());
+  x.await_all();
   combine_ranks(x, 0, x.ranks() - 1, own, reduction, receive + own.begin * width);
   x.finish_reading();
   allgather(x, receive + own.begin * width, (own.end - own.begin) * width, [&](int rank) {
     const Slice theirs = slice(rank);
     return std::pair(receive + theirs.begin * width, (theirs.end - theirs.begin) * width);
   });
+}
+
+// In place: `send` is `receive`. Up to `max_doubled_bytes`, two ranks add all elements each: they read as much of each
+// other as if each added a half and read the other one, but then nobody reads a result, whose lines would be slow to
+// write the next time.
+template <class Port, class Combine>
+void allreduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
+  const std::size_t bytes = reduction.bytes();
+  if (bytes > (x.ranks() == 2 ? max_doubled_bytes : slot_bytes))
+    return allreduce_in_slices(x, send, receive, reduction);
+  x.begin();
+  x.post(send, bytes);
+  x.await_all();
+  if (bytes <= slot_bytes) return combine_ranks(x, 0, x.ranks() - 1, {0, reduction.count}, reduction, receive);
+  const Result result(receive, bytes, send, bytes);
+  combine_ranks(x, 0, x.ranks() - 1, {0, reduction.count}, reduction, result.data());
+  x.finish_reading();
+  x.await_readers();
+  result.move_to_receive();
 }
 
 // `receive` counts on the root alone. In place: `send` is `receive` there. Long data: each rank combines a slice and
@@ -239,26 +277,6 @@ void reduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reductio
   x.finish_reading();
   x.await_readers();
 }
-
-// Where a result goes that must not overwrite this rank's own data while others may read these.
-class Result {
- public:
-  Result(Bytes* receive, std::size_t bytes, const Bytes* send, std::size_t send_bytes)
-      : receive_(receive), bytes_(bytes) {
-    const auto to = reinterpret_cast<std::uintptr_t>(receive), from = reinterpret_cast<std::uintptr_t>(send);
-    if (to < from + send_bytes && from < to + bytes) space_ = make_buffer(bytes);
-  }
-  Bytes* data() const { return space_ ? space_.get() : receive_; }
-  // Called when nobody reads the own data any more.
-  void move_to_receive() const {
-    if (space_) std::memcpy(receive_, space_.get(), bytes_);
-  }
-
- private:
-  Bytes* receive_;
-  std::size_t bytes_;
-  Buffer space_;
-};
 
 // This rank gets the elements of `slice`. `receive` and `send` may overlap.
 template <class Port, class Combine>
