@@ -15,11 +15,11 @@ from nearfield.mpi import Finished
 HERE = socket.gethostname()
 
 
-def ending(stderr: str, folder: Path, hosts: tuple[str, str] = ("", "")) -> Ending:
-    """Returns the ending of a launch whose ranks wrote nothing."""
+def ending(stderr: str, folder: Path, hosts: tuple[str, str] = ("", ""), *, timed_out: bool = False) -> Ending:
+    """Returns the ending of a launch whose ranks wrote nothing to their output."""
     (folder / "out.jsonl").write_text("")
     job = Job(Group(("pair",), tuple(Place(cpu, host) for cpu, host in enumerate(hosts))), 0, {"pingpong": 1.0})
-    finished = Finished(("mpirun", "-np", "2", "my engine"), 255, 0.1, False, "", stderr)
+    finished = Finished(("mpirun", "-np", "2", "my engine"), 255, 0.1, timed_out, "", stderr)
     return _ending(job, folder / "out.jsonl", finished)
 
 
@@ -47,6 +47,13 @@ def test_the_message_of_a_rank_comes_before_that_of_the_launcher(tmp_path: Path)
     with pytest.raises(MeasurementError) as caught:
         ending(f"{warned}\nnearfield-probe: binding: cannot bind to CPU 1000\n", tmp_path, (HERE, "nodec"))
     assert caught.value.message == "cannot bind to CPU 1000"
+
+
+def test_the_message_of_a_rank_comes_before_a_silence(tmp_path: Path) -> None:
+    """If the launcher hung after a rank had said why it ended, is that reported, and not how long it was silent?"""
+    with pytest.raises(MeasurementError, match="cannot bind to CPU 1000"):
+        ending("nearfield-probe: binding: cannot bind to CPU 1000\n", tmp_path, timed_out=True)
+    assert ending("", tmp_path, timed_out=True).reason == ""  # the watcher's words, of which there are none here
 
 
 def test_a_silent_launch_reports_the_command(tmp_path: Path) -> None:

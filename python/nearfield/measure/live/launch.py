@@ -149,7 +149,8 @@ def _ending(job: Job, output: Path, finished: mpi.Finished, silence: str = "") -
             return Ending(state, reason, finished.seconds, line.measuring_s, missed)
     if job.group.hosts and not line and not finished.timed_out and not _rank_error(finished):
         _raise_unreached([host for host, _ in job.group.hosts], finished)
-    reason = silence if finished.timed_out else _why_failed(finished)
+    # A launcher may hang after a rank has ended with an error.
+    reason = silence if finished.timed_out and not _rank_error(finished) else _why_failed(finished)
     return Ending("failed", reason, finished.seconds)
 
 
