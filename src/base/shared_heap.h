@@ -1,5 +1,5 @@
-// What the shared heap (src/preload/heap), where it is loaded, offers to other preloaded libraries in the same process.
-// They look these functions up by name, since the heap may be missing.
+// Functions of the shared heap (src/preload/heap) that other preloaded libraries of the same process call. They look
+// them up by name, since the heap may not be loaded.
 #pragma once
 
 #include <stddef.h>

@@ -53,7 +53,7 @@ struct Problem {
 };
 struct Abandoned {};  // thrown through the ranks of a run that has found a problem
 
-// What a program sends and receives with.
+// The buffers with which a program sends and receives.
 struct Buffers {
   static constexpr std::size_t words = 3200;
   alignas(line_bytes) std::uint64_t send[words], receive[words];

@@ -26,12 +26,13 @@
 // came first in the run. All that came before it in the run has been done here, too. So it is the next action of its
 // rank. If it is a wait, the store that ended it in the run has been made; since counters only grow, the wait ends.
 //
-// What is assumed, and not checked: Stores become visible, and each rank runs on, after a finite time. Atomic numbers
-// in memory that processes share work as those of threads do. Copies from and to the memory of peers, also those by the
-// kernel, are accesses of the rank that makes them. What a rank copies between its own buffers without the Port is not
-// recorded; but the program accesses them, too, before and after each call, which is recorded. Not tested are boxes
-// that communicators use one after the other, with counters that begin anew, and more than three ranks. But each wait
-// and each race is between two ranks, and a third one suffices to stand between them, or to run ahead of them.
+// The test assumes the following and does not check it. Stores become visible, and each rank runs on, after a finite
+// time. Atomic numbers in memory that processes share work as those of threads do. Copies from and to the memory of
+// peers, also those by the kernel, are accesses of the rank that makes them. What a rank copies between its own buffers
+// without the Port is not recorded; but the program accesses them, too, before and after each call, which is recorded.
+// Not tested are boxes that communicators use one after the other, with counters that begin anew, and more than three
+// ranks. But each wait and each race is between two ranks, and a third one suffices to stand between them, or to run
+// ahead of them.
 //
 // Which sequences
 //

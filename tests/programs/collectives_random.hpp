@@ -308,7 +308,7 @@ class Buffer {
   std::vector<Byte> expected_;
 };
 
-// What a rank sends to its peers or receives from them.
+// A part of the data that a rank sends to a peer or receives from it.
 struct Part {
   int peer = 0, kind = 0;
   const Layout* layout = nullptr;

@@ -1,13 +1,13 @@
-// The collectives of one node, on contiguous data, for every Port of an Exchange. All ranks of the communicator call the
-// same function with the same root, and with lengths that fit each other, as MPI requires.
+// The collectives of one node, on contiguous data, for every Port of an Exchange. All ranks of the communicator call
+// the same function with the same root, and with lengths that fit each other, as MPI requires.
 //
 // A rank that has returned may reuse its buffers. Buffers that one rank sends and receives with may be the same where a
 // function says so ("in place").
 //
-// What a rank does depends only on its arguments, never on those of others: whether data lie in a line, a slot or the
-// sender's memory is what the sender says. Only reductions choose an algorithm, by the total length, which MPI makes
-// equal on all ranks. Results are combined in the order of the ranks: ((r0 + r1) + r2) + ..., whoever combines them, so
-// all ranks get the same bits in every run.
+// A rank chooses its steps by its own arguments alone. A sender records in its line whether its data lie in the line,
+// in a slot or in its memory, and readers follow that. Only reductions choose between algorithms; they do so by the
+// total length, which MPI makes equal on all ranks. Results are combined in the order of the ranks: ((r0 + r1) + r2) +
+// ..., whoever combines them, so all ranks get the same bits in every run.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ inline Buffer make_buffer(std::size_t bytes) {
   return buffer;
 }
 
-// A rank's piece of what another one offers.
+// A rank's piece of the data that another rank offers.
 struct Piece {
   const Bytes* data;
   std::size_t bytes;
@@ -38,7 +38,7 @@ struct Piece {
 inline constexpr std::size_t max_doubled_bytes = std::size_t{256} << 10;  // measured: beyond it, adding takes too long
 inline constexpr std::size_t part_bytes = 32768;  // of a reduction: a few of them fit into the first cache
 
-// What a reduction combines: `count` elements of `width` bytes. `combine(out, a, b, n)` sets n elements of out to a + b,
+// A reduction combines `count` elements of `width` bytes each. `combine(out, a, b, n)` sets n elements of out to a + b,
 // where out may be a; it must be commutative.
 template <class Combine>
 struct Reduction {
@@ -49,7 +49,7 @@ struct Reduction {
 template <class Combine>
 Reduction(std::size_t, std::size_t, Combine) -> Reduction<Combine>;
 
-// The elements that a rank combines where each combines a part: from a multiple of a cache line on.
+// The range of elements that one rank combines if each rank combines a part. It begins at a whole cache line.
 struct Slice {
   std::size_t begin, end;  // elements
 };
@@ -59,10 +59,10 @@ inline Slice slice_of(int rank, int ranks, std::size_t count, std::size_t width)
   return {begin(static_cast<std::size_t>(rank)), begin(static_cast<std::size_t>(rank) + 1)};
 }
 
-// Combines elements of what the ranks first ... last have posted, in parts that fit into the first caches. For each part,
-// `place(offset)` returns where the result goes, which may be where this rank's own elements lie, and `done(offset,
-// bytes)` is called afterwards. Offsets are in bytes from the begin of what the ranks have posted. They must have been
-// awaited.
+// Combines the elements of a slice that the ranks first ... last have posted, in parts that fit into the first caches.
+// Before a part, calls `place(offset)`, which returns the address for the result; this rank's own elements may lie
+// there. After the part, calls `done(offset, bytes)`. Offsets are in bytes from the begin of the posted data. The ranks
+// must have been awaited.
 template <class Port, class Combine, class GetPlace, class Done>
 void combine_parts(Exchange<Port>& x, int first, int last, Slice slice, const Reduction<Combine>& reduction,
                    GetPlace place, Done done) {
@@ -193,7 +193,8 @@ void alltoallv(Exchange<Port>& x, GetPiece piece, Target target) {
   x.await_readers();
 }
 
-// Where a result goes that must not overwrite this rank's own data while others may read these.
+// The space for a result. It is the receive buffer, or a temporary one if the receive buffer overlaps this rank's own
+// data, which others may still read.
 class Result {
  public:
   Result(Bytes* receive, std::size_t bytes, const Bytes* send, std::size_t send_bytes)
@@ -213,8 +214,9 @@ class Result {
   Buffer space_;
 };
 
-// The first of two steps leaves slices of the result on the ranks; the second one exchanges them. Nobody overwrites what
-// another rank still has to read, also in place: a rank posts its slice only after it has read that slice of all others.
+// The first of two steps leaves slices of the result on the ranks; the second one exchanges them. Nobody overwrites
+// what another rank still has to read, also in place: a rank posts its slice only after it has read that slice of all
+// others.
 template <class Port, class Combine>
 void allreduce_in_slices(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
   const std::size_t width = reduction.width;
@@ -250,7 +252,7 @@ void allreduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduc
   result.move_to_receive();
 }
 
-// `receive` counts on the root alone. In place: `send` is `receive` there. Long data: each rank combines a slice and
+// Only the root uses `receive`. In place: `send` is `receive` there. Long data: each rank combines a slice and
 // stores it into the root's result.
 template <class Port, class Combine>
 void reduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction, int root) {

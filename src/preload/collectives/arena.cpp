@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -115,9 +116,11 @@ const ArenaAddress& own_arena() {
 std::size_t take_box() {
   const std::lock_guard guard(arena().lock);
   auto& released = arena().released;
-  if (!released.empty() && released.front().is_unused()) {
-    const std::size_t offset = released.front().offset;
-    released.pop_front();
+  // A rank that has ended without freeing a communicator keeps its box from being reused, but no other one.
+  const auto unused = std::ranges::find_if(released, &Released::is_unused);
+  if (unused != released.end()) {
+    const std::size_t offset = unused->offset;
+    released.erase(unused);
     Box* const box = reinterpret_cast<Box*>(arena().begin + offset);
     for (Line& line : box->lines) line.number.store(0, std::memory_order_relaxed);
     box->read.store(0, std::memory_order_relaxed);

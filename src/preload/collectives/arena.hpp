@@ -1,8 +1,8 @@
-// The memory from which this process takes its boxes: one file without a name, which the other processes of the node map
-// read-only. It ends with the last process that has it open or mapped, however that process ends.
+// The memory from which this process takes its boxes: one file without a name, which the other processes of the node
+// map read-only. It ends with the last process that has it open or mapped, however that process ends.
 //
-// A peer opens it as /proc/PID/fd/N, for which the kernel requires that the peer could read this process's state: the same
-// user, and not a process that hides itself (PR_SET_DUMPABLE).
+// A peer opens it as /proc/PID/fd/N, for which the kernel requires that the peer could read this process's state: the
+// same user, and not a process that hides itself (PR_SET_DUMPABLE).
 #pragma once
 
 #include <sys/types.h>

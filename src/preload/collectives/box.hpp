@@ -1,8 +1,9 @@
-// What one rank of a communicator shares with the others. Only its owner writes to it; they map it read-only.
+// A box is the memory that one rank of a communicator shares with the others. Only its owner writes to it; the others
+// map it read-only.
 //
-// An operation's number is its place in the order of the communicator's collectives, which MPI makes equal on all ranks.
-// Lines and slots are reused after `depth` operations: the more there are, the further a rank that only sends may run
-// ahead of its readers.
+// An operation's number is its place in the order of the communicator's collectives, which MPI makes equal on all
+// ranks. Lines and slots are reused after `depth` operations: the more there are, the further a rank that only sends
+// may run ahead of its readers.
 #pragma once
 
 #include <atomic>
@@ -17,8 +18,8 @@ inline constexpr int max_ranks = 256;  // of a communicator
 // A number that only grows, and that one rank writes.
 using Counter = std::atomic<std::uint64_t>;
 
-// Where the data of an operation lie that a rank offers to the others. Where each of them gets a piece of its own, the
-// slot begins with a table that has, for each rank, the piece's offset in the slot or its address in the owner's memory.
+// The place of the data that a rank offers in an operation. If each rank gets a piece of its own, the slot begins with
+// a table that has, for each rank, the piece's offset in the slot or its address in the owner's memory.
 enum class Place : std::uint64_t { nowhere, line, slot, memory, pieces_in_slot, pieces_in_memory };
 
 // The head of an operation and short data share one cache line: a reader that sees the number misses the cache once.

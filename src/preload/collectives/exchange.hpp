@@ -1,14 +1,14 @@
 // The protocol by which the ranks of one communicator hand data to each other inside a node.
 //
-// In each operation a rank posts once: it offers data, or nothing, and so tells that it has entered the operation. Short
-// data are copied into its line or slot. Longer data stay where they are, and readers copy from there; then the rank
-// must wait for these readers before its caller may change the data.
+// In each operation a rank posts once: it offers data, or nothing, and so announces that it has entered the operation.
+// Short data are copied into its line or slot. Longer data stay where they are, and readers copy from there; then the
+// rank must wait for these readers before its caller may change the data.
 //
-// All that ranks wait for are counters of one writer that only grow, and a wait is for "at least this number". What a
-// rank does next never depends on when a wait ends. Two facts follow, on which the test of this protocol stands
-// (tests/cpp/test_collective_protocol.cpp): if one schedule ends, all do; and if data are read and written in order
-// when each wait sees the lowest sufficient number, which orders least, then in all executions under the C++ memory
-// model.
+// Ranks wait for nothing but counters. A counter has one writer and only grows, and a wait ends when it has reached a
+// number. The next step of a rank never depends on when a wait ends. Two facts follow, on which the test of this
+// protocol stands (tests/cpp/test_collective_protocol.cpp). First, if one schedule ends, all do. Second, take the
+// execution in which each wait reads the lowest sufficient number, which orders the fewest accesses: if it has no race,
+// no execution under the C++ memory model has one.
 //
 // `Port` is how a rank waits, copies and reads its peers' memory: live_port.hpp, and the test's own.
 // Requires that one thread at a time uses an exchange, as MPI does for the collectives of a communicator.
@@ -22,7 +22,7 @@ namespace nearfield::collectives {
 
 using Bytes = unsigned char;
 
-// What a wait is for; the test leaves one kind out to see whether it notices.
+// The reason for a wait. The test skips waits by their reason, to see whether it then reports a race.
 enum class Wait { reuse, entry, readers };
 
 template <class Port>
@@ -99,8 +99,8 @@ class Exchange {
   }
   void await_all() { await_entry(number_, Wait::entry); }
 
-  // Copies a part of what a rank has posted, after await(rank). `owner_waits`: that rank does nothing else meanwhile than
-  // to wait for its readers.
+  // Copies a part of the data that a rank has posted, after await(rank). `owner_waits`: that rank does nothing
+  // meanwhile but wait for its readers, so it can copy a part.
   void fetch(int rank, std::size_t offset, void* to, std::size_t bytes, bool owner_waits = false) {
     if (bytes == 0) return;
     if (rank == rank_) {
@@ -117,7 +117,7 @@ class Exchange {
     if (bytes > 0) port_.write_memory(rank, addresses_of(rank).result + offset, from, bytes);
   }
 
-  // Copies this rank's piece of what a rank has posted by post_pieces(), after await(rank).
+  // Copies this rank's piece of the data that a rank has posted by post_pieces(), after await(rank).
   void fetch_piece(int rank, void* to, std::size_t bytes, bool owner_waits = false) {
     if (bytes == 0) return;
     if (rank == rank_) {
@@ -133,10 +133,11 @@ class Exchange {
       port_.read_memory(rank, to, entry, bytes, owner_waits);
   }
 
-  // Returns a part of what this rank has posted.
+  // Returns the address of a part of the data that this rank has posted.
   const Bytes* own_data(std::size_t offset) const { return own_ + offset; }
 
-  // Returns a part of what a rank has posted, after await(rank): where it lies, or copied into `space`.
+  // Returns the address of a part of the data that a rank has posted, after await(rank). If the data lie in the rank's
+  // memory, copies the part into `space` first.
   const void* view(int rank, std::size_t offset, std::size_t bytes, void* space) {
     if (rank == rank_) return own_data(offset);
     if (const Bytes* data = shared_data(rank)) {

@@ -16,8 +16,8 @@ class LivePort {
  public:
   using Box = collectives::Box;
 
-  // `processes` are the IDs of the ranks' processes. The communicator must outlive the port; it is used to drive the MPI
-  // library's progress and, if a peer dies, to end the program.
+  // `processes` are the IDs of the ranks' processes. The communicator must outlive the port; it is used to drive the
+  // MPI library's progress and, if a peer dies, to end the program.
   LivePort(MPI_Comm comm, std::vector<pid_t> processes);
 
   void publish(Counter& counter, std::uint64_t number) { counter.store(number, std::memory_order_release); }
@@ -35,8 +35,8 @@ class LivePort {
   void read_shared(int, void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void note_read(int, const void*, std::size_t) {}
 
-  // Copies from or to a peer's memory: in user space where the shared heap is loaded and has the data, else by the kernel.
-  // They end the program if that fails, since the others count on it.
+  // Copies from or to a peer's memory: in user space where the shared heap is loaded and has the data, else by the
+  // kernel. They end the program if that fails, since the others count on it.
   void read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits);
   void write_memory(int rank, std::uintptr_t to, const void* from, std::size_t bytes);
 

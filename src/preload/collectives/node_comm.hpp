@@ -1,4 +1,4 @@
-// What this library keeps for each communicator: whether its collectives are direct, and the exchange that they use.
+// The state of a communicator: whether its collectives are direct, and the exchange that they use.
 #pragma once
 
 #include <mpi.h>
@@ -17,9 +17,9 @@ struct Card;  // what a rank says of itself when a communicator is connected
 
 class NodeComm {
  public:
-  // Returns what is kept for a communicator, or null if the MPI library is to do this collective: because the
-  // communicator spans nodes or is an intercommunicator, is MPI_COMM_NULL, or has had few collectives so far. Called by
-  // all ranks of the communicator in each collective; one of the first calls communicates.
+  // Returns the state of a communicator. Returns null if the MPI library must do this collective, because the
+  // communicator spans nodes, is an intercommunicator or MPI_COMM_NULL, or has had few collectives so far. All ranks of
+  // the communicator call it in each collective; one of the first calls communicates.
   static NodeComm* find(MPI_Comm comm);
 
   explicit NodeComm(MPI_Comm comm);

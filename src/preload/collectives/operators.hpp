@@ -10,8 +10,8 @@ namespace nearfield::collectives {
 // Sets n elements of `out` to a + b; out may be a. Always commutative.
 class Operator {
  public:
-  // Returns whether this library combines elements of this type by this operator: a list of pairs that are valid in MPI.
-  // Others are left to the MPI library on all ranks, which have the same operator and datatype.
+  // Returns whether this library combines elements of this type by this operator: a list of pairs that are valid in
+  // MPI. Others are left to the MPI library on all ranks, which have the same operator and datatype.
   static bool find(MPI_Op op, MPI_Datatype type, Operator& found);
 
   void operator()(void* out, const void* a, const void* b, std::size_t n) const;

@@ -22,7 +22,7 @@ struct Original {
   ssize_t by_kernel() const { return kernel_copies(number, pid, local, local_count, remote, remote_count, flags); }
 };
 
-// What is known of the process whose memory is read: it waits for the copy and can make a part of it, or it is busy.
+// Says whether the process whose memory is read waits for the copy, and so can make a part of it, or is busy.
 enum class Owner { unknown, waits, is_busy };
 
 // Performs the call in user space if possible (vm_calls.cpp). `caller`: the code that made it; nullptr if unknown.
