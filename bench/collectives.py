@@ -1,6 +1,7 @@
 """How much faster are collectives inside a node with nearfield's preloaded library, and is any of them slower?
 
     python bench/collectives.py --mpi openmpi-4.1.4 [--rounds 7] [--operations bcast,reduce] [--sizes 8,64KiB] [--more]
+                                [--rules rules.toml]
 
 Launches bench/collectives.c, built with the MPI's own mpicc, on two bound ranks, in three ways in turn: as the MPI
 ships (baseline), with the shared heap preloaded (heap), and with libnearfield_collectives.so preloaded before the
@@ -40,8 +41,9 @@ from nearfield.base.paired import measure_alternately
 from nearfield.base.units import counted, format_bytes, parse_bytes
 from nearfield.mpi import Installation
 from nearfield.mpi.build import COLLECTIVES
-from nearfield.rules import shared_heap
+from nearfield.rules import collectives, shared_heap
 from nearfield.rules.gains import geometric_mean
+from nearfield.rules.schema import load_rules
 
 OPERATIONS = ("barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall")
 MORE = ("reduce_scatter_block", "gather", "scatter", "scan", "alltoallv")
@@ -125,8 +127,9 @@ def prepare(inst: Installation, options: argparse.Namespace, scratch: Path) -> t
     program = program_for(inst, "collectives", scratch)
     here = Place(inst, two_cpus(options.cpus), {})
     here.check()
-    heap = shared_heap.loading(os.environ)
-    both = {**heap, "LD_PRELOAD": f"{library} {heap['LD_PRELOAD']}"}
+    heap, both = shared_heap.loading(os.environ), collectives.loading(library, os.environ)
+    if options.rules:
+        both[collectives.VARIABLE] = collectives.selection(load_rules(options.rules).collectives())
     return here, program, {"baseline": STOCK, "heap": Way(environment=heap), "collectives": Way(environment=both)}
 
 
@@ -256,6 +259,7 @@ def parse() -> argparse.Namespace:
     made.add_argument("--rounds", type=int, default=7, help="launches of each way (default %(default)s)")
     made.add_argument("--sizes", metavar="LIST", help="as 8,4KiB (default: 8 B, then 16 B to 16 MiB in steps of four)")
     made.add_argument("--operations", metavar="LIST", help=f"default: {','.join(OPERATIONS)}")
+    made.add_argument("--rules", type=Path, metavar="FILE", help="select algorithms as `tune --collectives` found them")
     made.add_argument("--more", action="store_true", help=f"also {','.join(MORE)}")
     made.add_argument("--seconds", type=float, default=0.1, help="of each point in a launch (default %(default)s)")
     return made.parse_args()

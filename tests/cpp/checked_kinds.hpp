@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "checked_port.hpp"
-#include "preload/collectives/algorithms.hpp"
+#include "collectives/grouped.hpp"
 
 namespace nearfield::collectives {
 
@@ -23,11 +23,16 @@ enum class Operation {
   allreduce,
   reduce_scatter,
   scan,
-  exscan
+  exscan,
+  grouped_barrier,  // the others in groups, or in slices
+  grouped_bcast,
+  grouped_allreduce,
+  sliced_bcast
 };
-inline constexpr const char* operation_names[] = {"barrier",   "bcast",          "gather",   "scatter",
-                                                  "reduce",    "allgather",      "alltoall", "alltoallv",
-                                                  "allreduce", "reduce_scatter", "scan",     "exscan"};
+inline constexpr const char* operation_names[] = {
+    "barrier",           "bcast",       "gather",         "scatter", "reduce", "allgather",       "alltoall",
+    "alltoallv",         "allreduce",   "reduce_scatter", "scan",    "exscan", "grouped barrier", "grouped bcast",
+    "grouped allreduce", "sliced bcast"};
 
 // How long what each rank gives is. `long_slices`: even the slices of a reduction are longer than a slot. `wide`: the
 // elements are so long that a rank's slice is empty. `uneven`: some ranks give nothing, or pieces of no length, and
@@ -43,7 +48,7 @@ struct Kind {
 
   std::string name() const {
     std::string text = operation_names[static_cast<int>(operation)];
-    if (operation == Operation::barrier) return text;
+    if (operation == Operation::barrier || operation == Operation::grouped_barrier) return text;
     text += std::string("(") + size_names[static_cast<int>(size)] + ", " + std::to_string(root);
     return text + (is_in_place ? ", in place)" : ")");
   }
@@ -79,6 +84,10 @@ inline std::vector<Kind> list_kinds(int ranks) {
   add(reduce_scatter, {Size::line, Size::slot, Size::memory, Size::uneven}, 1, true);
   add(scan, plain, 1, true);
   add(exscan, plain, 1, true);
+  add(grouped_barrier, {Size::line}, 1, false);
+  add(grouped_bcast, {Size::slot, Size::long_slices}, ranks, false);
+  add(grouped_allreduce, {Size::line, Size::memory}, 1, true);
+  add(sliced_bcast, {Size::slot, Size::long_slices}, ranks, false);
   return kinds;
 }
 
@@ -108,7 +117,12 @@ class CheckedCall {
       case barrier:
         collectives::barrier(x_);
         break;
+      case grouped_barrier:
+        barrier_in_groups(x_, groups);
+        break;
       case bcast:
+      case grouped_bcast:
+      case sliced_bcast:
         run_bcast();
         break;
       case gather:
@@ -128,6 +142,7 @@ class CheckedCall {
         break;
       case reduce:
       case allreduce:
+      case grouped_allreduce:
       case reduce_scatter:
       case scan:
       case exscan:
@@ -141,6 +156,7 @@ class CheckedCall {
  private:
   static constexpr std::size_t stride = 1030;  // words, between the blocks of ranks
   static constexpr std::size_t word = sizeof(std::uint64_t);
+  static constexpr Groups groups{2};
 
   int own() const { return x_.rank(); }
   bool is_root() const { return own() == kind_.root; }
@@ -196,7 +212,16 @@ class CheckedCall {
     const std::size_t count = length_of(kind_.root);
     if (is_root()) fill(buffers_.send, count);
     std::uint64_t* const data = is_root() ? buffers_.send : buffers_.receive;
-    bcast(x_, bytes_of(data), count * word, kind_.root);
+    switch (kind_.operation) {
+      case Operation::grouped_bcast:
+        bcast_in_groups(x_, bytes_of(data), count * word, kind_.root, groups, 12800);
+        break;
+      case Operation::sliced_bcast:
+        bcast_in_slices(x_, bytes_of(data), count * word, kind_.root);
+        break;
+      default:
+        bcast(x_, bytes_of(data), count * word, kind_.root);
+    }
     check_block(data, count, kind_.root);
   }
 
@@ -268,6 +293,8 @@ class CheckedCall {
       collectives::reduce(x_, bytes_of(send), receive, reduction, kind_.root);
     } else if (kind_.operation == allreduce) {
       collectives::allreduce(x_, bytes_of(send), receive, reduction);
+    } else if (kind_.operation == grouped_allreduce) {
+      collectives::allreduce_in_groups(x_, bytes_of(send), receive, reduction, groups);
     } else if (kind_.operation == reduce_scatter) {
       slice = get_slice(count);
       collectives::reduce_scatter(x_, bytes_of(send), receive, slice, reduction);

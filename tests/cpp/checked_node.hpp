@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "preload/collectives/exchange.hpp"
-#include "rank_fibers.hpp"
+#include "base/fibers.hpp"
+#include "collectives/exchange.hpp"
 
 namespace nearfield::collectives {
 
@@ -127,7 +127,7 @@ class CheckedNode {
   using Box = BasicBox<depth>;
   static constexpr int areas = 2 * static_cast<int>(depth) + 2, send_area = areas - 2, read_counter = depth;
 
-  CheckedNode(int ranks, RankFibers& fibers) : ranks_(ranks), fibers_(fibers) {
+  CheckedNode(int ranks, Fibers& fibers) : ranks_(ranks), fibers_(fibers) {
     for (int i = 0; i < ranks; ++i) {
       boxes_.push_back(std::make_unique<Box>());
       pointers_.push_back(boxes_.back().get());
@@ -267,7 +267,7 @@ class CheckedNode {
   }
 
   int ranks_;
-  RankFibers& fibers_;
+  Fibers& fibers_;
   std::vector<std::unique_ptr<Box>> boxes_;
   std::vector<Box*> pointers_;
   std::vector<std::unique_ptr<Buffers>> buffers_;

@@ -123,7 +123,7 @@ class CheckedRanks {
   }
 
   int ranks_;
-  RankFibers fibers_;
+  Fibers fibers_;
   CheckedNode<depth> node_;
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<RankExchange> exchanges_;

@@ -1,4 +1,4 @@
-// Is the protocol of src/preload/collectives/exchange.hpp free of races and deadlocks in all executions that the C++
+// Is the protocol of src/collectives/exchange.hpp free of races and deadlocks in all executions that the C++
 // memory model allows, and do the collectives of algorithms.hpp give the right results? Would this test notice
 // mistakes?
 //

@@ -17,14 +17,24 @@ import mpi_program
 import pytest
 
 from nearfield import mpi
-from nearfield.apply import collectives
 from nearfield.mpi import Finished, Installation
+from nearfield.rules import collectives
+from nearfield.rules.schema import load_rules
 
 CORES = len(os.sched_getaffinity(0))
 
 
+# Every operation and every algorithm, changing from length to length.
+SELECTED = ",".join(
+    f"{name}@2=mpi-16+{'+'.join(f'{algorithm}-{64 << 4 * i}' for i, algorithm in enumerate(algorithms))}+direct"
+    for name in collectives.OPERATIONS
+    for algorithms in [collectives.algorithms_of(name, 2)]
+)
+
+
 def build_ahead(inst: Installation, programs: Path) -> None:
     mpi.program(inst, mpi.COLLECTIVES)
+    mpi.program(inst, mpi.COLLECTIVES_PROGRAM)
     mpi_program.built(inst, "collectives_random.cpp", programs)
     mpi_program.built(inst, "collectives_life.cpp", programs)
 
@@ -57,6 +67,52 @@ def test_random_calls_have_the_right_results(installation: Installation, program
     assert done.stdout == alone.stdout or not alone.ok  # Intel MPI's MPI_Gather of derived datatypes is wrong by itself
     number, of = direct(done)
     assert number == 0 if ranks == 1 else number > of / 3
+
+
+@pytest.mark.families
+def test_selected_algorithms_have_the_right_results(installation: Installation, programs: Path) -> None:
+    """If rules select the MPI's own algorithm for some lengths and nearfield's for others, are all results right?"""
+    command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), 5, 400]
+    env = environment(installation)
+    env[collectives.VARIABLE] += f",{SELECTED}"
+    done = launch(installation, command, 2, env)
+    assert done.ok, done.stdout + done.stderr
+    assert "all right" in done.stdout
+    number, of = direct(done)
+    assert 0.1 < number / of < 0.6
+
+
+@pytest.mark.families
+def test_ranks_with_different_selections_leave_all_to_the_mpi(installation: Installation, programs: Path) -> None:
+    """If ranks have different rules, does the MPI do all collectives, so that no rank waits for ever?"""
+    program = mpi_program.built(installation, "collectives_random.cpp", programs)
+    script = f'export {collectives.VARIABLE}="summary=1,bcast@2=direct-$$+mpi"; exec "$0" "$@"'  # $$: the process
+    done = launch(installation, ["sh", "-c", script, program, 5, 100], 2, environment(installation))
+    assert done.ok, done.stdout + done.stderr
+    assert "all right" in done.stdout
+    assert direct(done)[0] == 0
+
+
+@pytest.mark.skipif(CORES < 2, reason="needs two cores")
+def test_tune_finds_them_and_run_loads_them(programs: Path, tmp_path: Path) -> None:
+    """Does `tune --collectives` write rules, in the little time that it is given, and does `run` follow them?"""
+    installation = mpi.choose(None)
+    rules, nearfield = tmp_path / "rules.toml", [sys.executable, "-m", "nearfield"]
+    words = [*nearfield, "tune", "--collectives", "--mpi", installation.name, "--sizes", "8,64KiB", "--budget", "5"]
+    done = subprocess.run([*words, "-o", str(rules)], cwd=tmp_path, capture_output=True, text=True, timeout=170)
+    assert done.returncode in (0, 6), done.stderr  # 6: nothing was decided in 5 s
+    if done.returncode:
+        return
+    found = load_rules(rules)
+    assert (found.mpi.family, found.mpi.version) == (installation.family, installation.version)
+    assert {table.operation for table in found.collectives()} <= set(collectives.OPERATIONS)
+    program = mpi_program.built(installation, "collectives_random.cpp", programs)
+    command, env = mpi.launch_command(installation, [str(program), "1", "100"], 2)
+    words = [*nearfield, "run", "--explain", "--rules", str(rules), "--", *command]
+    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "all right" in done.stdout
+    assert ("direct in" in done.stderr) == found.loads_collectives
 
 
 @pytest.mark.families

@@ -1,31 +1,13 @@
-"""Loads the collectives of a node (src/preload/collectives) into programs."""
+"""Loads the collectives of a node (src/preload/collectives) into the programs of a command."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from nearfield import mpi
 from nearfield.base.errors import MpiError
 from nearfield.base.progress import ReportLine, ignore
-from nearfield.mpi import Installation
 from nearfield.mpi.detect_command import installation_of, recognise
-from nearfield.rules import shared_heap
-
-VARIABLE = "NEARFIELD_COLLECTIVES"  # its settings, "key=number,key=number" (src/preload/collectives/settings.hpp)
-SUMMARY = "summary=1"
-
-
-def loading(library: Path, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that preload the library, before the shared heap, through which it copies long data."""
-    heap = shared_heap.loading(inherited)
-    preloaded = [name for name in heap["LD_PRELOAD"].split() if name != str(library)]
-    return heap | {"LD_PRELOAD": " ".join([str(library), *preloaded])}
-
-
-def for_installation(inst: Installation, inherited: Mapping[str, str], progress: ReportLine = ignore) -> dict[str, str]:
-    """Returns the variables for an MPI. The first call builds the library; raises MpiError."""
-    return loading(mpi.program(inst, mpi.COLLECTIVES, progress), inherited)
+from nearfield.rules.collectives import for_installation
 
 
 def for_command(

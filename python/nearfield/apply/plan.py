@@ -14,7 +14,7 @@ from nearfield.base import own_command
 from nearfield.base.errors import MpiError, NearfieldError, UsageError
 from nearfield.base.topology import Topology
 from nearfield.mpi.detect_command import Recognised, installation_of, recognise
-from nearfield.rules import paths
+from nearfield.rules import collectives, paths
 from nearfield.rules.schema import (
     MAKE_THEM,
     Rules,
@@ -60,13 +60,36 @@ def application(
 
 def _plan(rules: Rules, found: Recognised | None, inherited: Mapping[str, str]) -> tuple[Plan, bool]:
     """Returns the plan, and whether it lasts: a failure may be mended, and a missing MPI may be installed."""
-    plan, lasts = Plan({}, host=rules.host), True
+    plan = Plan({}, host=rules.host)
     plan.reason = next((rule.reason for rule in rules.rule if rule.reason), "")
     plan.latencies = [
         vars(RecordedLatency.of(rule.pair, rule.c2c_latency_ns))
         for rule in rules.rule
         if _depends_on_distance(rules, rule)
     ]
+    lasts = _add_messages(plan, rules, found, inherited)
+    if rules.loads_collectives and found:
+        lasts &= _add_collectives(plan, rules, found, inherited)
+    return plan, lasts and not plan.warnings
+
+
+def _add_collectives(plan: Plan, rules: Rules, found: Recognised, inherited: Mapping[str, str]) -> bool:
+    """Adds what loads the selected algorithms of collectives. Returns whether the plan lasts."""
+    inst = installation_of(found)
+    try:
+        if inst is None:
+            raise MpiError(f"{found.family} {found.version} is not among the MPIs that are found here")
+        plan.values |= collectives.for_installation(inst, {**inherited, **plan.values})
+    except MpiError as error:
+        plan.warnings.append(f"collectives are the MPI's own: {error.message}")
+        return False
+    plan.values[collectives.VARIABLE] = collectives.selection(rules.collectives())
+    return True
+
+
+def _add_messages(plan: Plan, rules: Rules, found: Recognised | None, inherited: Mapping[str, str]) -> bool:
+    """Adds the variables for messages between two ranks. Returns whether the plan lasts."""
+    lasts = True
     settings, knobs = rules.best_for_all().parameters, rules.knobs()
     if per_pair.differ(rules):
         inst = installation_of(found) if found else None
@@ -75,13 +98,13 @@ def _plan(rules: Rules, found: Recognised | None, inherited: Mapping[str, str]) 
                 lasts = False
                 raise MpiError("it is not known which MPI will run")
             plan.values = per_pair.environment(rules, inst, inherited)
-            return plan, lasts
+            return lasts
         except MpiError as error:
             why = f"{error.message}; one set for all pairs, that of {rules.best_for_all().distance}"
             # It is a warning only if the MPI could do better; otherwise a note suffices.
             (plan.warnings if knobs.per_pair and inst else plan.notes).append(why)
     plan.values = knobs.for_launch(settings, inherited)
-    return plan, lasts and not plan.warnings
+    return lasts
 
 
 def _depends_on_distance(rules: Rules, rule: RuleTable) -> bool:

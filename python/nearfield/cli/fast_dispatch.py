@@ -24,7 +24,7 @@ _FLAGS = {
     "--collectives": "collectives",
 }
 _VALUES = {"--rules": "rules", "--mpi": "mpi_name", "--log": "log"}
-_LOG = "NEARFIELD_LOG"
+_LOG, _COLLECTIVES = "NEARFIELD_LOG", "NEARFIELD_COLLECTIVES"
 
 
 def run(words: Sequence[str]) -> bool:
@@ -83,8 +83,11 @@ def start(
         from nearfield.apply import collectives as node_collectives
 
         environment |= node_collectives.for_command(argv, mpi_name, environment, _say)
-        if verbose:
-            environment.setdefault(node_collectives.VARIABLE, node_collectives.SUMMARY)
+    if (verbose or explain) and (collectives or _COLLECTIVES in made.environment):
+        # 1: how many collectives were direct; 2: also what they took
+        environment[_COLLECTIVES] = ",".join(
+            filter(None, [environment.get(_COLLECTIVES), "summary=2" if explain else "summary=1"])
+        )
     for note in [*made.warnings, *(made.notes if verbose else [])]:
         print(f"nearfield: {note}", file=sys.stderr)
     log = log or os.environ.get(_LOG, "")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from nearfield.base.errors import UsageError
+from nearfield.base.errors import NearfieldError, UsageError
 from nearfield.base.progress import Progress
-from nearfield.rules.schema import Rules, require_writable, save_rules
+from nearfield.rules.schema import Rules, load_rules, mismatches, require_writable, save_rules
 from nearfield.tune.request import Request
 from nearfield.tune.trial_log_file import TrialLogFile
 from nearfield.tune.tuning import Tuning
@@ -70,6 +71,19 @@ def is_saved(rules: Rules) -> bool:
     return rules.sets_something or not rules.undecided
 
 
+def keep_collectives(rules: Rules, path: Path) -> None:
+    """Takes over what the file at `path` says of collectives, if it is for the same MPI and kind of machine: a new tune
+    of messages does not measure them."""
+    try:
+        old = load_rules(path)
+    except NearfieldError:
+        return
+    if mismatches(old, rules.mpi.family, rules.mpi.version, rules.machine):
+        return
+    for rule in rules.rule:
+        rule.collective = next((one.collective for one in old.rule if one.distance == rule.distance), [])
+
+
 def tune_and_save(
     unfinished: TrialLogFile, request: Request, *, confirm_best: bool = False, prefix: str = ""
 ) -> Rules | None:
@@ -85,6 +99,7 @@ def tune_and_save(
 
             rules = Tuning(request, report, unfinished, only_confirms=confirm_best).run()
             if is_saved(rules):
+                keep_collectives(rules, unfinished.rules)
                 save_rules(rules, unfinished.rules)
     except KeyboardInterrupt:
         return None

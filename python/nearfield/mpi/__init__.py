@@ -3,6 +3,7 @@
 from nearfield.base.disk_cache import cache_root
 from nearfield.mpi.build import (
     COLLECTIVES,
+    COLLECTIVES_PROGRAM,
     COMPONENT,
     ENGINE,
     FORECAST,
@@ -24,6 +25,7 @@ from nearfield.mpi.transports import transport_or_reason
 
 __all__ = [
     "COLLECTIVES",
+    "COLLECTIVES_PROGRAM",
     "COMPONENT",
     "ENGINE",
     "FORECAST",

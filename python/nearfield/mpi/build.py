@@ -33,6 +33,7 @@ LAYER = "libnearfield_observe_mpi.so"
 HALO = "libnearfield_halo.so"
 FORECAST = "libnearfield_forecast.so"
 COLLECTIVES = "libnearfield_collectives.so"
+COLLECTIVES_PROGRAM = "nearfield-collectives"
 _WORDS = {
     ENGINE: "the measuring engine",
     COMPONENT: "the Open MPI component",
@@ -41,6 +42,7 @@ _WORDS = {
     HALO: "the halo library",
     FORECAST: "the thin profiling layer",
     COLLECTIVES: "the collectives of a node",
+    COLLECTIVES_PROGRAM: "the program that measures collectives",
 }
 OPTIONS = ["-DCMAKE_BUILD_TYPE=Release", "-DNEARFIELD_PROBE=ON"]
 _SOURCES = {  # source folders of a target; targets that are not listed use all folders
@@ -50,7 +52,10 @@ _SOURCES = {  # source folders of a target; targets that are not listed use all 
     LAYER: ("src/base", "src/trace/stream", "src/preload/mpi", "src/preload/observe"),
     HALO: ("src/base", "src/plan", "src/halo", "include"),
     FORECAST: ("src/base", "src/preload/mpi", "src/preload/forecast"),
-    COLLECTIVES: ("src/base", "src/preload/mpi", "src/preload/collectives"),
+    **dict.fromkeys(
+        (COLLECTIVES, COLLECTIVES_PROGRAM),
+        ("src/base", "src/collectives", "src/preload/mpi", "src/preload/collectives"),
+    ),
 }
 
 

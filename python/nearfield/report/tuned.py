@@ -10,7 +10,8 @@ from nearfield.ui.html import raw, table, tag, text
 
 def tuned_section(rules: Rules) -> Section:
     """Returns the section on the result of `nearfield tune`."""
-    notes = [f"{r.distance}: the MPI's defaults are best ({r.reason})." for r in rules.rule if not r.parameters]
+    baseline = [rule for rule in rules.rule if rule.is_tuned and not rule.parameters]
+    notes = [f"{rule.distance}: the MPI's defaults are best ({rule.reason})." for rule in baseline]
     notes += [f"{undecided}." for undecided in rules.undecided]
     return Section("tuned", tuned.TITLE, tuned.SHORT, "", tuned.charts(rules), notes)
 
@@ -19,14 +20,14 @@ def tuned_html(rules: Rules, apply: str) -> str:
     """Returns the command that applies the rules, the parameters that they set, and the gain by range."""
     settings = rules.best_for_all().parameters
     environment = rules.knobs().environment(settings)
-    if not environment:
-        return _notes(rules)
+    if not rules.sets_something:
+        return _notes(rules) + _collectives(rules)
     html = tag("p", "To apply it to programs as they are:", class_="quiet")
     html += tag("pre", tag("code", text(apply)))
-    if not rules.knobs().uses_heap(settings):
+    if environment and not rules.knobs().uses_heap(settings) and not rules.loads_collectives:
         lines = "\n".join(f"export {name}={value}" for name, value in environment.items())
         html += tag("p", "or, without nearfield:", class_="quiet") + tag("pre", tag("code", text(lines)))
-    return html + "".join(_ranges(rule) for rule in rules.rule if rule.range) + _notes(rules)
+    return html + "".join(_ranges(rule) for rule in rules.rule if rule.range) + _notes(rules) + _collectives(rules)
 
 
 def _notes(rules: Rules) -> str:
@@ -48,3 +49,20 @@ def _ranges(rule: RuleTable) -> str:
         cost = f"{format_bytes(rule.memory_per_rank_bytes)} of shared memory per rank"
         name = f"{rule.distance}, PUs {rule.pair}; {cost} at {rule.at_ranks_per_node} per node"
     return tag("p", text(name), class_="quiet") + table(("message size", "gain, all patterns", *patterns), rows)
+
+
+def _collectives(rules: Rules) -> str:
+    """Returns the table of what does which collective; empty if collectives were not tuned."""
+    rows = [
+        [
+            text(found.operation),
+            raw(str(found.ranks)),
+            *map(text, (one.length_text(), one.algorithm_text(), one.gain_text())),
+        ]
+        for found in rules.collectives()
+        for one in found.range
+    ]
+    if not rows:
+        return ""
+    head = ("collective", "ranks", "bytes up to", "done by", "times as fast as the MPI's own")
+    return tag("p", "Collectives of ranks on one node:", class_="quiet") + table(head, rows)

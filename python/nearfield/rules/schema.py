@@ -19,12 +19,14 @@ from nearfield.base.paired import Gain
 from nearfield.base.toml import Table, dump_toml, parse_toml
 from nearfield.base.topology import DISTANCES, Topology
 from nearfield.base.units import counted, format_bytes
+from nearfield.rules.collectives import OF_MPI, OPERATIONS, algorithms_of, is_algorithm_of
 from nearfield.rules.criterion import COLLECTIVES, MIN_GAIN, MIN_REPORTED_GAIN
 from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, Range, geometric_mean, select_gaining_range
 from nearfield.rules.knobs import KnobFile, Value, find_knobs, numbers
 from nearfield.rules.paths import default_rules, rules_files
 
 VERSION = 2  # of the format that is written
+UNTUNED = "settings for messages were not looked for"  # the reason of a rule that only has collectives
 # Parameters of the shared heap by their names in version 1.
 RENAMED_PARAMETERS = {"far_stream": "stream_when_far", "help": "cooperative_copy"}
 
@@ -71,6 +73,66 @@ class LatencyTable(Table):
     share: float = Field(gt=0, le=1)
 
 
+class CollectiveRangeTable(Table):
+    """Lengths of a collective with one algorithm. A length is the bytes of the vector, or of one rank's block."""
+
+    to_bytes: int | None = Field(default=None, ge=0, le=1 << 40)  # none: and everything longer
+    algorithm: str
+    gain: GainTable | None = None  # the MPI's own time divided by this one's: geometric mean over the lengths
+
+    def __str__(self) -> str:
+        return self.algorithm if self.to_bytes is None else f"{self.algorithm}-{self.to_bytes}"
+
+    def length_text(self) -> str:
+        """Returns in words up to which length it is used."""
+        return "all lengths above" if self.to_bytes is None else format_bytes(self.to_bytes)
+
+    def algorithm_text(self) -> str:
+        """Returns in words what does the collective."""
+        return "the MPI" if self.algorithm == OF_MPI else f"nearfield, {self.algorithm}"
+
+    def gain_text(self) -> str:
+        """Returns the gain over the MPI's own algorithm; "-" where that is used."""
+        if self.algorithm == OF_MPI or not self.gain:
+            return "-"
+        return f"{self.gain.value:.2f}x ({self.gain.low:.2f} to {self.gain.high:.2f})"
+
+
+class CollectivePointTable(Table):
+    """One length of a collective as it was measured: the median times of a call, and what was chosen."""
+
+    size_bytes: int = Field(ge=0, le=1 << 40)  # 0: a barrier
+    algorithm: str
+    mpi_ns: Ns
+    algorithm_ns: Ns
+    gain: GainTable
+
+
+class CollectiveTable(Table):
+    """The algorithms of one collective with that many ranks on the node."""
+
+    operation: Literal[OPERATIONS]  # type: ignore[valid-type]
+    ranks: int = Field(ge=2, le=256)
+    range: list[CollectiveRangeTable] = Field(min_length=1)  # in rising order, the last one without an end
+    point: list[CollectivePointTable] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _complete(self) -> CollectiveTable:
+        used = [one.algorithm for one in self.range] + [one.algorithm for one in self.point]
+        if unknown := [name for name in used if not is_algorithm_of(self.operation, name)]:
+            names = ", ".join(algorithms_of(self.operation))
+            raise ValueError(f"{self.operation} has no algorithm '{unknown[0]}': {names}")
+        ends = [one.to_bytes for one in self.range]
+        if ends[-1] is not None or None in ends[:-1] or ends[:-1] != sorted(end for end in ends if end is not None):
+            raise ValueError(f"{self.operation}: to_bytes must rise from range to range, and the last one has none")
+        return self
+
+    @property
+    def is_left_to_mpi(self) -> bool:
+        """Returns whether the MPI's own algorithm is selected for all lengths."""
+        return all(one.algorithm == OF_MPI for one in self.range)
+
+
 class RuleTable(Table):
     """The rule for pairs of one distance: parameters, and their gain."""
 
@@ -95,6 +157,12 @@ class RuleTable(Table):
     )
     range: list[RangeTable] = Field(default_factory=list)
     point: list[PointTable] = Field(default_factory=list)
+    collective: list[CollectiveTable] = Field(default_factory=list)  # of `tune --collectives`
+
+    @property
+    def is_tuned(self) -> bool:
+        """Returns whether settings for messages were looked for; if not, the rule only has collectives."""
+        return self.reason != UNTUNED
 
     def gain_at(self, distance: str) -> float | None:
         """Returns the gain of these parameters for pairs of that distance; None if it was not measured."""
@@ -229,11 +297,21 @@ class Rules(Table):
     @property
     def sets_something(self) -> bool:
         """Returns whether any rule has parameters; otherwise the MPI's defaults are best, or nothing is decided."""
-        return any(rule.parameters for rule in self.rule)
+        return any(rule.parameters for rule in self.rule) or self.loads_collectives
+
+    def collectives(self) -> list[CollectiveTable]:
+        """Returns what is selected for collectives: of several distances, the farthest, where most is to lose."""
+        return next((rule.collective for rule in reversed(self.rule) if rule.collective), [])
+
+    @property
+    def loads_collectives(self) -> bool:
+        """Returns whether any collective is done inside the node by nearfield's own algorithms."""
+        return not all(one.is_left_to_mpi for one in self.collectives())
 
     def as_json(self) -> dict[str, Any]:
         """Returns the rules with the verdict on each distance: "rule", "defaults are best" or "not decided"."""
         verdicts = {rule.distance: "rule" if rule.parameters else "defaults are best" for rule in self.rule}
+        verdicts |= {rule.distance: "not tuned" for rule in self.rule if not rule.is_tuned}
         verdicts |= {one.distance: "not decided" for one in self.undecided}
         return {"verdicts": verdicts, **self.model_dump(exclude_none=True)}
 

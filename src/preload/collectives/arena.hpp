@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/collectives/box.hpp"
+#include "collectives/box.hpp"
 
 namespace nearfield::collectives {
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/export.h"
 #include "preload/collectives/settings.hpp"
 
 namespace nearfield::collectives {
@@ -17,18 +18,33 @@ Counts::Counts(const char* function) : name(function), next(first.load()) {
 }
 
 void print_summary(int rank) {
-  if (settings().summary == 0) return;
+  const int summary = settings().summary;
+  if (summary == 0) return;
   unsigned long long direct = 0, left = 0;
   char text[1024] = "", *end = text;
   for (Counts* counts = first.load(); counts; counts = counts->next) {
-    const unsigned long long number = counts->direct.load();
+    const unsigned long long number = counts->calls[1].load();
     direct += number;
-    left += counts->left_to_mpi.load();
+    left += counts->calls[0].load();
     if (number > 0 && end < text + sizeof text - 64)
       end += std::snprintf(end, 64, "%s%s %llu", end == text ? ": " : ", ", counts->name, number);
   }
   std::fprintf(stderr, "nearfield: rank %d did %llu of %llu collectives inside the node itself%s\n", rank, direct,
                direct + left, text);
+  if (summary == 1) return;
+  for (Counts* counts = first.load(); counts; counts = counts->next)
+    std::fprintf(
+        stderr, "nearfield: %s: %llu direct in %.6f s, %llu by the MPI library in %.6f s\n", counts->name,
+        static_cast<unsigned long long>(counts->calls[1].load()), static_cast<double>(counts->ns[1].load()) * 1e-9,
+        static_cast<unsigned long long>(counts->calls[0].load()), static_cast<double>(counts->ns[0].load()) * 1e-9);
 }
 
 }  // namespace nearfield::collectives
+
+// Called by name, by measure.cpp. Returns how many collectives of this process were direct.
+NEARFIELD_EXPORT unsigned long long nearfield_collectives_count_direct() {
+  unsigned long long direct = 0;
+  for (auto* counts = nearfield::collectives::first.load(); counts; counts = counts->next)
+    direct += counts->calls[1].load();
+  return direct;
+}

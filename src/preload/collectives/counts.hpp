@@ -1,26 +1,54 @@
-// How many collectives were direct. Several threads of a process may lose counts to each other.
+// How many collectives were direct, and what they took. Several threads of a process may lose counts to each other.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <ctime>
+
+#include "preload/collectives/settings.hpp"
 
 namespace nearfield::collectives {
 
+// Of one MPI function, [1] of direct calls and [0] of those that were left to the MPI library.
 struct Counts {
-  const char* name;  // of the MPI function
-  std::atomic<std::uint64_t> direct{0}, left_to_mpi{0};
+  const char* name;
+  std::atomic<std::uint64_t> calls[2]{};
+  std::atomic<std::uint64_t> ns[2]{};  // if the settings ask for times
   Counts* next = nullptr;
 
   // Adds itself to the list of all; called once per function, at its first call.
   explicit Counts(const char* function);
-
-  void add(bool is_direct) {
-    auto& count = is_direct ? direct : left_to_mpi;
-    count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
 };
 
-// Writes a line on standard error if the settings say so. Called by one rank.
+// Counts a call, and measures it if the settings ask for times, from its construction to its destruction.
+class CountedCall {
+ public:
+  explicit CountedCall(Counts& counts) : counts_(counts), begin_ns_(settings().summary > 1 ? read_clock_ns() : 0) {}
+  CountedCall(const CountedCall&) = delete;
+  CountedCall& operator=(const CountedCall&) = delete;
+  ~CountedCall() {
+    add(counts_.calls[is_direct], 1);
+    if (begin_ns_) add(counts_.ns[is_direct], read_clock_ns() - begin_ns_);
+  }
+
+  bool is_direct = false;
+
+ private:
+  static void add(std::atomic<std::uint64_t>& sum, std::uint64_t number) {
+    sum.store(sum.load(std::memory_order_relaxed) + number, std::memory_order_relaxed);
+  }
+
+  static std::uint64_t read_clock_ns() {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+  }
+
+  Counts& counts_;
+  std::uint64_t begin_ns_;
+};
+
+// Writes the counts on standard error if the settings say so. Called by one rank.
 void print_summary(int rank);
 
 }  // namespace nearfield::collectives

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "preload/collectives/algorithms.hpp"
+#include "collectives/grouped.hpp"
 
 namespace nearfield::collectives {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/shared_heap.h"
-#include "preload/collectives/exchange.hpp"
+#include "collectives/exchange.hpp"
 
 namespace nearfield::collectives {
 
@@ -33,6 +33,7 @@ class LivePort {
 
   void write_shared(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void read_shared(int, void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  void copy_own(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void note_read(int, const void*, std::size_t) {}
 
   // Copies from or to a peer's memory: in user space where the shared heap is loaded and has the data, else by the

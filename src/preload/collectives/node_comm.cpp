@@ -15,6 +15,7 @@ struct Card {
   ArenaAddress arena;
   std::uint64_t box, closed;  // offset in the arena; the counter's value
   std::uint64_t secret;       // the address of a copy of the nonce in the rank's own memory
+  std::uint64_t selection;    // a digest: ranks that would choose different algorithms would wait for ever
 };
 
 namespace {
@@ -119,7 +120,7 @@ NodeComm* NodeComm::count_call() {
 // Exchanges cards, maps the boxes, and agrees with the other ranks on the result.
 void NodeComm::connect() {
   state_ = State::left_to_mpi;
-  Card own{own_arena(), 0, 0, reinterpret_cast<std::uintptr_t>(&secret)};
+  Card own{own_arena(), 0, 0, reinterpret_cast<std::uintptr_t>(&secret), settings().digest};
   secret = own.arena.nonce;
   if (own.arena.host && !has_device_memory()) own.box = take_box();
   if (own.box) own.closed = own_box(own.box)->closed.load(std::memory_order_relaxed);
@@ -129,6 +130,7 @@ void NodeComm::connect() {
   PMPI(MPI_Allreduce)(&is_mapped, &is_mapped_by_all, 1, MPI_INT, MPI_MIN, comm_);
   if (is_mapped_by_all) {
     own_offset_ = own.box;
+    selection_ = Selection(settings().selection, ranks_);
     exchange_ = std::make_unique<Exchange<LivePort>>(*port_, boxes_.data(), ranks_, rank_);
     state_ = State::direct;
   } else if (own.box) {
@@ -139,7 +141,7 @@ void NodeComm::connect() {
 bool NodeComm::map_boxes(const std::vector<Card>& cards) {
   std::vector<pid_t> processes;
   for (const Card& card : cards) {
-    if (card.box == 0 || card.arena.host != cards[0].arena.host) return false;
+    if (card.box == 0 || card.arena.host != cards[0].arena.host || card.selection != cards[0].selection) return false;
     processes.push_back(static_cast<pid_t>(card.arena.pid));
     closed_.push_back(card.closed);
   }

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "preload/collectives/arena.hpp"
+#include "preload/collectives/datatypes.hpp"
 #include "preload/collectives/live_port.hpp"
+#include "preload/collectives/selection.hpp"
 
 namespace nearfield::collectives {
 
@@ -25,6 +27,16 @@ class NodeComm {
   explicit NodeComm(MPI_Comm comm);
   NodeComm(const NodeComm&) = delete;
   NodeComm& operator=(const NodeComm&) = delete;
+
+  // Returns what does a collective of that length, which must be the same on all ranks.
+  Choice choose(Operation operation, std::size_t bytes) const {
+    const Choice override = overrides[static_cast<std::size_t>(operation)].load(std::memory_order_relaxed);
+    return override.algorithm == Algorithm::none ? selection_.choose(operation, bytes) : override;
+  }
+  Choice choose(Operation operation, std::int64_t count, MPI_Datatype type) const {
+    const bool depends_on_length = selection_.has_steps(operation);
+    return choose(operation, depends_on_length ? static_cast<std::size_t>(count * size_of(type)) : 0);
+  }
 
   Exchange<LivePort>& exchange() { return *exchange_; }
   int rank() const { return rank_; }
@@ -44,6 +56,7 @@ class NodeComm {
   std::size_t own_offset_ = 0;
   std::vector<Box*> boxes_;
   std::vector<std::uint64_t> closed_;
+  Selection selection_;
   std::unique_ptr<LivePort> port_;
   std::unique_ptr<Exchange<LivePort>> exchange_;
 };

@@ -17,11 +17,19 @@ bool read_number(const char* text, const char* key, int& value) {
   return true;
 }
 
+std::uint64_t digest(std::uint64_t value, const char* text, std::size_t length) {
+  for (std::size_t i = 0; i < length; ++i) value = (value ^ static_cast<unsigned char>(text[i])) * 0x100000001b3u + 1;
+  return value;
+}
+
 Settings read_settings(const char* text) {
   Settings read;
   while (text && *text) {
     const std::size_t length = std::strcspn(text, ",");
-    if (length && !read_number(text, "after", read.after) && !read_number(text, "summary", read.summary))
+    if (SelectionEntry entry; read_selection(text, length, entry)) {
+      read.digest = digest(read.digest, text, length);
+      read.selection.push_back(std::move(entry));
+    } else if (length && !read_number(text, "after", read.after) && !read_number(text, "summary", read.summary))
       std::fprintf(stderr, "nearfield: NEARFIELD_COLLECTIVES: '%.*s' is not understood and changes nothing\n",
                    static_cast<int>(length), text);
     text += length + (text[length] == ',');

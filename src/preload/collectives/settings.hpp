@@ -1,11 +1,15 @@
-// The settings of this library: NEARFIELD_COLLECTIVES="key=number,key=number" (docs/reference/environment.md).
+// The settings of this library: NEARFIELD_COLLECTIVES="key=number,operation@ranks=steps" (docs/reference/environment.md).
 #pragma once
+
+#include "preload/collectives/selection.hpp"
 
 namespace nearfield::collectives {
 
 struct Settings {
   int after = 2;    // collectives of a communicator that the MPI library does first; all ranks need the same number
-  int summary = 0;  // 1: the first rank says at its end how many collectives were direct
+  int summary = 0;  // 1: the first rank says at its end how many collectives were direct; 2: and what they took
+  std::vector<SelectionEntry> selection;
+  std::uint64_t digest = 0;  // of the selection; ranks with different ones must not be direct
 };
 
 // Reads the variable at the first call. Parts that are not understood are reported and change nothing.

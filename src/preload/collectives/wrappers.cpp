@@ -24,6 +24,11 @@ NodeComm* find(MPI_Comm comm, int root) {
   return node && root >= 0 && root < node->ranks() ? node : nullptr;
 }
 
+// Returns null if the MPI library's own algorithm is selected for this length.
+NodeComm* unless_left_to_mpi(NodeComm* node, Operation operation, std::int64_t count, MPI_Datatype type) {
+  return node && node->choose(operation, count, type).algorithm != Algorithm::mpi ? node : nullptr;
+}
+
 Bytes* as_bytes(const void* buffer) { return static_cast<Bytes*>(const_cast<void*>(buffer)); }
 
 // One rank's part of a buffer that has one for each rank.
@@ -32,6 +37,9 @@ struct Part {
   std::int64_t count;
   MPI_Datatype type;
 };
+NodeComm* unless_left_to_mpi(NodeComm* node, Operation operation, const Part& block) {
+  return unless_left_to_mpi(node, operation, block.count, block.type);
+}
 Part part_at(const void* buffer, std::int64_t displacement, std::int64_t count, MPI_Datatype type) {
   return {as_bytes(buffer) + displacement * extent_of(type), count, type};
 }
@@ -81,27 +89,41 @@ void move_own(const Outgoing& from, Incoming& to) {
 
 bool try_barrier(MPI_Comm comm) {
   NodeComm* const node = NodeComm::find(comm);
-  if (node) barrier(node->exchange());
-  return node;
+  const Choice choice = node ? node->choose(Operation::barrier, 0) : Choice{Algorithm::mpi};
+  if (choice.algorithm == Algorithm::mpi) return false;
+  if (choice.algorithm == Algorithm::grouped)
+    barrier_in_groups(node->exchange(), {choice.group});
+  else
+    barrier(node->exchange());
+  return true;
+}
+
+void run_bcast(Exchange<LivePort>& x, Bytes* data, std::size_t bytes, int root, Choice choice) {
+  if (choice.algorithm == Algorithm::slices) return bcast_in_slices(x, data, bytes, root);
+  if (choice.algorithm == Algorithm::grouped) return bcast_in_groups(x, data, bytes, root, {choice.group});
+  bcast(x, data, bytes, root);
 }
 
 bool try_bcast(void* buffer, std::int64_t count, MPI_Datatype type, int root, MPI_Comm comm) {
   NodeComm* const node = is_valid(buffer, count, type) ? find(comm, root) : nullptr;
-  if (!node) return false;
+  const Choice choice = node ? node->choose(Operation::bcast, count, type) : Choice{Algorithm::mpi};
+  if (choice.algorithm == Algorithm::mpi) return false;
   if (node->rank() == root) {
     const Outgoing data(buffer, count, type, comm);
-    bcast(node->exchange(), as_bytes(data.data()), data.bytes(), root);
+    run_bcast(node->exchange(), as_bytes(data.data()), data.bytes(), root, choice);
   } else {
     Incoming data(buffer, count, type, comm);
-    bcast(node->exchange(), data.data(), data.bytes(), root);
+    run_bcast(node->exchange(), data.data(), data.bytes(), root, choice);
     data.unpack();
   }
   return true;
 }
 
+// `has_blocks`: all ranks send the same number of bytes, which the root knows as the length of each part.
 template <class GetPart>
-bool try_gather(Part own, GetPart part, int root, MPI_Comm comm) {
-  NodeComm* const node = find(comm, root);
+bool try_gather(Part own, GetPart part, int root, MPI_Comm comm, bool has_blocks) {
+  NodeComm* node = find(comm, root);
+  if (node && has_blocks) node = unless_left_to_mpi(node, Operation::gather, node->rank() == root ? part(0) : own);
   if (!node) return false;
   if (node->rank() != root) {
     if (!is_valid(own.buffer, own.count, own.type)) return false;
@@ -120,8 +142,9 @@ bool try_gather(Part own, GetPart part, int root, MPI_Comm comm) {
 }
 
 template <class GetPart>
-bool try_scatter(GetPart part, Part own, int root, MPI_Comm comm) {
-  NodeComm* const node = find(comm, root);
+bool try_scatter(GetPart part, Part own, int root, MPI_Comm comm, bool has_blocks) {
+  NodeComm* node = find(comm, root);
+  if (node && has_blocks) node = unless_left_to_mpi(node, Operation::scatter, node->rank() == root ? part(0) : own);
   if (!node) return false;
   if (node->rank() != root) {
     if (!is_valid(own.buffer, own.count, own.type)) return false;
@@ -140,7 +163,8 @@ bool try_scatter(GetPart part, Part own, int root, MPI_Comm comm) {
 }
 
 bool try_allgather(Part own, void* receive, std::int64_t count, MPI_Datatype type, MPI_Comm comm) {
-  NodeComm* const node = is_valid(receive, count, type) ? NodeComm::find(comm) : nullptr;
+  NodeComm* const found = is_valid(receive, count, type) ? NodeComm::find(comm) : nullptr;
+  NodeComm* const node = unless_left_to_mpi(found, Operation::allgather, count, type);
   if (!node) return false;
   if (own.buffer == MPI_IN_PLACE) own = part_at(receive, node->rank() * count, count, type);
   const Outgoing data(own.buffer, own.count, own.type, comm);
@@ -166,7 +190,8 @@ bool try_allgatherv(Part own, GetPart part, MPI_Comm comm) {
 
 bool try_alltoall(const void* send, std::int64_t send_count, MPI_Datatype send_type, void* receive, std::int64_t count,
                   MPI_Datatype type, MPI_Comm comm) {
-  NodeComm* const node = is_valid(receive, count, type) ? NodeComm::find(comm) : nullptr;
+  NodeComm* const found = is_valid(receive, count, type) ? NodeComm::find(comm) : nullptr;
+  NodeComm* const node = unless_left_to_mpi(found, Operation::alltoall, count, type);
   if (!node) return false;
   const bool is_in_place = send == MPI_IN_PLACE;
   Outgoing out(is_in_place ? receive : send, (is_in_place ? count : send_count) * node->ranks(),
@@ -192,26 +217,43 @@ bool try_alltoallv(bool is_in_place, GetSent sent, GetReceived received, MPI_Com
   return true;
 }
 
-// Calls `reduce(exchange, send buffer, reduction)` if this library combines such elements.
+// Calls `reduce(exchange, send buffer, reduction, choice)` if this library combines such elements, and the MPI
+// library's own algorithm is not selected for this length.
 template <class Reduce>
-bool try_reduction(const void* send, const void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op,
-                   NodeComm* node, Reduce reduce) {
+bool try_reduction(Operation operation, const void* send, const void* receive, std::int64_t count, MPI_Datatype type,
+                   MPI_Op op, NodeComm* node, Reduce reduce) {
   Operator combine;
   const void* const source = send == MPI_IN_PLACE ? receive : send;
   if (!node || !is_valid(source, count, type) || !Operator::find(op, type, combine)) return false;
-  reduce(node->exchange(), as_bytes(source), Reduction{static_cast<std::size_t>(count), combine.width(), combine});
+  const Choice choice = node->choose(operation, count, type);
+  if (choice.algorithm == Algorithm::mpi) return false;
+  const Reduction all{static_cast<std::size_t>(count), combine.width(), combine};
+  reduce(node->exchange(), as_bytes(source), all, choice);
   return true;
 }
 
 bool try_reduce(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, int root,
                 MPI_Comm comm) {
-  return try_reduction(send, receive, count, type, op, find(comm, root),
-                       [&](auto& x, auto* data, const auto& all) { reduce(x, data, as_bytes(receive), all, root); });
+  return try_reduction(
+      Operation::reduce, send, receive, count, type, op, find(comm, root),
+      [&](auto& x, auto* data, const auto& all, Choice) { reduce(x, data, as_bytes(receive), all, root); });
 }
 
 bool try_allreduce(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  return try_reduction(send, receive, count, type, op, NodeComm::find(comm),
-                       [&](auto& x, auto* data, const auto& all) { allreduce(x, data, as_bytes(receive), all); });
+  return try_reduction(Operation::allreduce, send, receive, count, type, op, NodeComm::find(comm),
+                       [&](auto& x, auto* data, const auto& all, Choice choice) {
+                         Bytes* const result = as_bytes(receive);
+                         switch (choice.algorithm) {
+                           case Algorithm::whole:
+                             return allreduce_whole(x, data, result, all);
+                           case Algorithm::slices:
+                             return allreduce_in_slices(x, data, result, all);
+                           case Algorithm::grouped:
+                             return allreduce_in_groups(x, data, result, all, {choice.group});
+                           default:
+                             return allreduce(x, data, result, all);
+                         }
+                       });
 }
 
 // `count(i)` returns how many elements rank i gets.
@@ -227,29 +269,30 @@ bool try_reduce_scatter(const void* send, void* receive, GetCount count, MPI_Dat
     total += count(i);
     if (i == node->rank()) own.end = static_cast<std::size_t>(total);
   }
-  return try_reduction(send, receive, total, type, op, node, [&](auto& x, auto* data, const auto& all) {
-    reduce_scatter(x, data, as_bytes(receive), own, all);
-  });
+  return try_reduction(
+      Operation::reduce_scatter, send, receive, total, type, op, node,
+      [&](auto& x, auto* data, const auto& all, Choice) { reduce_scatter(x, data, as_bytes(receive), own, all); });
 }
 
 bool try_scan(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
               bool is_exclusive) {
   NodeComm* const node = NodeComm::find(comm);
-  return try_reduction(send, receive, count, type, op, node, [&](auto& x, auto* data, const auto& all) {
-    scan(x, data, as_bytes(receive), all, node->rank() - (is_exclusive ? 1 : 0));
-  });
+  return try_reduction(Operation::scan, send, receive, count, type, op, node,
+                       [&](auto& x, auto* data, const auto& all, Choice) {
+                         scan(x, data, as_bytes(receive), all, node->rank() - (is_exclusive ? 1 : 0));
+                       });
 }
 
 }  // namespace
 
 // Defines the wrapper of `name`, which returns after `attempt` has done the collective, or calls the MPI library.
-#define WRAP(name, parameters, arguments, attempt)       \
-  NEARFIELD_EXPORT int name parameters {                 \
-    static Counts& counts = *new Counts(#name);          \
-    const bool is_done = attempt;                        \
-    counts.add(is_done);                                 \
-    return is_done ? MPI_SUCCESS : PMPI(name) arguments; \
-  }                                                      \
+#define WRAP(name, parameters, arguments, attempt)              \
+  NEARFIELD_EXPORT int name parameters {                        \
+    static Counts& counts = *new Counts(#name);                 \
+    CountedCall call(counts);                                   \
+    call.is_direct = attempt;                                   \
+    return call.is_direct ? MPI_SUCCESS : PMPI(name) arguments; \
+  }                                                             \
   NEARFIELD_EXPORT_PMPI(name)
 
 NEARFIELD_EXPORT int MPI_Finalize() {
@@ -277,22 +320,22 @@ WRAP(MPI_Barrier, (MPI_Comm comm), (comm), try_barrier(comm))
        (const void* from, Count n_from, MPI_Datatype t_from, void* to, Count n_to, MPI_Datatype t_to, int root,       \
         MPI_Comm comm),                                                                                               \
        (from, n_from, t_from, to, n_to, t_to, root, comm),                                                            \
-       try_gather(OWN(from, n_from, t_from), EVEN(to, n_to, t_to), root, comm))                                       \
+       try_gather(OWN(from, n_from, t_from), EVEN(to, n_to, t_to), root, comm, true))                                 \
   WRAP(MPI_Gatherv##suffix,                                                                                           \
        (const void* from, Count n_from, MPI_Datatype t_from, void* to, const Count n_to[], const Displacement d_to[], \
         MPI_Datatype t_to, int root, MPI_Comm comm),                                                                  \
        (from, n_from, t_from, to, n_to, d_to, t_to, root, comm),                                                      \
-       try_gather(OWN(from, n_from, t_from), LISTED(to, n_to, d_to, t_to), root, comm))                               \
+       try_gather(OWN(from, n_from, t_from), LISTED(to, n_to, d_to, t_to), root, comm, false))                        \
   WRAP(MPI_Scatter##suffix,                                                                                           \
        (const void* from, Count n_from, MPI_Datatype t_from, void* to, Count n_to, MPI_Datatype t_to, int root,       \
         MPI_Comm comm),                                                                                               \
        (from, n_from, t_from, to, n_to, t_to, root, comm),                                                            \
-       try_scatter(EVEN(from, n_from, t_from), OWN(to, n_to, t_to), root, comm))                                      \
+       try_scatter(EVEN(from, n_from, t_from), OWN(to, n_to, t_to), root, comm, true))                                \
   WRAP(MPI_Scatterv##suffix,                                                                                          \
        (const void* from, const Count n_from[], const Displacement d_from[], MPI_Datatype t_from, void* to,           \
         Count n_to, MPI_Datatype t_to, int root, MPI_Comm comm),                                                      \
        (from, n_from, d_from, t_from, to, n_to, t_to, root, comm),                                                    \
-       try_scatter(LISTED(from, n_from, d_from, t_from), OWN(to, n_to, t_to), root, comm))                            \
+       try_scatter(LISTED(from, n_from, d_from, t_from), OWN(to, n_to, t_to), root, comm, false))                     \
   WRAP(MPI_Allgather##suffix,                                                                                         \
        (const void* from, Count n_from, MPI_Datatype t_from, void* to, Count n_to, MPI_Datatype t_to, MPI_Comm comm), \
        (from, n_from, t_from, to, n_to, t_to, comm), try_allgather(OWN(from, n_from, t_from), to, n_to, t_to, comm))  \

@@ -157,6 +157,8 @@ def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
             f"There the core-to-core latency was {rule.c2c_latency_ns:.0f} ns; where it is much longer or shorter, the "
             "MPI's defaults may be faster."
         )
+    if rules.loads_collectives:
+        notes.append("Collectives are those of the MPI; `nearfield run` does some of them faster inside a node.")
     if len(rules.rule) > 1:
         notes.append("All pairs get the same rule; `nearfield run` gives each distance its own if the MPI can.")
     return notes

@@ -4,10 +4,12 @@ with the confidence; or that nothing is decided."""
 from __future__ import annotations
 
 from nearfield.base.paired import Gain
-from nearfield.base.units import counted, format_span
+from nearfield.base.units import counted, format_bytes, format_span
 from nearfield.base.words import capitalize
 from nearfield.report.findings.finding import Finding
+from nearfield.rules.collectives import OF_MPI
 from nearfield.rules.criterion import MIN_REPORTED_GAIN
+from nearfield.rules.gains import geometric_mean
 from nearfield.rules.schema import GainTable, Rules, RuleTable, UndecidedTable
 
 FIRST = 100  # a gain for unmodified programs comes before all other losses
@@ -15,8 +17,38 @@ FIRST = 100  # a gain for unmodified programs comes before all other losses
 
 def tuned(rules: Rules, apply: str) -> list[Finding]:
     """Returns a finding for each rule. `apply` is the command that runs programs with these rules."""
-    found = [_gain(rules, rule, rule.gain, apply) if rule.gain else _baseline(rules, rule) for rule in rules.rule]
-    return found + [_undecided(one) for one in rules.undecided]
+    tuned_rules = [rule for rule in rules.rule if rule.is_tuned]
+    found = [_gain(rules, rule, rule.gain, apply) if rule.gain else _baseline(rules, rule) for rule in tuned_rules]
+    return found + _collectives(rules, apply) + [_undecided(one) for one in rules.undecided]
+
+
+def _collectives(rules: Rules, apply: str) -> list[Finding]:
+    """Returns a finding on the collectives that nearfield's algorithms do faster than the MPI; none without such."""
+    gains = {
+        (table.operation, point.size_bytes): point.gain
+        for table in rules.collectives()
+        for point in table.point
+        if point.algorithm != OF_MPI
+    }
+    if not gains:
+        return []
+    (operation, size), best = max(gains.items(), key=lambda item: item[1].value)
+    gain = geometric_mean(one.as_gain() for one in gains.values())
+    points = sum(len(table.point) for table in rules.collectives())
+    length = f" of {format_bytes(size)}" if size else ""
+    return [
+        Finding(
+            topic="tuned",
+            title=f"Collectives inside a node: {gain.value:.2f}x as fast",
+            statement=f"Of {points} pairs of operation and length, nearfield's own algorithms inside a node are "
+            f"used for {len(gains)}: {_interval(gain)} times as fast as the MPI's in the geometric mean, and "
+            f"{best.value:.2f} times for {operation}{length}. The MPI does the others itself.",
+            level="loss" if gain.value >= MIN_REPORTED_GAIN else "fact",
+            action=f"Run programs as they are: {apply}",
+            numbers={"gain": gain.value, "low": gain.low, "high": gain.high},
+            weight=FIRST * gain.value,
+        )
+    ]
 
 
 def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding:

@@ -16,7 +16,7 @@
 
 #include <cstring>
 
-#include "preload/collectives/box.hpp"
+#include "collectives/box.hpp"
 
 namespace nearfield::collectives {
 
@@ -104,7 +104,7 @@ class Exchange {
   void fetch(int rank, std::size_t offset, void* to, std::size_t bytes, bool owner_waits = false) {
     if (bytes == 0) return;
     if (rank == rank_) {
-      std::memcpy(to, own_ + offset, bytes);
+      port_.copy_own(to, own_ + offset, bytes);
     } else if (const Bytes* data = shared_data(rank)) {
       port_.read_shared(rank, to, data + offset, bytes);
     } else {
@@ -121,7 +121,7 @@ class Exchange {
   void fetch_piece(int rank, void* to, std::size_t bytes, bool owner_waits = false) {
     if (bytes == 0) return;
     if (rank == rank_) {
-      std::memcpy(to, own_, bytes);
+      port_.copy_own(to, own_, bytes);
       return;
     }
     const Bytes* const slot = boxes_[rank]->slots[number_ % depth];

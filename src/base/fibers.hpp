@@ -14,9 +14,9 @@
 
 namespace nearfield {
 
-class RankFibers {
+class Fibers {
  public:
-  explicit RankFibers(int count) : fibers_(static_cast<std::size_t>(count)) {
+  explicit Fibers(int count) : fibers_(static_cast<std::size_t>(count)) {
     for (Fiber& fiber : fibers_) fiber.stack.reset(new char[stack_bytes]);
   }
 
@@ -64,7 +64,7 @@ class RankFibers {
   Fiber& at(int index) { return fibers_[static_cast<std::size_t>(index)]; }
 
   static void enter() {
-    RankFibers& all = *active_;
+    Fibers& all = *active_;
     arrive_on_stack(nullptr, &all.scheduler_stack_, &all.scheduler_bytes_);
     all.running_->body();
     all.running_->has_ended = true;
@@ -86,7 +86,7 @@ class RankFibers {
 #endif
   }
 
-  static inline RankFibers* active_ = nullptr;
+  static inline Fibers* active_ = nullptr;
   std::vector<Fiber> fibers_;
   Fiber* running_ = nullptr;
   ucontext_t scheduler_;

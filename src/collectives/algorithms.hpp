@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "preload/collectives/exchange.hpp"
+#include "collectives/exchange.hpp"
 
 namespace nearfield::collectives {
 
@@ -59,39 +59,53 @@ inline Slice slice_of(int rank, int ranks, std::size_t count, std::size_t width)
   return {begin(static_cast<std::size_t>(rank)), begin(static_cast<std::size_t>(rank) + 1)};
 }
 
-// Combines the elements of a slice that the ranks first ... last have posted, in parts that fit into the first caches.
+// The ranks `first`, `first` + `step`, ... up to `last`.
+struct RankRange {
+  int first, last, step = 1;
+  bool contains(int rank) const { return first <= rank && rank <= last && (rank - first) % step == 0; }
+};
+
+// Combines the elements of a slice that some ranks have posted, in their order, in parts that fit into the first caches.
 // Before a part, calls `place(offset)`, which returns the address for the result; this rank's own elements may lie
 // there. After the part, calls `done(offset, bytes)`. Offsets are in bytes from the begin of the posted data. The ranks
 // must have been awaited.
 template <class Port, class Combine, class GetPlace, class Done>
-void combine_parts(Exchange<Port>& x, int first, int last, Slice slice, const Reduction<Combine>& reduction,
-                   GetPlace place, Done done) {
+void combine_parts(Exchange<Port>& x, RankRange ranks, Slice slice, const Reduction<Combine>& reduction, GetPlace place,
+                   Done done) {
   alignas(line_bytes) Bytes space[part_bytes], saved[part_bytes];
   const std::size_t width = reduction.width, part = part_bytes / width;
-  const bool is_member = first <= x.rank() && x.rank() <= last;
+  const int first = ranks.first;
+  const bool is_member = ranks.contains(x.rank());
   for (std::size_t at = slice.begin; at < slice.end; at += part) {
     const std::size_t count = std::min(part, slice.end - at), bytes = count * width, offset = at * width;
     Bytes* const out = place(offset);
     const Bytes* own = is_member ? x.own_data(offset) : nullptr;
-    if (own == out && first != x.rank()) own = static_cast<const Bytes*>(std::memcpy(saved, own, bytes));
+    if (own == out && first != x.rank()) {
+      x.port().copy_own(saved, own, bytes);
+      own = saved;
+    }
     const void* sum = first == x.rank() ? own : x.view(first, offset, bytes, out);
-    for (int rank = first + 1; rank <= last; ++rank) {
+    for (int rank = first + ranks.step; rank <= ranks.last; rank += ranks.step) {
       reduction.combine(out, sum, rank == x.rank() ? own : x.view(rank, offset, bytes, space), count);
       sum = out;
     }
-    if (sum != out) std::memcpy(out, sum, bytes);
+    if (sum != out) x.port().copy_own(out, sum, bytes);
     done(offset, bytes);
   }
 }
 
 // Combines elements [slice.begin, slice.end) into `out`.
 template <class Port, class Combine>
-void combine_ranks(Exchange<Port>& x, int first, int last, Slice slice, const Reduction<Combine>& reduction,
-                   Bytes* out) {
+void combine_ranks(Exchange<Port>& x, RankRange ranks, Slice slice, const Reduction<Combine>& reduction, Bytes* out) {
   const std::size_t begin = slice.begin * reduction.width;
   combine_parts(
-      x, first, last, slice, reduction, [&](std::size_t offset) { return out + (offset - begin); },
+      x, ranks, slice, reduction, [&](std::size_t offset) { return out + (offset - begin); },
       [](std::size_t, std::size_t) {});
+}
+
+template <class Port>
+RankRange all_ranks(const Exchange<Port>& x) {
+  return {0, x.ranks() - 1};
 }
 
 template <class Port>
@@ -164,6 +178,26 @@ void allgather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, Target t
   x.await_readers();
 }
 
+// Each rank reads a slice from the root, then those of the others from them, so that nobody is read by all.
+template <class Port>
+void bcast_in_slices(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root) {
+  const auto slice = [&](int rank) { return slice_of(rank, x.ranks(), bytes, 1); };
+  const Slice own = slice(x.rank());
+  x.begin();
+  if (x.rank() == root) {
+    x.post(data, bytes);
+  } else {
+    x.post_nothing();
+    x.await(root);
+    x.fetch(root, own.begin, data + own.begin, own.end - own.begin);
+    x.finish_reading();
+  }
+  allgather(x, data + own.begin, own.end - own.begin, [&](int rank) {
+    const Slice theirs = slice(rank);
+    return std::pair(data + theirs.begin, theirs.end - theirs.begin);
+  });
+}
+
 // Pieces of equal length, one after the other in both buffers.
 template <class Port>
 void alltoall(Exchange<Port>& x, const Bytes* send, Bytes* receive, std::size_t bytes) {
@@ -204,8 +238,9 @@ class Result {
   }
   Bytes* data() const { return space_ ? space_.get() : receive_; }
   // Called when nobody reads the own data any more.
-  void move_to_receive() const {
-    if (space_) std::memcpy(receive_, space_.get(), bytes_);
+  template <class Port>
+  void move_to_receive(Port& port) const {
+    if (space_) port.copy_own(receive_, space_.get(), bytes_);
   }
 
  private:
@@ -225,7 +260,7 @@ void allreduce_in_slices(Exchange<Port>& x, const Bytes* send, Bytes* receive, c
   x.begin();
   x.post(send, reduction.bytes());
   x.await_all();
-  combine_ranks(x, 0, x.ranks() - 1, own, reduction, receive + own.begin * width);
+  combine_ranks(x, all_ranks(x), own, reduction, receive + own.begin * width);
   x.finish_reading();
   allgather(x, receive + own.begin * width, (own.end - own.begin) * width, [&](int rank) {
     const Slice theirs = slice(rank);
@@ -233,23 +268,31 @@ void allreduce_in_slices(Exchange<Port>& x, const Bytes* send, Bytes* receive, c
   });
 }
 
+// Each rank adds all elements. In place: `send` is `receive`.
+template <class Port, class Combine>
+void allreduce_whole(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
+  const std::size_t bytes = reduction.bytes();
+  const Slice all{0, reduction.count};
+  x.begin();
+  x.post(send, bytes);
+  x.await_all();
+  if (bytes <= slot_bytes) return combine_ranks(x, all_ranks(x), all, reduction, receive);
+  const Result result(receive, bytes, send, bytes);
+  combine_ranks(x, all_ranks(x), all, reduction, result.data());
+  x.finish_reading();
+  x.await_readers();
+  result.move_to_receive(x.port());
+}
+
 // In place: `send` is `receive`. Up to `max_doubled_bytes`, two ranks add all elements each: they read as much of each
 // other as if each added a half and read the other one, but then nobody reads a result, whose lines would be slow to
 // write the next time.
 template <class Port, class Combine>
 void allreduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
-  const std::size_t bytes = reduction.bytes();
-  if (bytes > (x.ranks() == 2 ? max_doubled_bytes : slot_bytes))
-    return allreduce_in_slices(x, send, receive, reduction);
-  x.begin();
-  x.post(send, bytes);
-  x.await_all();
-  if (bytes <= slot_bytes) return combine_ranks(x, 0, x.ranks() - 1, {0, reduction.count}, reduction, receive);
-  const Result result(receive, bytes, send, bytes);
-  combine_ranks(x, 0, x.ranks() - 1, {0, reduction.count}, reduction, result.data());
-  x.finish_reading();
-  x.await_readers();
-  result.move_to_receive();
+  if (reduction.bytes() <= (x.ranks() == 2 ? max_doubled_bytes : slot_bytes))
+    allreduce_whole(x, send, receive, reduction);
+  else
+    allreduce_in_slices(x, send, receive, reduction);
 }
 
 // Only the root uses `receive`. In place: `send` is `receive` there. Long data: each rank combines a slice and
@@ -264,16 +307,16 @@ void reduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reductio
   if (bytes <= slot_bytes) {
     if (!is_root) return;
     x.await_all();
-    return combine_ranks(x, 0, last, {0, reduction.count}, reduction, receive);
+    return combine_ranks(x, {0, last}, {0, reduction.count}, reduction, receive);
   }
   x.await_all();
   const Slice own = slice_of(x.rank(), x.ranks(), reduction.count, reduction.width);
   if (is_root) {
-    combine_ranks(x, 0, last, own, reduction, receive + own.begin * reduction.width);
+    combine_ranks(x, {0, last}, own, reduction, receive + own.begin * reduction.width);
   } else {
     alignas(line_bytes) Bytes part[part_bytes];
     combine_parts(
-        x, 0, last, own, reduction, [&](std::size_t) { return part; },
+        x, all_ranks(x), own, reduction, [&](std::size_t) { return part; },
         [&](std::size_t offset, std::size_t length) { x.store(root, offset, part, length); });
   }
   x.finish_reading();
@@ -288,10 +331,10 @@ void reduce_scatter(Exchange<Port>& x, const Bytes* send, Bytes* receive, Slice 
   x.begin();
   x.post(send, reduction.bytes());
   x.await_all();
-  combine_ranks(x, 0, x.ranks() - 1, slice, reduction, result.data());
+  combine_ranks(x, all_ranks(x), slice, reduction, result.data());
   x.finish_reading();
   x.await_readers();
-  result.move_to_receive();
+  result.move_to_receive(x.port());
 }
 
 // Combines ranks 0 ... last; `last` is the own rank, or the one before it (MPI_Exscan; rank 0 gets nothing). `receive`
@@ -302,10 +345,10 @@ void scan(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<
   x.begin();
   x.post(send, reduction.bytes());
   for (int rank = 0; rank <= last; ++rank) x.await(rank);
-  if (last >= 0) combine_ranks(x, 0, last, {0, reduction.count}, reduction, result.data());
+  if (last >= 0) combine_ranks(x, {0, last}, {0, reduction.count}, reduction, result.data());
   x.finish_reading();
   x.await_readers();
-  if (last >= 0) result.move_to_receive();
+  if (last >= 0) result.move_to_receive(x.port());
 }
 
 }  // namespace nearfield::collectives

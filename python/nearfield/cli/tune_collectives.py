@@ -1,0 +1,181 @@
+"""`nearfield tune --collectives`: adds the best algorithms of collectives to a rules file, and prints them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from statistics import median
+
+from rich.markup import escape
+
+import nearfield
+from nearfield import mpi
+from nearfield.base import own_command
+from nearfield.base.cpu_load import BUSY_SHARE
+from nearfield.base.errors import NOT_DECIDED, MeasurementError, UsageError
+from nearfield.base.topology import DISTANCES, Topology
+from nearfield.rules.schema import (
+    UNTUNED,
+    VERSION,
+    CollectiveTable,
+    MpiTable,
+    Rules,
+    RuleTable,
+    TriedTable,
+    load_rules,
+    machine_table,
+    mismatches,
+    require_writable,
+    run_command_line,
+    save_rules,
+)
+from nearfield.tune.collectives import SIZES, CollectiveTuning
+from nearfield.tune.tuning import measure_other_load
+from nearfield.ui.progress import ProgressDisplay
+from nearfield.ui.terminal import Column, Table, Terminal, err
+
+INTERRUPTED = 130
+USUAL_S = 60.0
+
+
+def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], sizes: Sequence[int] = ()) -> Rules:
+    """Measures the collectives of an MPI for each number of ranks, and saves what is best into the rules file. What the
+    file says of messages stays. `budget_s` is for all numbers of ranks together; 0: USUAL_S for each. `sizes` are
+    multiples of 8 B; by default 8 B to 16 MiB. Ctrl-C keeps what is decided by then. If nothing is, ends with
+    NOT_DECIDED."""
+    if out.is_dir():
+        raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / 'rules.toml'}")
+    if wrong := [size for size in sizes if size % 8]:
+        raise UsageError(f"--sizes {wrong[0]}: collectives are measured with numbers of 8 B")
+    inst = mpi.choose(mpi_name)
+    topology = Topology.live()
+    places = _places(topology, ranks)
+    rules = _existing(out, inst, topology) or _empty(inst, topology)
+    require_writable(out)
+    busy = measure_other_load()
+    interrupted, undecided, cells = False, 0, 0
+    with ProgressDisplay() as display:
+        if busy > BUSY_SHARE:
+            display(f"other programs take {busy:.0%} of the cores' time: more will be left undecided")
+        for cpus, distance in places:
+            tuning = CollectiveTuning(
+                inst,
+                cpus,
+                budget_s / len(places) or USUAL_S,
+                display,
+                sizes=sorted(set(sizes)) or SIZES,
+                group=_group(topology, cpus),
+            )
+            tables = tuning.run()
+            _put(rules, distance, cpus, tables, median(tuning.latencies_ns) if tuning.latencies_ns else 0.0)
+            undecided, cells = undecided + len(tuning.undecided()), cells + len(tuning.cells)
+            if interrupted := tuning.is_interrupted:
+                break
+    rules.busy_share = max(rules.busy_share, busy, measure_other_load())
+    found = rules.collectives()
+    if not found:
+        reason = "interrupted before anything was decided" if interrupted else "too little time to decide anything"
+        err.print(f"{reason}; {escape(str(out))} is as it was")
+        raise SystemExit(INTERRUPTED if interrupted else NOT_DECIDED)
+    save_rules(rules, out)
+    print_collectives(found)
+    if undecided:
+        err.print(
+            f"{undecided} of {cells} operations and lengths are not decided; there the MPI does the collective itself, "
+            "as without rules"
+        )
+    err.print(f"rules: [bold]{escape(str(out))}[/bold]")
+    if undecided == cells:
+        raise SystemExit(NOT_DECIDED)
+    if rules.loads_collectives:
+        err.print(f"next: {escape(run_command_line(out))}")
+    if interrupted:
+        raise SystemExit(INTERRUPTED)
+    return rules
+
+
+def _places(topology: Topology, ranks: Sequence[int]) -> list[tuple[tuple[int, ...], str]]:
+    """Returns, for each number of ranks, the processors to use and the largest distance between two of them. Two ranks
+    are measured at each distance, more ranks on the first cores."""
+    cores = [core[0] if isinstance(core, (list, tuple)) else core for core in topology.cores]
+    pairs = topology.representatives()
+    if not pairs:
+        raise MeasurementError("collectives need two cores; there is one")
+    counts = sorted(set(ranks)) or [2, *(n for n in (4, 8, 16, 32, 64, 128, 256) if n <= len(cores))]
+    if wrong := [n for n in counts if not 2 <= n <= len(cores)]:
+        raise UsageError(f"--ranks {wrong[0]}: from 2 to the {len(cores)} cores of this machine")
+    places: list[tuple[tuple[int, ...], str]] = []
+    for n in counts:
+        if n == 2:
+            places += [(pair, distance) for distance, pair in pairs.items()]
+        else:
+            farthest = max(pairs, key=list(DISTANCES).index)
+            places.append((tuple(cores[:n]), farthest))
+    return places
+
+
+def _group(topology: Topology, cpus: Sequence[int]) -> int:
+    """Returns the number of neighbouring ranks that share their last cache, if all groups of them are as large; 0 if
+    all ranks share it, or if there is no such number."""
+    near = [topology.distance(cpus[0], cpu) for cpu in cpus[1:]]
+    size = 1 + next((i for i, distance in enumerate(near) if distance != near[0]), len(near))
+    return size if 1 < size < len(cpus) and len(cpus) % size == 0 else 0
+
+
+def _existing(out: Path, inst: mpi.Installation, topology: Topology) -> Rules | None:
+    """Returns the rules that are there. Raises UsageError if they are for something else."""
+    if not out.is_file():
+        return None
+    rules, machine = load_rules(out), machine_table(topology, topology.cache_bytes(topology.pus[0]))
+    if reasons := mismatches(rules, inst.family, inst.version, machine):
+        other = own_command.line("tune", "--collectives", "--mpi", inst.name, "-o", f"{inst.name}.toml")
+        raise UsageError(f"{out} has rules that do not fit: {'; '.join(reasons)}", f"name another file: {other}")
+    return rules
+
+
+def _empty(inst: mpi.Installation, topology: Topology) -> Rules:
+    """Returns rules that set nothing."""
+    transport, _ = mpi.transport_or_reason(inst)
+    return Rules(
+        schema_version=VERSION,
+        nearfield=nearfield.__version__,
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        command=own_command.original_line(),
+        seconds=0,
+        host=socket.gethostname(),
+        mpi=MpiTable(family=inst.family, version=inst.version, transport=transport or "unknown"),
+        machine=machine_table(topology, topology.cache_bytes(topology.pus[0])),
+        tried=TriedTable(measured=0, left=0),
+        rule=[],
+    )
+
+
+def _put(
+    rules: Rules, distance: str, cpus: Sequence[int], tables: Sequence[CollectiveTable], latency_ns: float
+) -> None:
+    """Puts tables into the rule of a distance, in place of those for the same operations and number of ranks."""
+    rule = next((one for one in rules.rule if one.distance == distance), None)
+    if rule is None:
+        rule = RuleTable(
+            distance=distance,
+            pair=f"{cpus[0]}-{cpus[1]}",
+            c2c_latency_ns=round(latency_ns, 1),
+            reason=UNTUNED,
+            at_ranks_per_node=len(cpus),
+        )
+        rules.rule.append(rule)
+    replaced = {(one.operation, one.ranks) for one in tables}
+    rule.collective = [one for one in rule.collective if (one.operation, one.ranks) not in replaced] + list(tables)
+
+
+def print_collectives(tables: Sequence[CollectiveTable]) -> None:
+    """Prints what does which collective."""
+    columns = [Column("collective", key=True), Column("ranks", right=True), Column("bytes up to", right=True)]
+    made = Table(*columns, Column("done by"), Column("times as fast as the MPI's own"))
+    for table in tables:
+        for one in table.range:
+            cells = (one.length_text(), one.algorithm_text(), one.gain_text())
+            made.add_row(table.operation, str(table.ranks), *map(escape, cells))
+    Terminal().print(made)

@@ -1,0 +1,58 @@
+"""Loads the collectives of a node (src/preload/collectives) into programs, with the algorithms that rules select."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nearfield import mpi
+from nearfield.base.progress import ReportLine, ignore
+from nearfield.mpi import Installation
+from nearfield.rules import shared_heap
+
+if TYPE_CHECKING:
+    from nearfield.rules.schema import CollectiveTable
+
+VARIABLE = "NEARFIELD_COLLECTIVES"  # its settings, "key=value,key=value" (src/preload/collectives/settings.hpp)
+SUMMARY = "summary=1"
+# The names of src/preload/collectives/selection.cpp.
+OPERATIONS = (
+    "barrier", "bcast", "gather", "scatter", "reduce", "allgather", "alltoall", "allreduce", "reduce_scatter", "scan",
+)  # fmt: skip
+DIRECT, OF_MPI = "direct", "mpi"  # what the library takes by itself; the MPI's own
+GROUPED = "grouped"  # followed by the number of ranks of a group
+_FURTHER = {"allreduce": ("whole", "slices", GROUPED), "bcast": ("slices", GROUPED), "barrier": (GROUPED,)}
+
+
+def algorithms_of(operation: str, group: int = 0) -> list[str]:
+    """Returns the algorithms of an operation. `group` is the number of neighbouring ranks that share a cache; 0: there
+    are no groups."""
+    further = _FURTHER.get(operation, ())
+    grouped = [f"{GROUPED}{group}"] if group and GROUPED in further else []
+    return [DIRECT, *(name for name in further if name != GROUPED), *grouped, OF_MPI]
+
+
+def is_algorithm_of(operation: str, name: str) -> bool:
+    """Returns whether the library knows this algorithm for the operation."""
+    if name.startswith(GROUPED):
+        group = name.removeprefix(GROUPED)
+        return GROUPED in _FURTHER.get(operation, ()) and group.isdecimal() and int(group) > 1
+    return name in algorithms_of(operation)
+
+
+def loading(library: Path, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that preload the library, before the shared heap, through which it copies long data."""
+    heap = shared_heap.loading(inherited)
+    preloaded = [name for name in heap["LD_PRELOAD"].split() if name != str(library)]
+    return heap | {"LD_PRELOAD": " ".join([str(library), *preloaded])}
+
+
+def for_installation(inst: Installation, inherited: Mapping[str, str], progress: ReportLine = ignore) -> dict[str, str]:
+    """Returns the variables for an MPI. The first call builds the library; raises MpiError."""
+    return loading(mpi.program(inst, mpi.COLLECTIVES, progress), inherited)
+
+
+def selection(tables: Iterable[CollectiveTable]) -> str:
+    """Returns what rules select as the library reads it: "bcast@2=direct-2048+mpi-8192+direct,..."."""
+    return ",".join(f"{table.operation}@{table.ranks}={'+'.join(map(str, table.range))}" for table in tables)

@@ -1,0 +1,272 @@
+"""`nearfield tune --collectives` without the command line: which algorithm does a collective of some length fastest?
+
+All algorithms of a cell, that is of an operation and a length, are measured in turn in one process, on the same cores
+(src/preload/collectives/measure.cpp); several launches follow each other, since launches differ. Algorithms that are
+clearly slower, and cells that are clear, are left out of later launches. Where neighbouring lengths have different
+algorithms, lengths between them are measured, until they differ by a factor of two.
+
+nearfield's own algorithm is chosen only where it is not found slower than the MPI's: where the data do not decide, the
+MPI does the collective itself."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import geometric_mean as geometric_mean_of
+from statistics import median
+from typing import NamedTuple
+
+from nearfield import mpi
+from nearfield.base.errors import MeasurementError
+from nearfield.base.paired import Gain, paired_gain
+from nearfield.base.progress import Progress, Report, ignore
+from nearfield.rules.collectives import DIRECT, OF_MPI, OPERATIONS, VARIABLE, algorithms_of, for_installation
+from nearfield.rules.gains import geometric_mean
+from nearfield.rules.schema import CollectivePointTable, CollectiveRangeTable, CollectiveTable, GainTable
+
+SIZES = (8, 64, 256, *(1 << power for power in range(10, 25, 2)))  # 8 B to 16 MiB
+MIN_LAUNCHES, MAX_LAUNCHES = 3, 7
+MIN_SPEED = 0.97  # of the MPI's own algorithm, that a chosen one has at least
+CLEAR = 1.2  # a ratio beyond which a cell is clear after MIN_LAUNCHES
+HOPELESS = 1.5  # times slower than the best one in each launch: the algorithm is left out
+LAUNCH_LIMIT_S = 120.0
+_REFINED_BY = 0.8  # the share of the time after which no new lengths are measured
+
+
+class Cell(NamedTuple):
+    """An operation and a length in bytes; a barrier has length 0."""
+
+    operation: str
+    size_bytes: int
+
+    def argument(self, algorithms: Iterable[str]) -> str:
+        """Returns the cell as nearfield-collectives reads it."""
+        return f"{self.operation}:{self.size_bytes}:{','.join(algorithms)}"
+
+
+@dataclass
+class Measured:
+    """What the launches say of one cell."""
+
+    algorithms: list[str]  # that are still measured, the MPI's own among them
+    speed: dict[str, list[float]] = field(default_factory=dict)  # algorithm -> MPI's time / its time, by launch
+    times_ns: dict[str, list[float]] = field(default_factory=dict)  # algorithm -> time of a call, by launch
+
+    @property
+    def launches(self) -> int:
+        return len(self.speed.get(OF_MPI, ()))
+
+    def add(self, speed: Mapping[str, float], times_ns: Mapping[str, float]) -> None:
+        """Adds a launch, and leaves out algorithms that were hopeless in each of the first launches."""
+        for name in speed:
+            self.speed.setdefault(name, []).append(speed[name])
+            self.times_ns.setdefault(name, []).append(times_ns[name])
+        if self.launches < 2:
+            return
+        best = [max(self.speed[name][i] for name in self.algorithms) for i in range(self.launches)]
+        self.algorithms = [
+            name
+            for name in self.algorithms
+            if name == OF_MPI or any(b < HOPELESS * own for b, own in zip(best, self.speed[name], strict=True))
+        ]
+
+    def gain(self, name: str) -> Gain:
+        """Returns the time of the MPI's own algorithm divided by that of another one."""
+        return paired_gain(self.speed[name], [1.0] * len(self.speed[name]))
+
+    def is_clear(self) -> bool:
+        """Returns whether more launches would hardly change the choice."""
+        if self.launches < MIN_LAUNCHES:
+            return False
+        own = [name for name in self.algorithms if name != OF_MPI]
+        if not own:
+            return True
+        worst_of_best = max(min(self.speed[name]) for name in own)
+        return len(own) == 1 and (worst_of_best > CLEAR or max(self.speed[own[0]]) < 1 / CLEAR)
+
+    def is_decided(self) -> bool:
+        """Returns whether the data say if any of nearfield's algorithms is slower than the MPI's own."""
+        if self.launches < MIN_LAUNCHES:
+            return False
+        gains = [self.gain(name) for name in self.algorithms if name != OF_MPI]
+        return any(_is_harmless(gain) for gain in gains) or all(gain.high < 1 for gain in gains)
+
+    def best(self) -> str:
+        """Returns the algorithm to use: the fastest of those that are not found slower than the MPI's own. Between two
+        of nearfield's, the one that it takes by itself is used unless the other one is faster in most launches."""
+        if self.launches < MIN_LAUNCHES:
+            return OF_MPI
+        harmless = [name for name in self.algorithms if name != OF_MPI and _is_harmless(self.gain(name))]
+        best = max(harmless, key=lambda name: self.gain(name).value, default=OF_MPI)
+        if best in (DIRECT, OF_MPI) or DIRECT not in harmless:
+            return best
+        faster = paired_gain(self.speed[best], self.speed[DIRECT])
+        return best if faster.low > 1.0 and faster.value > 1 / MIN_SPEED else DIRECT
+
+
+def _is_harmless(gain: Gain) -> bool:
+    return gain.value >= 1.0 and gain.low >= MIN_SPEED
+
+
+@dataclass
+class CollectiveTuning:
+    """One search for the algorithms of an MPI's collectives, with a rank on each of `cpus`."""
+
+    inst: mpi.Installation
+    cpus: Sequence[int]
+    budget_s: float
+    report: Report = ignore
+    operations: Sequence[str] = OPERATIONS
+    sizes: Sequence[int] = SIZES
+    group: int = 0  # neighbouring ranks that share their last cache; 0: all share it, or none
+    cells: dict[Cell, Measured] = field(default_factory=dict)
+    latencies_ns: list[float] = field(default_factory=list)  # core-to-core, between the first two ranks
+    is_interrupted: bool = False
+
+    def run(self) -> list[CollectiveTable]:
+        """Returns a table for each operation of which each length was measured in MIN_LAUNCHES launches. Ctrl-C, or the
+        end of the time, ends the measurement early. Raises MeasurementError if the program fails."""
+        environment = {**for_installation(self.inst, os.environ, self.report), VARIABLE: "after=0"}
+        program = mpi.program(self.inst, mpi.COLLECTIVES_PROGRAM, progress=self.report)
+        self._begun = time.monotonic()
+        self._add_cells(
+            Cell(name, size) for name in self.operations for size in ([0] if name == "barrier" else self.sizes)
+        )
+        self.report(
+            f"{self.inst.name}: {len(self.cells)} operations and lengths on {len(self.cpus)} ranks, at most "
+            f"{self.budget_s + LAUNCH_LIMIT_S / 10:.0f} s"
+        )
+        try:
+            while cells := self._next_cells():
+                self._launch([str(program)], environment, cells)
+        except KeyboardInterrupt:
+            self.is_interrupted = True
+        tables = [self._table(name) for name in self.operations]
+        return [table for table in tables if table]
+
+    def undecided(self) -> list[Cell]:
+        """Returns the cells of which the data do not say whether nearfield's algorithms are slower."""
+        return [cell for cell, measured in self.cells.items() if not measured.is_decided()]
+
+    def _add_cells(self, cells: Iterable[Cell]) -> None:
+        for cell in cells:
+            self.cells.setdefault(cell, Measured(algorithms_of(cell.operation, self.group)))
+
+    def _next_cells(self) -> list[Cell]:
+        """Returns the cells of the next launch; none if all is decided or the time is over."""
+        passed = (time.monotonic() - self._begun) / self.budget_s
+        if passed > 1:
+            return []
+        left = self._unfinished()
+        if not left and passed < _REFINED_BY:
+            self._refine()
+            left = self._unfinished()
+        return left
+
+    def _unfinished(self) -> list[Cell]:
+        return [cell for cell, one in self.cells.items() if one.launches < MAX_LAUNCHES and not one.is_clear()]
+
+    def _refine(self) -> None:
+        """Adds a length between neighbours of which different algorithms are best."""
+        for name in self.operations:
+            cells = self._cells_of(name)
+            for low, high in zip(cells, cells[1:], strict=False):
+                if self.cells[low].best() == self.cells[high].best() or high.size_bytes <= 2 * low.size_bytes:
+                    continue
+                middle = 1 << round((math.log2(low.size_bytes) + math.log2(high.size_bytes)) / 2)
+                self._add_cells([Cell(name, middle)])
+
+    def _cells_of(self, operation: str) -> list[Cell]:
+        return sorted(cell for cell in self.cells if cell.operation == operation)
+
+    def _launch(self, program: list[str], environment: dict[str, str], cells: Sequence[Cell]) -> None:
+        """Measures the cells in one launch."""
+        number = 1 + min(self.cells[cell].launches for cell in cells)
+        phase = f"{len(self.cpus)} ranks, launch {number}"
+
+        def read(stream: str, line: str) -> None:
+            if stream == "stdout" and line.startswith("{"):
+                rows.append(json.loads(line))
+                done = sum(row.get("arrival") == "together" for row in rows)
+                share = min(0.99, (time.monotonic() - self._begun) / self.budget_s)
+                self.report(Progress(f"{done} of {len(cells)} operations and lengths", share, phase=phase))
+
+        rows: list[dict[str, object]] = []
+        words = [cell.argument(self.cells[cell].algorithms) for cell in cells]
+        argv = [*program, ",".join(map(str, self.cpus)), *words]
+        finished = mpi.run(
+            self.inst, argv, len(self.cpus), env=environment, on_line=read, timeout_s=LAUNCH_LIMIT_S + self.budget_s
+        )
+        if not finished.ok:
+            what = "did not end in time" if finished.timed_out else f"failed (exit code {finished.exit_code})"
+            raise MeasurementError(
+                f"measuring collectives {what}: {[*finished.words, finished.silence][0]}",
+                "`nearfield doctor` says whether ranks may read each other's memory",
+            )
+        self._add_rows(rows)
+
+    def _add_rows(self, rows: Iterable[Mapping[str, object]]) -> None:
+        """Adds the lines of one launch. An algorithm's time is that of its fastest batch, which no other program
+        disturbed; arrivals together and late count alike."""
+        found: dict[Cell, list[dict[str, list[float]]]] = {}
+        for row in rows:
+            self.latencies_ns.append(float(row["latency_ns"]))  # type: ignore[arg-type]
+            if "samples" in row:
+                cell = Cell(str(row["operation"]), int(row["bytes"]))  # type: ignore[call-overload]
+                found.setdefault(cell, []).append(row["samples"])  # type: ignore[arg-type]
+        for cell, arrivals in found.items():
+            speed, times = {}, {}
+            for name in arrivals[0]:
+                ratios = [min(samples[OF_MPI]) / min(samples[name]) for samples in arrivals]
+                speed[name] = geometric_mean_of(ratios)
+                times[name] = min(arrivals[0][name])
+            self.cells[cell].add(speed, times)
+
+    def _table(self, operation: str) -> CollectiveTable | None:
+        """Returns what is selected for an operation; None if some length was not measured."""
+        cells = self._cells_of(operation)
+        usual = [cell for cell in cells if cell.size_bytes in self.sizes or not cell.size_bytes]
+        if any(self.cells[cell].launches < MIN_LAUNCHES for cell in usual):
+            return None
+        cells = [cell for cell in cells if self.cells[cell].launches >= MIN_LAUNCHES]
+        points = [_point(cell, self.cells[cell]) for cell in cells]
+        ranges: list[CollectiveRangeTable] = []
+        for i, point in enumerate(points):
+            is_last = i + 1 == len(points)
+            if not is_last and points[i + 1].algorithm == point.algorithm:
+                continue
+            gain = geometric_mean(one.gain.as_gain() for one in points[_begin_of(points, i) : i + 1])
+            ranges.append(
+                CollectiveRangeTable(
+                    to_bytes=None if is_last else point.size_bytes, algorithm=point.algorithm, gain=_gain_table(gain)
+                )
+            )
+        return CollectiveTable(operation=operation, ranks=len(self.cpus), range=ranges, point=points)
+
+
+def _begin_of(points: Sequence[CollectivePointTable], end: int) -> int:
+    """Returns the first of the neighbours before `end` that have the same algorithm."""
+    begin = end
+    while begin and points[begin - 1].algorithm == points[end].algorithm:
+        begin -= 1
+    return begin
+
+
+def _point(cell: Cell, measured: Measured) -> CollectivePointTable:
+    best = measured.best()
+    return CollectivePointTable(
+        size_bytes=cell.size_bytes,
+        algorithm=best,
+        mpi_ns=round(median(measured.times_ns[OF_MPI]), 1),
+        algorithm_ns=round(median(measured.times_ns[best]), 1),
+        gain=_gain_table(measured.gain(best)),
+    )
+
+
+def _gain_table(gain: Gain) -> GainTable:
+    value, low, high = (round(number, 4) for number in (gain.value, gain.low, gain.high))
+    return GainTable(value=value, low=low, high=high, n=gain.n)

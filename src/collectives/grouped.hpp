@@ -1,0 +1,118 @@
+// Collectives in two levels: inside groups of consecutive ranks, such as those of cores that share a cache, and between
+// the first ranks of the groups, the leaders. Each line and each byte crosses the border of a group once, where the
+// algorithms of algorithms.hpp let every rank read it.
+//
+// An operation of an exchange is entered by all ranks. A collective in levels is several operations, into most of which
+// a rank enters without data, and without waiting for anybody.
+#pragma once
+
+#include "collectives/algorithms.hpp"
+
+namespace nearfield::collectives {
+
+struct Groups {
+  int size;  // of a group; the last one may be smaller
+
+  int leader_of(int rank) const { return rank / size * size; }
+  RankRange members_of(int leader, int ranks) const { return {leader, std::min(leader + size, ranks) - 1}; }
+  RankRange leaders(int ranks) const { return {0, leader_of(ranks - 1), size}; }
+};
+
+inline constexpr std::size_t chunk_bytes = 32768;  // of a broadcast: leaders read one while members read the one before
+
+template <class Port>
+void await_ranks(Exchange<Port>& x, RankRange ranks) {
+  for (int rank = ranks.first; rank <= ranks.last; rank += ranks.step) x.await(rank);
+}
+
+template <class Port>
+void barrier_in_groups(Exchange<Port>& x, Groups groups) {
+  const int leader = groups.leader_of(x.rank());
+  const bool is_leader = leader == x.rank();
+  x.begin();
+  x.post_nothing();
+  if (is_leader) await_ranks(x, groups.members_of(leader, x.ranks()));
+  x.begin();
+  x.post_nothing();
+  if (is_leader) await_ranks(x, groups.leaders(x.ranks()));
+  x.begin();
+  x.post_nothing();
+  if (!is_leader) x.await(leader);
+}
+
+// The members of the root's group read from the root, those of other groups from their leader, chunk by chunk.
+template <class Port>
+void bcast_in_groups(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root, Groups groups,
+                     std::size_t chunk = chunk_bytes) {
+  const int leader = groups.leader_of(x.rank());
+  const bool is_root = x.rank() == root, reads_from_root = x.rank() == leader || leader == groups.leader_of(root);
+  std::size_t offset = 0;
+  do {
+    const std::size_t length = std::min(chunk, bytes - offset);
+    x.begin();
+    if (is_root)
+      x.post(data + offset, length);
+    else
+      x.post_nothing();
+    if (!is_root && reads_from_root) {
+      x.await(root);
+      x.fetch(root, 0, data + offset, length);
+    }
+    x.begin();
+    if (x.rank() == leader && leader != groups.leader_of(root))
+      x.post(data + offset, length);
+    else
+      x.post_nothing();
+    if (!reads_from_root) {
+      x.await(leader);
+      x.fetch(leader, 0, data + offset, length);
+    }
+    offset += length;
+  } while (offset < bytes);
+  x.finish_reading();
+  x.await_readers();
+}
+
+// In place: `send` is `receive`. Leaders combine their groups, then all leaders combine the results of the groups:
+// (r0 + r1) + (r2 + r3), so the size of the groups decides about rounding. Long data pass through the slots in chunks.
+template <class Port, class Combine>
+void allreduce_in_groups(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction,
+                         Groups groups) {
+  alignas(line_bytes) Bytes sum[slot_bytes];
+  const int leader = groups.leader_of(x.rank());
+  const bool is_leader = leader == x.rank();
+  const std::size_t max_count = slot_bytes / reduction.width;
+  std::size_t at = 0;
+  do {
+    const Reduction<Combine> part{std::min(max_count, reduction.count - at), reduction.width, reduction.combine};
+    const std::size_t offset = at * reduction.width, bytes = part.bytes();
+    const Slice all{0, part.count};
+    x.begin();
+    x.post(send + offset, bytes);
+    if (is_leader) {
+      const RankRange members = groups.members_of(leader, x.ranks());
+      await_ranks(x, members);
+      combine_ranks(x, members, all, part, sum);
+    }
+    x.begin();
+    if (is_leader) {
+      x.post(sum, bytes);
+      const RankRange leaders = groups.leaders(x.ranks());
+      await_ranks(x, leaders);
+      combine_ranks(x, leaders, all, part, receive + offset);
+    } else {
+      x.post_nothing();
+    }
+    x.begin();
+    if (is_leader) {
+      x.post(receive + offset, bytes);
+    } else {
+      x.post_nothing();
+      x.await(leader);
+      x.fetch(leader, 0, receive + offset, bytes);
+    }
+    at += part.count;
+  } while (at < reduction.count);
+}
+
+}  // namespace nearfield::collectives

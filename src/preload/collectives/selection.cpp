@@ -1,0 +1,107 @@
+#include "preload/collectives/selection.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+#include "base/export.h"
+
+namespace nearfield::collectives {
+namespace {
+
+constexpr std::string_view operation_names[operations] = {
+    "barrier", "bcast", "gather", "scatter", "reduce", "allgather", "alltoall", "allreduce", "reduce_scatter", "scan"};
+constexpr std::string_view algorithm_names[] = {"direct", "whole", "slices", "grouped", "mpi"};
+
+template <std::size_t count>
+int find_name(const std::string_view (&names)[count], std::string_view name) {
+  const auto found = std::find(names, names + count, name);
+  return found == names + count ? -1 : static_cast<int>(found - names);
+}
+
+bool is_algorithm_of(Operation operation, Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::whole:
+      return operation == Operation::allreduce;
+    case Algorithm::slices:
+      return operation == Operation::allreduce || operation == Operation::bcast;
+    case Algorithm::grouped:
+      return operation == Operation::allreduce || operation == Operation::bcast || operation == Operation::barrier;
+    default:
+      return true;
+  }
+}
+
+template <class Number>
+bool read_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// Returns the part of `rest` before the separator, and removes both.
+std::string_view take_until(std::string_view& rest, char separator) {
+  const std::size_t at = std::min(rest.find(separator), rest.size());
+  const std::string_view taken = rest.substr(0, at);
+  rest.remove_prefix(std::min(at + 1, rest.size()));
+  return taken;
+}
+
+// Reads "grouped8", or the name of another algorithm of the operation.
+bool read_choice(std::string_view text, Operation operation, Choice& choice) {
+  const std::size_t end = std::min(text.find_first_of("0123456789"), text.size());
+  const int algorithm = find_name(algorithm_names, text.substr(0, end));
+  if (algorithm < 0 || !is_algorithm_of(operation, static_cast<Algorithm>(algorithm))) return false;
+  choice = {static_cast<Algorithm>(algorithm), 0};
+  const bool has_group = end < text.size(), needs_group = choice.algorithm == Algorithm::grouped;
+  if (!needs_group) return !has_group;
+  return read_number(text.substr(end), choice.group) && choice.group > 1;
+}
+
+}  // namespace
+
+Override overrides[operations];
+
+Selection::Selection(const std::vector<SelectionEntry>& entries, int ranks) {
+  std::array<double, operations> nearest;
+  nearest.fill(std::log(2.0) + 1e-9);
+  for (const SelectionEntry& entry : entries) {
+    const auto index = static_cast<std::size_t>(entry.operation);
+    const double distance = std::abs(std::log(static_cast<double>(entry.ranks) / ranks));
+    if (distance >= nearest[index]) continue;
+    nearest[index] = distance;
+    steps_[index] = entry.steps;
+  }
+}
+
+bool read_selection(const char* text, std::size_t length, SelectionEntry& entry) {
+  std::string_view rest(text, length);
+  const int operation = find_name(operation_names, take_until(rest, '@'));
+  if (operation < 0 || !read_number(take_until(rest, '='), entry.ranks) || entry.ranks < 2) return false;
+  entry.operation = static_cast<Operation>(operation);
+  entry.steps.clear();
+  std::size_t before = 0;
+  while (!rest.empty()) {
+    std::string_view step = take_until(rest, '+');
+    const bool has_length = step.find('-') != step.npos;
+    Choice choice;
+    if (!read_choice(take_until(step, '-'), entry.operation, choice)) return false;
+    std::size_t last = SIZE_MAX;
+    if (has_length ? !read_number(step, last) || last < before : !rest.empty()) return false;
+    entry.steps.push_back({last, choice});
+    before = last;
+  }
+  return !entry.steps.empty();
+}
+
+}  // namespace nearfield::collectives
+
+// Called by name, by measure.cpp. Returns false if it knows no such operation or algorithm.
+NEARFIELD_EXPORT bool nearfield_collectives_override(const char* operation, const char* algorithm) {
+  using namespace nearfield::collectives;
+  const int of = find_name(operation_names, operation);
+  Choice choice;
+  if (of < 0 || !read_choice(algorithm, static_cast<Operation>(of), choice)) return false;
+  overrides[of].store(choice, std::memory_order_relaxed);
+  return true;
+}

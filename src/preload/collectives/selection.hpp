@@ -1,0 +1,72 @@
+// Which algorithm does a collective, by operation, number of ranks and length: what `nearfield tune --collectives` found.
+//
+// All ranks of a communicator must choose alike, so only what MPI makes equal on all of them counts. A length is the
+// bytes of the vector, or of one rank's block in operations that move a block for each rank. Operations whose blocks
+// differ (MPI_Gatherv, MPI_Alltoallv ...) have no length that all ranks know; nothing is selected for them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace nearfield::collectives {
+
+enum class Operation { barrier, bcast, gather, scatter, reduce, allgather, alltoall, allreduce, reduce_scatter, scan };
+inline constexpr std::size_t operations = 10;
+
+// `direct` is the one that this library takes by itself, `mpi` leaves the collective to the MPI library. The others exist
+// for some operations only (selection.cpp). `none`: nothing is chosen.
+enum class Algorithm : std::uint8_t { direct, whole, slices, grouped, mpi, none };
+
+struct Choice {
+  Algorithm algorithm = Algorithm::direct;
+  int group = 0;  // ranks of a group, of `grouped`
+};
+
+// The algorithm for lengths up to `last_bytes`, from the end of the step before on.
+struct Step {
+  std::size_t last_bytes;
+  Choice choice;
+};
+
+// The steps of one operation, measured with that many ranks.
+struct SelectionEntry {
+  Operation operation;
+  int ranks;
+  std::vector<Step> steps;
+};
+
+class Selection {
+ public:
+  Selection() = default;
+  // Takes, for each operation, the entry whose number of ranks is nearest, if it is at most twice or half of `ranks`.
+  Selection(const std::vector<SelectionEntry>& entries, int ranks);
+
+  bool has_steps(Operation operation) const { return !steps_[static_cast<std::size_t>(operation)].empty(); }
+
+  Choice choose(Operation operation, std::size_t bytes) const {
+    const auto& steps = steps_[static_cast<std::size_t>(operation)];
+    for (const Step& step : steps)
+      if (bytes <= step.last_bytes) return step.choice;
+    return {};
+  }
+
+ private:
+  std::array<std::vector<Step>, operations> steps_;
+};
+
+// Reads "bcast@64=direct-2048+grouped8-65536+mpi": the operation, the number of ranks, and steps in rising order, of
+// which only the last one may lack its length. Groups have 8 ranks here. Returns false if `text`, of that length, is not of this form.
+bool read_selection(const char* text, std::size_t length, SelectionEntry& entry);
+
+// What is chosen for every length of an operation in all communicators of this process, if anything. It is set by
+// nearfield_collectives_override(), which measure.cpp calls on all ranks between the same two collectives.
+struct Override : std::atomic<Choice> {
+  constexpr Override() : std::atomic<Choice>({Algorithm::none, 0}) {}
+};
+static_assert(Override::is_always_lock_free);
+extern Override overrides[operations];
+
+}  // namespace nearfield::collectives

@@ -1,0 +1,81 @@
+// Does the text that rules give to the library of collectives select what they mean, and is any other text refused?
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "preload/collectives/selection.hpp"
+
+using namespace nearfield::collectives;
+
+namespace {
+
+void require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "failed: %s\n", what);
+  std::exit(1);
+}
+
+SelectionEntry read(const char* text) {
+  SelectionEntry entry;
+  require(read_selection(text, std::strlen(text), entry), text);
+  return entry;
+}
+
+void test_steps() {
+  const Selection selection({read("bcast@64=direct-2048+grouped8-8192+mpi"), read("allreduce@64=whole-65536+slices")},
+                            64);
+  const auto at = [&](Operation operation, std::size_t bytes) { return selection.choose(operation, bytes).algorithm; };
+  require(at(Operation::bcast, 2048) == Algorithm::direct, "the end of the first step belongs to it");
+  require(at(Operation::bcast, 2049) == Algorithm::grouped, "the second step");
+  require(selection.choose(Operation::bcast, 8192).group == 8, "the number of ranks of a group");
+  require(at(Operation::bcast, 8193) == Algorithm::mpi, "the last step has no end");
+  require(at(Operation::allreduce, 65537) == Algorithm::slices, "an algorithm of some operations");
+  require(at(Operation::reduce, 1) == Algorithm::direct, "an operation without an entry");
+}
+
+void test_number_of_ranks() {
+  const std::vector<SelectionEntry> entries{read("scan@2=mpi"), read("scan@8=direct")};
+  const auto at = [&](int ranks) { return Selection(entries, ranks).choose(Operation::scan, 8).algorithm; };
+  require(at(2) == Algorithm::mpi && at(3) == Algorithm::mpi, "the entry with the nearest number of ranks");
+  require(at(8) == Algorithm::direct && at(6) == Algorithm::direct, "the nearest one by ratio");
+  require(!Selection(entries, 17).has_steps(Operation::scan), "no entry is within a factor of two");
+  require(Selection(entries, 16).has_steps(Operation::scan), "an entry is within a factor of two");
+}
+
+void test_bad_texts() {
+  for (const char* text : {"",
+                           "bcast",
+                           "bcast@2",
+                           "bcast@2=",
+                           "bcast@1=mpi",
+                           "bcast@x=mpi",
+                           "bcast=mpi",
+                           "sum@2=mpi",
+                           "bcast@2=best",
+                           "bcast@2=whole",
+                           "bcast@2=grouped",
+                           "bcast@2=grouped1",
+                           "bcast@2=mpi2",
+                           "scan@2=slices",
+                           "bcast@2=direct-",
+                           "bcast@2=direct-8-9",
+                           "bcast@2=mpi+direct",
+                           "bcast@2=mpi-9+direct-8",
+                           "bcast@2=mpi-x",
+                           "bcast@2=mpi--1",
+                           "bcast@99999999999=mpi",
+                           "after=2"}) {
+    SelectionEntry entry;
+    require(!read_selection(text, std::strlen(text), entry), text);
+  }
+}
+
+}  // namespace
+
+int main() {
+  test_steps();
+  test_number_of_ranks();
+  test_bad_texts();
+  std::puts("ok");
+  return 0;
+}

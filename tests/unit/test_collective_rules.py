@@ -1,0 +1,129 @@
+"""Does `tune --collectives` choose by what its launches carry, and do rules keep and select what it chose?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tuning import rules_for, write
+
+from nearfield import mpi
+from nearfield.base.errors import NearfieldError
+from nearfield.rules.collectives import selection
+from nearfield.rules.schema import CollectiveRangeTable, CollectiveTable, Rules, load_rules, save_rules
+from nearfield.tune.collectives import Cell, CollectiveTuning, Measured
+
+INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
+
+
+@pytest.fixture
+def rules_file(tmp_path: Path) -> Path:
+    return write(tmp_path, rules_for(INST, "ob1 / sm", {"eager_limit": 65536}))
+
+
+def measured(**speed: list[float]) -> Measured:
+    """Returns a cell whose launches found these speeds, as multiples of the MPI's."""
+    made = Measured([*speed, "mpi"])
+    for launch in zip(*speed.values(), strict=True):
+        found = {**dict(zip(speed, launch, strict=True)), "mpi": 1.0}
+        made.add(found, {name: 100 / one for name, one in found.items()})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("speed", "best"),
+    [
+        ({"direct": [2.0] * 3}, "direct"),
+        ({"direct": [0.5] * 3}, "mpi"),
+        ({"direct": [2.0] * 2}, "mpi"),  # too few launches
+        ({"direct": [1.3, 0.6, 1.2, 0.7, 1.4, 1.1]}, "mpi"),  # not decided
+        ({"direct": [1.01, 0.99, 1.02, 1.0, 1.01, 1.0]}, "direct"),  # as fast
+        ({"direct": [2.0] * 6, "slices": [2.6] * 6}, "slices"),
+        ({"direct": [2.0] * 6, "slices": [1.9, 2.3, 1.8, 2.2, 2.0, 2.1]}, "direct"),  # no better for sure
+        ({"direct": [0.7] * 6, "slices": [1.4] * 6}, "slices"),
+    ],
+)
+def test_an_algorithm_is_chosen_only_if_it_is_not_slower(speed: dict[str, list[float]], best: str) -> None:
+    """Is nearfield's algorithm chosen where it is as fast as the MPI's for sure, and the MPI's own otherwise?"""
+    assert measured(**speed).best() == best
+
+
+def test_hopeless_algorithms_and_clear_cells_are_left_out() -> None:
+    """Does racing leave out what cannot win, but keep the MPI's own to compare with?"""
+    raced = measured(direct=[3.0, 3.0, 3.0], slices=[1.0, 1.1, 1.0])
+    assert raced.algorithms == ["direct", "mpi"]
+    assert raced.is_clear()
+    assert not measured(direct=[1.1, 1.0, 1.1]).is_clear()
+    assert measured(direct=[0.5, 0.6, 0.5]).algorithms == ["mpi"]
+
+
+def test_lengths_between_different_neighbours_are_measured() -> None:
+    """Is the length where the algorithm changes narrowed down to a factor of two?"""
+    tuning = CollectiveTuning(None, (0, 1), 60, operations=["bcast"])  # type: ignore[arg-type]
+    for size, speed in ((64, 2.0), (256, 2.0), (4096, 0.5)):
+        tuning.cells[Cell("bcast", size)] = measured(direct=[speed] * 3)
+    tuning._refine()
+    assert [cell.size_bytes for cell in tuning.cells if tuning.cells[cell].launches == 0] == [1024]
+
+
+def test_neighbours_with_one_algorithm_share_a_range() -> None:
+    """Does the table have one range for neighbouring lengths of one algorithm, and the last one no end?"""
+    sizes = (8, 64, 4096, 1 << 20)
+    tuning = CollectiveTuning(None, (0, 1), 60, operations=["bcast", "scan"], sizes=sizes)  # type: ignore[arg-type]
+    for size, speed in zip(sizes, (2.0, 3.0, 0.5, 4.0), strict=True):
+        tuning.cells[Cell("bcast", size)] = measured(direct=[speed] * 3)
+    tuning.cells[Cell("scan", 8)] = measured(direct=[2.0])
+    table = tuning._table("bcast")
+    assert table
+    assert [str(one) for one in table.range] == ["direct-64", "mpi-4096", "direct"]
+    assert table.range[0].gain and table.range[0].gain.value == pytest.approx(6**0.5, rel=1e-3)
+    assert tuning._table("scan") is None
+
+
+def rules_with(path: Path, *tables: CollectiveTable) -> Rules:
+    rules = load_rules(path)
+    rules.rule[-1].collective = list(tables)
+    return rules
+
+
+def test_rules_keep_them_and_the_library_reads_them(rules_file: Path, tmp_path: Path) -> None:
+    """Are collectives in a rules file the same after it was written and read, and does their text name all of them?"""
+    ranges = [CollectiveRangeTable(to_bytes=2048, algorithm="direct"), CollectiveRangeTable(algorithm="mpi")]
+    tables = [
+        CollectiveTable(operation="bcast", ranks=2, range=ranges),
+        CollectiveTable(operation="allreduce", ranks=4, range=[CollectiveRangeTable(algorithm="slices")]),
+    ]
+    save_rules(rules_with(rules_file, *tables), tmp_path / "rules.toml")
+    found = load_rules(tmp_path / "rules.toml")
+    assert found.collectives() == tables
+    assert found.loads_collectives and found.sets_something
+    assert selection(found.collectives()) == "bcast@2=direct-2048+mpi,allreduce@4=slices"
+
+
+def test_nothing_is_loaded_if_the_mpi_does_all(rules_file: Path) -> None:
+    """Is the library not loaded if the MPI's own algorithm is selected everywhere?"""
+    table = CollectiveTable(operation="bcast", ranks=2, range=[CollectiveRangeTable(algorithm="mpi")])
+    assert not rules_with(rules_file, table).loads_collectives
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('operation = "scan"\nranks = 2\nrange = [{algorithm = "slices"}]', "scan has no algorithm 'slices'"),
+        ('operation = "bcast"\nranks = 2\nrange = [{algorithm = "mpi", to_bytes = 9}]', "the last one has none"),
+        (
+            'operation = "bcast"\nranks = 2\n'
+            'range = [{algorithm = "mpi", to_bytes = 9}, {algorithm = "direct", to_bytes = 8}, {algorithm = "mpi"}]',
+            "must rise",
+        ),
+        ('operation = "bcast"\nranks = 1\nrange = [{algorithm = "mpi"}]', "ranks"),
+        ('operation = "sum"\nranks = 2\nrange = [{algorithm = "mpi"}]', "operation"),
+    ],
+)
+def test_damaged_tables_are_refused(rules_file: Path, tmp_path: Path, text: str, problem: str) -> None:
+    """Is an edited file refused with the reason if its collectives contradict themselves?"""
+    bad = tmp_path / "bad.toml"
+    bad.write_text(f"{rules_file.read_text()}\n[[rule.collective]]\n{text}\n")
+    with pytest.raises(NearfieldError) as error:
+        load_rules(bad)
+    assert problem in f"{error.value.message} {error.value}"
