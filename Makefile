@@ -57,7 +57,7 @@ test-browser: $(VENV)/.test
 	@$(TIER) browser $(PYTEST) tests/browser
 
 test-sanitized: $(VENV)/.test
-	@$(TIER) sanitized $(PYTEST) tests/cpp --timeout 900
+	@$(TIER) sanitized $(PYTEST) tests/cpp $(PARALLEL) --timeout 900
 
 test-mpi: $(VENV)/.test
 	@$(TIER) mpi $(PYTEST) tests/mpi $(if $(MPI),--mpi $(MPI))

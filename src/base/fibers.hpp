@@ -1,4 +1,4 @@
-// Runs functions as fibers of one thread. They switch only where they say so, so a test chooses the schedule.
+// Runs functions as fibers of one thread. They switch only where they say so, so whoever resumes them chooses the order.
 #pragma once
 
 #include <ucontext.h>
@@ -50,7 +50,7 @@ class Fibers {
     arrive_on_stack(fake_stack, &scheduler_stack_, &scheduler_bytes_);
   }
 
-  bool has_ended(int index) { return at(index).has_ended; }
+  bool has_ended(int index) const { return fibers_[static_cast<std::size_t>(index)].has_ended; }
 
  private:
   struct Fiber {
@@ -86,7 +86,7 @@ class Fibers {
 #endif
   }
 
-  static inline Fibers* active_ = nullptr;
+  static inline thread_local Fibers* active_ = nullptr;
   std::vector<Fiber> fibers_;
   Fiber* running_ = nullptr;
   ucontext_t scheduler_;

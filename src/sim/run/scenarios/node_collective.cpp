@@ -1,0 +1,216 @@
+// The collectives of a node that `nearfield run --collectives` preloads, on a simulated machine: the code of
+// src/collectives runs on one rank per core, rank i on core i. Before each call, and outside the measured time, each
+// rank rewrites what it sends; the calls begin together. Times are the mean of the calls after the first ones, in which
+// memory is touched for the first time.
+//
+// Left out: the help of an owner that waits while others read its memory; whatever cores do beside copying and adding;
+// vector instructions (words of 8 bytes are copied). A system call is never needed, as with the shared heap.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string_view>
+
+#include "collectives/grouped.hpp"
+#include "machine/machine.hpp"
+#include "scenario/collective.hpp"
+#include "sim/run/scenario.hpp"
+#include "sim/run/shared_memory/node_ranks.hpp"
+
+namespace nearfield::sim {
+namespace {
+
+using collectives::Bytes;
+using collectives::Groups;
+using RankExchange = collectives::Exchange<SimulatedPort>;
+
+constexpr int first_calls = 2, usual_calls = 4;
+constexpr std::string_view operations[] = {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"};
+
+const ScenarioInfo node_collective_info{
+    "node-collective",
+    "Collectives inside a node through shared memory, by several algorithms",
+    Ranks::all,
+    {{"operation", "barrier, bcast, reduce, allreduce, allgather, alltoall"},
+     {"algorithm", "direct; of some operations whole, slices or grouped (groups share their last-level cache)"},
+     {"size_bytes", "bcast, reduce, allreduce: of the vector; others: what one rank contributes (to each other rank)"},
+     {"ranks", "how many take part"}},
+    {{"time", "ns", Combine::slowest,
+      "until the slowest rank returned, if several groups of cores fetch a line at once"},
+     {"queued_time", "ns", Combine::slowest,
+      "the same if groups of cores fetch a line or a page of another core one by one"}},
+};
+
+// Memory of the host that costs nothing until it is written.
+class HostMemory {
+ public:
+  explicit HostMemory(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
+    void* const mapped =
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) throw std::bad_alloc();
+    begin_ = static_cast<Bytes*>(mapped);
+  }
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  ~HostMemory() { munmap(begin_, bytes_); }
+  Bytes* data() const { return begin_; }
+
+ private:
+  std::size_t bytes_;
+  Bytes* begin_;
+};
+
+std::vector<std::string> algorithms_of(const std::string& operation, bool has_groups) {
+  std::vector<std::string> names{"direct"};
+  if (operation == "allreduce") names = {"whole", "slices"};
+  if (operation == "bcast") names.emplace_back("slices");
+  const bool may_be_grouped = operation == "allreduce" || operation == "bcast" || operation == "barrier";
+  if (has_groups && may_be_grouped) names.emplace_back("grouped");
+  return names;
+}
+
+bool has_groups(const Machine& machine) {
+  const int size = machine.caches.back().shared_by;
+  return size > 1 && size < machine.cores;
+}
+
+// Throws std::invalid_argument if the parameters do not fit the machine or each other.
+void check(const Machine& machine, const Parameters& parameters) {
+  const std::string operation = word(parameters, "operation"), algorithm = word(parameters, "algorithm");
+  if (std::ranges::find(operations, operation) == std::end(operations))
+    throw std::invalid_argument("no operation '" + operation + "' inside a node");
+  const auto names = algorithms_of(operation, has_groups(machine));
+  if (algorithm != "direct" && std::ranges::find(names, algorithm) == names.end())
+    throw std::invalid_argument("no algorithm '" + algorithm + "' of " + operation + " on this machine");
+  const std::int64_t ranks = number(parameters, "ranks");
+  if (ranks < 2 || ranks > std::min(machine.cores, collectives::max_ranks))
+    throw std::invalid_argument(std::to_string(ranks) + " ranks: from 2 to the machine's " +
+                                std::to_string(machine.cores) + " cores, and at most " +
+                                std::to_string(collectives::max_ranks));
+}
+
+// The ranks of one case: their memory, and what they call.
+class Calls {
+ public:
+  Calls(const Machine& machine, const Parameters& parameters, Readers readers)
+      : node_(machine, {}),
+        operation_(word(parameters, "operation")),
+        algorithm_(word(parameters, "algorithm")),
+        bytes_(static_cast<std::size_t>(number(parameters, "size_bytes"))),
+        n_(static_cast<std::size_t>(number(parameters, "ranks"))),
+        groups_{machine.caches.back().shared_by},
+        ranks_(node_, static_cast<int>(n_), groups_.size, readers) {
+    const bool sends_blocks = operation_ == "alltoall", gets_blocks = sends_blocks || operation_ == "allgather";
+    for (std::size_t i = 0; i < n_; ++i) {
+      ports_.push_back(std::make_unique<SimulatedPort>(ranks_, static_cast<int>(i)));
+      memory_.push_back(std::make_unique<HostMemory>(sizeof(SimulatedPort::Box)));
+      boxes_.push_back(new (memory_.back()->data()) SimulatedPort::Box{});
+      memory_.push_back(std::make_unique<HostMemory>(sends_blocks ? bytes_ * n_ : bytes_));
+      send_.push_back(memory_.back()->data());
+      memory_.push_back(std::make_unique<HostMemory>(gets_blocks ? bytes_ * n_ : bytes_));
+      receive_.push_back(memory_.back()->data());
+    }
+    for (std::size_t i = 0; i < n_; ++i)
+      exchanges_.emplace_back(*ports_[i], boxes_.data(), static_cast<int>(n_), static_cast<int>(i));
+    send_bytes_ = sends_blocks ? bytes_ * n_ : bytes_;
+    // Each rank is the first to touch its own memory.
+    ranks_.run([&](int rank) {
+      const auto i = static_cast<std::size_t>(rank);
+      ranks_.store(rank, boxes_[i], sizeof(SimulatedPort::Box));
+      ranks_.store(rank, receive_[i], gets_blocks ? bytes_ * n_ : bytes_);
+    });
+  }
+
+  // Returns the time of one call.
+  Ps run() {
+    ranks_.run([&](int rank) { ranks_.store(rank, send_[static_cast<std::size_t>(rank)], send_bytes_); });
+    return ranks_.run([&](int rank) { call(rank); });
+  }
+
+ private:
+  void call(int rank) {
+    const auto i = static_cast<std::size_t>(rank);
+    RankExchange& x = exchanges_[i];
+    Bytes *const send = send_[i], *const receive = receive_[i];
+    const auto combine = [this, rank](void* out, const void* a, const void* b, std::size_t count) {
+      ranks_.load(rank, a, count * sizeof(double));
+      ranks_.load(rank, b, count * sizeof(double));
+      ranks_.store(rank, out, count * sizeof(double));
+    };
+    const collectives::Reduction sum{bytes_ / sizeof(double), sizeof(double), combine};
+    const bool is_grouped = algorithm_ == "grouped", in_slices = algorithm_ == "slices";
+    if (operation_ == "barrier") return is_grouped ? barrier_in_groups(x, groups_) : barrier(x);
+    if (operation_ == "reduce") return reduce(x, send, receive, sum, 0);
+    if (operation_ == "alltoall") return alltoall(x, send, receive, bytes_);
+    if (operation_ == "allgather")
+      return allgather(x, send, bytes_,
+                       [&](int from) { return std::pair(receive + static_cast<std::size_t>(from) * bytes_, bytes_); });
+    if (operation_ == "bcast") {
+      Bytes* const data = rank == 0 ? send : receive;
+      if (is_grouped) return bcast_in_groups(x, data, bytes_, 0, groups_);
+      return in_slices ? bcast_in_slices(x, data, bytes_, 0) : bcast(x, data, bytes_, 0);
+    }
+    if (is_grouped) return allreduce_in_groups(x, send, receive, sum, groups_);
+    if (algorithm_ == "whole") return allreduce_whole(x, send, receive, sum);
+    return in_slices ? allreduce_in_slices(x, send, receive, sum) : allreduce(x, send, receive, sum);
+  }
+
+  Node node_;
+  std::string operation_, algorithm_;
+  std::size_t bytes_, n_, send_bytes_ = 0;
+  Groups groups_;
+  NodeRanks ranks_;
+  std::vector<std::unique_ptr<HostMemory>> memory_;
+  std::vector<std::unique_ptr<SimulatedPort>> ports_;
+  std::vector<SimulatedPort::Box*> boxes_;
+  std::vector<Bytes*> send_, receive_;
+  std::vector<RankExchange> exchanges_;
+};
+
+std::vector<Result> run(const Job& job) {
+  check(job.machine, job.parameters);
+  Results results(1);
+  for (const Readers readers : {Readers::all_at_once, Readers::one_by_one}) {
+    Calls calls(job.machine, job.parameters, readers);
+    for (int i = 0; i < first_calls; ++i) calls.run();
+    const int repetitions = job.axes.repetitions.value_or(usual_calls);
+    std::vector<double> times;
+    for (int i = 0; i < repetitions; ++i) {
+      times.push_back(calls.run() / 1e3);
+      if (job.progress_callback) job.progress_callback();
+    }
+    results.add_mean(readers == Readers::all_at_once ? "time" : "queued_time", "ns", 0, 0, times);
+  }
+  return results.all;
+}
+
+std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
+  SizeChoice sizes = choice.sizes;
+  sizes.max_bytes = 64 << 10;  // larger ones take the host long
+  const std::int64_t ranks = machine.cores;
+  std::vector<Parameters> list;
+  for (const std::string_view name : operations) {
+    const std::string operation(name);
+    for (const auto size : operation == "barrier" ? std::vector<std::int64_t>{0} : collective_sizes(sizes))
+      for (const auto& algorithm : algorithms_of(operation, has_groups(machine)))
+        list.push_back({{"operation", operation}, {"algorithm", algorithm}, {"size_bytes", size}, {"ranks", ranks}});
+  }
+  return list;
+}
+
+std::string unable(const Machine& machine, const Place&) {
+  if (machine.cores < 2) return "the machine has one core: there is nobody to call with";
+  return machine.cores > collectives::max_ranks ? "the machine has more cores than these collectives take" : "";
+}
+
+}  // namespace
+
+extern const ScenarioSpec node_collective_scenario;
+const ScenarioSpec node_collective_scenario = {.info = node_collective_info,
+                                               .unable = unable,
+                                               .cases = cases,
+                                               .run = run,
+                                               .usual = false,
+                                               .repetitions = usual_calls};
+
+}  // namespace nearfield::sim

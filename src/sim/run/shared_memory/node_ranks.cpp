@@ -1,0 +1,176 @@
+#include "sim/run/shared_memory/node_ranks.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace nearfield::sim {
+
+using collectives::Counter;
+
+NodeRanks::NodeRanks(Node& node, int ranks, int group, Readers readers)
+    : node_(node),
+      group_(std::max(group, 1)),
+      readers_(readers),
+      fibers_(ranks),
+      waits_(static_cast<std::size_t>(ranks)) {}
+
+Ps NodeRanks::run(const std::function<void(int rank)>& body) {
+  ConfigClock begin = node_.now(0);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    node_.drain(rank);
+    begin = later(begin, node_.now(rank));
+  }
+  for (int rank = 0; rank < ranks(); ++rank) {
+    node_.wait_until(rank, begin);
+    fibers_.start(rank, [&body, rank] { body(rank); });
+  }
+  for (int rank = next_rank(); rank >= 0; rank = next_rank()) fibers_.resume(rank);
+  ConfigClock end = begin;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (!fibers_.has_ended(rank)) throw std::logic_error("ranks wait for each other");
+    node_.drain(rank);
+    end = later(end, node_.now(rank));
+  }
+  published_.clear();
+  return end.first() - begin.first();
+}
+
+// Returns the rank to run: of those that neither have ended nor wait, the one whose clock is first; -1 if there is none.
+int NodeRanks::next_rank() const {
+  int found = -1;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (fibers_.has_ended(rank) || waits_[static_cast<std::size_t>(rank)].counter) continue;
+    if (found < 0 || node_.first(rank) < node_.first(found)) found = rank;
+  }
+  return found;
+}
+
+void NodeRanks::let_others_run(int rank) {
+  if (next_rank() != rank) fibers_.suspend();
+}
+
+NodeRanks::Page& NodeRanks::page_of(int rank, const void* pointer) {
+  const auto number = reinterpret_cast<std::uintptr_t>(pointer) / page_bytes;
+  const auto [found, is_new] = pages_.try_emplace(number);
+  if (is_new) found->second = {node_.allocate(rank, page_bytes), rank};
+  return found->second;
+}
+
+Address NodeRanks::address_of(int rank, const void* pointer) {
+  return page_of(rank, pointer).address + reinterpret_cast<std::uintptr_t>(pointer) % page_bytes;
+}
+
+void NodeRanks::advance_to(int rank, Ps instant) {
+  if (instant > node_.first(rank)) node_.advance(rank, instant - node_.first(rank));
+}
+
+template <class AccessPart>
+void NodeRanks::fetch(int rank, Fetches& fetches, AccessPart access) {
+  const auto group = static_cast<std::size_t>(rank / group_);
+  if (fetches.arrival.empty()) fetches.arrival.resize(static_cast<std::size_t>(ranks() / group_) + 1);
+  const bool is_first_of_group = fetches.arrival[group] <= node_.first(rank);
+  if (readers_ == Readers::one_by_one && is_first_of_group && fetches.last_arrival > node_.first(rank)) {
+    advance_to(rank, fetches.last_arrival);
+    let_others_run(rank);
+  }
+  access();
+  node_.drain(rank);
+  advance_to(rank, fetches.arrival[group]);
+  fetches.arrival[group] = std::max(fetches.arrival[group], node_.first(rank));
+  if (is_first_of_group) fetches.last_arrival = std::max(fetches.last_arrival, node_.first(rank));
+}
+
+template <class AccessPart>
+void NodeRanks::read_pages(int rank, const void* from, std::size_t bytes, AccessPart access) {
+  const auto* at = static_cast<const unsigned char*>(from);
+  while (bytes > 0) {
+    const auto address = reinterpret_cast<std::uintptr_t>(at);
+    const std::size_t length = std::min(bytes, page_bytes - address % page_bytes);
+    if (page_of(rank, at).owner == rank)
+      access(at, length);
+    else
+      fetch(rank, fetches_[address / page_bytes * page_bytes], [&] { access(at, length); });
+    at += length;
+    bytes -= length;
+  }
+}
+
+void NodeRanks::load(int rank, const void* from, std::size_t bytes) {
+  let_others_run(rank);
+  read_pages(rank, from, bytes, [&](const unsigned char* at, std::size_t length) {
+    node_.touch(rank, Access::load, address_of(rank, at), length);
+  });
+}
+
+void NodeRanks::store(int rank, void* to, std::size_t bytes) {
+  auto* at = static_cast<unsigned char*>(to);
+  while (bytes > 0) {
+    const std::size_t length = std::min(bytes, page_bytes - reinterpret_cast<std::uintptr_t>(at) % page_bytes);
+    node_.touch(rank, Access::store, address_of(rank, at), length);
+    at += length;
+    bytes -= length;
+  }
+}
+
+void NodeRanks::copy(int rank, void* to, const void* from, std::size_t bytes) {
+  let_others_run(rank);
+  auto* target = static_cast<unsigned char*>(to);
+  read_pages(rank, from, bytes, [&](const unsigned char* at, std::size_t length) {
+    while (length > 0) {
+      const std::size_t part = std::min(length, page_bytes - reinterpret_cast<std::uintptr_t>(target) % page_bytes);
+      node_.copy(rank, address_of(rank, target), address_of(rank, at), part);
+      target += part;
+      at += part;
+      length -= part;
+    }
+  });
+}
+
+void NodeRanks::compute(int rank, Ps duration) { node_.advance(rank, duration); }
+
+// What a counter announces has been stored before, so the store to it is seen only when nothing is in flight any more.
+void NodeRanks::publish(int rank, Counter& counter, std::uint64_t number) {
+  let_others_run(rank);
+  node_.access(rank, Access::store, address_of(rank, &counter), sizeof counter);
+  node_.drain(rank);
+  counter.store(number, std::memory_order_relaxed);
+  published_[&counter].push_back({number, node_.now(rank)});
+  for (int other = 0; other < ranks(); ++other) {
+    Waiting& waiting = waits_[static_cast<std::size_t>(other)];
+    if (waiting.counter != &counter || waiting.number > number) continue;
+    waiting = {};
+    node_.wait_until(other, node_.now(rank));
+  }
+}
+
+// A rank that waits has the line in its cache, until the publisher's store takes it away.
+void NodeRanks::wait(int rank, const Counter& counter, std::uint64_t number) {
+  let_others_run(rank);
+  load_counter(rank, counter);
+  if (counter.load(std::memory_order_relaxed) < number) {
+    waits_[static_cast<std::size_t>(rank)] = {&counter, number};
+    fibers_.suspend();
+    load_counter(rank, counter);
+    return;
+  }
+  const Published* const found = find(counter, number);  // null: before this run
+  if (!found || found->at.first() <= node_.first(rank)) return;
+  node_.wait_until(rank, found->at);
+  let_others_run(rank);
+  load_counter(rank, counter);
+}
+
+void NodeRanks::load_counter(int rank, const Counter& counter) {
+  // Counters that begin a page are none: they would share its entry.
+  fetch(rank, fetches_[reinterpret_cast<std::uintptr_t>(&counter) + 1],
+        [&] { node_.access(rank, Access::load, address_of(rank, &counter), sizeof counter); });
+}
+
+const NodeRanks::Published* NodeRanks::find(const Counter& counter, std::uint64_t number) const {
+  const auto list = published_.find(&counter);
+  if (list == published_.end()) return nullptr;
+  const auto found = std::ranges::find_if(list->second, [&](const Published& one) { return one.number >= number; });
+  return found == list->second.end() ? nullptr : &*found;
+}
+
+}  // namespace nearfield::sim

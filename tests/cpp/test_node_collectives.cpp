@@ -1,0 +1,103 @@
+// Do collectives through shared memory take the time on a simulated machine that its latencies give by hand?
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "check.hpp"
+#include "machine/machine.hpp"
+#include "sim/run/scenario.hpp"
+
+namespace {
+
+using namespace nearfield::sim;
+using nearfield::Cache;
+using nearfield::Machine;
+using nearfield::Parameters;
+
+// Eight cores at 1 GHz. Each has a cache of 64 KiB; each four share one of 1 MiB. A line of another core arrives in 20
+// ns inside such a group, and in 100 ns from the other group.
+Machine grouped_machine() {
+  Machine machine;
+  machine.name = "made-up";
+  machine.cores = 8;
+  machine.core = {1.0, 1.0, 8};
+  Cache own;
+  own.size_bytes = 64 << 10;
+  own.ways = 64;
+  own.line_bytes = 64;
+  own.latency_cycles = 1;
+  Cache shared = own;
+  shared.size_bytes = 1 << 20;
+  shared.shared_by = 4;
+  shared.latency_cycles = 10;
+  machine.caches = {own, shared};
+  machine.dram.latency_ns = 200;
+  machine.dram.gb_per_s = 1e6;
+  machine.transfers.shared_cycles = 20;
+  machine.transfers.remote_cycles = 100;
+  return machine;
+}
+
+struct Times {
+  double time = 0, queued = 0;
+};
+
+Times run(const std::string& operation, const std::string& algorithm, std::int64_t bytes, std::int64_t ranks = 8) {
+  const Machine machine = grouped_machine();
+  const Parameters parameters{
+      {"operation", operation}, {"algorithm", algorithm}, {"size_bytes", bytes}, {"ranks", ranks}};
+  std::map<std::string, double> values;
+  for (const auto& result : find_scenario("node-collective").run({machine, {}, parameters}))
+    if (result.value) values[result.metric] = *result.value;
+  std::printf("%s %s %d B, %d ranks: %.0f ns, queued %.0f ns\n", operation.c_str(), algorithm.c_str(),
+              static_cast<int>(bytes), static_cast<int>(ranks), values["time"], values["queued_time"]);
+  return {values["time"], values["queued_time"]};
+}
+
+void test_a_barrier_takes_transfers_of_lines() {
+  const Times two = run("barrier", "direct", 0, 2), all = run("barrier", "direct", 0);
+  CHECK(two.time >= 20 && two.time < 100);        // a line crosses inside the group
+  CHECK(all.time >= 4 * 100 && all.time < 1000);  // each rank reads the lines of four ranks of the other group
+}
+
+void test_groups_help_where_lines_come_from_far() {
+  const Times direct = run("barrier", "direct", 0), grouped = run("barrier", "grouped", 0);
+  CHECK(grouped.time >= 100 + 2 * 20);  // between leaders, and on both sides of that inside the groups
+  CHECK(grouped.time < direct.time && grouped.queued < direct.queued);
+  CHECK(run("allreduce", "grouped", 8).time < run("allreduce", "whole", 8).time);
+}
+
+void test_a_queue_of_readers_costs_time() {
+  for (const char* operation : {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"}) {
+    const Times times = run(operation, "direct", operation == std::string("barrier") ? 0 : 4096);
+    CHECK(times.time > 0 && times.queued >= times.time);
+  }
+}
+
+void test_slices_divide_the_work() {
+  const double whole = run("allreduce", "whole", 65536).time, slices = run("allreduce", "slices", 65536).time;
+  CHECK(slices < whole / 3);  // eight ranks add an eighth each, and read the rest
+}
+
+void test_times_are_reproducible() {
+  const Times one = run("allreduce", "grouped", 4096), again = run("allreduce", "grouped", 4096);
+  CHECK(one.time == again.time && one.queued == again.queued);
+}
+
+void test_wrong_requests_are_errors() {
+  CHECK_THROWS(run("sum", "direct", 8));
+  CHECK_THROWS(run("bcast", "best", 8));
+  CHECK_THROWS(run("bcast", "direct", 8, 9));
+}
+
+}  // namespace
+
+int main() {
+  test_a_barrier_takes_transfers_of_lines();
+  test_groups_help_where_lines_come_from_far();
+  test_a_queue_of_readers_costs_time();
+  test_slices_divide_the_work();
+  test_times_are_reproducible();
+  test_wrong_requests_are_errors();
+  return failed_checks > 0;
+}
