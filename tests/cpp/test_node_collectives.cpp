@@ -39,7 +39,7 @@ Machine grouped_machine() {
 }
 
 struct Times {
-  double time = 0, queued = 0;
+  double min = 0, max = 0;
 };
 
 Times run(const std::string& operation, const std::string& algorithm, std::int64_t bytes, std::int64_t ranks = 8) {
@@ -49,39 +49,40 @@ Times run(const std::string& operation, const std::string& algorithm, std::int64
   std::map<std::string, double> values;
   for (const auto& result : find_scenario("node-collective").run({machine, {}, parameters}))
     if (result.value) values[result.metric] = *result.value;
-  std::printf("%s %s %d B, %d ranks: %.0f ns, queued %.0f ns\n", operation.c_str(), algorithm.c_str(),
-              static_cast<int>(bytes), static_cast<int>(ranks), values["time"], values["queued_time"]);
-  return {values["time"], values["queued_time"]};
+  std::printf("%s %s %d B, %d ranks: %.0f to %.0f ns\n", operation.c_str(), algorithm.c_str(), static_cast<int>(bytes),
+              static_cast<int>(ranks), values["min_time"], values["max_time"]);
+  return {values["min_time"], values["max_time"]};
 }
 
 void test_a_barrier_takes_transfers_of_lines() {
   const Times two = run("barrier", "direct", 0, 2), all = run("barrier", "direct", 0);
-  CHECK(two.time >= 20 && two.time < 100);        // a line crosses inside the group
-  CHECK(all.time >= 4 * 100 && all.time < 1000);  // each rank reads the lines of four ranks of the other group
+  CHECK(two.min >= 20 && two.max < 100);        // a line crosses inside the group
+  CHECK(all.min >= 100);                        // the lines of four ranks of the other group arrive at the same time,
+  CHECK(all.max >= 4 * 100 && all.max < 1000);  // or one after the other
 }
 
 void test_groups_help_where_lines_come_from_far() {
   const Times direct = run("barrier", "direct", 0), grouped = run("barrier", "grouped", 0);
-  CHECK(grouped.time >= 100 + 2 * 20);  // between leaders, and on both sides of that inside the groups
-  CHECK(grouped.time < direct.time && grouped.queued < direct.queued);
-  CHECK(run("allreduce", "grouped", 8).time < run("allreduce", "whole", 8).time);
+  CHECK(grouped.max >= 100 + 2 * 20);  // between leaders, and on both sides of that inside the groups
+  CHECK(grouped.max < direct.max);
+  CHECK(run("allreduce", "grouped", 8).max < run("allreduce", "whole", 8).max);
 }
 
-void test_a_queue_of_readers_costs_time() {
+void test_the_bounds_are_in_order() {
   for (const char* operation : {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"}) {
     const Times times = run(operation, "direct", operation == std::string("barrier") ? 0 : 4096);
-    CHECK(times.time > 0 && times.queued >= times.time);
+    CHECK(times.min > 0 && times.max >= times.min);
   }
 }
 
 void test_slices_divide_the_work() {
-  const double whole = run("allreduce", "whole", 65536).time, slices = run("allreduce", "slices", 65536).time;
+  const double whole = run("allreduce", "whole", 65536).min, slices = run("allreduce", "slices", 65536).min;
   CHECK(slices < whole / 3);  // eight ranks add an eighth each, and read the rest
 }
 
 void test_times_are_reproducible() {
   const Times one = run("allreduce", "grouped", 4096), again = run("allreduce", "grouped", 4096);
-  CHECK(one.time == again.time && one.queued == again.queued);
+  CHECK(one.min == again.min && one.max == again.max);
 }
 
 void test_wrong_requests_are_errors() {
@@ -95,7 +96,7 @@ void test_wrong_requests_are_errors() {
 int main() {
   test_a_barrier_takes_transfers_of_lines();
   test_groups_help_where_lines_come_from_far();
-  test_a_queue_of_readers_costs_time();
+  test_the_bounds_are_in_order();
   test_slices_divide_the_work();
   test_times_are_reproducible();
   test_wrong_requests_are_errors();

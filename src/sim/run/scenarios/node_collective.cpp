@@ -35,10 +35,8 @@ const ScenarioInfo node_collective_info{
      {"algorithm", "direct; of some operations whole, slices or grouped (groups share their last-level cache)"},
      {"size_bytes", "bcast, reduce, allreduce: of the vector; others: what one rank contributes (to each other rank)"},
      {"ranks", "how many take part"}},
-    {{"time", "ns", Combine::slowest,
-      "until the slowest rank returned, if several groups of cores fetch a line at once"},
-     {"queued_time", "ns", Combine::slowest,
-      "the same if groups of cores fetch a line or a page of another core one by one"}},
+    {{"min_time", "ns", Combine::slowest, "until the slowest rank returned, if fetches overlap as far as cores allow"},
+     {"max_time", "ns", Combine::slowest, "the same if each core, and each line's owner, serves one fetch at a time"}},
 };
 
 // Memory of the host that costs nothing until it is written.
@@ -92,8 +90,9 @@ void check(const Machine& machine, const Parameters& parameters) {
 // The ranks of one case: their memory, and what they call.
 class Calls {
  public:
-  Calls(const Machine& machine, const Parameters& parameters, Readers readers)
-      : node_(machine, {}),
+  Calls(const Job& job, Readers readers) : Calls(job.machine, job.parameters, job.options(), readers) {}
+  Calls(const Machine& machine, const Parameters& parameters, const ClusterOptions& options, Readers readers)
+      : node_(machine, {.memory_slowdown = options.memory_slowdown, .memory_effects = options.memory_effects}),
         operation_(word(parameters, "operation")),
         algorithm_(word(parameters, "algorithm")),
         bytes_(static_cast<std::size_t>(number(parameters, "size_bytes"))),
@@ -122,7 +121,7 @@ class Calls {
   }
 
   // Returns the time of one call.
-  Ps run() {
+  ConfigClock run() {
     ranks_.run([&](int rank) { ranks_.store(rank, send_[static_cast<std::size_t>(rank)], send_bytes_); });
     return ranks_.run([&](int rank) { call(rank); });
   }
@@ -169,17 +168,21 @@ class Calls {
 
 std::vector<Result> run(const Job& job) {
   check(job.machine, job.parameters);
-  Results results(1);
-  for (const Readers readers : {Readers::all_at_once, Readers::one_by_one}) {
-    Calls calls(job.machine, job.parameters, readers);
+  Results results(job.axes.memory_slowdown.size());
+  for (const Readers readers : {Readers::at_once, Readers::in_turn}) {
+    Calls calls(job, readers);
     for (int i = 0; i < first_calls; ++i) calls.run();
     const int repetitions = job.axes.repetitions.value_or(usual_calls);
-    std::vector<double> times;
+    std::vector<std::vector<double>> times(job.axes.memory_slowdown.size());
     for (int i = 0; i < repetitions; ++i) {
-      times.push_back(calls.run() / 1e3);
+      const ConfigClock time = calls.run();
+      for (std::size_t speed = 0; speed < times.size(); ++speed)
+        times[speed].push_back(time[0][static_cast<int>(speed)] / 1e3);
       if (job.progress_callback) job.progress_callback();
     }
-    results.add_mean(readers == Readers::all_at_once ? "time" : "queued_time", "ns", 0, 0, times);
+    const char* const metric = readers == Readers::at_once ? "min_time" : "max_time";
+    for (std::size_t speed = 0; speed < times.size(); ++speed)
+      results.add_mean(metric, "ns", 0, static_cast<int>(speed), times[speed]);
   }
   return results.all;
 }

@@ -14,7 +14,7 @@ NodeRanks::NodeRanks(Node& node, int ranks, int group, Readers readers)
       fibers_(ranks),
       waits_(static_cast<std::size_t>(ranks)) {}
 
-Ps NodeRanks::run(const std::function<void(int rank)>& body) {
+ConfigClock NodeRanks::run(const std::function<void(int rank)>& body) {
   ConfigClock begin = node_.now(0);
   for (int rank = 0; rank < ranks(); ++rank) {
     node_.drain(rank);
@@ -32,7 +32,7 @@ Ps NodeRanks::run(const std::function<void(int rank)>& body) {
     end = later(end, node_.now(rank));
   }
   published_.clear();
-  return end.first() - begin.first();
+  return end - begin;
 }
 
 // Returns the rank to run: of those that neither have ended nor wait, the one whose clock is first; -1 if there is none.
@@ -60,24 +60,24 @@ Address NodeRanks::address_of(int rank, const void* pointer) {
   return page_of(rank, pointer).address + reinterpret_cast<std::uintptr_t>(pointer) % page_bytes;
 }
 
-void NodeRanks::advance_to(int rank, Ps instant) {
-  if (instant > node_.first(rank)) node_.advance(rank, instant - node_.first(rank));
-}
-
 template <class AccessPart>
 void NodeRanks::fetch(int rank, Fetches& fetches, AccessPart access) {
-  const auto group = static_cast<std::size_t>(rank / group_);
-  if (fetches.arrival.empty()) fetches.arrival.resize(static_cast<std::size_t>(ranks() / group_) + 1);
-  const bool is_first_of_group = fetches.arrival[group] <= node_.first(rank);
-  if (readers_ == Readers::one_by_one && is_first_of_group && fetches.last_arrival > node_.first(rank)) {
-    advance_to(rank, fetches.last_arrival);
+  if (readers_ == Readers::at_once) return access();
+  if (fetches.arrival.empty()) {
+    fetches.last_arrival = ConfigClock(node_.variants());
+    fetches.arrival.assign(static_cast<std::size_t>(ranks() / group_) + 1, fetches.last_arrival);
+  }
+  ConfigClock& arrival = fetches.arrival[static_cast<std::size_t>(rank / group_)];
+  const bool is_first_of_group = arrival.first() <= node_.first(rank);
+  if (is_first_of_group && fetches.last_arrival.first() > node_.first(rank)) {
+    node_.wait_until(rank, fetches.last_arrival);
     let_others_run(rank);
   }
   access();
   node_.drain(rank);
-  advance_to(rank, fetches.arrival[group]);
-  fetches.arrival[group] = std::max(fetches.arrival[group], node_.first(rank));
-  if (is_first_of_group) fetches.last_arrival = std::max(fetches.last_arrival, node_.first(rank));
+  node_.wait_until(rank, arrival);
+  arrival = later(arrival, node_.now(rank));
+  if (is_first_of_group) fetches.last_arrival = later(fetches.last_arrival, node_.now(rank));
 }
 
 template <class AccessPart>

@@ -18,10 +18,13 @@
 
 namespace nearfield::sim {
 
-// How many groups of cores may fetch a line or page of another core at a time. Nobody says this of a described machine:
-// directories answer some requests at once and queue others. Each limit bounds the time from one side. Inside a group,
-// whose cores share their last cache, one fetch serves all.
-enum class Readers { all_at_once, one_by_one };
+// How cores fetch lines of each other. What a described machine does lies in between, and nobody says where: each of the
+// two bounds the time from one side.
+// - at_once: a core has as many fetches in flight as its description allows, also of counters that it waits for one
+//   after the other, since it looks ahead; and any number of cores may fetch the same line.
+// - in_turn: a core fetches one after the other; a line or page is fetched by one group of cores after the other, and by
+//   a group, whose cores share their last cache, once.
+enum class Readers { at_once, in_turn };
 
 class NodeRanks {
  public:
@@ -32,7 +35,7 @@ class NodeRanks {
 
   // Runs `body(rank)` on all ranks, from the latest of their clocks on, until all have returned. Returns the time that
   // passed until the last one has. Throws std::logic_error if they wait for each other.
-  Ps run(const std::function<void(int rank)>& body);
+  ConfigClock run(const std::function<void(int rank)>& body);
 
   // ---- what a rank calls; pointers are of host memory
   void load(int rank, const void* from, std::size_t bytes);
@@ -50,8 +53,8 @@ class NodeRanks {
   };
   // When what is being fetched arrives: in each group, and in the last one that must wait for its turn.
   struct Fetches {
-    std::vector<Ps> arrival;  // by group
-    Ps last_arrival = 0;
+    std::vector<ConfigClock> arrival;  // by group
+    ConfigClock last_arrival;
   };
   struct Published {
     std::uint64_t number;
@@ -72,7 +75,6 @@ class NodeRanks {
   // Calls `access()`, which reads a page or a line that other cores may fetch, too.
   template <class AccessPart>
   void fetch(int rank, Fetches& fetches, AccessPart access);
-  void advance_to(int rank, Ps instant);
   const Published* find(const collectives::Counter& counter, std::uint64_t number) const;
   void load_counter(int rank, const collectives::Counter& counter);
 
