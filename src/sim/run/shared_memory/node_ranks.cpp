@@ -6,6 +6,7 @@
 namespace nearfield::sim {
 
 using collectives::Counter;
+using collectives::line_bytes;
 
 NodeRanks::NodeRanks(Node& node, int ranks, int group, Readers readers)
     : node_(node),
@@ -95,10 +96,16 @@ void NodeRanks::read_pages(int rank, const void* from, std::size_t bytes, Access
   }
 }
 
+void NodeRanks::access_vectors(int rank, Access kind, Address address, std::size_t bytes) {
+  const std::size_t vectors = bytes / vector_bytes, rest = bytes % vector_bytes;
+  if (vectors > 0) node_.sweep(rank, kind, address, vectors, vector_bytes, vector_bytes);
+  if (rest > 0) node_.touch(rank, kind, address + bytes - rest, rest);
+}
+
 void NodeRanks::load(int rank, const void* from, std::size_t bytes) {
   let_others_run(rank);
   read_pages(rank, from, bytes, [&](const unsigned char* at, std::size_t length) {
-    node_.touch(rank, Access::load, address_of(rank, at), length);
+    access_vectors(rank, Access::load, address_of(rank, at), length);
   });
 }
 
@@ -106,7 +113,7 @@ void NodeRanks::store(int rank, void* to, std::size_t bytes) {
   auto* at = static_cast<unsigned char*>(to);
   while (bytes > 0) {
     const std::size_t length = std::min(bytes, page_bytes - reinterpret_cast<std::uintptr_t>(at) % page_bytes);
-    node_.touch(rank, Access::store, address_of(rank, at), length);
+    access_vectors(rank, Access::store, address_of(rank, at), length);
     at += length;
     bytes -= length;
   }
@@ -118,7 +125,12 @@ void NodeRanks::copy(int rank, void* to, const void* from, std::size_t bytes) {
   read_pages(rank, from, bytes, [&](const unsigned char* at, std::size_t length) {
     while (length > 0) {
       const std::size_t part = std::min(length, page_bytes - reinterpret_cast<std::uintptr_t>(target) % page_bytes);
-      node_.copy(rank, address_of(rank, target), address_of(rank, at), part);
+      const Address destination = address_of(rank, target), source = address_of(rank, at);
+      for (std::size_t done = 0; done < part; done += line_bytes) {
+        const std::size_t piece = std::min(line_bytes, part - done);
+        access_vectors(rank, Access::load, source + done, piece);
+        access_vectors(rank, Access::store, destination + done, piece);
+      }
       target += part;
       at += part;
       length -= part;

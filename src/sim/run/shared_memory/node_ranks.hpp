@@ -47,6 +47,7 @@ class NodeRanks {
 
  private:
   static constexpr std::size_t page_bytes = 4096;
+  static constexpr unsigned vector_bytes = 32;  // of a load or store of AVX2, or of two of NEON
   struct Page {
     Address address;
     int owner;
@@ -67,6 +68,7 @@ class NodeRanks {
 
   Page& page_of(int rank, const void* pointer);
   Address address_of(int rank, const void* pointer);
+  void access_vectors(int rank, Access kind, Address address, std::size_t bytes);
   void let_others_run(int rank);
   int next_rank() const;
   // Calls `access(begin, bytes)` for the part of a range in each page.
