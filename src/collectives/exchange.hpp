@@ -14,6 +14,7 @@
 // Requires that one thread at a time uses an exchange, as MPI does for the collectives of a communicator.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "collectives/box.hpp"
@@ -37,6 +38,7 @@ class Exchange {
       : port_(port), boxes_(boxes), ranks_(ranks), rank_(rank) {}
 
   int ranks() const { return ranks_; }
+  std::uint64_t number() const { return number_; }  // of the last operation that has begun
   int rank() const { return rank_; }
   Port& port() { return port_; }
 
@@ -98,6 +100,10 @@ class Exchange {
     if (rank != rank_) port_.wait(line_of(rank, number_).number, number_, rank, Wait::entry);
   }
   void await_all() { await_entry(number_, Wait::entry); }
+
+  // Tells that all ranks have entered this operation, which the caller concludes from waits for some of them. begin()
+  // then need not look at each rank.
+  void learn_that_all_entered(std::uint64_t number) { entered_ = std::max(entered_, number); }
 
   // Copies a part of the data that a rank has posted, after await(rank). `owner_waits`: that rank does nothing
   // meanwhile but wait for its readers, so it can copy a part.

@@ -29,6 +29,7 @@ template <class Port>
 void barrier_in_groups(Exchange<Port>& x, Groups groups) {
   const int leader = groups.leader_of(x.rank());
   const bool is_leader = leader == x.rank();
+  const std::uint64_t first = x.number() + 1;
   x.begin();
   x.post_nothing();
   if (is_leader) await_ranks(x, groups.members_of(leader, x.ranks()));
@@ -38,6 +39,7 @@ void barrier_in_groups(Exchange<Port>& x, Groups groups) {
   x.begin();
   x.post_nothing();
   if (!is_leader) x.await(leader);
+  x.learn_that_all_entered(first);
 }
 
 // The members of the root's group read from the root, those of other groups from their leader, chunk by chunk.
@@ -84,6 +86,7 @@ void allreduce_in_groups(Exchange<Port>& x, const Bytes* send, Bytes* receive, c
   const std::size_t max_count = slot_bytes / reduction.width;
   std::size_t at = 0;
   do {
+    const std::uint64_t first = x.number() + 1;
     const Reduction<Combine> part{std::min(max_count, reduction.count - at), reduction.width, reduction.combine};
     const std::size_t offset = at * reduction.width, bytes = part.bytes();
     const Slice all{0, part.count};
@@ -111,6 +114,7 @@ void allreduce_in_groups(Exchange<Port>& x, const Bytes* send, Bytes* receive, c
       x.await(leader);
       x.fetch(leader, 0, receive + offset, bytes);
     }
+    x.learn_that_all_entered(first);
     at += part.count;
   } while (at < reduction.count);
 }

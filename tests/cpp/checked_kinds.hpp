@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checked_port.hpp"
+#include "collectives/doubling.hpp"
 #include "collectives/grouped.hpp"
 
 namespace nearfield::collectives {
@@ -24,15 +25,19 @@ enum class Operation {
   reduce_scatter,
   scan,
   exscan,
-  grouped_barrier,  // the others in groups, or in slices
+  grouped_barrier,  // these by other algorithms
   grouped_bcast,
   grouped_allreduce,
-  sliced_bcast
+  sliced_bcast,
+  stepped_barrier,
+  stepped_reduce,
+  stepped_allreduce
 };
 inline constexpr const char* operation_names[] = {
-    "barrier",           "bcast",       "gather",         "scatter", "reduce", "allgather",       "alltoall",
-    "alltoallv",         "allreduce",   "reduce_scatter", "scan",    "exscan", "grouped barrier", "grouped bcast",
-    "grouped allreduce", "sliced bcast"};
+    "barrier",      "bcast",           "gather",          "scatter",          "reduce",
+    "allgather",    "alltoall",        "alltoallv",       "allreduce",        "reduce_scatter",
+    "scan",         "exscan",          "grouped barrier", "grouped bcast",    "grouped allreduce",
+    "sliced bcast", "stepped barrier", "stepped reduce",  "stepped allreduce"};
 
 // How long what each rank gives is. `long_slices`: even the slices of a reduction are longer than a slot. `wide`: the
 // elements are so long that a rank's slice is empty. `uneven`: some ranks give nothing, or pieces of no length, and
@@ -48,7 +53,7 @@ struct Kind {
 
   std::string name() const {
     std::string text = operation_names[static_cast<int>(operation)];
-    if (operation == Operation::barrier || operation == Operation::grouped_barrier) return text;
+    if (text.ends_with("barrier")) return text;
     text += std::string("(") + size_names[static_cast<int>(size)] + ", " + std::to_string(root);
     return text + (is_in_place ? ", in place)" : ")");
   }
@@ -87,13 +92,16 @@ inline std::vector<Kind> list_kinds(int ranks) {
   add(grouped_barrier, {Size::line}, 1, false);
   add(grouped_bcast, {Size::slot, Size::long_slices}, ranks, false);
   add(grouped_allreduce, {Size::line, Size::memory}, 1, true);
+  add(stepped_barrier, {Size::line}, 1, false);
+  add(stepped_reduce, {Size::slot}, ranks, true);
+  add(stepped_allreduce, {Size::line, Size::slot}, 1, true);
   add(sliced_bcast, {Size::slot, Size::long_slices}, ranks, false);
   return kinds;
 }
 
 // Element `i` of what a rank gives to the call at `position` in a sequence.
 inline std::uint64_t value_of(std::uint64_t position, int rank, std::size_t i) {
-  return (position * 4 + static_cast<std::uint64_t>(rank) + 1) * 0xd6e8feb86659fd93u + i * 0x9e3779b97f4a7c15u;
+  return (position * 8 + static_cast<std::uint64_t>(rank) + 1) * 0xd6e8feb86659fd93u + i * 0x9e3779b97f4a7c15u;
 }
 // Commutative, but not associative, so the result shows the order in which ranks were combined.
 inline std::uint64_t combine_values(std::uint64_t a, std::uint64_t b) { return 3 * (a + b); }
@@ -120,6 +128,9 @@ class CheckedCall {
       case grouped_barrier:
         barrier_in_groups(x_, groups);
         break;
+      case stepped_barrier:
+        barrier_in_steps(x_);
+        break;
       case bcast:
       case grouped_bcast:
       case sliced_bcast:
@@ -143,6 +154,8 @@ class CheckedCall {
       case reduce:
       case allreduce:
       case grouped_allreduce:
+      case stepped_reduce:
+      case stepped_allreduce:
       case reduce_scatter:
       case scan:
       case exscan:
@@ -272,7 +285,8 @@ class CheckedCall {
     using enum Operation;
     const std::size_t count = kind_.size == Size::uneven ? 1025 : length_of(0),
                       width = kind_.size == Size::wide ? 4800 : word;
-    const bool is_reduce = kind_.operation == reduce, gets_result = !is_reduce || is_root();
+    const bool is_reduce = kind_.operation == reduce || kind_.operation == stepped_reduce,
+               gets_result = !is_reduce || is_root();
     std::uint64_t* const send = kind_.is_in_place && gets_result ? buffers_.receive : buffers_.send;
     fill(send, count);
     Port& port = x_.port();
@@ -289,7 +303,11 @@ class CheckedCall {
     const bool is_scan = kind_.operation == scan || kind_.operation == exscan;
     const int last = !is_scan ? x_.ranks() - 1 : own() - (kind_.operation == exscan ? 1 : 0);
     Slice slice{0, count};
-    if (is_reduce) {
+    if (kind_.operation == stepped_reduce) {
+      collectives::reduce_in_steps(x_, bytes_of(send), receive, reduction, kind_.root);
+    } else if (kind_.operation == stepped_allreduce) {
+      collectives::allreduce_in_steps(x_, bytes_of(send), receive, reduction);
+    } else if (is_reduce) {
       collectives::reduce(x_, bytes_of(send), receive, reduction, kind_.root);
     } else if (kind_.operation == allreduce) {
       collectives::allreduce(x_, bytes_of(send), receive, reduction);
@@ -302,11 +320,29 @@ class CheckedCall {
       collectives::scan(x_, bytes_of(send), receive, reduction, last);
     }
     if (last >= 0 && gets_result)
-      check(buffers_.receive, slice.end - slice.begin, [&](std::size_t i) {
-        std::uint64_t sum = value_of(position_, 0, slice.begin + i);
-        for (int rank = 1; rank <= last; ++rank) sum = combine_values(sum, value_of(position_, rank, slice.begin + i));
-        return sum;
-      });
+      check(buffers_.receive, slice.end - slice.begin,
+            [&](std::size_t i) { return expect_sum(last, slice.begin + i); });
+  }
+
+  // Returns the sum over ranks 0 ... last, combined in the order that the operation promises.
+  std::uint64_t expect_sum(int last, std::size_t i) const {
+    using enum Operation;
+    std::vector<std::uint64_t> sums;
+    for (int rank = 0; rank <= last; ++rank) sums.push_back(value_of(position_, rank, i));
+    const auto combine_neighbours = [&](std::size_t pairs) {  // the first ones
+      for (std::size_t pair = 0; pair < pairs; ++pair) {
+        sums[pair] = combine_values(sums[pair], sums[pair + 1]);
+        sums.erase(sums.begin() + static_cast<std::ptrdiff_t>(pair) + 1);
+      }
+    };
+    if (kind_.operation == stepped_reduce || kind_.operation == stepped_allreduce) {
+      combine_neighbours(sums.size() - std::bit_floor(sums.size()));
+      while (sums.size() > 1) combine_neighbours(sums.size() / 2);
+    }
+    if (kind_.operation == grouped_allreduce) combine_neighbours(sums.size() / 2);
+    std::uint64_t sum = sums[0];
+    for (std::size_t k = 1; k < sums.size(); ++k) sum = combine_values(sum, sums[k]);
+    return sum;
   }
 
   // Returns this rank's elements of reduce_scatter; rank 0 has none if they are uneven.

@@ -20,7 +20,7 @@
 
 namespace nearfield::collectives {
 
-inline constexpr int max_checked_ranks = 3;
+inline constexpr int max_checked_ranks = 5;
 using VectorClock = std::array<std::uint32_t, max_checked_ranks>;
 
 // The mistakes that the port makes if a test says so.

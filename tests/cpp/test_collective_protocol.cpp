@@ -30,9 +30,10 @@
 // time. Atomic numbers in memory that processes share work as those of threads do. Copies from and to the memory of
 // peers, also those by the kernel, are accesses of the rank that makes them. What a rank copies between its own buffers
 // without the Port is not recorded; but the program accesses them, too, before and after each call, which is recorded.
-// Not tested are boxes that communicators use one after the other, with counters that begin anew, and more than three
-// ranks. But each wait and each race is between two ranks, and a third one suffices to stand between them, or to run
-// ahead of them.
+// Not tested are boxes that communicators use one after the other, with counters that begin anew, and all sequences of
+// more than three ranks. But each wait and each race is between two ranks, and a third one suffices to stand between
+// them, or to run ahead of them. Algorithms in several steps, where ranks learn of each other over more than one third
+// rank, run on four and five ranks, too, in sequences of two calls and in random ones.
 //
 // Which sequences
 //
@@ -151,10 +152,26 @@ void check_all_sequences(int ranks, const Sequence& kinds, std::size_t length, s
   add_steps(all);
 }
 
+// Returns the kinds that consist of several operations, in which ranks learn of each other over third ones, and those
+// after which ranks know little.
+Sequence list_indirect_kinds(int ranks) {
+  Sequence kinds{{grouped_barrier}, {stepped_barrier}, {scan, Size::slot}, {scan, Size::line}};
+  for (const Size size : {Size::line, Size::slot}) {
+    for (const bool in_place : {false, true}) {
+      kinds.push_back({stepped_allreduce, size, 0, in_place});
+      kinds.push_back({grouped_allreduce, size, 0, in_place});
+    }
+    for (int root = 0; root < ranks; ++root)
+      for (const Operation operation : {bcast, stepped_reduce, reduce, grouped_bcast, sliced_bcast})
+        kinds.push_back({operation, size, root});
+  }
+  for (int root = 0; root < ranks; ++root) kinds.push_back({bcast, Size::memory, root});
+  return kinds;
+}
+
 template <std::uint64_t depth>
-void check_random_sequences(int ranks, int count, std::size_t length) {
+void check_random_sequences(int ranks, const Sequence& kinds, int count, std::size_t length) {
   CheckedRanks<depth> all(ranks);
-  const Sequence kinds = list_kinds(ranks);
   std::mt19937 random(7);
   for (int i = 0; i < count; ++i) {
     Sequence sequence;
@@ -301,10 +318,15 @@ int main(int argc, char** argv) {
     if (is_long) check_all_sequences<2>(ranks, kinds, 3, 64);
     check_all_sequences<2>(ranks, typical, 4, is_long ? 1 : 64);
     check_all_sequences<4>(ranks, loose, 6, is_long ? 1 : 64);
-    check_random_sequences<4>(ranks, is_long ? 20000 : 500, 12);
-    check_random_sequences<16>(ranks, is_long ? 10000 : 200, 40);
+    check_random_sequences<4>(ranks, kinds, is_long ? 20000 : 500, 12);
+    check_random_sequences<16>(ranks, kinds, is_long ? 10000 : 200, 40);
     visit_all_states<2>(ranks, kinds);
     visit_all_states<4>(ranks, is_long || ranks == 2 ? kinds : typical);
+  }
+  for (const int ranks : {4, 5}) {
+    const Sequence kinds = list_indirect_kinds(ranks);
+    check_all_sequences<4>(ranks, kinds, 2, is_long ? 1 : 64);
+    check_random_sequences<4>(ranks, kinds, is_long ? 20000 : 150, 12);
   }
   check_mistakes();
   std::printf("%llu sequences, %llu runs, %llu calls, %llu states, %llu steps of ranks, %llu accesses\n",

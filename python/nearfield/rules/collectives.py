@@ -22,7 +22,12 @@ OPERATIONS = (
 )  # fmt: skip
 DIRECT, OF_MPI = "direct", "mpi"  # what the library takes by itself; the MPI's own
 GROUPED = "grouped"  # followed by the number of ranks of a group
-_FURTHER = {"allreduce": ("whole", "slices", GROUPED), "bcast": ("slices", GROUPED), "barrier": (GROUPED,)}
+_FURTHER = {
+    "allreduce": ("whole", "slices", "steps", GROUPED),
+    "bcast": ("slices", GROUPED),
+    "barrier": ("steps", GROUPED),
+    "reduce": ("steps",),
+}
 
 
 def algorithms_of(operation: str, group: int = 0) -> list[str]:

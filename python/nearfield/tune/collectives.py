@@ -34,6 +34,7 @@ MIN_SPEED = 0.97  # of the MPI's own algorithm, that a chosen one has at least
 CLEAR = 1.2  # a ratio beyond which a cell is clear after MIN_LAUNCHES
 HOPELESS = 1.5  # times slower than the best one in each launch: the algorithm is left out
 LAUNCH_LIMIT_S = 120.0
+STEPS, MAX_STEP_BYTES = "steps", 8192  # an algorithm for what fits into a slot (src/collectives/doubling.hpp)
 _REFINED_BY = 0.8  # the share of the time after which no new lengths are measured
 
 
@@ -154,7 +155,12 @@ class CollectiveTuning:
 
     def _add_cells(self, cells: Iterable[Cell]) -> None:
         for cell in cells:
-            self.cells.setdefault(cell, Measured(algorithms_of(cell.operation, self.group)))
+            self.cells.setdefault(cell, Measured(self._algorithms(cell)))
+
+    def _algorithms(self, cell: Cell) -> list[str]:
+        """Returns the algorithms to measure: two ranks read from each other in one step in any case."""
+        names = algorithms_of(cell.operation, self.group)
+        return [name for name in names if name != STEPS or (len(self.cpus) > 2 and cell.size_bytes <= MAX_STEP_BYTES)]
 
     def _next_cells(self) -> list[Cell]:
         """Returns the cells of the next launch; none if all is decided or the time is over."""

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "collectives/doubling.hpp"
 #include "collectives/grouped.hpp"
 
 namespace nearfield::collectives {

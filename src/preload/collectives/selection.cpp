@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view operation_names[operations] = {
     "barrier", "bcast", "gather", "scatter", "reduce", "allgather", "alltoall", "allreduce", "reduce_scatter", "scan"};
-constexpr std::string_view algorithm_names[] = {"direct", "whole", "slices", "grouped", "mpi"};
+constexpr std::string_view algorithm_names[] = {"direct", "whole", "slices", "grouped", "steps", "mpi"};
 
 template <std::size_t count>
 int find_name(const std::string_view (&names)[count], std::string_view name) {
@@ -28,10 +28,20 @@ bool is_algorithm_of(Operation operation, Algorithm algorithm) {
       return operation == Operation::allreduce || operation == Operation::bcast;
     case Algorithm::grouped:
       return operation == Operation::allreduce || operation == Operation::bcast || operation == Operation::barrier;
+    case Algorithm::steps:
+      return operation == Operation::allreduce || operation == Operation::barrier || operation == Operation::reduce;
     default:
       return true;
   }
 }
+
+// From this number of ranks on, reading a line of each other rank takes longer than reading one in each of several
+// steps, and short blocks of all ranks may be slower than messages: see docs/explanation/collectives.md, where the
+// simulated times are.
+constexpr int min_many_ranks = 17;
+constexpr const char* usual_of_many[] = {"barrier@2=steps", "allreduce@2=steps-8192+slices",
+                                         "reduce@2=steps-8192+direct", "allgather@2=mpi-1024+direct",
+                                         "alltoall@2=mpi-1024+direct"};
 
 template <class Number>
 bool read_number(std::string_view text, Number& number) {
@@ -63,6 +73,10 @@ bool read_choice(std::string_view text, Operation operation, Choice& choice) {
 Override overrides[operations];
 
 Selection::Selection(const std::vector<SelectionEntry>& entries, int ranks) {
+  if (ranks >= min_many_ranks)
+    for (const std::string_view text : usual_of_many)
+      if (SelectionEntry entry; read_selection(text.data(), text.size(), entry))
+        steps_[static_cast<std::size_t>(entry.operation)] = entry.steps;
   std::array<double, operations> nearest;
   nearest.fill(std::log(2.0) + 1e-9);
   for (const SelectionEntry& entry : entries) {

@@ -18,7 +18,7 @@ inline constexpr std::size_t operations = 10;
 
 // `direct` is the one that this library takes by itself, `mpi` leaves the collective to the MPI library. The others exist
 // for some operations only (selection.cpp). `none`: nothing is chosen.
-enum class Algorithm : std::uint8_t { direct, whole, slices, grouped, mpi, none };
+enum class Algorithm : std::uint8_t { direct, whole, slices, grouped, steps, mpi, none };
 
 struct Choice {
   Algorithm algorithm = Algorithm::direct;
@@ -41,7 +41,8 @@ struct SelectionEntry {
 class Selection {
  public:
   Selection() = default;
-  // Takes, for each operation, the entry whose number of ranks is nearest, if it is at most twice or half of `ranks`.
+  // Takes, for each operation, the entry whose number of ranks is nearest, if it is at most twice or half of `ranks`;
+  // without such an entry, what is usual for many ranks.
   Selection(const std::vector<SelectionEntry>& entries, int ranks);
 
   bool has_steps(Operation operation) const { return !steps_[static_cast<std::size_t>(operation)].empty(); }

@@ -93,6 +93,8 @@ bool try_barrier(MPI_Comm comm) {
   if (choice.algorithm == Algorithm::mpi) return false;
   if (choice.algorithm == Algorithm::grouped)
     barrier_in_groups(node->exchange(), {choice.group});
+  else if (choice.algorithm == Algorithm::steps)
+    barrier_in_steps(node->exchange());
   else
     barrier(node->exchange());
   return true;
@@ -234,9 +236,12 @@ bool try_reduction(Operation operation, const void* send, const void* receive, s
 
 bool try_reduce(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, int root,
                 MPI_Comm comm) {
-  return try_reduction(
-      Operation::reduce, send, receive, count, type, op, find(comm, root),
-      [&](auto& x, auto* data, const auto& all, Choice) { reduce(x, data, as_bytes(receive), all, root); });
+  return try_reduction(Operation::reduce, send, receive, count, type, op, find(comm, root),
+                       [&](auto& x, auto* data, const auto& all, Choice choice) {
+                         if (choice.algorithm == Algorithm::steps && all.bytes() <= slot_bytes)
+                           return reduce_in_steps(x, data, as_bytes(receive), all, root);
+                         reduce(x, data, as_bytes(receive), all, root);
+                       });
 }
 
 bool try_allreduce(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
@@ -247,6 +252,9 @@ bool try_allreduce(const void* send, void* receive, std::int64_t count, MPI_Data
                            case Algorithm::whole:
                              return allreduce_whole(x, data, result, all);
                            case Algorithm::slices:
+                             return allreduce_in_slices(x, data, result, all);
+                           case Algorithm::steps:
+                             if (all.bytes() <= slot_bytes) return allreduce_in_steps(x, data, result, all);
                              return allreduce_in_slices(x, data, result, all);
                            case Algorithm::grouped:
                              return allreduce_in_groups(x, data, result, all, {choice.group});

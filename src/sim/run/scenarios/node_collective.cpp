@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "collectives/doubling.hpp"
 #include "collectives/grouped.hpp"
 #include "machine/machine.hpp"
 #include "scenario/collective.hpp"
@@ -33,7 +34,7 @@ const ScenarioInfo node_collective_info{
     "Collectives inside a node through shared memory, by several algorithms",
     Ranks::all,
     {{"operation", "barrier, bcast, reduce, allreduce, allgather, alltoall"},
-     {"algorithm", "direct; of some operations whole, slices or grouped (groups share their last-level cache)"},
+     {"algorithm", "direct; of some operations whole, slices, grouped (by last-level cache) or steps"},
      {"size_bytes", "bcast, reduce, allreduce: of the vector; others: what one rank contributes (to each other rank)"},
      {"ranks", "how many take part"}},
     {{"min_time", "ns", Combine::slowest, "until the slowest rank returned, if fetches overlap as far as cores allow"},
@@ -65,12 +66,20 @@ std::vector<std::string> algorithms_of(const std::string& operation, bool has_gr
   if (operation == "bcast") names.emplace_back("slices");
   const bool may_be_grouped = operation == "allreduce" || operation == "bcast" || operation == "barrier";
   if (has_groups && may_be_grouped) names.emplace_back("grouped");
+  if (operation == "allreduce" || operation == "barrier" || operation == "reduce") names.emplace_back("steps");
   return names;
 }
 
 bool has_groups(const Machine& machine) {
   const int size = machine.caches.back().shared_by;
   return size > 1 && size < machine.cores;
+}
+
+// Returns whether an algorithm takes this length. Each rank reads all of many ranks' vectors only if they are short: the
+// simulation of more takes minutes.
+bool takes(const std::string& algorithm, std::int64_t bytes, std::int64_t ranks) {
+  const bool is_short = bytes <= static_cast<std::int64_t>(collectives::slot_bytes);
+  return is_short || (algorithm != "steps" && (algorithm != "whole" || ranks <= 16));
 }
 
 // Throws std::invalid_argument if the parameters do not fit the machine or each other.
@@ -81,6 +90,9 @@ void check(const Machine& machine, const Parameters& parameters) {
   const auto names = algorithms_of(operation, has_groups(machine));
   if (algorithm != "direct" && std::ranges::find(names, algorithm) == names.end())
     throw std::invalid_argument("no algorithm '" + algorithm + "' of " + operation + " on this machine");
+  if (!takes(algorithm, number(parameters, "size_bytes"), 2))
+    throw std::invalid_argument("algorithm '" + algorithm + "' takes at most " +
+                                std::to_string(collectives::slot_bytes) + " bytes");
   const std::int64_t ranks = number(parameters, "ranks");
   if (ranks < 2 || ranks > std::min(machine.cores, collectives::max_ranks))
     throw std::invalid_argument(std::to_string(ranks) + " ranks: from 2 to the machine's " +
@@ -138,9 +150,12 @@ class Calls {
       ranks_.store(rank, out, count * sizeof(double));
     };
     const collectives::Reduction sum{bytes_ / sizeof(double), sizeof(double), combine};
-    const bool is_grouped = algorithm_ == "grouped", in_slices = algorithm_ == "slices";
-    if (operation_ == "barrier") return is_grouped ? barrier_in_groups(x, groups_) : barrier(x);
-    if (operation_ == "reduce") return reduce(x, send, receive, sum, 0);
+    const bool is_grouped = algorithm_ == "grouped", in_slices = algorithm_ == "slices",
+               in_steps = algorithm_ == "steps";
+    if (operation_ == "barrier")
+      return is_grouped ? barrier_in_groups(x, groups_) : in_steps ? barrier_in_steps(x) : barrier(x);
+    if (operation_ == "reduce")
+      return in_steps ? reduce_in_steps(x, send, receive, sum, 0) : reduce(x, send, receive, sum, 0);
     if (operation_ == "alltoall") return alltoall(x, send, receive, bytes_);
     if (operation_ == "allgather")
       return allgather(x, send, bytes_,
@@ -151,6 +166,7 @@ class Calls {
       return in_slices ? bcast_in_slices(x, data, bytes_, 0) : bcast(x, data, bytes_, 0);
     }
     if (is_grouped) return allreduce_in_groups(x, send, receive, sum, groups_);
+    if (in_steps) return allreduce_in_steps(x, send, receive, sum);
     if (algorithm_ == "whole") return allreduce_whole(x, send, receive, sum);
     return in_slices ? allreduce_in_slices(x, send, receive, sum) : allreduce(x, send, receive, sum);
   }
@@ -197,7 +213,7 @@ std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice
     const std::string operation(name);
     for (const auto size : operation == "barrier" ? std::vector<std::int64_t>{0} : collective_sizes(sizes))
       for (const auto& algorithm : algorithms_of(operation, has_groups(machine)))
-        if (algorithm != "whole" || ranks <= 16 || size <= static_cast<std::int64_t>(collectives::slot_bytes))
+        if (takes(algorithm, size, ranks))
           list.push_back({{"operation", operation}, {"algorithm", algorithm}, {"size_bytes", size}, {"ranks", ranks}});
   }
   return list;
