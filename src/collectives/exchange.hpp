@@ -42,13 +42,12 @@ class Exchange {
   int rank() const { return rank_; }
   Port& port() { return port_; }
 
-  // Begins the next operation. Lines and slots are reused half by half: before the first of `half` operations, waits
-  // until nobody reads what this rank posted in the `half` operations that used the same ones.
+  // Begins the next operation, which reuses the line and the slot of the operation `depth` before: waits until all ranks
+  // have finished that one, unless this is known. Then waits for a later one, so that the next operations need not.
   void begin() {
     ++number_;
     own_ = nullptr;
-    if (number_ > depth && number_ % half == 1 % half && entered_ < number_ - half)
-      await_entry(number_ - half, Wait::reuse);
+    if (number_ > depth && entered_ <= number_ - depth) await_entry(number_ - half, Wait::reuse);
   }
 
   // Enters the operation without data.

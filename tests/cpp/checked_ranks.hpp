@@ -181,7 +181,7 @@ std::uint64_t CheckedRanks<depth>::digest_state() {
   order.forget_what_all_know(ranks_);
   const auto ranks = static_cast<std::size_t>(ranks_);
   const std::uint64_t last = order.entered[0];  // equals that of the other ranks
-  std::uint64_t digest = std::min(last, depth) * depth + last % RankExchange::half;
+  std::uint64_t digest = std::min(last, depth);
   const auto add = [&](std::uint64_t word) { digest = ((digest ^ word) * 0x9e3779b97f4a7c15u) ^ (digest >> 31); };
   const ClockNumbers numbers(order, ranks_);
   for (std::size_t i = 0; i < ranks; ++i) add(numbers.number_of(order.clocks[i]));

@@ -39,8 +39,8 @@
 //
 // Lines and slots are reused after `depth` operations. Whether an access in operation i is before the write in
 // operation i + depth depends on waits in operations i to i + depth: those before i are for numbers that do not suffice
-// for begin(). It depends on where i lies in its half of the lines, too. So each case shows within 3 operations if the
-// depth is 2, and within 6 if it is 4. What ranks offer in their memory is ordered within a call.
+// for begin(). So each case shows within 3 operations if the depth is 2, and within 6 if it is 4. What ranks offer in
+// their memory is ordered within a call.
 //
 // One need not believe this. After each call of a sequence the ranks are in a state: what each of them knows of the
 // accesses and stores of others, and a few numbers. From equal states (digest_state() says which are) the ranks go on
@@ -49,7 +49,7 @@
 // states have equal successors.
 //
 // Programs use depth 16; random sequences are run with it. The code uses the depth only to count in circles, and depth
-// 4 has all that 16 has: halves, with an operation that begins them, and with others.
+// 4 has all that 16 has: operations that must wait for others to be finished, and operations after them that need not.
 #include <cstdio>
 #include <deque>
 #include <set>
@@ -318,15 +318,15 @@ int main(int argc, char** argv) {
     if (is_long) check_all_sequences<2>(ranks, kinds, 3, 64);
     check_all_sequences<2>(ranks, typical, 4, is_long ? 1 : 64);
     check_all_sequences<4>(ranks, loose, 6, is_long ? 1 : 64);
-    check_random_sequences<4>(ranks, kinds, is_long ? 20000 : 500, 12);
-    check_random_sequences<16>(ranks, kinds, is_long ? 10000 : 200, 40);
+    check_random_sequences<4>(ranks, kinds, is_long ? 20000 : 250, 12);
+    check_random_sequences<16>(ranks, kinds, is_long ? 10000 : 80, 40);
     visit_all_states<2>(ranks, kinds);
     visit_all_states<4>(ranks, is_long || ranks == 2 ? kinds : typical);
   }
   for (const int ranks : {4, 5}) {
     const Sequence kinds = list_indirect_kinds(ranks);
     check_all_sequences<4>(ranks, kinds, 2, is_long ? 1 : 64);
-    check_random_sequences<4>(ranks, kinds, is_long ? 20000 : 150, 12);
+    check_random_sequences<4>(ranks, kinds, is_long ? 20000 : 60, 12);
   }
   check_mistakes();
   std::printf("%llu sequences, %llu runs, %llu calls, %llu states, %llu steps of ranks, %llu accesses\n",

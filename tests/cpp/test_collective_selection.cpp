@@ -30,7 +30,9 @@ void test_steps() {
   require(selection.choose(Operation::bcast, 8192).group == 8, "the number of ranks of a group");
   require(at(Operation::bcast, 8193) == Algorithm::mpi, "the last step has no end");
   require(at(Operation::allreduce, 65537) == Algorithm::slices, "an algorithm of some operations");
-  require(at(Operation::reduce, 1) == Algorithm::direct, "an operation without an entry");
+  require(at(Operation::scan, 1) == Algorithm::direct, "an operation without an entry");
+  require(at(Operation::barrier, 0) == Algorithm::steps, "what is usual for many ranks");
+  require(Selection({}, 4).choose(Operation::barrier, 0).algorithm == Algorithm::direct, "few ranks");
 }
 
 void test_number_of_ranks() {
