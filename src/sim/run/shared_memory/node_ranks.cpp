@@ -13,7 +13,8 @@ NodeRanks::NodeRanks(Node& node, int ranks, int group, Readers readers)
       group_(std::max(group, 1)),
       readers_(readers),
       fibers_(ranks),
-      waits_(static_cast<std::size_t>(ranks)) {}
+      waits_(static_cast<std::size_t>(ranks)),
+      rests_(static_cast<std::size_t>(ranks)) {}
 
 ConfigClock NodeRanks::run(const std::function<void(int rank)>& body) {
   ConfigClock begin = node_.now(0);
@@ -53,7 +54,16 @@ void NodeRanks::let_others_run(int rank) {
 NodeRanks::Page& NodeRanks::page_of(int rank, const void* pointer) {
   const auto number = reinterpret_cast<std::uintptr_t>(pointer) / page_bytes;
   const auto [found, is_new] = pages_.try_emplace(number);
-  if (is_new) found->second = {node_.allocate(rank, page_bytes), rank};
+  if (is_new) {
+    Rest& rest = rests_[static_cast<std::size_t>(rank)];
+    if (rest.begin == rest.end) {
+      const std::uint64_t bytes = std::max<std::uint64_t>(page_bytes, node_.page_bytes());
+      rest.begin = node_.allocate(rank, bytes);
+      rest.end = rest.begin + bytes;
+    }
+    found->second = {rest.begin, rank};
+    rest.begin += page_bytes;
+  }
   return found->second;
 }
 

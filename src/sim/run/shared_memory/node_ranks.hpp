@@ -85,6 +85,11 @@ class NodeRanks {
   Readers readers_;
   Fibers fibers_;
   std::vector<Waiting> waits_;
+  // The rest of the simulated page from which each rank's next host page is taken; simulated pages may be longer.
+  struct Rest {
+    Address begin = 0, end = 0;
+  };
+  std::vector<Rest> rests_;
   std::unordered_map<std::uintptr_t, Page> pages_;
   std::unordered_map<const collectives::Counter*, std::vector<Published>> published_;
   std::unordered_map<std::uintptr_t, Fetches> fetches_;  // by address of a page or a counter
