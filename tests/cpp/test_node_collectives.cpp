@@ -16,7 +16,7 @@ using nearfield::Parameters;
 
 // Eight cores at 1 GHz. Each has a cache of 64 KiB; each four share one of 1 MiB. A line of another core arrives in 20
 // ns inside such a group, and in 100 ns from the other group.
-Machine grouped_machine() {
+Machine grouped_machine(int group = 4) {
   Machine machine;
   machine.name = "made-up";
   machine.cores = 8;
@@ -28,7 +28,7 @@ Machine grouped_machine() {
   own.latency_cycles = 1;
   Cache shared = own;
   shared.size_bytes = 1 << 20;
-  shared.shared_by = 4;
+  shared.shared_by = group;
   shared.latency_cycles = 10;
   machine.caches = {own, shared};
   machine.dram.latency_ns = 200;
@@ -42,8 +42,9 @@ struct Times {
   double min = 0, max = 0;
 };
 
-Times run(const std::string& operation, const std::string& algorithm, std::int64_t bytes, std::int64_t ranks = 8) {
-  const Machine machine = grouped_machine();
+Times run(const std::string& operation, const std::string& algorithm, std::int64_t bytes, std::int64_t ranks = 8,
+          int group = 4) {
+  const Machine machine = grouped_machine(group);
   const Parameters parameters{
       {"operation", operation}, {"algorithm", algorithm}, {"size_bytes", bytes}, {"ranks", ranks}};
   std::map<std::string, double> values;
@@ -59,6 +60,12 @@ void test_a_barrier_takes_transfers_of_lines() {
   CHECK(two.min >= 20 && two.max < 100);        // a line crosses inside the group
   CHECK(all.min >= 100);                        // the lines of four ranks of the other group arrive at the same time,
   CHECK(all.max >= 4 * 100 && all.max < 1000);  // or one after the other
+}
+
+void test_groups_fetch_a_line_in_turn() {
+  const Times times = run("bcast", "direct", 8, 8, 2);
+  CHECK(times.min >= 100 && times.min < 200);      // three groups fetch the root's line at the same time,
+  CHECK(times.max >= 3 * 100 && times.max < 500);  // or one after the other
 }
 
 void test_groups_help_where_lines_come_from_far() {
@@ -95,6 +102,7 @@ void test_wrong_requests_are_errors() {
 
 int main() {
   test_a_barrier_takes_transfers_of_lines();
+  test_groups_fetch_a_line_in_turn();
   test_groups_help_where_lines_come_from_far();
   test_the_bounds_are_in_order();
   test_slices_divide_the_work();

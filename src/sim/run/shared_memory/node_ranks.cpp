@@ -79,16 +79,17 @@ void NodeRanks::fetch(int rank, Fetches& fetches, AccessPart access) {
     fetches.arrival.assign(static_cast<std::size_t>(ranks() / group_) + 1, fetches.last_arrival);
   }
   ConfigClock& arrival = fetches.arrival[static_cast<std::size_t>(rank / group_)];
-  const bool is_first_of_group = arrival.first() <= node_.first(rank);
-  if (is_first_of_group && fetches.last_arrival.first() > node_.first(rank)) {
+  const auto is_first_of_group = [&] { return arrival.first() <= node_.first(rank); };
+  while (is_first_of_group() && fetches.last_arrival.first() > node_.first(rank)) {
     node_.wait_until(rank, fetches.last_arrival);
     let_others_run(rank);
   }
+  const bool is_first = is_first_of_group();
   access();
   node_.drain(rank);
   node_.wait_until(rank, arrival);
   arrival = later(arrival, node_.now(rank));
-  if (is_first_of_group) fetches.last_arrival = later(fetches.last_arrival, node_.now(rank));
+  if (is_first) fetches.last_arrival = later(fetches.last_arrival, node_.now(rank));
 }
 
 template <class AccessPart>
