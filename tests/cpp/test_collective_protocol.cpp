@@ -316,8 +316,8 @@ int main(int argc, char** argv) {
     const Sequence kinds = list_kinds(ranks), typical = list_typical_kinds(ranks), loose = list_loose_kinds(ranks);
     check_all_sequences<4>(ranks, kinds, 2, is_long ? 1 : 8);
     if (is_long) check_all_sequences<2>(ranks, kinds, 3, 64);
-    check_all_sequences<2>(ranks, typical, 4, is_long ? 1 : 64);
-    check_all_sequences<4>(ranks, loose, 6, is_long ? 1 : 64);
+    check_all_sequences<2>(ranks, typical, is_long ? 4 : 3, is_long ? 1 : 16);
+    check_all_sequences<4>(ranks, loose, is_long ? 6 : 5, is_long ? 1 : 16);
     check_random_sequences<4>(ranks, kinds, is_long ? 20000 : 250, 12);
     check_random_sequences<16>(ranks, kinds, is_long ? 10000 : 80, 40);
     visit_all_states<2>(ranks, kinds);

@@ -41,8 +41,9 @@ def command(
 
     With --collectives, barriers, broadcasts, reductions, gathers and all-to-alls between ranks of one node go through
     memory that these ranks share, instead of through messages. Results are the same but for the order in which
-    floating-point numbers are added, which is that of the ranks. This works without rules, too. With -v, the first
-    rank says at the end how many collectives were done so.
+    floating-point numbers are added, which is the same in all runs. This works without rules, too; rules of `tune
+    --collectives` select the fastest algorithms, and then this option is not needed. With -v, the first rank says at
+    the end how many collectives were done so; with --explain, also how long they took.
 
     Examples:
 
