@@ -21,6 +21,7 @@ from statistics import median
 from typing import NamedTuple
 
 from nearfield import mpi
+from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError
 from nearfield.base.paired import Gain, paired_gain
 from nearfield.base.progress import Progress, Report, ignore
@@ -211,7 +212,7 @@ class CollectiveTuning:
             what = "did not end in time" if finished.timed_out else f"failed (exit code {finished.exit_code})"
             raise MeasurementError(
                 f"measuring collectives {what}: {[*finished.words, finished.silence][0]}",
-                "`nearfield doctor` says whether ranks may read each other's memory",
+                f"{own_command.line('doctor')} says whether ranks may read each other's memory",
             )
         self._add_rows(rows)
 

@@ -25,6 +25,7 @@ OF_EACH_MPI = {
     mpi.LAYER: "profiling layer of observe",
     mpi.FORECAST: "profiling layer of forecast",
     mpi.COLLECTIVES: "collectives of a node",
+    mpi.COLLECTIVES_PROGRAM: "program that measures collectives",
 }
 PER_PAIR = {
     "component": (mpi.COMPONENT, "component for settings per pair of ranks"),
@@ -65,10 +66,9 @@ def command(
     """Build everything that is otherwise built when it is first needed, for example on a login node.
 
     These are, for an MPI: the measuring engine, the halo library, the layers with which `nearfield observe` records
-    messages and `nearfield forecast` counts calls, the collectives of a node, the
-    component for settings per pair of ranks, and the checks of
-    `nearfield rewrite`; independently of an MPI, the hooks of `nearfield cc` and the tool for Valgrind. One line is
-    printed for each.
+    messages and `nearfield forecast` counts calls, the collectives of a node and the program that measures them, the
+    component for settings per pair of ranks, and the checks of `nearfield rewrite`; independently of an MPI, the hooks
+    of `nearfield cc` and the tool for Valgrind. One line is printed for each.
 
     The exit code is 3 if a build failed. A product that cannot be built here because
     something optional is missing, such as Valgrind, is reported and is no failure.

@@ -158,7 +158,8 @@ def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
             "MPI's defaults may be faster."
         )
     if rules.loads_collectives:
-        notes.append("Collectives are those of the MPI; `nearfield run` does some of them faster inside a node.")
+        faster = f"{own_command.line('run')} does some of them faster inside a node"
+        notes.append(f"Collectives are those of the MPI; {faster}.")
     if len(rules.rule) > 1:
         notes.append("All pairs get the same rule; `nearfield run` gives each distance its own if the MPI can.")
     return notes
