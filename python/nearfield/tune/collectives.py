@@ -52,7 +52,7 @@ class Cell(NamedTuple):
 
 @dataclass
 class Measured:
-    """What the launches say of one cell."""
+    """The measurements of one cell in all launches so far."""
 
     algorithms: list[str]  # that are still measured, the MPI's own among them
     speed: dict[str, list[float]] = field(default_factory=dict)  # algorithm -> MPI's time / its time, by launch

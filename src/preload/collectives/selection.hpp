@@ -62,8 +62,8 @@ class Selection {
 // which only the last one may lack its length. Groups have 8 ranks here. Returns false if `text`, of that length, is not of this form.
 bool read_selection(const char* text, std::size_t length, SelectionEntry& entry);
 
-// What is chosen for every length of an operation in all communicators of this process, if anything. It is set by
-// nearfield_collectives_override(), which measure.cpp calls on all ranks between the same two collectives.
+// An override replaces the selection of an operation in all communicators of this process, unless it is `none`.
+// measure.cpp sets it by nearfield_collectives_override(), on all ranks between the same two collectives.
 struct Override : std::atomic<Choice> {
   constexpr Override() : std::atomic<Choice>({Algorithm::none, 0}) {}
 };

@@ -151,7 +151,7 @@ void NodeRanks::copy(int rank, void* to, const void* from, std::size_t bytes) {
 
 void NodeRanks::compute(int rank, Ps duration) { node_.advance(rank, duration); }
 
-// What a counter announces has been stored before, so the store to it is seen only when nothing is in flight any more.
+// Other cores see a core's stores in their order. So they see the new number only when all earlier stores have ended.
 void NodeRanks::publish(int rank, Counter& counter, std::uint64_t number) {
   let_others_run(rank);
   node_.access(rank, Access::store, address_of(rank, &counter), sizeof counter);
