@@ -1,4 +1,5 @@
-// The collectives of one node, on contiguous data, for every Port of an Exchange. All ranks of the communicator call
+// The flat collectives of one node, on contiguous data, for every Port of an Exchange: each rank reads from all others
+// that have data for it. All ranks of the communicator call
 // the same function with the same root, and with lengths that fit each other, as MPI requires.
 //
 // A rank that has returned may reuse its buffers. Buffers that one rank sends and receives with may be the same where a
@@ -35,7 +36,7 @@ struct Piece {
   std::size_t bytes;
 };
 
-inline constexpr std::size_t max_doubled_bytes = std::size_t{256} << 10;  // measured: beyond it, adding takes too long
+inline constexpr std::size_t max_whole_bytes = std::size_t{256} << 10;  // measured: beyond it, adding takes too long
 inline constexpr std::size_t part_bytes = 32768;  // of a reduction: a few of them fit into the first cache
 
 // A reduction combines `count` elements of `width` bytes each. `combine(out, a, b, n)` sets n elements of out to a + b,
@@ -284,12 +285,12 @@ void allreduce_whole(Exchange<Port>& x, const Bytes* send, Bytes* receive, const
   result.move_to_receive(x.port());
 }
 
-// In place: `send` is `receive`. Up to `max_doubled_bytes`, two ranks add all elements each: they read as much of each
+// In place: `send` is `receive`. Up to `max_whole_bytes`, two ranks add all elements each: they read as much of each
 // other as if each added a half and read the other one, but then nobody reads a result, whose lines would be slow to
 // write the next time.
 template <class Port, class Combine>
 void allreduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
-  if (reduction.bytes() <= (x.ranks() == 2 ? max_doubled_bytes : slot_bytes))
+  if (reduction.bytes() <= (x.ranks() == 2 ? max_whole_bytes : slot_bytes))
     allreduce_whole(x, send, receive, reduction);
   else
     allreduce_in_slices(x, send, receive, reduction);

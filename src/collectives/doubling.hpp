@@ -1,5 +1,6 @@
-// Collectives in steps, in which each rank reads from one other rank: as many as the logarithm of the number of ranks.
-// The algorithms of algorithms.hpp have one step, in which each rank reads from all others.
+// Recursive doubling and dissemination: in each of several steps a rank reads from one other rank, and there are as many
+// steps as the logarithm of the number of ranks. The flat algorithms of algorithms.hpp have one step, in which each rank
+// reads from all others.
 //
 // Data are at most as long as a slot. A rank that has finished knows that all ranks have entered the first step, since
 // what it has read came, over other ranks, from all.
@@ -13,7 +14,7 @@ namespace nearfield::collectives {
 
 // Dissemination: in step k a rank waits for the rank that is 2^k before it.
 template <class Port>
-void barrier_in_steps(Exchange<Port>& x) {
+void barrier_by_dissemination(Exchange<Port>& x) {
   const std::uint64_t first = x.number() + 1;
   for (int distance = 1; distance < x.ranks(); distance *= 2) {
     x.begin();
@@ -27,7 +28,7 @@ void barrier_in_steps(Exchange<Port>& x) {
 // combine in pairs before, and the second one of each pair gets the result at the end. Pairs combine in the order of
 // their ranks: ((r0 + r1) + (r2 + r3)) + ..., so all ranks get the same bits.
 template <class Port, class Combine>
-void allreduce_in_steps(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
+void allreduce_by_doubling(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
   const int rank = x.rank(), ranks = x.ranks();
   const int active = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))), pairs = ranks - active;
   const bool is_in_pair = rank < 2 * pairs, is_active = !is_in_pair || rank % 2 == 0;
@@ -72,10 +73,10 @@ void allreduce_in_steps(Exchange<Port>& x, const Bytes* send, Bytes* receive, co
 
 // Only the root uses `receive`. In place: `send` is `receive` there.
 template <class Port, class Combine>
-void reduce_in_steps(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction,
-                     int root) {
+void reduce_by_doubling(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction,
+                        int root) {
   alignas(line_bytes) Bytes partial[slot_bytes];
-  allreduce_in_steps(x, send, x.rank() == root ? receive : partial, reduction);
+  allreduce_by_doubling(x, send, x.rank() == root ? receive : partial, reduction);
 }
 
 }  // namespace nearfield::collectives

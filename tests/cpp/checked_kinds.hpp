@@ -129,7 +129,7 @@ class CheckedCall {
         barrier_in_groups(x_, groups);
         break;
       case stepped_barrier:
-        barrier_in_steps(x_);
+        barrier_by_dissemination(x_);
         break;
       case bcast:
       case grouped_bcast:
@@ -304,9 +304,9 @@ class CheckedCall {
     const int last = !is_scan ? x_.ranks() - 1 : own() - (kind_.operation == exscan ? 1 : 0);
     Slice slice{0, count};
     if (kind_.operation == stepped_reduce) {
-      collectives::reduce_in_steps(x_, bytes_of(send), receive, reduction, kind_.root);
+      collectives::reduce_by_doubling(x_, bytes_of(send), receive, reduction, kind_.root);
     } else if (kind_.operation == stepped_allreduce) {
-      collectives::allreduce_in_steps(x_, bytes_of(send), receive, reduction);
+      collectives::allreduce_by_doubling(x_, bytes_of(send), receive, reduction);
     } else if (is_reduce) {
       collectives::reduce(x_, bytes_of(send), receive, reduction, kind_.root);
     } else if (kind_.operation == allreduce) {

@@ -21,27 +21,27 @@ SelectionEntry read(const char* text) {
   return entry;
 }
 
-void test_steps() {
-  const Selection selection({read("bcast@64=direct-2048+grouped8-8192+mpi"), read("allreduce@64=whole-65536+slices")},
+void test_ranges() {
+  const Selection selection({read("bcast@64=flat-2048+grouped8-8192+mpi"), read("allreduce@64=whole-65536+slices")},
                             64);
   const auto at = [&](Operation operation, std::size_t bytes) { return selection.choose(operation, bytes).algorithm; };
-  require(at(Operation::bcast, 2048) == Algorithm::direct, "the end of the first step belongs to it");
-  require(at(Operation::bcast, 2049) == Algorithm::grouped, "the second step");
+  require(at(Operation::bcast, 2048) == Algorithm::flat, "the end of the first range belongs to it");
+  require(at(Operation::bcast, 2049) == Algorithm::grouped, "the second range");
   require(selection.choose(Operation::bcast, 8192).group == 8, "the number of ranks of a group");
-  require(at(Operation::bcast, 8193) == Algorithm::mpi, "the last step has no end");
+  require(at(Operation::bcast, 8193) == Algorithm::mpi, "the last range has no end");
   require(at(Operation::allreduce, 65537) == Algorithm::slices, "an algorithm of some operations");
-  require(at(Operation::scan, 1) == Algorithm::direct, "an operation without an entry");
-  require(at(Operation::barrier, 0) == Algorithm::steps, "what is usual for many ranks");
-  require(Selection({}, 4).choose(Operation::barrier, 0).algorithm == Algorithm::direct, "few ranks");
+  require(at(Operation::scan, 1) == Algorithm::flat, "an operation without an entry");
+  require(at(Operation::barrier, 0) == Algorithm::doubling, "what is usual for many ranks");
+  require(Selection({}, 4).choose(Operation::barrier, 0).algorithm == Algorithm::flat, "few ranks");
 }
 
 void test_number_of_ranks() {
-  const std::vector<SelectionEntry> entries{read("scan@2=mpi"), read("scan@8=direct")};
+  const std::vector<SelectionEntry> entries{read("scan@2=mpi"), read("scan@8=flat")};
   const auto at = [&](int ranks) { return Selection(entries, ranks).choose(Operation::scan, 8).algorithm; };
   require(at(2) == Algorithm::mpi && at(3) == Algorithm::mpi, "the entry with the nearest number of ranks");
-  require(at(8) == Algorithm::direct && at(6) == Algorithm::direct, "the nearest one by ratio");
-  require(!Selection(entries, 17).has_steps(Operation::scan), "no entry is within a factor of two");
-  require(Selection(entries, 16).has_steps(Operation::scan), "an entry is within a factor of two");
+  require(at(8) == Algorithm::flat && at(6) == Algorithm::flat, "the nearest one by ratio");
+  require(!Selection(entries, 17).has_ranges(Operation::scan), "no entry is within a factor of two");
+  require(Selection(entries, 16).has_ranges(Operation::scan), "an entry is within a factor of two");
 }
 
 void test_bad_texts() {
@@ -59,10 +59,10 @@ void test_bad_texts() {
                            "bcast@2=grouped1",
                            "bcast@2=mpi2",
                            "scan@2=slices",
-                           "bcast@2=direct-",
-                           "bcast@2=direct-8-9",
-                           "bcast@2=mpi+direct",
-                           "bcast@2=mpi-9+direct-8",
+                           "bcast@2=flat-",
+                           "bcast@2=flat-8-9",
+                           "bcast@2=mpi+flat",
+                           "bcast@2=mpi-9+flat-8",
                            "bcast@2=mpi-x",
                            "bcast@2=mpi--1",
                            "bcast@99999999999=mpi",
@@ -75,7 +75,7 @@ void test_bad_texts() {
 }  // namespace
 
 int main() {
-  test_steps();
+  test_ranges();
   test_number_of_ranks();
   test_bad_texts();
   std::puts("ok");

@@ -56,28 +56,28 @@ Times run(const std::string& operation, const std::string& algorithm, std::int64
 }
 
 void test_a_barrier_takes_transfers_of_lines() {
-  const Times two = run("barrier", "direct", 0, 2), all = run("barrier", "direct", 0);
+  const Times two = run("barrier", "flat", 0, 2), all = run("barrier", "flat", 0);
   CHECK(two.min >= 20 && two.max < 100);        // a line crosses inside the group
   CHECK(all.min >= 100);                        // the lines of four ranks of the other group arrive at the same time,
   CHECK(all.max >= 4 * 100 && all.max < 1000);  // or one after the other
 }
 
 void test_groups_fetch_a_line_in_turn() {
-  const Times times = run("bcast", "direct", 8, 8, 2);
+  const Times times = run("bcast", "flat", 8, 8, 2);
   CHECK(times.min >= 100 && times.min < 200);      // three groups fetch the root's line at the same time,
   CHECK(times.max >= 3 * 100 && times.max < 500);  // or one after the other
 }
 
 void test_groups_help_where_lines_come_from_far() {
-  const Times direct = run("barrier", "direct", 0), grouped = run("barrier", "grouped", 0);
+  const Times flat = run("barrier", "flat", 0), grouped = run("barrier", "grouped", 0);
   CHECK(grouped.max >= 100 + 2 * 20);  // between leaders, and on both sides of that inside the groups
-  CHECK(grouped.max < direct.max);
+  CHECK(grouped.max < flat.max);
   CHECK(run("allreduce", "grouped", 8).max < run("allreduce", "whole", 8).max);
 }
 
 void test_the_bounds_are_in_order() {
   for (const char* operation : {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"}) {
-    const Times times = run(operation, "direct", operation == std::string("barrier") ? 0 : 4096);
+    const Times times = run(operation, "flat", operation == std::string("barrier") ? 0 : 4096);
     CHECK(times.min > 0 && times.max >= times.min);
   }
 }
@@ -93,9 +93,9 @@ void test_times_are_reproducible() {
 }
 
 void test_wrong_requests_are_errors() {
-  CHECK_THROWS(run("sum", "direct", 8));
+  CHECK_THROWS(run("sum", "flat", 8));
   CHECK_THROWS(run("bcast", "best", 8));
-  CHECK_THROWS(run("bcast", "direct", 8, 9));
+  CHECK_THROWS(run("bcast", "flat", 8, 9));
 }
 
 }  // namespace

@@ -17,16 +17,19 @@ import mpi_program
 import pytest
 
 from nearfield import mpi
+from nearfield.base.topology import Topology
+from nearfield.cli import tune_collectives
 from nearfield.mpi import Finished, Installation
 from nearfield.rules import collectives
-from nearfield.rules.schema import load_rules
+from nearfield.rules.schema import CollectiveRangeTable, CollectiveTable, load_rules, save_rules
 
 CORES = len(os.sched_getaffinity(0))
+NEARFIELD = [sys.executable, "-m", "nearfield"]
 
 
 # Every operation and every algorithm, changing from length to length.
 SELECTED = ",".join(
-    f"{name}@2=mpi-16+{'+'.join(f'{algorithm}-{64 << 4 * i}' for i, algorithm in enumerate(algorithms))}+direct"
+    f"{name}@2=mpi-16+{'+'.join(f'{algorithm}-{64 << 4 * i}' for i, algorithm in enumerate(algorithms))}+flat"
     for name in collectives.OPERATIONS
     for algorithms in [collectives.algorithms_of(name, 2)]
 )
@@ -86,33 +89,59 @@ def test_selected_algorithms_have_the_right_results(installation: Installation, 
 def test_ranks_with_different_selections_leave_all_to_the_mpi(installation: Installation, programs: Path) -> None:
     """If ranks have different rules, does the MPI do all collectives, so that no rank waits for ever?"""
     program = mpi_program.built(installation, "collectives_random.cpp", programs)
-    script = f'export {collectives.VARIABLE}="summary=1,bcast@2=direct-$$+mpi"; exec "$0" "$@"'  # $$: the process
+    script = f'export {collectives.VARIABLE}="summary=1,bcast@2=flat-$$+mpi"; exec "$0" "$@"'  # $$: the process
     done = launch(installation, ["sh", "-c", script, program, 5, 100], 2, environment(installation))
     assert done.ok, done.stdout + done.stderr
     assert "all right" in done.stdout
     assert direct(done)[0] == 0
 
 
+@pytest.mark.families
+def test_what_is_left_to_the_mpi_is(installation: Installation, programs: Path) -> None:
+    """If rules leave every operation to the MPI, are only those direct of which ranks do not know all lengths?"""
+    command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), 5, 200]
+    env = environment(installation)
+    env[collectives.VARIABLE] += "".join(f",{name}@2=mpi" for name in collectives.OPERATIONS)
+    done = launch(installation, command, 2, env)
+    assert done.ok and "all right" in done.stdout, done.stdout + done.stderr
+    names = set(re.findall(r"(MPI_\w+) \d+", done.stderr))
+    assert {name.removesuffix("_c") for name in names} == {
+        "MPI_Gatherv", "MPI_Scatterv", "MPI_Allgatherv", "MPI_Alltoallv", "MPI_Alltoallw"
+    }  # fmt: skip
+
+
 @pytest.mark.skipif(CORES < 2, reason="needs two cores")
-def test_tune_finds_them_and_run_loads_them(programs: Path, tmp_path: Path) -> None:
-    """Does `tune --collectives` write rules, in the little time that it is given, and does `run` follow them?"""
-    installation = mpi.choose(None)
-    rules, nearfield = tmp_path / "rules.toml", [sys.executable, "-m", "nearfield"]
-    words = [*nearfield, "tune", "--collectives", "--mpi", installation.name, "--sizes", "8,64KiB", "--budget", "5"]
+def test_tune_writes_rules_or_says_that_nothing_is_decided(tmp_path: Path) -> None:
+    """Does `tune --collectives` write rules in the little time that it is given, or say why there are none?"""
+    rules, inst = tmp_path / "rules.toml", mpi.choose(None)
+    words = [*NEARFIELD, "tune", "--collectives", "--mpi", inst.name, "--sizes", "8,64KiB", "--budget", "5"]
     done = subprocess.run([*words, "-o", str(rules)], cwd=tmp_path, capture_output=True, text=True, timeout=170)
-    assert done.returncode in (0, 6), done.stderr  # 6: nothing was decided in 5 s
-    if done.returncode:
+    if done.returncode == 6:
+        assert "too little time" in done.stderr or "not decided" in done.stderr
         return
-    found = load_rules(rules)
-    assert (found.mpi.family, found.mpi.version) == (installation.family, installation.version)
-    assert {table.operation for table in found.collectives()} <= set(collectives.OPERATIONS)
-    program = mpi_program.built(installation, "collectives_random.cpp", programs)
-    command, env = mpi.launch_command(installation, [str(program), "1", "100"], 2)
-    words = [*nearfield, "run", "--explain", "--rules", str(rules), "--", *command]
-    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert "all right" in done.stdout
-    assert ("direct in" in done.stderr) == found.loads_collectives
+    found = load_rules(rules)
+    assert (found.mpi.family, found.mpi.version) == (inst.family, inst.version)
+    assert found.collectives() and all(one.point for one in found.collectives())
+
+
+def test_run_follows_rules(programs: Path, tmp_path: Path) -> None:
+    """Does `run` load the collectives of a node by rules alone, select what these say, and say what it took?"""
+    inst, topology = mpi.choose(None), Topology.live()
+    rules = tune_collectives.make_empty_rules(inst, topology)
+    tables = [
+        CollectiveTable(operation=name, ranks=2, range=[CollectiveRangeTable(algorithm=algorithm)])
+        for name, algorithm in (("allreduce", "flat"), ("reduce", "mpi"))
+    ]
+    tune_collectives.put_tables(rules, "shared-l3", (0, 1), tables, 0.0)
+    save_rules(rules, tmp_path / "rules.toml")
+    program = mpi_program.built(inst, "collectives_random.cpp", programs)
+    command, env = mpi.launch_command(inst, [str(program), "1", "100"], 2, oversubscribe=CORES < 2)
+    words = [*NEARFIELD, "run", "--explain", "--rules", str(tmp_path / "rules.toml"), "--", *command]
+    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "all right" in done.stdout, done.stderr
+    assert re.search(r"MPI_Allreduce: [1-9]\d* direct in 0\.\d+ s", done.stderr)
+    assert re.search(r"MPI_Reduce: 0 direct in 0\.0+ s, [1-9]\d* by the MPI library in 0\.\d+ s", done.stderr)
 
 
 @pytest.mark.families

@@ -33,14 +33,14 @@ def measured(**speed: list[float]) -> Measured:
 @pytest.mark.parametrize(
     ("speed", "best"),
     [
-        ({"direct": [2.0] * 3}, "direct"),
-        ({"direct": [0.5] * 3}, "mpi"),
-        ({"direct": [2.0] * 2}, "mpi"),  # too few launches
-        ({"direct": [1.3, 0.6, 1.2, 0.7, 1.4, 1.1]}, "mpi"),  # not decided
-        ({"direct": [1.01, 0.99, 1.02, 1.0, 1.01, 1.0]}, "direct"),  # as fast
-        ({"direct": [2.0] * 6, "slices": [2.6] * 6}, "slices"),
-        ({"direct": [2.0] * 6, "slices": [1.9, 2.3, 1.8, 2.2, 2.0, 2.1]}, "direct"),  # no better for sure
-        ({"direct": [0.7] * 6, "slices": [1.4] * 6}, "slices"),
+        ({"flat": [2.0] * 3}, "flat"),
+        ({"flat": [0.5] * 3}, "mpi"),
+        ({"flat": [2.0] * 2}, "mpi"),  # too few launches
+        ({"flat": [1.3, 0.6, 1.2, 0.7, 1.4, 1.1]}, "mpi"),  # not decided
+        ({"flat": [1.01, 0.99, 1.02, 1.0, 1.01, 1.0]}, "flat"),  # as fast
+        ({"flat": [2.0] * 6, "slices": [2.6] * 6}, "slices"),
+        ({"flat": [2.0] * 6, "slices": [1.9, 2.3, 1.8, 2.2, 2.0, 2.1]}, "flat"),  # no better for sure
+        ({"flat": [0.7] * 6, "slices": [1.4] * 6}, "slices"),
     ],
 )
 def test_an_algorithm_is_chosen_only_if_it_is_not_slower(speed: dict[str, list[float]], best: str) -> None:
@@ -50,18 +50,18 @@ def test_an_algorithm_is_chosen_only_if_it_is_not_slower(speed: dict[str, list[f
 
 def test_hopeless_algorithms_and_clear_cells_are_left_out() -> None:
     """Does racing leave out what cannot win, but keep the MPI's own to compare with?"""
-    raced = measured(direct=[3.0, 3.0, 3.0], slices=[1.0, 1.1, 1.0])
-    assert raced.algorithms == ["direct", "mpi"]
+    raced = measured(flat=[3.0, 3.0, 3.0], slices=[1.0, 1.1, 1.0])
+    assert raced.algorithms == ["flat", "mpi"]
     assert raced.is_clear()
-    assert not measured(direct=[1.1, 1.0, 1.1]).is_clear()
-    assert measured(direct=[0.5, 0.6, 0.5]).algorithms == ["mpi"]
+    assert not measured(flat=[1.1, 1.0, 1.1]).is_clear()
+    assert measured(flat=[0.5, 0.6, 0.5]).algorithms == ["mpi"]
 
 
 def test_lengths_between_different_neighbours_are_measured() -> None:
     """Is the length where the algorithm changes narrowed down to a factor of two?"""
     tuning = CollectiveTuning(None, (0, 1), 60, operations=["bcast"])  # type: ignore[arg-type]
     for size, speed in ((64, 2.0), (256, 2.0), (4096, 0.5)):
-        tuning.cells[Cell("bcast", size)] = measured(direct=[speed] * 3)
+        tuning.cells[Cell("bcast", size)] = measured(flat=[speed] * 3)
     tuning._refine()
     assert [cell.size_bytes for cell in tuning.cells if tuning.cells[cell].launches == 0] == [1024]
 
@@ -71,11 +71,11 @@ def test_neighbours_with_one_algorithm_share_a_range() -> None:
     sizes = (8, 64, 4096, 1 << 20)
     tuning = CollectiveTuning(None, (0, 1), 60, operations=["bcast", "scan"], sizes=sizes)  # type: ignore[arg-type]
     for size, speed in zip(sizes, (2.0, 3.0, 0.5, 4.0), strict=True):
-        tuning.cells[Cell("bcast", size)] = measured(direct=[speed] * 3)
-    tuning.cells[Cell("scan", 8)] = measured(direct=[2.0])
+        tuning.cells[Cell("bcast", size)] = measured(flat=[speed] * 3)
+    tuning.cells[Cell("scan", 8)] = measured(flat=[2.0])
     table = tuning._table("bcast")
     assert table
-    assert [str(one) for one in table.range] == ["direct-64", "mpi-4096", "direct"]
+    assert [str(one) for one in table.range] == ["flat-64", "mpi-4096", "flat"]
     assert table.range[0].gain and table.range[0].gain.value == pytest.approx(6**0.5, rel=1e-3)
     assert tuning._table("scan") is None
 
@@ -88,7 +88,7 @@ def rules_with(path: Path, *tables: CollectiveTable) -> Rules:
 
 def test_rules_keep_them_and_the_library_reads_them(rules_file: Path, tmp_path: Path) -> None:
     """Are collectives in a rules file the same after it was written and read, and does their text name all of them?"""
-    ranges = [CollectiveRangeTable(to_bytes=2048, algorithm="direct"), CollectiveRangeTable(algorithm="mpi")]
+    ranges = [CollectiveRangeTable(to_bytes=2048, algorithm="flat"), CollectiveRangeTable(algorithm="mpi")]
     tables = [
         CollectiveTable(operation="bcast", ranks=2, range=ranges),
         CollectiveTable(operation="allreduce", ranks=4, range=[CollectiveRangeTable(algorithm="slices")]),
@@ -97,7 +97,7 @@ def test_rules_keep_them_and_the_library_reads_them(rules_file: Path, tmp_path: 
     found = load_rules(tmp_path / "rules.toml")
     assert found.collectives() == tables
     assert found.loads_collectives and found.sets_something
-    assert selection(found.collectives()) == "bcast@2=direct-2048+mpi,allreduce@4=slices"
+    assert selection(found.collectives()) == "bcast@2=flat-2048+mpi,allreduce@4=slices"
 
 
 def test_nothing_is_loaded_if_the_mpi_does_all(rules_file: Path) -> None:
@@ -113,7 +113,7 @@ def test_nothing_is_loaded_if_the_mpi_does_all(rules_file: Path) -> None:
         ('operation = "bcast"\nranks = 2\nrange = [{algorithm = "mpi", to_bytes = 9}]', "the last one has none"),
         (
             'operation = "bcast"\nranks = 2\n'
-            'range = [{algorithm = "mpi", to_bytes = 9}, {algorithm = "direct", to_bytes = 8}, {algorithm = "mpi"}]',
+            'range = [{algorithm = "mpi", to_bytes = 9}, {algorithm = "flat", to_bytes = 8}, {algorithm = "mpi"}]',
             "must rise",
         ),
         ('operation = "bcast"\nranks = 1\nrange = [{algorithm = "mpi"}]', "ranks"),

@@ -52,7 +52,7 @@ def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], 
     inst = mpi.choose(mpi_name)
     topology = Topology.live()
     places = _places(topology, ranks)
-    rules = _existing(out, inst, topology) or _empty(inst, topology)
+    rules = _existing(out, inst, topology) or make_empty_rules(inst, topology)
     require_writable(out)
     busy = measure_other_load()
     interrupted, undecided, cells = False, 0, 0
@@ -69,7 +69,7 @@ def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], 
                 group=_group(topology, cpus),
             )
             tables = tuning.run()
-            _put(rules, distance, cpus, tables, median(tuning.latencies_ns) if tuning.latencies_ns else 0.0)
+            put_tables(rules, distance, cpus, tables, median(tuning.latencies_ns) if tuning.latencies_ns else 0.0)
             undecided, cells = undecided + len(tuning.undecided()), cells + len(tuning.cells)
             if interrupted := tuning.is_interrupted:
                 break
@@ -135,7 +135,7 @@ def _existing(out: Path, inst: mpi.Installation, topology: Topology) -> Rules | 
     return rules
 
 
-def _empty(inst: mpi.Installation, topology: Topology) -> Rules:
+def make_empty_rules(inst: mpi.Installation, topology: Topology) -> Rules:
     """Returns rules that set nothing."""
     transport, _ = mpi.transport_or_reason(inst)
     return Rules(
@@ -152,7 +152,7 @@ def _empty(inst: mpi.Installation, topology: Topology) -> Rules:
     )
 
 
-def _put(
+def put_tables(
     rules: Rules, distance: str, cpus: Sequence[int], tables: Sequence[CollectiveTable], latency_ns: float
 ) -> None:
     """Puts tables into the rule of a distance, in place of those for the same operations and number of ranks."""

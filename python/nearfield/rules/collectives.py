@@ -20,13 +20,14 @@ SUMMARY = "summary=1"
 OPERATIONS = (
     "barrier", "bcast", "gather", "scatter", "reduce", "allgather", "alltoall", "allreduce", "reduce_scatter", "scan",
 )  # fmt: skip
-DIRECT, OF_MPI = "direct", "mpi"  # what the library takes by itself; the MPI's own
+FLAT, OF_MPI = "flat", "mpi"  # each rank reads from all that have data for it; the MPI's own
+DOUBLING, MAX_DOUBLING_BYTES = "doubling", 8192  # recursive doubling, of what fits into a slot
 GROUPED = "grouped"  # followed by the number of ranks of a group
 _FURTHER = {
-    "allreduce": ("whole", "slices", "steps", GROUPED),
+    "allreduce": ("whole", "slices", DOUBLING, GROUPED),
     "bcast": ("slices", GROUPED),
-    "barrier": ("steps", GROUPED),
-    "reduce": ("steps",),
+    "barrier": (DOUBLING, GROUPED),
+    "reduce": (DOUBLING,),
 }
 
 
@@ -35,7 +36,7 @@ def algorithms_of(operation: str, group: int = 0) -> list[str]:
     are no groups."""
     further = _FURTHER.get(operation, ())
     grouped = [f"{GROUPED}{group}"] if group and GROUPED in further else []
-    return [DIRECT, *(name for name in further if name != GROUPED), *grouped, OF_MPI]
+    return [FLAT, *(name for name in further if name != GROUPED), *grouped, OF_MPI]
 
 
 def is_algorithm_of(operation: str, name: str) -> bool:
@@ -59,5 +60,5 @@ def for_installation(inst: Installation, inherited: Mapping[str, str], progress:
 
 
 def selection(tables: Iterable[CollectiveTable]) -> str:
-    """Returns what rules select as the library reads it: "bcast@2=direct-2048+mpi-8192+direct,..."."""
+    """Returns what rules select as the library reads it: "bcast@2=flat-2048+mpi-8192+flat,..."."""
     return ",".join(f"{table.operation}@{table.ranks}={'+'.join(map(str, table.range))}" for table in tables)

@@ -25,7 +25,16 @@ from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError
 from nearfield.base.paired import Gain, paired_gain
 from nearfield.base.progress import Progress, Report, ignore
-from nearfield.rules.collectives import DIRECT, OF_MPI, OPERATIONS, VARIABLE, algorithms_of, for_installation
+from nearfield.rules.collectives import (
+    DOUBLING,
+    FLAT,
+    MAX_DOUBLING_BYTES,
+    OF_MPI,
+    OPERATIONS,
+    VARIABLE,
+    algorithms_of,
+    for_installation,
+)
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.schema import CollectivePointTable, CollectiveRangeTable, CollectiveTable, GainTable
 
@@ -35,7 +44,6 @@ MIN_SPEED = 0.97  # of the MPI's own algorithm, that a chosen one has at least
 CLEAR = 1.2  # a ratio beyond which a cell is clear after MIN_LAUNCHES
 HOPELESS = 1.5  # times slower than the best one in each launch: the algorithm is left out
 LAUNCH_LIMIT_S = 120.0
-STEPS, MAX_STEP_BYTES = "steps", 8192  # an algorithm for what fits into a slot (src/collectives/doubling.hpp)
 _REFINED_BY = 0.8  # the share of the time after which no new lengths are measured
 
 
@@ -104,10 +112,10 @@ class Measured:
             return OF_MPI
         harmless = [name for name in self.algorithms if name != OF_MPI and _is_harmless(self.gain(name))]
         best = max(harmless, key=lambda name: self.gain(name).value, default=OF_MPI)
-        if best in (DIRECT, OF_MPI) or DIRECT not in harmless:
+        if best in (FLAT, OF_MPI) or FLAT not in harmless:
             return best
-        faster = paired_gain(self.speed[best], self.speed[DIRECT])
-        return best if faster.low > 1.0 and faster.value > 1 / MIN_SPEED else DIRECT
+        faster = paired_gain(self.speed[best], self.speed[FLAT])
+        return best if faster.low > 1.0 and faster.value > 1 / MIN_SPEED else FLAT
 
 
 def _is_harmless(gain: Gain) -> bool:
@@ -161,7 +169,9 @@ class CollectiveTuning:
     def _algorithms(self, cell: Cell) -> list[str]:
         """Returns the algorithms to measure: two ranks read from each other in one step in any case."""
         names = algorithms_of(cell.operation, self.group)
-        return [name for name in names if name != STEPS or (len(self.cpus) > 2 and cell.size_bytes <= MAX_STEP_BYTES)]
+        return [
+            name for name in names if name != DOUBLING or (len(self.cpus) > 2 and cell.size_bytes <= MAX_DOUBLING_BYTES)
+        ]
 
     def _next_cells(self) -> list[Cell]:
         """Returns the cells of the next launch; none if all is decided or the time is over."""

@@ -34,7 +34,7 @@ class NodeComm {
     return override.algorithm == Algorithm::none ? selection_.choose(operation, bytes) : override;
   }
   Choice choose(Operation operation, std::int64_t count, MPI_Datatype type) const {
-    const bool depends_on_length = selection_.has_steps(operation);
+    const bool depends_on_length = selection_.has_ranges(operation);
     return choose(operation, depends_on_length ? static_cast<std::size_t>(count * size_of(type)) : 0);
   }
 

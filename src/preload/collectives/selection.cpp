@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view operation_names[operations] = {
     "barrier", "bcast", "gather", "scatter", "reduce", "allgather", "alltoall", "allreduce", "reduce_scatter", "scan"};
-constexpr std::string_view algorithm_names[] = {"direct", "whole", "slices", "grouped", "steps", "mpi"};
+constexpr std::string_view algorithm_names[] = {"flat", "whole", "slices", "grouped", "doubling", "mpi"};
 
 template <std::size_t count>
 int find_name(const std::string_view (&names)[count], std::string_view name) {
@@ -28,7 +28,7 @@ bool is_algorithm_of(Operation operation, Algorithm algorithm) {
       return operation == Operation::allreduce || operation == Operation::bcast;
     case Algorithm::grouped:
       return operation == Operation::allreduce || operation == Operation::bcast || operation == Operation::barrier;
-    case Algorithm::steps:
+    case Algorithm::doubling:
       return operation == Operation::allreduce || operation == Operation::barrier || operation == Operation::reduce;
     default:
       return true;
@@ -40,9 +40,9 @@ bool is_algorithm_of(Operation operation, Algorithm algorithm) {
 // short blocks of all ranks may be slower than messages. Both limits, 17 ranks and 1024 bytes, are chosen: they lie
 // between what was simulated and the two ranks that were measured.
 constexpr int min_many_ranks = 17;
-constexpr const char* usual_of_many[] = {"barrier@2=steps", "allreduce@2=steps-8192+slices",
-                                         "reduce@2=steps-8192+direct", "allgather@2=mpi-1024+direct",
-                                         "alltoall@2=mpi-1024+direct"};
+constexpr const char* usual_of_many[] = {"barrier@2=doubling", "allreduce@2=doubling-8192+slices",
+                                         "reduce@2=doubling-8192+flat", "allgather@2=mpi-1024+flat",
+                                         "alltoall@2=mpi-1024+flat"};
 
 template <class Number>
 bool read_number(std::string_view text, Number& number) {
@@ -77,7 +77,7 @@ Selection::Selection(const std::vector<SelectionEntry>& entries, int ranks) {
   if (ranks >= min_many_ranks)
     for (const std::string_view text : usual_of_many)
       if (SelectionEntry entry; read_selection(text.data(), text.size(), entry))
-        steps_[static_cast<std::size_t>(entry.operation)] = entry.steps;
+        ranges_[static_cast<std::size_t>(entry.operation)] = entry.ranges;
   std::array<double, operations> nearest;
   nearest.fill(std::log(2.0) + 1e-9);
   for (const SelectionEntry& entry : entries) {
@@ -85,7 +85,7 @@ Selection::Selection(const std::vector<SelectionEntry>& entries, int ranks) {
     const double distance = std::abs(std::log(static_cast<double>(entry.ranks) / ranks));
     if (distance >= nearest[index]) continue;
     nearest[index] = distance;
-    steps_[index] = entry.steps;
+    ranges_[index] = entry.ranges;
   }
 }
 
@@ -94,19 +94,19 @@ bool read_selection(const char* text, std::size_t length, SelectionEntry& entry)
   const int operation = find_name(operation_names, take_until(rest, '@'));
   if (operation < 0 || !read_number(take_until(rest, '='), entry.ranks) || entry.ranks < 2) return false;
   entry.operation = static_cast<Operation>(operation);
-  entry.steps.clear();
+  entry.ranges.clear();
   std::size_t before = 0;
   while (!rest.empty()) {
-    std::string_view step = take_until(rest, '+');
-    const bool has_length = step.find('-') != step.npos;
+    std::string_view range = take_until(rest, '+');
+    const bool has_length = range.find('-') != range.npos;
     Choice choice;
-    if (!read_choice(take_until(step, '-'), entry.operation, choice)) return false;
+    if (!read_choice(take_until(range, '-'), entry.operation, choice)) return false;
     std::size_t last = SIZE_MAX;
-    if (has_length ? !read_number(step, last) || last < before : !rest.empty()) return false;
-    entry.steps.push_back({last, choice});
+    if (has_length ? !read_number(range, last) || last < before : !rest.empty()) return false;
+    entry.ranges.push_back({last, choice});
     before = last;
   }
-  return !entry.steps.empty();
+  return !entry.ranges.empty();
 }
 
 }  // namespace nearfield::collectives

@@ -16,26 +16,26 @@ namespace nearfield::collectives {
 enum class Operation { barrier, bcast, gather, scatter, reduce, allgather, alltoall, allreduce, reduce_scatter, scan };
 inline constexpr std::size_t operations = 10;
 
-// `direct` is the one that this library takes by itself, `mpi` leaves the collective to the MPI library. The others exist
-// for some operations only (selection.cpp). `none`: nothing is chosen.
-enum class Algorithm : std::uint8_t { direct, whole, slices, grouped, steps, mpi, none };
+// `flat`: each rank reads from all that have data for it. `mpi` leaves the collective to the MPI library. The others
+// exist for some operations only (selection.cpp). `none`: nothing is chosen.
+enum class Algorithm : std::uint8_t { flat, whole, slices, grouped, doubling, mpi, none };
 
 struct Choice {
-  Algorithm algorithm = Algorithm::direct;
+  Algorithm algorithm = Algorithm::flat;
   int group = 0;  // ranks of a group, of `grouped`
 };
 
-// The algorithm for lengths up to `last_bytes`, from the end of the step before on.
-struct Step {
+// The algorithm for lengths up to `last_bytes`, from the end of the range before on.
+struct LengthRange {
   std::size_t last_bytes;
   Choice choice;
 };
 
-// The steps of one operation, measured with that many ranks.
+// The ranges of one operation, measured with that many ranks.
 struct SelectionEntry {
   Operation operation;
   int ranks;
-  std::vector<Step> steps;
+  std::vector<LengthRange> ranges;
 };
 
 class Selection {
@@ -45,21 +45,22 @@ class Selection {
   // without such an entry, what is usual for many ranks.
   Selection(const std::vector<SelectionEntry>& entries, int ranks);
 
-  bool has_steps(Operation operation) const { return !steps_[static_cast<std::size_t>(operation)].empty(); }
+  bool has_ranges(Operation operation) const { return !ranges_[static_cast<std::size_t>(operation)].empty(); }
 
   Choice choose(Operation operation, std::size_t bytes) const {
-    const auto& steps = steps_[static_cast<std::size_t>(operation)];
-    for (const Step& step : steps)
-      if (bytes <= step.last_bytes) return step.choice;
+    const auto& ranges = ranges_[static_cast<std::size_t>(operation)];
+    for (const LengthRange& range : ranges)
+      if (bytes <= range.last_bytes) return range.choice;
     return {};
   }
 
  private:
-  std::array<std::vector<Step>, operations> steps_;
+  std::array<std::vector<LengthRange>, operations> ranges_;
 };
 
-// Reads "bcast@64=direct-2048+grouped8-65536+mpi": the operation, the number of ranks, and steps in rising order, of
-// which only the last one may lack its length. Groups have 8 ranks here. Returns false if `text`, of that length, is not of this form.
+// Reads "bcast@64=flat-2048+grouped8-65536+mpi": the operation, the number of ranks, and ranges in rising order, of
+// which only the last one may lack its length. Groups have 8 ranks here. Returns false if `text`, of that length, is not
+// of this form.
 bool read_selection(const char* text, std::size_t length, SelectionEntry& entry);
 
 // An override replaces the selection of an operation in all communicators of this process, unless it is `none`.

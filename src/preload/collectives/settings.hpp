@@ -1,4 +1,4 @@
-// The settings of this library: NEARFIELD_COLLECTIVES="key=number,operation@ranks=steps" (docs/reference/environment.md).
+// The settings of this library: NEARFIELD_COLLECTIVES="key=number,operation@ranks=algorithms" (docs/reference/environment.md).
 #pragma once
 
 #include "preload/collectives/selection.hpp"

@@ -93,8 +93,8 @@ bool try_barrier(MPI_Comm comm) {
   if (choice.algorithm == Algorithm::mpi) return false;
   if (choice.algorithm == Algorithm::grouped)
     barrier_in_groups(node->exchange(), {choice.group});
-  else if (choice.algorithm == Algorithm::steps)
-    barrier_in_steps(node->exchange());
+  else if (choice.algorithm == Algorithm::doubling)
+    barrier_by_dissemination(node->exchange());
   else
     barrier(node->exchange());
   return true;
@@ -238,8 +238,8 @@ bool try_reduce(const void* send, void* receive, std::int64_t count, MPI_Datatyp
                 MPI_Comm comm) {
   return try_reduction(Operation::reduce, send, receive, count, type, op, find(comm, root),
                        [&](auto& x, auto* data, const auto& all, Choice choice) {
-                         if (choice.algorithm == Algorithm::steps && all.bytes() <= slot_bytes)
-                           return reduce_in_steps(x, data, as_bytes(receive), all, root);
+                         if (choice.algorithm == Algorithm::doubling && all.bytes() <= slot_bytes)
+                           return reduce_by_doubling(x, data, as_bytes(receive), all, root);
                          reduce(x, data, as_bytes(receive), all, root);
                        });
 }
@@ -253,8 +253,8 @@ bool try_allreduce(const void* send, void* receive, std::int64_t count, MPI_Data
                              return allreduce_whole(x, data, result, all);
                            case Algorithm::slices:
                              return allreduce_in_slices(x, data, result, all);
-                           case Algorithm::steps:
-                             if (all.bytes() <= slot_bytes) return allreduce_in_steps(x, data, result, all);
+                           case Algorithm::doubling:
+                             if (all.bytes() <= slot_bytes) return allreduce_by_doubling(x, data, result, all);
                              return allreduce_in_slices(x, data, result, all);
                            case Algorithm::grouped:
                              return allreduce_in_groups(x, data, result, all, {choice.group});

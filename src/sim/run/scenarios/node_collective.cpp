@@ -34,7 +34,7 @@ const ScenarioInfo node_collective_info{
     "Collectives inside a node through shared memory, by several algorithms",
     Ranks::all,
     {{"operation", "barrier, bcast, reduce, allreduce, allgather, alltoall"},
-     {"algorithm", "direct; of some operations whole, slices, grouped (by last-level cache) or steps"},
+     {"algorithm", "flat; of some operations whole, slices, grouped (by last-level cache) or doubling"},
      {"size_bytes", "bcast, reduce, allreduce: of the vector; others: what one rank contributes (to each other rank)"},
      {"ranks", "how many take part"}},
     {{"min_time", "ns", Combine::slowest, "until the slowest rank returned, if fetches overlap as far as cores allow"},
@@ -61,12 +61,12 @@ class HostMemory {
 };
 
 std::vector<std::string> algorithms_of(const std::string& operation, bool has_groups) {
-  std::vector<std::string> names{"direct"};
+  std::vector<std::string> names{"flat"};
   if (operation == "allreduce") names = {"whole", "slices"};
   if (operation == "bcast") names.emplace_back("slices");
   const bool may_be_grouped = operation == "allreduce" || operation == "bcast" || operation == "barrier";
   if (has_groups && may_be_grouped) names.emplace_back("grouped");
-  if (operation == "allreduce" || operation == "barrier" || operation == "reduce") names.emplace_back("steps");
+  if (operation == "allreduce" || operation == "barrier" || operation == "reduce") names.emplace_back("doubling");
   return names;
 }
 
@@ -79,7 +79,7 @@ bool has_groups(const Machine& machine) {
 // simulation of more takes minutes.
 bool takes(const std::string& algorithm, std::int64_t bytes, std::int64_t ranks) {
   const bool is_short = bytes <= static_cast<std::int64_t>(collectives::slot_bytes);
-  return is_short || (algorithm != "steps" && (algorithm != "whole" || ranks <= 16));
+  return is_short || (algorithm != "doubling" && (algorithm != "whole" || ranks <= 16));
 }
 
 // Throws std::invalid_argument if the parameters do not fit the machine or each other.
@@ -88,7 +88,7 @@ void check(const Machine& machine, const Parameters& parameters) {
   if (std::ranges::find(operations, operation) == std::end(operations))
     throw std::invalid_argument("no operation '" + operation + "' inside a node");
   const auto names = algorithms_of(operation, has_groups(machine));
-  if (algorithm != "direct" && std::ranges::find(names, algorithm) == names.end())
+  if (algorithm != "flat" && std::ranges::find(names, algorithm) == names.end())
     throw std::invalid_argument("no algorithm '" + algorithm + "' of " + operation + " on this machine");
   if (!takes(algorithm, number(parameters, "size_bytes"), 2))
     throw std::invalid_argument("algorithm '" + algorithm + "' takes at most " +
@@ -151,11 +151,11 @@ class Calls {
     };
     const collectives::Reduction sum{bytes_ / sizeof(double), sizeof(double), combine};
     const bool is_grouped = algorithm_ == "grouped", in_slices = algorithm_ == "slices",
-               in_steps = algorithm_ == "steps";
+               is_doubling = algorithm_ == "doubling";
     if (operation_ == "barrier")
-      return is_grouped ? barrier_in_groups(x, groups_) : in_steps ? barrier_in_steps(x) : barrier(x);
+      return is_grouped ? barrier_in_groups(x, groups_) : is_doubling ? barrier_by_dissemination(x) : barrier(x);
     if (operation_ == "reduce")
-      return in_steps ? reduce_in_steps(x, send, receive, sum, 0) : reduce(x, send, receive, sum, 0);
+      return is_doubling ? reduce_by_doubling(x, send, receive, sum, 0) : reduce(x, send, receive, sum, 0);
     if (operation_ == "alltoall") return alltoall(x, send, receive, bytes_);
     if (operation_ == "allgather")
       return allgather(x, send, bytes_,
@@ -166,7 +166,7 @@ class Calls {
       return in_slices ? bcast_in_slices(x, data, bytes_, 0) : bcast(x, data, bytes_, 0);
     }
     if (is_grouped) return allreduce_in_groups(x, send, receive, sum, groups_);
-    if (in_steps) return allreduce_in_steps(x, send, receive, sum);
+    if (is_doubling) return allreduce_by_doubling(x, send, receive, sum);
     if (algorithm_ == "whole") return allreduce_whole(x, send, receive, sum);
     return in_slices ? allreduce_in_slices(x, send, receive, sum) : allreduce(x, send, receive, sum);
   }
