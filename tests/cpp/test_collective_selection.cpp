@@ -32,7 +32,13 @@ void test_ranges() {
   require(at(Operation::allreduce, 65537) == Algorithm::slices, "an algorithm of some operations");
   require(at(Operation::scan, 1) == Algorithm::flat, "an operation without an entry");
   require(at(Operation::barrier, 0) == Algorithm::doubling, "what is usual for many ranks");
-  require(Selection({}, 4).choose(Operation::barrier, 0).algorithm == Algorithm::flat, "few ranks");
+  require(Selection({}, 15).choose(Operation::barrier, 0).algorithm == Algorithm::flat, "few ranks");
+  for (const Operation operation : {Operation::barrier, Operation::allreduce, Operation::reduce})
+    require(Selection({}, 16).choose(operation, 8).algorithm == Algorithm::doubling, "16 ranks");
+  for (const Operation operation : {Operation::allgather, Operation::alltoall}) {
+    require(Selection({}, 16).choose(operation, 8).algorithm == Algorithm::flat, "16 ranks, short blocks");
+    require(Selection({}, 17).choose(operation, 8).algorithm == Algorithm::mpi, "17 ranks, short blocks");
+  }
 }
 
 void test_number_of_ranks() {

@@ -35,14 +35,19 @@ bool is_algorithm_of(Operation operation, Algorithm algorithm) {
   }
 }
 
-// What many ranks use without rules. It follows from simulations of 72 to 128 ranks with 8 B and 4 KiB
-// (docs/explanation/collectives.md): one far line in each of several steps is faster than one of each other rank, and
-// short blocks of all ranks may be slower than messages. Both limits, 17 ranks and 1024 bytes, are chosen: they lie
-// between what was simulated and the two ranks that were measured.
-constexpr int min_many_ranks = 17;
-constexpr const char* usual_of_many[] = {"barrier@2=doubling", "allreduce@2=doubling-8192+slices",
-                                         "reduce@2=doubling-8192+flat", "allgather@2=mpi-1024+flat",
-                                         "alltoall@2=mpi-1024+flat"};
+// What communicators of many ranks use without rules. It follows from simulations of 16, 32 and 128 ranks with 8 B, 1 KiB
+// and 4 KiB (docs/explanation/collectives.md): doubling is faster than messages whatever a description leaves open, and
+// than flat algorithms unless fetches overlap fully. For shorter blocks than these, it is not known whether flat
+// algorithms are faster than messages.
+struct Usual {
+  int min_ranks;
+  std::string_view entry;
+};
+constexpr Usual usual_of_many[] = {{16, "barrier@2=doubling"},
+                                   {16, "allreduce@2=doubling-8192+slices"},
+                                   {16, "reduce@2=doubling-8192+flat"},
+                                   {17, "allgather@2=mpi-1024+flat"},
+                                   {17, "alltoall@2=mpi-1023+flat"}};
 
 template <class Number>
 bool read_number(std::string_view text, Number& number) {
@@ -74,10 +79,9 @@ bool read_choice(std::string_view text, Operation operation, Choice& choice) {
 Override overrides[operations];
 
 Selection::Selection(const std::vector<SelectionEntry>& entries, int ranks) {
-  if (ranks >= min_many_ranks)
-    for (const std::string_view text : usual_of_many)
-      if (SelectionEntry entry; read_selection(text.data(), text.size(), entry))
-        ranges_[static_cast<std::size_t>(entry.operation)] = entry.ranges;
+  for (const auto& [min_ranks, text] : usual_of_many)
+    if (SelectionEntry entry; ranks >= min_ranks && read_selection(text.data(), text.size(), entry))
+      ranges_[static_cast<std::size_t>(entry.operation)] = entry.ranges;
   std::array<double, operations> nearest;
   nearest.fill(std::log(2.0) + 1e-9);
   for (const SelectionEntry& entry : entries) {

@@ -70,10 +70,10 @@ std::vector<std::string> algorithms_of(const std::string& operation, bool has_gr
   return names;
 }
 
-bool has_groups(const Machine& machine) {
-  const int size = machine.caches.back().shared_by;
-  return size > 1 && size < machine.cores;
-}
+// Returns how many cores share a last-level cache.
+int group_of(const Machine& machine) { return machine.caches.empty() ? 1 : machine.caches.back().shared_by; }
+
+bool has_groups(const Machine& machine) { return group_of(machine) > 1 && group_of(machine) < machine.cores; }
 
 // Returns whether an algorithm takes this length. Each rank reads all of many ranks' vectors only if they are short: the
 // simulation of more takes minutes.
@@ -110,7 +110,7 @@ class Calls {
         algorithm_(word(parameters, "algorithm")),
         bytes_(static_cast<std::size_t>(number(parameters, "size_bytes"))),
         n_(static_cast<std::size_t>(number(parameters, "ranks"))),
-        groups_{machine.caches.back().shared_by},
+        groups_{group_of(machine)},
         ranks_(node_, static_cast<int>(n_), groups_.size, readers) {
     const bool sends_blocks = operation_ == "alltoall", gets_blocks = sends_blocks || operation_ == "allgather";
     for (std::size_t i = 0; i < n_; ++i) {
