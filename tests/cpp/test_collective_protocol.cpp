@@ -2,7 +2,7 @@
 // memory model allows, and do the collectives of algorithms.hpp give the right results? Would this test notice
 // mistakes?
 //
-// test_collective_protocol [long]: "long" takes many minutes.
+// test_collective_protocol [long | short]: "long" takes many minutes; "short" takes small samples of all sequences.
 //
 // Why one run of a sequence of calls decides about all its executions
 //
@@ -311,22 +311,27 @@ void check_mistakes() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool is_long = argc > 1 && std::string(argv[1]) == "long";
+  const std::string extent = argc > 1 ? argv[1] : "";
+  const bool is_long = extent == "long";
+  // The period of the sample of all sequences, and the number of random sequences.
+  const auto sampled = [&](int usual) { return is_long ? 1 : extent == "short" ? 16 * usual : usual; };
+  const auto random = [&](int usual, int max) { return is_long ? max : extent == "short" ? usual / 8 : usual; };
   for (const int ranks : {2, 3}) {
     const Sequence kinds = list_kinds(ranks), typical = list_typical_kinds(ranks), loose = list_loose_kinds(ranks);
-    check_all_sequences<4>(ranks, kinds, 2, is_long ? 1 : 8);
+    check_all_sequences<4>(ranks, kinds, 2, sampled(8));
     if (is_long) check_all_sequences<2>(ranks, kinds, 3, 64);
-    check_all_sequences<2>(ranks, typical, is_long ? 4 : 3, is_long ? 1 : 16);
-    check_all_sequences<4>(ranks, loose, is_long ? 6 : 5, is_long ? 1 : 16);
-    check_random_sequences<4>(ranks, kinds, is_long ? 20000 : 250, 12);
-    check_random_sequences<16>(ranks, kinds, is_long ? 10000 : 80, 40);
+    check_all_sequences<2>(ranks, typical, is_long ? 4 : 3, sampled(16));
+    check_all_sequences<4>(ranks, loose, is_long ? 6 : 5, sampled(16));
+    check_random_sequences<4>(ranks, kinds, random(250, 20000), 12);
+    check_random_sequences<16>(ranks, kinds, random(80, 10000), 40);
+    if (extent == "short") continue;
     visit_all_states<2>(ranks, kinds);
     visit_all_states<4>(ranks, is_long || ranks == 2 ? kinds : typical);
   }
   for (const int ranks : {4, 5}) {
     const Sequence kinds = list_indirect_kinds(ranks);
-    check_all_sequences<4>(ranks, kinds, 2, is_long ? 1 : 64);
-    check_random_sequences<4>(ranks, kinds, is_long ? 20000 : 60, 12);
+    check_all_sequences<4>(ranks, kinds, 2, sampled(64));
+    check_random_sequences<4>(ranks, kinds, random(60, 20000), 12);
   }
   check_mistakes();
   std::printf("%llu sequences, %llu runs, %llu calls, %llu states, %llu steps of ranks, %llu accesses\n",

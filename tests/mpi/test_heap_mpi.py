@@ -73,6 +73,7 @@ def test_messages_arrive(installation: Installation, messages: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(("ranks", "seed"), [(2, 1), (2, 2), (4, 3), (4, 4)])
+@pytest.mark.families
 def test_random_programs_are_as_without(installation: Installation, programs: Path, ranks: int, seed: int) -> None:
     """Do random calls that allocate, map other pages, fork, send and write have the baseline's results: with a thread
     that writes all the time (odd seeds), and where every page moves into shared memory at once?"""

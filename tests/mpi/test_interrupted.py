@@ -171,6 +171,7 @@ def left_in_shm(before: set[str]) -> list[str]:
     return remove_stale_shm(before)
 
 
+@pytest.mark.families
 def test_killed_probe_leaves_nothing_running(installation: Installation, tmp_path: Path) -> None:
     """If nearfield itself is killed, do the ranks end, and go their files in /dev/shm and in the temporary folder?"""
     before = snapshot_shm()

@@ -154,6 +154,7 @@ def test_every_call_is_simulated_while_it_runs(installation: Installation, progr
     check_laws(streams(tmp_path / "trace"), printed)
 
 
+@pytest.mark.families
 def test_a_deadlock_is_reported(installation: Installation, programs: Path) -> None:
     """Does everything end, with a line for each rank, where one waits and the other one polls for ever?"""
     running = live(installation, farm(installation, programs), 2, way="deadlock")

@@ -242,6 +242,7 @@ def lines(done: Finished) -> list[str]:
     return sorted(done.stdout.splitlines())
 
 
+@pytest.mark.families
 def test_streams_obey_laws_and_the_program_does_not_notice(
     installation: Installation, programs: Path, tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ int main(int argc, char **argv) {
 """
 
 
+@pytest.mark.families
 def test_time_without_a_core_is_recorded(installation: Installation, tmp_path, programs):
     """Does a trace tell that two ranks which compute on the same core had to wait for it?"""
     counted = Path("/proc/thread-self/schedstat")
