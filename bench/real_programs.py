@@ -165,13 +165,13 @@ def decided(one: Gain, limit: float) -> bool | None:
     return True if one.high <= limit else False if one.low > limit else None
 
 
-def parse() -> argparse.Namespace:
-    made = options_for(__doc__)
+def make_parser(description: str | None) -> argparse.ArgumentParser:
+    made = options_for(description)
     made.add_argument("--programs", metavar="PATH", help="folders of programs, before those of $PATH")
     made.add_argument("--folder", type=Path, help="where programs are prepared, and found prepared the next time")
     made.add_argument("--only", metavar="REGEX", help="programs in whose name this is found (default: all)")
-    return made.parse_args()
+    return made
 
 
 if __name__ == "__main__":
-    sys.exit(finish(main, parse()))
+    sys.exit(finish(main, make_parser(__doc__).parse_args()))

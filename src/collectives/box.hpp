@@ -41,6 +41,7 @@ struct BasicBox {
   Line lines[depth];
   alignas(line_bytes) Counter read;    // this rank has read all that it needs of this operation and those before
   alignas(line_bytes) Counter closed;  // how many communicators that used this box this rank has freed
+  alignas(line_bytes) std::atomic<std::uint32_t> sleeps;  // not 0: in long waits, this rank sleeps until it is woken
   alignas(line_bytes) unsigned char slots[depth][slot_bytes];
 };
 using Box = BasicBox<16>;

@@ -175,6 +175,18 @@ def test_a_dead_rank_ends_the_program(installation: Installation, programs: Path
     assert not [file for file in set(mpi.snapshot_shm()) - set(before) if "nearfield" in str(file)]
 
 
+@pytest.mark.skipif(CORES < 2, reason="needs two cores")
+@pytest.mark.families
+def test_busy_processes_do_not_take_a_time_slice_in_each_collective(installation: Installation, programs: Path) -> None:
+    """If a process that never waits runs on each rank's core, do ranks get the core back as soon as their peers are
+    there? A rank that only yields would get it after the other process's time slice, which is about 3 ms."""
+    program = mpi_program.built(installation, "collectives_life.cpp", programs)
+    done = launch(installation, [program, "busy"], 2, environment(installation))
+    assert done.ok, done.stdout + done.stderr
+    found = re.search(r"(\d+) collectives", done.stdout)
+    assert found and int(found[1]) > 2000, done.stdout
+
+
 @pytest.mark.families
 def test_any_program_starts_with_it(installation: Installation) -> None:
     """Does a program that is none of MPI's, such as a shell, start with the library?"""

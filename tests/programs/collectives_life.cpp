@@ -2,7 +2,10 @@
 //   churn   duplicates and frees MPI_COMM_WORLD again and again; prints "flat" if memory and descriptors do not grow
 //   killed  rank 1 ends by SIGKILL while the others wait for it in a collective
 //   exits   rank 1 leaves by _exit(7) in the same way
+//   busy    does collectives during 3 s while each rank shares its core with a busy process; prints their number
 #include <mpi.h>
+#include <sched.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -55,14 +58,53 @@ void churn() {
   if (rank == 0) std::printf(more < 8192 && more_shared < 2048 && file < 100 ? "flat\n" : "grows by %ld KiB\n", more);
 }
 
+// Binds this process to the core on which it is, and starts a process there that never waits. Returns its ID.
+pid_t start_busy_process() {
+  cpu_set_t core;
+  CPU_ZERO(&core);
+  CPU_SET(sched_getcpu(), &core);
+  sched_setaffinity(0, sizeof core, &core);
+  const pid_t process = fork();
+  if (process == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (volatile unsigned turns = 0;; turns = turns + 1) continue;
+  }
+  return process;
+}
+
+void compute(unsigned turns) {
+  for (volatile unsigned turn = 0; turn < turns; turn = turn + 1) continue;
+}
+
+// Returns how many collectives the ranks did in 3 s, before each of which one of them computes for longer.
+long count_collectives() {
+  std::vector<int> few(2, 5);
+  const double begin = MPI_Wtime();
+  long count = 0;
+  for (int is_over = 0; !is_over; count += 11) {
+    for (int step = 0; step < 10; ++step) {
+      compute(step % ranks == rank ? 100'000 : 10'000);
+      sum(MPI_COMM_WORLD, few);
+    }
+    is_over = rank == 0 && MPI_Wtime() - begin > 3;
+    MPI_Bcast(&is_over, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  }
+  return count;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  const pid_t busy = std::strcmp(argv[1], "busy") == 0 ? start_busy_process() : 0;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (std::strcmp(argv[1], "churn") == 0) {
     churn();
+  } else if (busy) {
+    const long count = count_collectives();
+    if (rank == 0) std::printf("%ld collectives\n", count);
+    kill(busy, SIGKILL);
   } else {
     std::vector<int> values(1, 2);
     for (int step = 0; step < 100; ++step) sum(MPI_COMM_WORLD, values);

@@ -124,6 +124,7 @@ std::size_t take_box() {
     Box* const box = reinterpret_cast<Box*>(arena().begin + offset);
     for (Line& line : box->lines) line.number.store(0, std::memory_order_relaxed);
     box->read.store(0, std::memory_order_relaxed);
+    box->sleeps.store(0, std::memory_order_relaxed);
     return offset;
   }
   if (!arena().begin || arena().end + box_bytes > arena_bytes) return 0;

@@ -2,31 +2,47 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <sched.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 
+#include "preload/collectives/core_sharing.hpp"
 #include "preload/mpi/handles.hpp"
 
 namespace nearfield::collectives {
 namespace {
 
-using Nanoseconds = std::int64_t;
 constexpr Nanoseconds millisecond = 1'000'000;
-constexpr Nanoseconds yield_time = 5 * millisecond;      // then it sleeps between two looks
-constexpr Nanoseconds max_sleep = millisecond / 2;       // a rank that sleeps answers its peers that much later
+constexpr Nanoseconds spin_time = 5 * millisecond;       // then a rank sleeps even if it has a core for itself
+constexpr Nanoseconds min_sleep = millisecond / 10;      // a rank that is not woken, since its peer has not looked for
+constexpr Nanoseconds max_sleep = millisecond / 2;       // sleepers, continues that much later
 constexpr Nanoseconds check_period = 500 * millisecond;  // for peers that have died
 
 Nanoseconds now() {
   timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return time.tv_sec * Nanoseconds{1'000'000'000} + time.tv_nsec;
+}
+
+// The part of a counter that a futex compares. It lies in memory that the ranks share, mapped for reading alone.
+const std::uint32_t* low_word(const Counter& counter) {
+  static_assert(std::endian::native == std::endian::little);
+  return reinterpret_cast<const std::uint32_t*>(&counter);
+}
+
+// Sleeps for some time, or until the counter's owner wakes its sleepers, unless the counter has grown meanwhile.
+void sleep_on(const Counter& counter, std::uint64_t seen, Nanoseconds duration) {
+  const timespec time{0, duration};
+  syscall(SYS_futex, low_word(counter), FUTEX_WAIT, static_cast<std::uint32_t>(seen), &time, nullptr, 0);
 }
 
 // Returns whether the process has ended; a zombie has.
@@ -70,27 +86,39 @@ LivePort::LivePort(MPI_Comm comm, std::vector<pid_t> processes)
             find_in_heap<decltype(nearfield_heap_poll)>("nearfield_heap_poll")} {}
 
 void LivePort::wait_long(const Counter& counter, std::uint64_t number, int rank) {
-  const auto has_come = [&] { return counter.load(std::memory_order_acquire) >= number; };
   const Nanoseconds begin = now();
-  Nanoseconds next_check = begin + check_period, sleep = millisecond / 50;
-  bool is_long = false;
-  for (int i = 0; !has_come(); ++i) {
+  Nanoseconds next_check = begin + check_period, sleep = min_sleep;
+  bool sleeps = is_core_shared(begin);
+  if (auto& own = boxes_[static_cast<std::size_t>(rank_)]->sleeps; (own.load(std::memory_order_relaxed) != 0) != sleeps)
+    own.store(sleeps, std::memory_order_relaxed);  // only a change takes the line from the others' caches
+  for (int i = 0;; ++i) {
     if (heap_.poll) heap_.poll();
     progress();
-    if (has_come()) break;
-    if (!is_long) {
-      sched_yield();
-      is_long = i % 64 == 63 && now() - begin > yield_time;
+    const std::uint64_t seen = counter.load(std::memory_order_acquire);
+    if (seen >= number) break;
+    if (!sleeps) {
+      sleeps = i % 64 == 63 && now() - begin > spin_time;
       continue;
     }
-    const timespec time{0, sleep};
-    nanosleep(&time, nullptr);
+    sleep_on(counter, seen, sleep);
     sleep = std::min(2 * sleep, max_sleep);
     if (now() < next_check) continue;
     end_if_dead(rank);
     next_check = now() + check_period;
   }
   spins_ = now() - begin > millisecond / 20 ? std::max(spins_ / 2, min_spins) : std::min(spins_ * 2, max_spins);
+}
+
+void LivePort::look_for_sleepers() {
+  publishes_until_look_ = look_period;
+  has_sleepers_ = std::ranges::any_of(boxes_, [this](const Box* box) {
+    return box != boxes_[static_cast<std::size_t>(rank_)] && box->sleeps.load(std::memory_order_relaxed) != 0;
+  });
+}
+
+// A peer that goes to sleep at this moment may miss it, and then continues after its time.
+void LivePort::wake_sleepers(const Counter& counter) {
+  syscall(SYS_futex, low_word(counter), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 // A probe on the program's communicator receives nothing. One on MPI_COMM_SELF does not suffice: MPICH 4.0 drives no

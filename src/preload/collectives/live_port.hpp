@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "base/shared_heap.h"
@@ -20,7 +21,14 @@ class LivePort {
   // MPI library's progress and, if a peer dies, to end the program.
   LivePort(MPI_Comm comm, std::vector<pid_t> processes);
 
-  void publish(Counter& counter, std::uint64_t number) { counter.store(number, std::memory_order_release); }
+  // Gives the boxes of all ranks, as mapped by this process, which must outlive the port, and the own rank.
+  void use_boxes(std::span<Box* const> boxes, int rank) { boxes_ = boxes, rank_ = rank; }
+
+  void publish(Counter& counter, std::uint64_t number) {
+    counter.store(number, std::memory_order_release);
+    if (--publishes_until_look_ == 0) look_for_sleepers();
+    if (has_sleepers_) wake_sleepers(counter);
+  }
 
   void wait(const Counter& counter, std::uint64_t number, int rank, Wait) {
     for (int i = 0; i < spins_; ++i) {
@@ -53,14 +61,22 @@ class LivePort {
 #endif
   }
 
-  // Lets the MPI library progress, then other processes run, and sleeps if that takes long.
+  // Lets the MPI library progress meanwhile. Sleeps between two looks at the counter if other threads need this core,
+  // or if the wait takes very long; the rank that publishes then wakes this one.
   void wait_long(const Counter& counter, std::uint64_t number, int rank);
   void progress() const;
+  void look_for_sleepers();
+  static void wake_sleepers(const Counter& counter);
   void end_if_dead(int rank) const;
   [[noreturn]] void end_program(int rank, const char* why) const;
 
   static constexpr int max_spins = 2000, min_spins = 20;
+  static constexpr int look_period = 64;  // publishes from one look for sleeping peers to the next
   int spins_ = max_spins;  // fewer while waits are long: then processes share cores, and spinning keeps others waiting
+  int publishes_until_look_ = look_period;
+  bool has_sleepers_ = false;  // a peer may sleep in a wait for this rank
+  std::span<Box* const> boxes_;
+  int rank_ = 0;
   MPI_Comm comm_;
   std::vector<pid_t> processes_;
   struct {

@@ -130,6 +130,7 @@ void NodeComm::connect() {
   PMPI(MPI_Allreduce)(&is_mapped, &is_mapped_by_all, 1, MPI_INT, MPI_MIN, comm_);
   if (is_mapped_by_all) {
     own_offset_ = own.box;
+    port_->use_boxes(boxes_, rank_);
     selection_ = Selection(settings().selection, ranks_);
     exchange_ = std::make_unique<Exchange<LivePort>>(*port_, boxes_.data(), ranks_, rank_);
     state_ = State::direct;
