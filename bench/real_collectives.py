@@ -19,7 +19,7 @@ import argparse
 import os
 import subprocess
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -66,12 +66,12 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
         for program in programs(options, options.folder or Path(name)):
             results: set[str] = set()
             shares: list[float] = []
-            by_name: Counter[str] = Counter()
+            by_name: dict[str, float] = defaultdict(float)
             runs = {way: partial(run, program, here, how, results, shares, by_name) for way, how in ways.items()}
             turns = in_turn(runs, options.rounds, here.cpus, program.name, takes=1)
             gains = turns.gains("collectives")
             within, whole = gains[COLLECTIVES], gains[CASE]
-            longest = ", ".join(name for name, _ in by_name.most_common(2))
+            longest = ", ".join(sorted(by_name, key=lambda name: -by_name[name])[:2])
             same = len(results) == 1
             found[program.name] = {"gain": whole.value, "within": within.value, "same": same, **turns.as_json()}
             made.add_row(
@@ -87,7 +87,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run(
-    program: Program, here: Place, way: Way, results: set[str], shares: list[float], by_name: Counter[str]
+    program: Program, here: Place, way: Way, results: set[str], shares: list[float], by_name: dict[str, float]
 ) -> Times:
     """Returns the time of one run, and the time of both ranks in collectives, in seconds. Adds the share of the latter
     to `shares`, and each function's to `by_name`."""
