@@ -1,10 +1,10 @@
-"""What is left when ranks that use the shared heap are killed at any moment?
+"""What is left when ranks that use the shared heap, or the collectives of a node, are killed at any moment?
 
-Starts an ordinary MPI program (pingpong.c) again and again, stock and as `nearfield run` does in turn, and kills one of
-its two ranks (SIGKILL) at a random moment between its start and its end. After each kill the launcher must end by
-itself within half a minute, with an exit code other than 0; then no process of the program may be left, and at the end
-of all no more shared memory may be in use than at the start. Files that the MPI itself leaves in /dev/shm are counted,
-reported, and removed.
+Starts an ordinary MPI program (pingpong.c; with --collectives collectives.c) again and again, stock and as `nearfield
+run` does in turn, and kills one of its two ranks (SIGKILL) at a random moment between its start and its end. After each
+kill the launcher must end by itself within half a minute, with an exit code other than 0; then no process of the
+program may be left, and at the end of all no more shared memory may be in use than at the start. Files that the MPI
+itself leaves in /dev/shm are counted, reported, and removed.
 
 The bar: all of that, every time (1,000 kills under each MPI; --kills), as far as stock does it.
 """
@@ -35,16 +35,22 @@ from support.launches import (
     choose_mpis,
     load_or_tune,
     options_for,
-    pingpong_for,
     place,
+    program_for,
 )
 
+from nearfield import mpi
 from nearfield.mpi import Installation, remove_stale_shm, snapshot_shm
 from nearfield.mpi.process import MARK, end_all
+from nearfield.rules import collectives
+from nearfield.rules.knobs import find_knobs
 
 LIMIT_S = 30.0
 TOO_LATE = "too late"
-ARGUMENTS = ["4096", "4194304", "2", "same", "use"]
+ARGUMENTS = {
+    "pingpong": ["4096", "4194304", "2", "same", "use"],
+    "collectives": ["barrier,bcast,reduce,allreduce,allgather,alltoall", "8,4096,65536,1048576", "0.05"],
+}
 ALLOWED_BYTES = 32 << 20  # of shared memory, for whatever else happens on the machine
 
 
@@ -52,16 +58,25 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     results = []
     with TemporaryDirectory(prefix="nearfield-bench-") as name:
         for inst in choose_mpis(options):
-            if setting := load_or_tune(inst, options, Path(name)):
+            setting = by_collectives(inst) if options.collectives else load_or_tune(inst, options, Path(name))
+            if setting:
                 results.append({"mpi": inst.name, **kill_often(inst, setting, options, Path(name))})
     return {"met": all(result["met"] for result in results) if results else None, "results": results}
 
 
+def by_collectives(inst: Installation) -> Tuned:
+    """Returns launches in which every communicator has the collectives of a node from its first one on."""
+    knobs = find_knobs(inst.family, inst.version, mpi.transport_or_reason(inst)[0])
+    environment = {**collectives.for_installation(inst, os.environ), collectives.VARIABLE: "after=0"}
+    return Tuned("the collectives of a node", knobs, Way(environment=environment))
+
+
 def kill_often(inst: Installation, setting: Tuned, options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    program = pingpong_for(inst, scratch)
+    name = "collectives" if options.collectives else "pingpong"
+    argv = [str(program_for(inst, name, scratch)), *ARGUMENTS[name]]
     here = place(inst, options, setting.knobs)
     start = time.monotonic()
-    here.launch([str(program), *ARGUMENTS], setting.way)
+    here.launch(argv, setting.way)
     takes = time.monotonic() - start
     before, chance = shared_bytes(), random.Random(1)
     found = {"stock": Outcomes(), "tuned": Outcomes()}
@@ -69,7 +84,7 @@ def kill_often(inst: Installation, setting: Tuned, options: argparse.Namespace, 
         delay_s, victim = chance.uniform(0, takes), chance.randrange(2)
         for way, outcomes in zip((STOCK, setting.way), found.values(), strict=True):
             shm = snapshot_shm()
-            outcomes.note(kill_once(here, way, [str(program), *ARGUMENTS], delay_s, victim))
+            outcomes.note(kill_once(here, way, argv, delay_s, victim))
             outcomes.files += len(remove_stale_shm(shm))
         if number % 50 == 49:
             summary = "; ".join(f"{name}: {outcomes}" for name, outcomes in found.items())
@@ -159,6 +174,7 @@ def shared_bytes() -> int:
 def parse() -> argparse.Namespace:
     made = options_for(__doc__)
     made.add_argument("--kills", type=int, default=1000, help="under each MPI (default %(default)s)")
+    made.add_argument("--collectives", action="store_true", help="the collectives of a node, in place of rules")
     return made.parse_args()
 
 

@@ -185,6 +185,7 @@ def test_busy_processes_do_not_take_a_time_slice_in_each_collective(installation
     assert done.ok, done.stdout + done.stderr
     found = re.search(r"(\d+) collectives", done.stdout)
     assert found and int(found[1]) > 2000, done.stdout
+    assert re.search(r"rank 0 slept \d+ times in waits because other threads needed its core", done.stderr)
 
 
 @pytest.mark.families

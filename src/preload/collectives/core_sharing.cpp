@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -10,13 +11,12 @@ namespace nearfield::collectives {
 namespace {
 
 constexpr Nanoseconds look_period = 20'000'000;
-constexpr int delayed_part = 20;  // a core is shared if a thread waits for it during this part of the time
-constexpr int calm_looks = 10;    // consecutive looks without delays after which the core counts as unshared
+constexpr int delayed_part = 20;  // a core is shared if a thread waits for it during one part in 20 of the time
+constexpr int calm_looks = 10;    // consecutive looks without such delays after which the core counts as unshared
 
-struct Looks {
-  Nanoseconds last = 0;  // the time of the last look
-  Nanoseconds delay = 0;
-  int delayed = 0;  // looks during which the core still counts as shared
+struct LastLook {
+  Nanoseconds time = 0, delay = 0;
+  int remaining = 0;  // looks for which the core still counts as shared
 };
 
 // Returns how long this thread has waited for a core since it was started.
@@ -34,15 +34,17 @@ std::optional<Nanoseconds> read_delay() {
 }  // namespace
 
 bool is_core_shared(Nanoseconds now) {
-  static thread_local Looks looks;
-  if (now - looks.last < look_period) return looks.delayed > 0;
+  static thread_local LastLook last;
+  if (now - last.time < look_period) return last.remaining > 0;
   const std::optional<Nanoseconds> delay = read_delay();
-  if (!delay) return true;
-  const bool is_delayed = looks.last && (*delay - looks.delay) * delayed_part > now - looks.last;
-  looks.delayed = is_delayed ? calm_looks : looks.delayed > 0 ? looks.delayed - 1 : 0;
-  looks.last = now;
-  looks.delay = *delay;
-  return looks.delayed > 0;
+  const bool is_first = last.time == 0;
+  if (!delay || (!is_first && (*delay - last.delay) * delayed_part > now - last.time))
+    last.remaining = calm_looks;
+  else
+    last.remaining = std::max(last.remaining - 1, 0);
+  last.time = now;
+  last.delay = delay.value_or(0);
+  return last.remaining > 0;
 }
 
 }  // namespace nearfield::collectives

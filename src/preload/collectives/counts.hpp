@@ -48,6 +48,9 @@ class CountedCall {
   std::uint64_t begin_ns_;
 };
 
+// How often this process slept in waits because other threads needed its core.
+inline std::atomic<std::uint64_t> sleeps_on_shared_core{0};
+
 // Writes the counts on standard error if the settings say so. Called by one rank.
 void print_summary(int rank);
 

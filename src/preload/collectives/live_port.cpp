@@ -16,6 +16,7 @@
 #include <cstdlib>
 
 #include "preload/collectives/core_sharing.hpp"
+#include "preload/collectives/counts.hpp"
 #include "preload/mpi/handles.hpp"
 
 namespace nearfield::collectives {
@@ -88,7 +89,8 @@ LivePort::LivePort(MPI_Comm comm, std::vector<pid_t> processes)
 void LivePort::wait_long(const Counter& counter, std::uint64_t number, int rank) {
   const Nanoseconds begin = now();
   Nanoseconds next_check = begin + check_period, sleep = min_sleep;
-  bool sleeps = is_core_shared(begin);
+  const bool is_shared = is_core_shared(begin);
+  bool sleeps = is_shared;
   if (auto& own = boxes_[static_cast<std::size_t>(rank_)]->sleeps; (own.load(std::memory_order_relaxed) != 0) != sleeps)
     own.store(sleeps, std::memory_order_relaxed);  // only a change takes the line from the others' caches
   for (int i = 0;; ++i) {
@@ -100,6 +102,7 @@ void LivePort::wait_long(const Counter& counter, std::uint64_t number, int rank)
       sleeps = i % 64 == 63 && now() - begin > spin_time;
       continue;
     }
+    if (is_shared) sleeps_on_shared_core.fetch_add(1, std::memory_order_relaxed);
     sleep_on(counter, seen, sleep);
     sleep = std::min(2 * sleep, max_sleep);
     if (now() < next_check) continue;
