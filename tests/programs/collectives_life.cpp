@@ -65,6 +65,7 @@ pid_t start_busy_process() {
   CPU_SET(sched_getcpu(), &core);
   sched_setaffinity(0, sizeof core, &core);
   const pid_t process = fork();
+  if (process < 0) std::abort();  // kill(-1) at the end would reach every process of this user
   if (process == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (volatile unsigned turns = 0;; turns = turns + 1) continue;

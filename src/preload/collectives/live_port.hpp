@@ -61,8 +61,8 @@ class LivePort {
 #endif
   }
 
-  // Lets the MPI library progress meanwhile. Sleeps between two looks at the counter if other threads need this core,
-  // or if the wait takes very long; the rank that publishes then wakes this one.
+  // Lets the MPI library progress meanwhile. Sleeps between two looks at the counter if other threads need this core, and
+  // is then woken by the rank that publishes. If the wait takes very long, this rank sleeps, too, but is not woken.
   void wait_long(const Counter& counter, std::uint64_t number, int rank);
   void progress() const;
   void look_for_sleepers();
