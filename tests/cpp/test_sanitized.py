@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from simulator_programs import TESTS, build
 
-# The arguments of programs. This one runs a small sample of its cases, because sanitizers make it five times slower, and
-# the cases that are left out run the same code.
+# The arguments of programs. This one runs a small sample of its cases, because sanitizers make it five times slower,
+# and the cases that are left out run the same code.
 ARGUMENTS = {"collective_protocol": ["short"]}
 
 

@@ -32,8 +32,11 @@ void print_summary(int rank) {
   std::fprintf(stderr, "nearfield: rank %d did %llu of %llu collectives inside the node itself%s\n", rank, direct,
                direct + left, text);
   if (const unsigned long long sleeps = sleeps_on_shared_core.load())
-    std::fprintf(stderr, "nearfield: rank %d slept %llu times in waits because other threads needed its core\n", rank,
-                 sleeps);
+    std::fprintf(
+        stderr,
+        "nearfield: rank %d slept %llu times in waits because other threads needed its core; peers woke it %llu "
+        "times\n",
+        rank, sleeps, static_cast<unsigned long long>(wakes_on_shared_core.load()));
   if (summary == 1) return;
   for (Counts* counts = first.load(); counts; counts = counts->next)
     std::fprintf(

@@ -48,8 +48,8 @@ class CountedCall {
   std::uint64_t begin_ns_;
 };
 
-// How often this process slept in waits because other threads needed its core.
-inline std::atomic<std::uint64_t> sleeps_on_shared_core{0};
+// How often this process slept in waits because other threads needed its core, and how often a peer woke it.
+inline std::atomic<std::uint64_t> sleeps_on_shared_core{0}, wakes_on_shared_core{0};
 
 // Writes the counts on standard error if the settings say so. Called by one rank.
 void print_summary(int rank);

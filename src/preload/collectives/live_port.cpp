@@ -40,10 +40,11 @@ const std::uint32_t* low_word(const Counter& counter) {
   return reinterpret_cast<const std::uint32_t*>(&counter);
 }
 
-// Sleeps for some time, or until the counter's owner wakes its sleepers, unless the counter has grown meanwhile.
-void sleep_on(const Counter& counter, std::uint64_t seen, Nanoseconds duration) {
+// Sleeps for some time, or until the counter's owner wakes its sleepers, unless the counter has grown meanwhile. Returns
+// whether the owner has woken this thread.
+bool sleep_on(const Counter& counter, std::uint64_t seen, Nanoseconds duration) {
   const timespec time{0, duration};
-  syscall(SYS_futex, low_word(counter), FUTEX_WAIT, static_cast<std::uint32_t>(seen), &time, nullptr, 0);
+  return syscall(SYS_futex, low_word(counter), FUTEX_WAIT, static_cast<std::uint32_t>(seen), &time, nullptr, 0) == 0;
 }
 
 // Returns whether the process has ended; a zombie has.
@@ -102,8 +103,11 @@ void LivePort::wait_long(const Counter& counter, std::uint64_t number, int rank)
       sleeps = i % 64 == 63 && now() - begin > spin_time;
       continue;
     }
-    if (is_shared) sleeps_on_shared_core.fetch_add(1, std::memory_order_relaxed);
-    sleep_on(counter, seen, sleep);
+    const bool is_woken = sleep_on(counter, seen, sleep);
+    if (is_shared) {
+      sleeps_on_shared_core.fetch_add(1, std::memory_order_relaxed);
+      wakes_on_shared_core.fetch_add(is_woken, std::memory_order_relaxed);
+    }
     sleep = std::min(2 * sleep, max_sleep);
     if (now() < next_check) continue;
     end_if_dead(rank);
