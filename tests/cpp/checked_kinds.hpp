@@ -9,6 +9,7 @@
 #include "checked_port.hpp"
 #include "collectives/doubling.hpp"
 #include "collectives/grouped.hpp"
+#include "collectives/spanning.hpp"
 
 namespace nearfield::collectives {
 
@@ -31,13 +32,41 @@ enum class Operation {
   sliced_bcast,
   stepped_barrier,
   stepped_reduce,
-  stepped_allreduce
+  stepped_allreduce,
+  spanning_barrier,  // these of two nodes
+  spanning_bcast,
+  spanning_reduce,
+  spanning_allgather,
+  spanning_alltoall,
+  spanning_allreduce,
+  laned_allreduce
 };
-inline constexpr const char* operation_names[] = {
-    "barrier",      "bcast",           "gather",          "scatter",          "reduce",
-    "allgather",    "alltoall",        "alltoallv",       "allreduce",        "reduce_scatter",
-    "scan",         "exscan",          "grouped barrier", "grouped bcast",    "grouped allreduce",
-    "sliced bcast", "stepped barrier", "stepped reduce",  "stepped allreduce"};
+inline constexpr const char* operation_names[] = {"barrier",
+                                                  "bcast",
+                                                  "gather",
+                                                  "scatter",
+                                                  "reduce",
+                                                  "allgather",
+                                                  "alltoall",
+                                                  "alltoallv",
+                                                  "allreduce",
+                                                  "reduce_scatter",
+                                                  "scan",
+                                                  "exscan",
+                                                  "grouped barrier",
+                                                  "grouped bcast",
+                                                  "grouped allreduce",
+                                                  "sliced bcast",
+                                                  "stepped barrier",
+                                                  "stepped reduce",
+                                                  "stepped allreduce",
+                                                  "spanning barrier",
+                                                  "spanning bcast",
+                                                  "spanning reduce",
+                                                  "spanning allgather",
+                                                  "spanning alltoall",
+                                                  "spanning allreduce",
+                                                  "laned allreduce"};
 
 // How long what each rank gives is. `long_slices`: even the slices of a reduction are longer than a slot. `wide`: the
 // elements are so long that a rank's slice is empty. `uneven`: some ranks give nothing, or pieces of no length, and
@@ -48,8 +77,8 @@ inline constexpr const char* size_names[] = {"line", "slot", "memory", "long sli
 struct Kind {
   Operation operation = Operation::barrier;
   Size size = Size::line;
-  int root = 0;  // also which rank gives how much, where that differs
-  bool is_in_place = false;
+  int root = 0;              // also which rank gives how much, where that differs
+  bool is_in_place = false;  // of a spanning bcast or reduce: the root is on the other node
 
   std::string name() const {
     std::string text = operation_names[static_cast<int>(operation)];
@@ -96,6 +125,13 @@ inline std::vector<Kind> list_kinds(int ranks) {
   add(stepped_reduce, {Size::slot}, ranks, true);
   add(stepped_allreduce, {Size::line, Size::slot}, 1, true);
   add(sliced_bcast, {Size::slot, Size::long_slices}, ranks, false);
+  add(spanning_barrier, {Size::line}, 1, false);
+  add(spanning_bcast, {Size::line, Size::slot, Size::long_slices}, ranks, true);
+  add(spanning_reduce, {Size::line, Size::slot, Size::memory}, ranks, true);
+  add(spanning_allgather, {Size::line, Size::memory}, 1, true);
+  add(spanning_alltoall, plain, 1, false);
+  add(spanning_allreduce, plain, 1, true);
+  add(laned_allreduce, {Size::line, Size::memory, Size::long_slices, Size::wide}, 1, true);
   return kinds;
 }
 
@@ -105,6 +141,33 @@ inline std::uint64_t value_of(std::uint64_t position, int rank, std::size_t i) {
 }
 // Commutative, but not associative, so the result shows the order in which ranks were combined.
 inline std::uint64_t combine_values(std::uint64_t a, std::uint64_t b) { return 3 * (a + b); }
+
+// What goes between two nodes, of which only this one is run: the ranks of the other one have the same data.
+template <class Port, class FillData, class Combine>
+struct MirrorLane {
+  Port* port;
+  FillData fill_data;  // writes what a root on the other node sends: (address, bytes)
+  Combine combine;
+
+  void barrier() const {}
+  void bcast(Bytes* data, std::size_t bytes, int root) const {
+    if (root == 0) return port->note_own(data, bytes, false);
+    port->note_own(data, bytes, true);
+    fill_data(data, bytes);
+  }
+  void reduce(Bytes* data, std::size_t count, int) const { allreduce(data, count); }
+  void allreduce(Bytes* data, std::size_t count) const { combine(data, data, data, count); }
+  void allgather(const Bytes* own, Bytes* all, std::size_t bytes) const {
+    port->note_own(own, bytes, false);
+    port->note_own(all, 2 * bytes, true);
+    std::memcpy(all, own, bytes);
+    std::memcpy(all + bytes, own, bytes);
+  }
+  void alltoall(const Bytes* send, Bytes* receive, std::size_t bytes) const {
+    std::memcpy(receive, send, bytes);
+    std::memcpy(receive + bytes, send, bytes);
+  }
+};
 
 // One call of a collective by one rank. `position` distinguishes the data of the calls of a sequence.
 template <std::uint64_t depth>
@@ -131,6 +194,18 @@ class CheckedCall {
       case stepped_barrier:
         barrier_by_dissemination(x_);
         break;
+      case spanning_barrier:
+        collectives::spanning_barrier(x_, make_lane(), [&] { collectives::barrier(x_); });
+        break;
+      case spanning_bcast:
+        run_spanning_bcast();
+        break;
+      case spanning_allgather:
+        run_spanning_allgather();
+        break;
+      case spanning_alltoall:
+        run_spanning_alltoall();
+        break;
       case bcast:
       case grouped_bcast:
       case sliced_bcast:
@@ -156,6 +231,9 @@ class CheckedCall {
       case grouped_allreduce:
       case stepped_reduce:
       case stepped_allreduce:
+      case spanning_reduce:
+      case spanning_allreduce:
+      case laned_allreduce:
       case reduce_scatter:
       case scan:
       case exscan:
@@ -238,6 +316,59 @@ class CheckedCall {
     check_block(data, count, kind_.root);
   }
 
+  static constexpr auto ignore = [](auto&&...) {};
+  template <class FillData = decltype(ignore), class Combine = decltype(ignore)>
+  auto make_lane(FillData fill_data = ignore, Combine combine = ignore) {
+    return MirrorLane<Port, FillData, Combine>{&x_.port(), fill_data, combine};
+  }
+  // The ranks of this node have even numbers, so that those of a lane are neighbours.
+  Layout make_layout() const {
+    std::vector<std::uint64_t> hosts;
+    for (int i = 0; i < 2 * x_.ranks(); ++i) hosts.push_back(static_cast<std::uint64_t>(i % 2));
+    return {hosts, 2 * own()};
+  }
+  std::size_t number_in_layout(int node, int local) const { return static_cast<std::size_t>(2 * local + node); }
+
+  void run_spanning_bcast() {
+    const std::size_t count = length_of(kind_.root);
+    const bool is_far = kind_.is_in_place;
+    Bytes* const data = bytes_of(is_root() && !is_far ? buffers_.send : buffers_.receive);
+    if (is_root() && !is_far) fill(buffers_.send, count);
+    const auto fill_data = [&](Bytes* to, std::size_t bytes) {
+      const auto first = static_cast<std::size_t>(to - data) / word;
+      for (std::size_t i = 0; i < bytes / word; ++i)
+        reinterpret_cast<std::uint64_t*>(to)[i] = value_of(position_, kind_.root, first + i);
+    };
+    collectives::spanning_bcast(x_, make_lane(fill_data), data, count * word, {is_far, kind_.root}, 0, 12800);
+    check_block(reinterpret_cast<std::uint64_t*>(data), count, kind_.root);
+  }
+
+  void run_spanning_allgather() {
+    constexpr std::size_t counts[] = {2, 125, 525};
+    const std::size_t count = counts[static_cast<int>(kind_.size)];
+    const auto block_of = [&](int node, int local) { return buffers_.receive + number_in_layout(node, local) * count; };
+    std::uint64_t* const send = kind_.is_in_place ? block_of(0, own()) : buffers_.send;
+    fill(send, count);
+    std::uint64_t* const of_lane = buffers_.send + 2 * stride;
+    used_.emplace_back(of_lane, 2 * count);
+    collectives::spanning_allgather(x_, make_lane(), make_layout(), bytes_of(send), bytes_of(of_lane),
+                                    bytes_of(buffers_.receive), count * word);
+    for (int node = 0; node < 2; ++node)
+      for (int local = 0; local < x_.ranks(); ++local) check_block(block_of(node, local), count, local);
+  }
+
+  void run_spanning_alltoall() {
+    constexpr std::size_t counts[] = {1, 125, 525};
+    const std::size_t count = counts[static_cast<int>(kind_.size)];
+    fill(buffers_.send, 2 * count * static_cast<std::size_t>(x_.ranks()));
+    collectives::spanning_alltoall(x_, make_lane(), make_layout(), bytes_of(buffers_.send), bytes_of(buffers_.receive),
+                                   count * word);
+    for (int node = 0; node < 2; ++node)
+      for (int local = 0; local < x_.ranks(); ++local)
+        check_block(buffers_.receive + count * number_in_layout(node, local), count, local,
+                    count * number_in_layout(0, own()));
+  }
+
   void run_gather() {
     if (!is_root()) fill(buffers_.send, length_of(own()));
     gather(x_, bytes_of(buffers_.send), is_root() ? 0 : length_of(own()) * word, kind_.root,
@@ -285,8 +416,10 @@ class CheckedCall {
     using enum Operation;
     const std::size_t count = kind_.size == Size::uneven ? 1025 : length_of(0),
                       width = kind_.size == Size::wide ? 4800 : word;
-    const bool is_reduce = kind_.operation == reduce || kind_.operation == stepped_reduce,
-               gets_result = !is_reduce || is_root();
+    const bool is_spanning_reduce = kind_.operation == spanning_reduce,
+               is_far = is_spanning_reduce && kind_.is_in_place,
+               is_reduce = kind_.operation == reduce || kind_.operation == stepped_reduce || is_spanning_reduce,
+               gets_result = !is_reduce || (is_root() && !is_far);
     std::uint64_t* const send = kind_.is_in_place && gets_result ? buffers_.receive : buffers_.send;
     fill(send, count);
     Port& port = x_.port();
@@ -303,7 +436,17 @@ class CheckedCall {
     const bool is_scan = kind_.operation == scan || kind_.operation == exscan;
     const int last = !is_scan ? x_.ranks() - 1 : own() - (kind_.operation == exscan ? 1 : 0);
     Slice slice{0, count};
-    if (kind_.operation == stepped_reduce) {
+    if (is_spanning_reduce) {
+      collectives::spanning_reduce(x_, make_lane(ignore, combine), receive, reduction.count, {is_far, kind_.root},
+                                   [&] { collectives::reduce(x_, bytes_of(send), receive, reduction, kind_.root); });
+    } else if (kind_.operation == spanning_allreduce) {
+      collectives::spanning_allreduce_by_leaders(
+          x_, make_lane(ignore, combine), receive, reduction.count,
+          [&] { collectives::reduce(x_, bytes_of(send), receive, reduction, 0); },
+          [&] { collectives::bcast(x_, receive, reduction.bytes(), 0); });
+    } else if (kind_.operation == laned_allreduce) {
+      collectives::spanning_allreduce_by_lanes(x_, make_lane(ignore, combine), 2, bytes_of(send), receive, reduction);
+    } else if (kind_.operation == stepped_reduce) {
       collectives::reduce_by_doubling(x_, bytes_of(send), receive, reduction, kind_.root);
     } else if (kind_.operation == stepped_allreduce) {
       collectives::allreduce_by_doubling(x_, bytes_of(send), receive, reduction);
@@ -342,7 +485,9 @@ class CheckedCall {
     if (kind_.operation == grouped_allreduce) combine_neighbours(sums.size() / 2);
     std::uint64_t sum = sums[0];
     for (std::size_t k = 1; k < sums.size(); ++k) sum = combine_values(sum, sums[k]);
-    return sum;
+    const bool is_spanning = kind_.operation == spanning_reduce || kind_.operation == spanning_allreduce ||
+                             kind_.operation == laned_allreduce;
+    return is_spanning ? combine_values(sum, sum) : sum;
   }
 
   // Returns this rank's elements of reduce_scatter; rank 0 has none if they are uneven.

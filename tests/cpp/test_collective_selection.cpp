@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "collectives/layout.hpp"
 #include "preload/collectives/selection.hpp"
 
 using namespace nearfield::collectives;
@@ -50,6 +51,29 @@ void test_number_of_ranks() {
   require(Selection(entries, 16).has_ranges(Operation::scan), "an entry is within a factor of two");
 }
 
+void test_several_nodes() {
+  const std::vector<SelectionEntry> entries{read("allreduce@8=mpi"), read("allreduce@8x4=leaders-512+lanes")};
+  const auto at = [&](int ranks, int nodes, std::size_t bytes) {
+    return Selection(entries, ranks, nodes).choose(Operation::allreduce, bytes).algorithm;
+  };
+  require(at(8, 4, 512) == Algorithm::leaders && at(8, 4, 513) == Algorithm::lanes, "an entry of several nodes");
+  require(at(8, 8, 513) == Algorithm::lanes, "twice as many nodes");
+  require(at(8, 9, 8192) == Algorithm::leaders, "too many nodes: what is usual");
+  require(at(8, 1, 8) == Algorithm::mpi, "an entry of one node is for one node");
+  require(at(17, 4, 513) == Algorithm::leaders, "too many ranks: what is usual");
+  for (const Operation operation : {Operation::gather, Operation::scatter, Operation::scan, Operation::reduce_scatter})
+    require(Selection({}, 2, 2).choose(operation, 8).algorithm == Algorithm::mpi, "not done across nodes");
+}
+
+void test_layout() {
+  const Layout layout({7, 9, 7, 9, 7}, 3);
+  require(layout.nodes() == 2 && layout.lanes() == 2 && layout.max_members() == 3 && !layout.is_even(), "two nodes");
+  require(layout.own().node == 1 && layout.own().local == 1, "the own place");
+  require(layout.rank_of(0, 2) == 4 && layout.rank_of(1, 0) == 1, "ranks of places");
+  require(layout.place_of(4).node == 0 && layout.place_of(4).local == 2, "places of ranks");
+  require(Layout({1, 1, 2, 2}, 0).is_even(), "nodes with equally many ranks");
+}
+
 void test_bad_texts() {
   for (const char* text : {"",
                            "bcast",
@@ -72,6 +96,12 @@ void test_bad_texts() {
                            "bcast@2=mpi-x",
                            "bcast@2=mpi--1",
                            "bcast@99999999999=mpi",
+                           "bcast@2x1=mpi",
+                           "bcast@2x=mpi",
+                           "bcast@2x2x2=mpi",
+                           "bcast@2x2=flat",
+                           "bcast@2=leaders",
+                           "bcast@2x2=lanes",
                            "after=2"}) {
     SelectionEntry entry;
     require(!read_selection(text, std::strlen(text), entry), text);
@@ -83,6 +113,8 @@ void test_bad_texts() {
 int main() {
   test_ranges();
   test_number_of_ranks();
+  test_several_nodes();
+  test_layout();
   test_bad_texts();
   std::puts("ok");
   return 0;

@@ -2,6 +2,7 @@
 //   churn   duplicates and frees MPI_COMM_WORLD again and again; prints "flat" if memory and descriptors do not grow
 //   killed  rank 1 ends by SIGKILL while the others wait for it in a collective
 //   exits   rank 1 leaves by _exit(7) in the same way
+//   sums    does 1000 short collectives
 //   busy    does collectives during 3 s while each rank shares its core with a busy process; prints their number
 #include <mpi.h>
 #include <sched.h>
@@ -102,6 +103,9 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (std::strcmp(argv[1], "churn") == 0) {
     churn();
+  } else if (std::strcmp(argv[1], "sums") == 0) {
+    std::vector<int> few(2, 5);
+    for (int i = 0; i < 1000; ++i) sum(MPI_COMM_WORLD, few);
   } else if (busy) {
     const long count = count_collectives();
     if (rank == 0) std::printf("%ld collectives\n", count);

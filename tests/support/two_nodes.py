@@ -7,6 +7,7 @@ ssh does. What is not: they share processors, /dev/shm and the file system. Need
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,7 +53,14 @@ class TwoNodes:
 
     def bytes_sent(self, node: str) -> int:
         """Returns the bytes that have left a node through its cable."""
-        file = f"/sys/class/net/{_cable(node)}/statistics/tx_bytes"
+        return self._statistic(node, "tx_bytes")
+
+    def packets_sent(self, node: str) -> int:
+        """Returns the packets that have left a node through its cable."""
+        return self._statistic(node, "tx_packets")
+
+    def _statistic(self, node: str, name: str) -> int:
+        file = f"/sys/class/net/{_cable(node)}/statistics/{name}"
         command = ["ip", "netns", "exec", self.prefix + node, "cat", file]
         return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
@@ -109,6 +117,15 @@ def _create(prefix: str) -> None:
         _ip("-n", prefix + node, "addr", "add", f"{_address(node)}/24", "dev", _cable(node))
         for device in ("lo", _cable(node)):
             _ip("-n", prefix + node, "link", "set", device, "up")
+    # UCX uses no device before the kernel says that it is up, some tenths of a second later.
+    deadline = time.monotonic() + 10
+    while any(_operational_state(prefix, node) != "up" for node in NODES) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _operational_state(prefix: str, node: str) -> str:
+    command = ["ip", "netns", "exec", prefix + node, "cat", f"/sys/class/net/{_cable(node)}/operstate"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
 def _cable(node: str) -> str:

@@ -71,6 +71,7 @@ def start(
     """Execs the command with the variables of the rules. With `explain` or a log, runs it as a child under the counting
     layer, reports how its messages were copied or adds a line to the log, and ends with its exit code. With
     `collectives`, also loads the collectives of a node, and rules may be missing."""
+    from nearfield.apply import all_nodes
     from nearfield.apply.cached_plan import Application, cached_launch_plan
     from nearfield.rules.paths import default_rules
 
@@ -88,6 +89,8 @@ def start(
         environment[_COLLECTIVES] = ",".join(
             filter(None, [environment.get(_COLLECTIVES), "summary=2" if explain else "summary=1"])
         )
+    if "LD_PRELOAD" in environment:
+        environment |= all_nodes.variables(argv, environment)
     for note in [*made.warnings, *(made.notes if verbose else [])]:
         print(f"nearfield: {note}", file=sys.stderr)
     log = log or os.environ.get(_LOG, "")

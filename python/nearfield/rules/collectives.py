@@ -29,6 +29,16 @@ _FURTHER = {
     "barrier": (DOUBLING, GROUPED),
     "reduce": (DOUBLING,),
 }
+# Of communicators that span nodes; the MPI does their other operations.
+LEADERS, LANES = "leaders", "lanes"  # one rank of each node carries what goes between nodes, or all ranks do
+ALGORITHMS_ACROSS_NODES = {
+    "barrier": (LEADERS,),
+    "bcast": (LEADERS,),
+    "reduce": (LEADERS,),
+    "allgather": (LANES,),
+    "alltoall": (LANES,),
+    "allreduce": (LEADERS, LANES),
+}
 
 
 def algorithms_of(operation: str, group: int = 0) -> list[str]:

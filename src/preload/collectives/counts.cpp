@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/export.h"
+#include "preload/collectives/job.hpp"
 #include "preload/collectives/settings.hpp"
 
 namespace nearfield::collectives {
@@ -29,8 +30,12 @@ void print_summary(int rank) {
     if (number > 0 && end < text + sizeof text - 64)
       end += std::snprintf(end, 64, "%s%s %llu", end == text ? ": " : ", ", counts->name, number);
   }
-  std::fprintf(stderr, "nearfield: rank %d did %llu of %llu collectives inside the node itself%s\n", rank, direct,
-               direct + left, text);
+  std::fprintf(stderr, "nearfield: rank %d did %llu of %llu collectives itself%s\n", rank, direct, direct + left, text);
+  if (!is_loaded_by_all_ranks())
+    std::fprintf(
+        stderr,
+        "nearfield: the MPI library did them all, because the ranks are on several nodes, or not known to be on "
+        "one, and may lack this library there; NEARFIELD_ALL_NODES=1 says that they have it\n");
   if (const unsigned long long sleeps = sleeps_on_shared_core.load())
     std::fprintf(
         stderr,

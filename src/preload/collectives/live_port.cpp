@@ -163,7 +163,8 @@ void LivePort::end_if_dead(int rank) const {
 }
 
 void LivePort::end_program(int rank, const char* why) const {
-  std::fprintf(stderr, "nearfield: a collective cannot read the data of rank %d of its communicator: %s\n", rank, why);
+  std::fprintf(stderr, "nearfield: a collective cannot read the data of process %d: %s\n",
+               static_cast<int>(processes_[static_cast<std::size_t>(rank)]), why);
   PMPI(MPI_Abort)(comm_, 1);
   std::abort();
 }

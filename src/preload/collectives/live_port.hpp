@@ -17,8 +17,8 @@ class LivePort {
  public:
   using Box = collectives::Box;
 
-  // `processes` are the IDs of the ranks' processes. The communicator must outlive the port; it is used to drive the
-  // MPI library's progress and, if a peer dies, to end the program.
+  // `processes` are the IDs of the processes of the exchange's ranks. The communicator must outlive the port; it is used
+  // to drive the MPI library's progress and, if a peer dies, to end the program.
   LivePort(MPI_Comm comm, std::vector<pid_t> processes);
 
   // Gives the boxes of all ranks, as mapped by this process, which must outlive the port, and the own rank.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "preload/collectives/job.hpp"
 #include "preload/collectives/settings.hpp"
 #include "preload/mpi/handles.hpp"
 
@@ -58,9 +59,23 @@ NodeComm* look_up(MPI_Comm comm) {
   return entry.comm.load(std::memory_order_acquire) == number_of(comm) ? node : nullptr;
 }
 
+// MPIs have some thousand communicators at a time. A program that uses many itself gets no more of ours.
+constexpr int max_lanes = 64;
+std::atomic<int> lanes{0};
+std::atomic<bool> is_finalizing{false};
+
 int copy_nothing(MPI_Comm, int, void*, void*, void*, int* flag) {
   *flag = 0;
   return MPI_SUCCESS;
+}
+
+// Returns a number that the ranks of one node share.
+std::uint64_t host_of(std::uint64_t host) {
+  const int node_ranks = settings().node_ranks;
+  if (node_ranks == 0) return host;
+  int rank = 0;
+  PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
+  return host ^ static_cast<std::uint64_t>(rank / node_ranks) * 0x9e3779b97f4a7c15u;
 }
 
 // Buffers may lie in a device's memory, which only the MPI library can copy from.
@@ -78,8 +93,10 @@ NodeComm::NodeComm(MPI_Comm comm) : comm_(comm) {
   PMPI(MPI_Comm_test_inter)(comm, &is_inter);
   PMPI(MPI_Comm_rank)(comm, &rank_);
   PMPI(MPI_Comm_size)(comm, &ranks_);
-  if (is_inter || ranks_ < 2 || ranks_ > max_ranks) state_ = State::left_to_mpi;
+  if (is_inter || ranks_ < 2 || !is_loaded_by_all_ranks() || !is_within_job(comm)) state_ = State::left_to_mpi;
 }
+
+NodeComm::~NodeComm() { free_lane(); }
 
 NodeComm* NodeComm::find(MPI_Comm comm) {
   NodeComm* node = look_up(comm);
@@ -106,7 +123,7 @@ int NodeComm::forget(MPI_Comm comm, int, void* value, void*) {
   NodeComm* const node = static_cast<NodeComm*>(value);
   if (look_up(comm)) enter(comm, nullptr);
   if (node->state_ == State::direct)
-    release_box(node->own_offset_, node->boxes_.data(), node->closed_.data(), node->ranks_);
+    release_box(node->own_offset_, node->boxes_.data(), node->closed_.data(), static_cast<int>(node->boxes_.size()));
   delete node;
   return MPI_SUCCESS;
 }
@@ -117,44 +134,80 @@ NodeComm* NodeComm::count_call() {
   return state_ == State::direct ? this : nullptr;
 }
 
-// Exchanges cards, maps the boxes, and agrees with the other ranks on the result.
+// Exchanges cards, maps the boxes of the node, makes the lanes, and agrees with the other ranks on the result.
 void NodeComm::connect() {
   state_ = State::left_to_mpi;
   Card own{own_arena(), 0, 0, reinterpret_cast<std::uintptr_t>(&secret), settings().digest};
   secret = own.arena.nonce;
   if (own.arena.host && !has_device_memory()) own.box = take_box();
   if (own.box) own.closed = own_box(own.box)->closed.load(std::memory_order_relaxed);
+  own.arena.host = host_of(own.arena.host);
   std::vector<Card> cards(static_cast<std::size_t>(ranks_));
   if (PMPI(MPI_Allgather)(&own, sizeof own, MPI_BYTE, cards.data(), sizeof own, MPI_BYTE, comm_) != MPI_SUCCESS) return;
-  int is_mapped = map_boxes(cards), is_mapped_by_all = 0;
-  PMPI(MPI_Allreduce)(&is_mapped, &is_mapped_by_all, 1, MPI_INT, MPI_MIN, comm_);
-  if (is_mapped_by_all) {
+  std::vector<std::uint64_t> hosts;
+  for (const Card& card : cards) hosts.push_back(card.arena.host);
+  layout_ = Layout(hosts, rank_);
+  const bool has_peers = layout_.max_members() > 1;  // on some node
+  int is_connected = has_peers && map_boxes(cards) && (!spans_nodes() || lanes.load() < max_lanes), are_connected = 0;
+  if (has_peers) PMPI(MPI_Allreduce)(&is_connected, &are_connected, 1, MPI_INT, MPI_MIN, comm_);
+  if (are_connected && spans_nodes()) {
+    is_connected = make_lane();
+    PMPI(MPI_Allreduce)(&is_connected, &are_connected, 1, MPI_INT, MPI_MIN, comm_);
+  }
+  if (are_connected) {
+    const Layout::Place place = layout_.own();
     own_offset_ = own.box;
-    port_->use_boxes(boxes_, rank_);
-    selection_ = Selection(settings().selection, ranks_);
-    exchange_ = std::make_unique<Exchange<LivePort>>(*port_, boxes_.data(), ranks_, rank_);
+    port_->use_boxes(boxes_, place.local);
+    const int members = static_cast<int>(boxes_.size());
+    selection_ = Selection(settings().selection, layout_.max_members(), layout_.nodes());
+    in_node_ = Selection(settings().selection, members);
+    exchange_ = std::make_unique<Exchange<LivePort>>(*port_, boxes_.data(), members, place.local);
     state_ = State::direct;
-  } else if (own.box) {
-    release_box(own.box, nullptr, nullptr, 0);  // nobody has used it
+  } else {
+    free_lane();
+    if (own.box) release_box(own.box, nullptr, nullptr, 0);  // nobody has used it
   }
 }
 
 bool NodeComm::map_boxes(const std::vector<Card>& cards) {
+  const std::vector<int>& members = layout_.members_of(layout_.own().node);
+  if (members.size() > static_cast<std::size_t>(max_ranks)) return false;
+  for (const Card& card : cards)
+    if (card.box == 0 || card.selection != cards[0].selection) return false;
   std::vector<pid_t> processes;
-  for (const Card& card : cards) {
-    if (card.box == 0 || card.arena.host != cards[0].arena.host || card.selection != cards[0].selection) return false;
+  for (const int rank : members) {
+    const Card& card = cards[static_cast<std::size_t>(rank)];
     processes.push_back(static_cast<pid_t>(card.arena.pid));
     closed_.push_back(card.closed);
   }
   port_ = std::make_unique<LivePort>(comm_, processes);
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const Card& card = cards[static_cast<std::size_t>(rank)];
+  for (std::size_t local = 0; local < members.size(); ++local) {
+    const Card& card = cards[static_cast<std::size_t>(members[local])];
     boxes_.push_back(peer_box(card.arena, card.box));
     std::uint64_t read = 0;
-    if (!boxes_.back() || !port_->try_to_read(rank, &read, card.secret, sizeof read) || read != card.arena.nonce)
+    if (!boxes_.back() || !port_->try_to_read(static_cast<int>(local), &read, card.secret, sizeof read) ||
+        read != card.arena.nonce)
       return false;
   }
   return true;
 }
+
+// All ranks of the communicator call it.
+bool NodeComm::make_lane() {
+  const auto [node, local] = layout_.own();
+  const int color = local < layout_.lanes() ? local : MPI_UNDEFINED;
+  if (PMPI(MPI_Comm_split)(comm_, color, node, &lane_) != MPI_SUCCESS) return false;
+  if (lane_ == MPI_COMM_NULL) return true;
+  ++lanes;
+  return PMPI(MPI_Comm_set_errhandler)(lane_, MPI_ERRORS_ARE_FATAL) == MPI_SUCCESS;
+}
+
+void NodeComm::free_lane() {
+  if (lane_ == MPI_COMM_NULL || is_finalizing) return;
+  PMPI(MPI_Comm_free)(&lane_);
+  --lanes;
+}
+
+void keep_lanes() { is_finalizing = true; }
 
 }  // namespace nearfield::collectives

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "collectives/layout.hpp"
 #include "preload/collectives/arena.hpp"
 #include "preload/collectives/datatypes.hpp"
 #include "preload/collectives/live_port.hpp"
@@ -20,13 +21,14 @@ struct Card;  // what a rank says of itself when a communicator is connected
 class NodeComm {
  public:
   // Returns the state of a communicator. Returns null if the MPI library must do this collective, because the
-  // communicator spans nodes, is an intercommunicator or MPI_COMM_NULL, or has had few collectives so far. All ranks of
-  // the communicator call it in each collective; one of the first calls communicates.
+  // communicator has one rank on each node, is an intercommunicator or MPI_COMM_NULL, or has had few collectives so far.
+  // All ranks of the communicator call it in each collective; one of the first calls communicates.
   static NodeComm* find(MPI_Comm comm);
 
   explicit NodeComm(MPI_Comm comm);
   NodeComm(const NodeComm&) = delete;
   NodeComm& operator=(const NodeComm&) = delete;
+  ~NodeComm();
 
   // Returns what does a collective of that length, which must be the same on all ranks.
   Choice choose(Operation operation, std::size_t bytes) const {
@@ -38,7 +40,15 @@ class NodeComm {
     return choose(operation, depends_on_length ? static_cast<std::size_t>(count * size_of(type)) : 0);
   }
 
+  // Returns what does a collective among the ranks of this node, where the communicator spans several.
+  Choice choose_in_node(Operation operation, std::size_t bytes) const { return in_node_.choose(operation, bytes); }
+
+  // The exchange between the ranks of this node, in which they have their local numbers.
   Exchange<LivePort>& exchange() { return *exchange_; }
+  bool spans_nodes() const { return layout_.nodes() > 1; }
+  const Layout& layout() const { return layout_; }
+  // The communicator of this rank's lane, if it is in one and the communicator spans nodes.
+  MPI_Comm lane() const { return lane_; }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
@@ -49,16 +59,23 @@ class NodeComm {
   NodeComm* count_call();
   void connect();
   bool map_boxes(const std::vector<Card>& cards);
+  bool make_lane();
+  void free_lane();
 
   MPI_Comm comm_;
   State state_ = State::counting;
   int calls_ = 0, rank_ = 0, ranks_ = 0;
   std::size_t own_offset_ = 0;
-  std::vector<Box*> boxes_;
+  Layout layout_;
+  MPI_Comm lane_ = MPI_COMM_NULL;
+  std::vector<Box*> boxes_;  // of the ranks of this node
   std::vector<std::uint64_t> closed_;
-  Selection selection_;
+  Selection selection_, in_node_;
   std::unique_ptr<LivePort> port_;
   std::unique_ptr<Exchange<LivePort>> exchange_;
 };
+
+// Called before the MPI library is finalised: communicators that still exist then are not freed.
+void keep_lanes();
 
 }  // namespace nearfield::collectives

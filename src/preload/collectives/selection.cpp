@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "base/export.h"
@@ -12,7 +13,8 @@ namespace {
 
 constexpr std::string_view operation_names[operations] = {
     "barrier", "bcast", "gather", "scatter", "reduce", "allgather", "alltoall", "allreduce", "reduce_scatter", "scan"};
-constexpr std::string_view algorithm_names[] = {"flat", "whole", "slices", "grouped", "doubling", "mpi"};
+constexpr std::string_view algorithm_names[] = {"flat",     "whole",   "slices", "grouped",
+                                                "doubling", "leaders", "lanes",  "mpi"};
 
 template <std::size_t count>
 int find_name(const std::string_view (&names)[count], std::string_view name) {
@@ -21,19 +23,46 @@ int find_name(const std::string_view (&names)[count], std::string_view name) {
 }
 
 bool is_algorithm_of(Operation operation, Algorithm algorithm) {
+  const auto is_one_of = [operation](auto... names) { return ((operation == names) || ...); };
+  using enum Operation;
   switch (algorithm) {
     case Algorithm::whole:
-      return operation == Operation::allreduce;
+      return operation == allreduce;
     case Algorithm::slices:
-      return operation == Operation::allreduce || operation == Operation::bcast;
+      return is_one_of(allreduce, bcast);
     case Algorithm::grouped:
-      return operation == Operation::allreduce || operation == Operation::bcast || operation == Operation::barrier;
+      return is_one_of(allreduce, bcast, barrier);
     case Algorithm::doubling:
-      return operation == Operation::allreduce || operation == Operation::barrier || operation == Operation::reduce;
+      return is_one_of(allreduce, barrier, reduce);
+    case Algorithm::leaders:
+      return is_one_of(allreduce, bcast, barrier, reduce);
+    case Algorithm::lanes:
+      return is_one_of(allreduce, allgather, alltoall);
     default:
       return true;
   }
 }
+
+bool is_for_several_nodes(Algorithm algorithm) {
+  return algorithm == Algorithm::leaders || algorithm == Algorithm::lanes;
+}
+
+// What communicators that span nodes use without rules: what saves messages between nodes, or copies inside them,
+// whatever the network is like. Where more than that decides, which is the case for long data that pass through one
+// rank or are copied once more, the MPI library's own algorithms, which overlap both, may be faster, and nothing is
+// known before it is measured.
+constexpr std::string_view usual_of_several_nodes[] = {
+    "barrier@2x2=leaders",
+    "bcast@2x2=leaders-65536+mpi",
+    "reduce@2x2=leaders-8192+mpi",
+    "allreduce@2x2=leaders-8192+lanes",
+    "allgather@2x2=lanes-8192+mpi",
+    "alltoall@2x2=lanes-1024+mpi",
+    "gather@2x2=mpi",
+    "scatter@2x2=mpi",
+    "reduce_scatter@2x2=mpi",
+    "scan@2x2=mpi",
+};
 
 // What communicators of many ranks use without rules. It follows from simulations of 16, 32 and 128 ranks with 8 B, 1 KiB
 // and 4 KiB (docs/explanation/collectives.md): doubling is faster than messages whatever a description leaves open, and
@@ -78,17 +107,25 @@ bool read_choice(std::string_view text, Operation operation, Choice& choice) {
 
 Override overrides[operations];
 
-Selection::Selection(const std::vector<SelectionEntry>& entries, int ranks) {
-  for (const auto& [min_ranks, text] : usual_of_many)
-    if (SelectionEntry entry; ranks >= min_ranks && read_selection(text.data(), text.size(), entry))
+Selection::Selection(const std::vector<SelectionEntry>& entries, int ranks, int nodes) {
+  const auto take = [this](std::string_view text) {
+    if (SelectionEntry entry; read_selection(text.data(), text.size(), entry))
       ranges_[static_cast<std::size_t>(entry.operation)] = entry.ranges;
+  };
+  if (nodes > 1)
+    for (const std::string_view text : usual_of_several_nodes) take(text);
+  else
+    for (const auto& [min_ranks, text] : usual_of_many)
+      if (ranks >= min_ranks) take(text);
   std::array<double, operations> nearest;
-  nearest.fill(std::log(2.0) + 1e-9);
+  nearest.fill(std::numeric_limits<double>::infinity());
   for (const SelectionEntry& entry : entries) {
     const auto index = static_cast<std::size_t>(entry.operation);
-    const double distance = std::abs(std::log(static_cast<double>(entry.ranks) / ranks));
-    if (distance >= nearest[index]) continue;
-    nearest[index] = distance;
+    const double of_ranks = std::abs(std::log2(static_cast<double>(entry.ranks) / ranks)),
+                 of_nodes = std::abs(std::log2(static_cast<double>(entry.nodes) / nodes));
+    const bool is_near = std::max(of_ranks, of_nodes) < 1 + 1e-9 && (entry.nodes > 1) == (nodes > 1);
+    if (!is_near || of_ranks + of_nodes >= nearest[index]) continue;
+    nearest[index] = of_ranks + of_nodes;
     ranges_[index] = entry.ranges;
   }
 }
@@ -96,7 +133,12 @@ Selection::Selection(const std::vector<SelectionEntry>& entries, int ranks) {
 bool read_selection(const char* text, std::size_t length, SelectionEntry& entry) {
   std::string_view rest(text, length);
   const int operation = find_name(operation_names, take_until(rest, '@'));
-  if (operation < 0 || !read_number(take_until(rest, '='), entry.ranks) || entry.ranks < 2) return false;
+  std::string_view place = take_until(rest, '=');
+  const bool has_nodes = place.find('x') != place.npos;
+  if (operation < 0 || !read_number(take_until(place, 'x'), entry.ranks)) return false;
+  entry.nodes = 1;
+  if (has_nodes && (!read_number(place, entry.nodes) || entry.nodes < 2)) return false;
+  if (entry.ranks < 2) return false;
   entry.operation = static_cast<Operation>(operation);
   entry.ranges.clear();
   std::size_t before = 0;
@@ -105,6 +147,7 @@ bool read_selection(const char* text, std::size_t length, SelectionEntry& entry)
     const bool has_length = range.find('-') != range.npos;
     Choice choice;
     if (!read_choice(take_until(range, '-'), entry.operation, choice)) return false;
+    if (choice.algorithm != Algorithm::mpi && is_for_several_nodes(choice.algorithm) != has_nodes) return false;
     std::size_t last = SIZE_MAX;
     if (has_length ? !read_number(range, last) || last < before : !rest.empty()) return false;
     entry.ranges.push_back({last, choice});

@@ -16,9 +16,10 @@ namespace nearfield::collectives {
 enum class Operation { barrier, bcast, gather, scatter, reduce, allgather, alltoall, allreduce, reduce_scatter, scan };
 inline constexpr std::size_t operations = 10;
 
-// `flat`: each rank reads from all that have data for it. `mpi` leaves the collective to the MPI library. The others
-// exist for some operations only (selection.cpp). `none`: nothing is chosen.
-enum class Algorithm : std::uint8_t { flat, whole, slices, grouped, doubling, mpi, none };
+// `flat`: each rank reads from all that have data for it. `mpi` leaves the collective to the MPI library. `leaders` and
+// `lanes` are for communicators that span nodes, for which none of the others but `mpi` is. Most exist for some
+// operations only (selection.cpp). `none`: nothing is chosen.
+enum class Algorithm : std::uint8_t { flat, whole, slices, grouped, doubling, leaders, lanes, mpi, none };
 
 struct Choice {
   Algorithm algorithm = Algorithm::flat;
@@ -31,19 +32,20 @@ struct LengthRange {
   Choice choice;
 };
 
-// The ranges of one operation, measured with that many ranks.
+// The ranges of one operation, measured with that many ranks on each of that many nodes.
 struct SelectionEntry {
   Operation operation;
-  int ranks;
+  int ranks, nodes;
   std::vector<LengthRange> ranges;
 };
 
 class Selection {
  public:
   Selection() = default;
-  // Takes, for each operation, the entry whose number of ranks is nearest, if it is at most twice or half of `ranks`;
-  // without such an entry, what is usual for many ranks.
-  Selection(const std::vector<SelectionEntry>& entries, int ranks);
+  // Takes, for each operation, the entry whose numbers of ranks and nodes are nearest, if each is at most twice or half
+  // of these; without such an entry, what is usual for several nodes or for many ranks. One node and several have
+  // different algorithms, so entries for the one do not serve the other.
+  Selection(const std::vector<SelectionEntry>& entries, int ranks, int nodes = 1);
 
   bool has_ranges(Operation operation) const { return !ranges_[static_cast<std::size_t>(operation)].empty(); }
 
@@ -59,7 +61,8 @@ class Selection {
 };
 
 // Reads "bcast@64=flat-2048+grouped8-65536+mpi": the operation, the number of ranks, and ranges in rising order, of
-// which only the last one may lack its length. Groups have 8 ranks here. Returns false if `text`, of that length, is not
+// which only the last one may lack its length. Groups have 8 ranks here. For several nodes, the number of ranks on each
+// is followed by that of the nodes: "allreduce@64x4=leaders-8192+lanes". Returns false if `text`, of that length, is not
 // of this form.
 bool read_selection(const char* text, std::size_t length, SelectionEntry& entry);
 

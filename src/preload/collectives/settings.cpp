@@ -29,7 +29,8 @@ Settings read_settings(const char* text) {
     if (SelectionEntry entry; read_selection(text, length, entry)) {
       read.digest = digest(read.digest, text, length);
       read.selection.push_back(std::move(entry));
-    } else if (length && !read_number(text, "after", read.after) && !read_number(text, "summary", read.summary))
+    } else if (length && !read_number(text, "after", read.after) && !read_number(text, "summary", read.summary) &&
+               !read_number(text, "node_ranks", read.node_ranks) && !read_number(text, "all_nodes", read.all_nodes))
       std::fprintf(stderr, "nearfield: NEARFIELD_COLLECTIVES: '%.*s' is not understood and changes nothing\n",
                    static_cast<int>(length), text);
     text += length + (text[length] == ',');

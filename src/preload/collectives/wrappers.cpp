@@ -1,9 +1,11 @@
 // The MPI functions on which this library interposes. Each does the collective directly where the communicator lies in
-// one node, the arguments are valid, and the operator is one of operators.hpp; else the MPI library does it, which also
-// reports all errors. Whether it is direct depends only on what MPI makes equal on all ranks of a correct program.
+// one node, the arguments are valid, and the operator is one of operators.hpp; where it spans nodes, across_nodes.hpp
+// does some of them. Else the MPI library does it, which also reports all errors. Whether it is direct depends only on
+// what MPI makes equal on all ranks of a correct program.
 #include "base/export.h"
+#include "preload/collectives/across_nodes.hpp"
 #include "preload/collectives/counts.hpp"
-#include "preload/collectives/node_comm.hpp"
+#include "preload/collectives/in_node.hpp"
 #include "preload/collectives/operators.hpp"
 #include "preload/mpi/handles.hpp"
 #include "preload/mpi/wrap.hpp"
@@ -23,6 +25,8 @@ NodeComm* find(MPI_Comm comm, int root) {
   NodeComm* const node = NodeComm::find(comm);
   return node && root >= 0 && root < node->ranks() ? node : nullptr;
 }
+// Returns null if the communicator spans nodes.
+NodeComm* unless_spanning(NodeComm* node) { return node && !node->spans_nodes() ? node : nullptr; }
 
 // Returns null if the MPI library's own algorithm is selected for this length.
 NodeComm* unless_left_to_mpi(NodeComm* node, Operation operation, std::int64_t count, MPI_Datatype type) {
@@ -89,42 +93,37 @@ void move_own(const Outgoing& from, Incoming& to) {
 
 bool try_barrier(MPI_Comm comm) {
   NodeComm* const node = NodeComm::find(comm);
-  const Choice choice = node ? node->choose(Operation::barrier, 0) : Choice{Algorithm::mpi};
+  if (!node) return false;
+  if (node->spans_nodes()) return across_nodes::barrier(*node);
+  const Choice choice = node->choose(Operation::barrier, 0);
   if (choice.algorithm == Algorithm::mpi) return false;
-  if (choice.algorithm == Algorithm::grouped)
-    barrier_in_groups(node->exchange(), {choice.group});
-  else if (choice.algorithm == Algorithm::doubling)
-    barrier_by_dissemination(node->exchange());
-  else
-    barrier(node->exchange());
+  run_barrier(node->exchange(), choice);
   return true;
-}
-
-void run_bcast(Exchange<LivePort>& x, Bytes* data, std::size_t bytes, int root, Choice choice) {
-  if (choice.algorithm == Algorithm::slices) return bcast_in_slices(x, data, bytes, root);
-  if (choice.algorithm == Algorithm::grouped) return bcast_in_groups(x, data, bytes, root, {choice.group});
-  bcast(x, data, bytes, root);
 }
 
 bool try_bcast(void* buffer, std::int64_t count, MPI_Datatype type, int root, MPI_Comm comm) {
   NodeComm* const node = is_valid(buffer, count, type) ? find(comm, root) : nullptr;
   const Choice choice = node ? node->choose(Operation::bcast, count, type) : Choice{Algorithm::mpi};
   if (choice.algorithm == Algorithm::mpi) return false;
+  const auto run = [&](const Bytes* data, std::size_t bytes) {
+    if (node->spans_nodes()) return across_nodes::bcast(*node, const_cast<Bytes*>(data), bytes, root);
+    run_bcast(node->exchange(), const_cast<Bytes*>(data), bytes, root, choice);
+    return true;
+  };
   if (node->rank() == root) {
     const Outgoing data(buffer, count, type, comm);
-    run_bcast(node->exchange(), as_bytes(data.data()), data.bytes(), root, choice);
-  } else {
-    Incoming data(buffer, count, type, comm);
-    run_bcast(node->exchange(), data.data(), data.bytes(), root, choice);
-    data.unpack();
+    return run(data.data(), data.bytes());
   }
-  return true;
+  Incoming data(buffer, count, type, comm);
+  const bool is_done = run(data.data(), data.bytes());
+  if (is_done) data.unpack();
+  return is_done;
 }
 
 // `has_blocks`: all ranks send the same number of bytes, which the root knows as the length of each part.
 template <class GetPart>
 bool try_gather(Part own, GetPart part, int root, MPI_Comm comm, bool has_blocks) {
-  NodeComm* node = find(comm, root);
+  NodeComm* node = unless_spanning(find(comm, root));
   if (node && has_blocks) node = unless_left_to_mpi(node, Operation::gather, node->rank() == root ? part(0) : own);
   if (!node) return false;
   if (node->rank() != root) {
@@ -145,7 +144,7 @@ bool try_gather(Part own, GetPart part, int root, MPI_Comm comm, bool has_blocks
 
 template <class GetPart>
 bool try_scatter(GetPart part, Part own, int root, MPI_Comm comm, bool has_blocks) {
-  NodeComm* node = find(comm, root);
+  NodeComm* node = unless_spanning(find(comm, root));
   if (node && has_blocks) node = unless_left_to_mpi(node, Operation::scatter, node->rank() == root ? part(0) : own);
   if (!node) return false;
   if (node->rank() != root) {
@@ -172,6 +171,11 @@ bool try_allgather(Part own, void* receive, std::int64_t count, MPI_Datatype typ
   const Outgoing data(own.buffer, own.count, own.type, comm);
   Incoming all(receive, count * node->ranks(), type, comm);
   const std::size_t bytes = all.bytes() / static_cast<std::size_t>(node->ranks());
+  if (node->spans_nodes()) {
+    const bool is_done = across_nodes::allgather(*node, data.data(), all.data(), bytes);
+    if (is_done) all.unpack();
+    return is_done;
+  }
   allgather(node->exchange(), data.data(), data.bytes(),
             [&](int rank) { return std::pair(all.data() + static_cast<std::size_t>(rank) * bytes, bytes); });
   all.unpack();
@@ -180,7 +184,7 @@ bool try_allgather(Part own, void* receive, std::int64_t count, MPI_Datatype typ
 
 template <class GetPart>
 bool try_allgatherv(Part own, GetPart part, MPI_Comm comm) {
-  NodeComm* const node = NodeComm::find(comm);
+  NodeComm* const node = unless_spanning(NodeComm::find(comm));
   if (!node || !are_valid(node->ranks(), part)) return false;
   if (own.buffer == MPI_IN_PLACE) own = part(node->rank());
   const Outgoing data(own.buffer, own.count, own.type, comm);
@@ -200,14 +204,20 @@ bool try_alltoall(const void* send, std::int64_t send_count, MPI_Datatype send_t
                is_in_place ? type : send_type, comm);
   if (is_in_place) out.copy();
   Incoming in(receive, count * node->ranks(), type, comm);
-  alltoall(node->exchange(), out.data(), in.data(), in.bytes() / static_cast<std::size_t>(node->ranks()));
+  const std::size_t bytes = in.bytes() / static_cast<std::size_t>(node->ranks());
+  if (node->spans_nodes()) {
+    const bool is_done = across_nodes::alltoall(*node, out.data(), in.data(), bytes);
+    if (is_done) in.unpack();
+    return is_done;
+  }
+  alltoall(node->exchange(), out.data(), in.data(), bytes);
   in.unpack();
   return true;
 }
 
 template <class GetSent, class GetReceived>
 bool try_alltoallv(bool is_in_place, GetSent sent, GetReceived received, MPI_Comm comm) {
-  NodeComm* const node = NodeComm::find(comm);
+  NodeComm* const node = unless_spanning(NodeComm::find(comm));
   if (!node || !are_valid(node->ranks(), received)) return false;
   if (!is_in_place && !are_valid(node->ranks(), sent)) return false;
   std::vector<Outgoing> out = is_in_place ? make_outgoing(*node, received, comm) : make_outgoing(*node, sent, comm);
@@ -219,8 +229,8 @@ bool try_alltoallv(bool is_in_place, GetSent sent, GetReceived received, MPI_Com
   return true;
 }
 
-// Calls `reduce(exchange, send buffer, reduction, choice)` if this library combines such elements, and the MPI
-// library's own algorithm is not selected for this length.
+// Calls `reduce(node, send buffer, reduction, choice)`, and returns what it returns, if this library combines such
+// elements, and the MPI library's own algorithm is not selected for this length.
 template <class Reduce>
 bool try_reduction(Operation operation, const void* send, const void* receive, std::int64_t count, MPI_Datatype type,
                    MPI_Op op, NodeComm* node, Reduce reduce) {
@@ -229,45 +239,35 @@ bool try_reduction(Operation operation, const void* send, const void* receive, s
   if (!node || !is_valid(source, count, type) || !Operator::find(op, type, combine)) return false;
   const Choice choice = node->choose(operation, count, type);
   if (choice.algorithm == Algorithm::mpi) return false;
-  const Reduction all{static_cast<std::size_t>(count), combine.width(), combine};
-  reduce(node->exchange(), as_bytes(source), all, choice);
-  return true;
+  const LiveReduction all{static_cast<std::size_t>(count), combine.width(), combine};
+  return reduce(*node, as_bytes(source), all, choice);
 }
 
 bool try_reduce(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, int root,
                 MPI_Comm comm) {
+  Bytes* const result = as_bytes(receive);
   return try_reduction(Operation::reduce, send, receive, count, type, op, find(comm, root),
-                       [&](auto& x, auto* data, const auto& all, Choice choice) {
-                         if (choice.algorithm == Algorithm::doubling && all.bytes() <= slot_bytes)
-                           return reduce_by_doubling(x, data, as_bytes(receive), all, root);
-                         reduce(x, data, as_bytes(receive), all, root);
+                       [&](NodeComm& node, const Bytes* data, const LiveReduction& all, Choice choice) {
+                         if (node.spans_nodes()) return across_nodes::reduce(node, data, result, all, type, op, root);
+                         run_reduce(node.exchange(), data, result, all, root, choice);
+                         return true;
                        });
 }
 
 bool try_allreduce(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  Bytes* const result = as_bytes(receive);
   return try_reduction(Operation::allreduce, send, receive, count, type, op, NodeComm::find(comm),
-                       [&](auto& x, auto* data, const auto& all, Choice choice) {
-                         Bytes* const result = as_bytes(receive);
-                         switch (choice.algorithm) {
-                           case Algorithm::whole:
-                             return allreduce_whole(x, data, result, all);
-                           case Algorithm::slices:
-                             return allreduce_in_slices(x, data, result, all);
-                           case Algorithm::doubling:
-                             if (all.bytes() <= slot_bytes) return allreduce_by_doubling(x, data, result, all);
-                             return allreduce_in_slices(x, data, result, all);
-                           case Algorithm::grouped:
-                             return allreduce_in_groups(x, data, result, all, {choice.group});
-                           default:
-                             return allreduce(x, data, result, all);
-                         }
+                       [&](NodeComm& node, const Bytes* data, const LiveReduction& all, Choice choice) {
+                         if (node.spans_nodes()) return across_nodes::allreduce(node, data, result, all, type, op);
+                         run_allreduce(node.exchange(), data, result, all, choice);
+                         return true;
                        });
 }
 
 // `count(i)` returns how many elements rank i gets.
 template <class GetCount>
 bool try_reduce_scatter(const void* send, void* receive, GetCount count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  NodeComm* const node = NodeComm::find(comm);
+  NodeComm* const node = unless_spanning(NodeComm::find(comm));
   if (!node) return false;
   std::int64_t total = 0;
   Slice own{0, 0};
@@ -277,17 +277,19 @@ bool try_reduce_scatter(const void* send, void* receive, GetCount count, MPI_Dat
     total += count(i);
     if (i == node->rank()) own.end = static_cast<std::size_t>(total);
   }
-  return try_reduction(
-      Operation::reduce_scatter, send, receive, total, type, op, node,
-      [&](auto& x, auto* data, const auto& all, Choice) { reduce_scatter(x, data, as_bytes(receive), own, all); });
+  return try_reduction(Operation::reduce_scatter, send, receive, total, type, op, node,
+                       [&](NodeComm& found, const Bytes* data, const LiveReduction& all, Choice) {
+                         reduce_scatter(found.exchange(), data, as_bytes(receive), own, all);
+                         return true;
+                       });
 }
 
 bool try_scan(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
               bool is_exclusive) {
-  NodeComm* const node = NodeComm::find(comm);
-  return try_reduction(Operation::scan, send, receive, count, type, op, node,
-                       [&](auto& x, auto* data, const auto& all, Choice) {
-                         scan(x, data, as_bytes(receive), all, node->rank() - (is_exclusive ? 1 : 0));
+  return try_reduction(Operation::scan, send, receive, count, type, op, unless_spanning(NodeComm::find(comm)),
+                       [&](NodeComm& node, const Bytes* data, const LiveReduction& all, Choice) {
+                         scan(node.exchange(), data, as_bytes(receive), all, node.rank() - (is_exclusive ? 1 : 0));
+                         return true;
                        });
 }
 
@@ -306,6 +308,7 @@ bool try_scan(const void* send, void* receive, std::int64_t count, MPI_Datatype 
 NEARFIELD_EXPORT int MPI_Finalize() {
   int rank = 0;
   if (PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && rank == 0) print_summary(rank);
+  keep_lanes();
   return PMPI(MPI_Finalize)();
 }
 NEARFIELD_EXPORT_PMPI(MPI_Finalize)

@@ -61,6 +61,7 @@ def command(
 
       nearfield compare --fail-if-slower 2% -- mpirun -n 2 ./app
     """
+    from nearfield.apply import all_nodes
     from nearfield.apply.cached_plan import cached_launch_plan
     from nearfield.forecast.saying import summary
     from nearfield.forecast.watching import print_line
@@ -75,7 +76,9 @@ def command(
         raise UsageError("the rules set nothing: baseline and tuned are the same", remedy)
     busy = _busy()
     baseline = dict(os.environ)
-    program = Program(argv, pattern, {"baseline": baseline, "tuned": {**baseline, **made.environment}})
+    tuned = {**baseline, **made.environment}
+    tuned |= all_nodes.variables(argv, tuned)
+    program = Program(argv, pattern, {"baseline": baseline, "tuned": tuned})
     forecast, unknown = (None, "") if no_forecast else _forecast(program, mpi_name, prices_of=rules)
     if not forecast:
         program.measure("baseline")

@@ -1,0 +1,82 @@
+"""Lets what `run` preloads reach the ranks on other nodes, and says whether it surely does.
+
+Hydra (MPICH, Intel MPI) and srun pass the environment on to all nodes; Open MPI's mpirun passes only its own
+parameters, and the variables that one of them lists. The dynamic linker starts a program without a library that it does
+not find.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ALL_NODES = "NEARFIELD_ALL_NODES"  # 1: the user vouches that all nodes have the libraries at the same path
+FORWARD = "OMPI_MCA_mca_base_env_list"  # variables that Open MPI's mpirun passes on to other nodes
+_LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prun", "mpiexec.hydra", "srun")
+_OWN = ("LD_PRELOAD", "NEARFIELD_")
+_COLLECTIVES, _COLLECTIVES_LIBRARY = "NEARFIELD_COLLECTIVES", "libnearfield_collectives"
+# File systems that nodes share, as /proc/self/mountinfo names them.
+_SHARED = {
+    "nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "afs", "panfs", "cifs", "smb3", "gfs2", "ocfs2", "pvfs2",
+    "wekafs", "fuse.glusterfs", "fuse.cvmfs2", "fuse.beegfs-fuse", "fuse.ceph-fuse", "fuse.daos", "fuse.dfuse",
+}  # fmt: skip
+
+
+def variables(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables to add to an environment that preloads libraries, so that they work on all nodes."""
+    added: dict[str, str] = {}
+    if _COLLECTIVES_LIBRARY in environment.get("LD_PRELOAD", "") and reaches_all_nodes(argv, environment):
+        settings = [environment.get(_COLLECTIVES, ""), "all_nodes=1"]
+        added[_COLLECTIVES] = ",".join(filter(None, settings))
+    return added | forwarding(argv, {**environment, **added})
+
+
+def forwarding(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variable with which Open MPI's mpirun passes what is preloaded on to other nodes; none if nothing is
+    preloaded, the command is no launcher, or it forwards variables itself, since Open MPI accepts only one of the two
+    ways. Other launchers ignore the variable."""
+    if not _starts_ranks(argv) or "-x" in argv or "LD_PRELOAD" not in environment:
+        return {}
+    listed = [item for item in environment.get(FORWARD, "").split(";") if item]
+    named = {item.partition("=")[0] for item in listed}
+    own = sorted(name for name in environment if name.startswith(_OWN) and name not in named)
+    # A variable that is only named is not forwarded if its value has a "=" (Open MPI 4.1.4 and 5.0.11).
+    items = (f"{name}={environment[name]}" if "=" in environment[name] else name for name in own)
+    return {FORWARD: ";".join([*listed, *items])}
+
+
+def reaches_all_nodes(argv: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Returns whether all ranks of the command surely load what the environment preloads: the launcher passes the
+    variables on, and all nodes have the files, because they are on a file system that nodes share, or because the user
+    says so by ALL_NODES."""
+    said = environment.get(ALL_NODES, "")
+    if said:
+        return said == "1"
+    if not _starts_ranks(argv) or "-x" in argv:
+        return False
+    files = environment.get("LD_PRELOAD", "").replace(":", " ").split()
+    return bool(files) and all(file_system_of(file) in _SHARED for file in files if file.startswith("/"))
+
+
+def file_system_of(file: str) -> str:
+    """Returns the type of the file system that holds a file, such as "nfs4"; empty if that is unknown."""
+    path, best, found = str(Path(file).resolve()), "", ""
+    try:
+        with Path("/proc/self/mountinfo").open(encoding="utf-8", errors="surrogateescape") as lines:
+            for line in lines:
+                mount, _, rest = line.partition(" - ")
+                folder = mount.split(" ")[4].replace("\\040", " ")
+                is_above = folder == "/" or path == folder or path.startswith(folder + "/")
+                if is_above and len(folder) >= len(best):  # of two at one place the later one hides the other
+                    best, found = folder, rest.split(" ")[0]
+    except (OSError, IndexError):
+        return ""
+    return found
+
+
+def _starts_ranks(argv: Sequence[str]) -> bool:
+    name = Path(argv[0]).name
+    return name in _LAUNCHERS or name.startswith(("mpirun.", "mpiexec."))

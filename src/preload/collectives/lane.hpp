@@ -1,0 +1,42 @@
+// What goes between nodes: the MPI library's collectives on a communicator of one rank of each node, whose ranks have
+// the numbers of the nodes. Lengths and counts must fit into an int. Errors end the program, because the other ranks of
+// the nodes count on the data.
+#pragma once
+
+#include <mpi.h>
+
+#include "collectives/exchange.hpp"
+#include "preload/mpi/handles.hpp"
+
+namespace nearfield::collectives {
+
+struct Lane {
+  MPI_Comm comm;
+  MPI_Datatype type = MPI_BYTE;  // of reductions
+  MPI_Op op = MPI_OP_NULL;
+
+  void barrier() const { PMPI(MPI_Barrier)(comm); }
+  void bcast(Bytes* data, std::size_t bytes, int root) const {
+    PMPI(MPI_Bcast)(data, static_cast<int>(bytes), MPI_BYTE, root, comm);
+  }
+  void allreduce(Bytes* data, std::size_t count) const {
+    PMPI(MPI_Allreduce)(MPI_IN_PLACE, data, static_cast<int>(count), type, op, comm);
+  }
+  // The root's result replaces its data.
+  void reduce(Bytes* data, std::size_t count, int root) const {
+    int rank = 0;
+    PMPI(MPI_Comm_rank)(comm, &rank);
+    const void* const send = rank == root ? MPI_IN_PLACE : data;
+    PMPI(MPI_Reduce)(send, data, static_cast<int>(count), type, op, root, comm);
+  }
+  void allgather(const Bytes* own, Bytes* all, std::size_t bytes) const {
+    const int count = static_cast<int>(bytes);
+    PMPI(MPI_Allgather)(own, count, MPI_BYTE, all, count, MPI_BYTE, comm);
+  }
+  void alltoall(const Bytes* send, Bytes* receive, std::size_t bytes) const {
+    const int count = static_cast<int>(bytes);
+    PMPI(MPI_Alltoall)(send, count, MPI_BYTE, receive, count, MPI_BYTE, comm);
+  }
+};
+
+}  // namespace nearfield::collectives

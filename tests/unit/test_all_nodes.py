@@ -1,0 +1,53 @@
+"""Does what `run` preloads reach the ranks on other nodes, and is it known where it does?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nearfield.apply import all_nodes
+
+LIBRARY = "/somewhere/libnearfield_collectives.so"
+ENV = {"LD_PRELOAD": LIBRARY, "NEARFIELD_HEAP": "x=1", "HOME": "/root"}
+
+
+def test_open_mpi_is_given_the_list_of_variables() -> None:
+    """Does the list have what nearfield sets, after what the user has listed?"""
+    assert all_nodes.forwarding(["/usr/bin/mpirun", "-n", "4", "./app"], ENV) == {
+        all_nodes.FORWARD: "LD_PRELOAD;NEARFIELD_HEAP=x=1"
+    }
+    listed = {**ENV, all_nodes.FORWARD: "OMP_NUM_THREADS;LD_PRELOAD=/a"}
+    assert all_nodes.forwarding(["mpiexec"], listed) == {
+        all_nodes.FORWARD: "OMP_NUM_THREADS;LD_PRELOAD=/a;NEARFIELD_HEAP=x=1"
+    }
+
+
+@pytest.mark.parametrize("argv", [["mpirun", "-x", "A", "./app"], ["./app"], ["bash", "job.sh"]])
+def test_a_command_that_forwards_by_itself_or_is_no_launcher_is_left_alone(argv: list[str]) -> None:
+    assert all_nodes.variables(argv, ENV) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "reaches"),
+    [("nfs4", "", True), ("ext4", "", False), ("", "", False), ("ext4", "1", True), ("nfs4", "0", False)],
+)
+def test_all_nodes_have_what_is_on_a_shared_file_system(
+    monkeypatch: pytest.MonkeyPatch, kind: str, said: str, reaches: bool
+) -> None:
+    """Is the library expected on all nodes only if they share its file system or the user says so?"""
+    monkeypatch.setattr(all_nodes, "file_system_of", lambda file: kind)
+    env = {**ENV, **({all_nodes.ALL_NODES: said} if said else {})}
+    added = all_nodes.variables(["srun", "./app"], env)
+    assert added.get("NEARFIELD_COLLECTIVES", "") == ("all_nodes=1" if reaches else "")
+
+
+def test_settings_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(all_nodes, "file_system_of", lambda file: "lustre")
+    env = {**ENV, "NEARFIELD_COLLECTIVES": "summary=1"}
+    assert all_nodes.variables(["mpirun"], env)["NEARFIELD_COLLECTIVES"] == "summary=1,all_nodes=1"
+
+
+def test_the_file_system_of_a_file_is_found(tmp_path: Path) -> None:
+    assert all_nodes.file_system_of("/proc/self/status") == "proc"
+    assert all_nodes.file_system_of(str(tmp_path)) not in ("", "proc")
