@@ -147,6 +147,7 @@ void NodeComm::connect() {
   std::vector<std::uint64_t> hosts;
   for (const Card& card : cards) hosts.push_back(card.arena.host);
   layout_ = Layout(hosts, rank_);
+  spans_nodes_ = layout_.nodes() > 1;
   const bool has_peers = layout_.max_members() > 1;  // on some node
   int is_connected = has_peers && map_boxes(cards) && (!spans_nodes() || lanes.load() < max_lanes), are_connected = 0;
   if (has_peers) PMPI(MPI_Allreduce)(&is_connected, &are_connected, 1, MPI_INT, MPI_MIN, comm_);

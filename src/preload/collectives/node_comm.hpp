@@ -45,7 +45,7 @@ class NodeComm {
 
   // The exchange between the ranks of this node, in which they have their local numbers.
   Exchange<LivePort>& exchange() { return *exchange_; }
-  bool spans_nodes() const { return layout_.nodes() > 1; }
+  bool spans_nodes() const { return spans_nodes_; }
   const Layout& layout() const { return layout_; }
   // The communicator of this rank's lane, if it is in one and the communicator spans nodes.
   MPI_Comm lane() const { return lane_; }
@@ -62,17 +62,21 @@ class NodeComm {
   bool make_lane();
   void free_lane();
 
-  MPI_Comm comm_;
+  // What each collective reads comes first.
   State state_ = State::counting;
-  int calls_ = 0, rank_ = 0, ranks_ = 0;
+  bool spans_nodes_ = false;
+  int rank_ = 0, ranks_ = 0;
+  std::unique_ptr<Exchange<LivePort>> exchange_;
+  Selection selection_, in_node_;
+
+  MPI_Comm comm_;
+  int calls_ = 0;
   std::size_t own_offset_ = 0;
   Layout layout_;
   MPI_Comm lane_ = MPI_COMM_NULL;
   std::vector<Box*> boxes_;  // of the ranks of this node
   std::vector<std::uint64_t> closed_;
-  Selection selection_, in_node_;
   std::unique_ptr<LivePort> port_;
-  std::unique_ptr<Exchange<LivePort>> exchange_;
 };
 
 // Called before the MPI library is finalised: communicators that still exist then are not freed.

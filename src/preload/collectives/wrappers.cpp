@@ -101,23 +101,31 @@ bool try_barrier(MPI_Comm comm) {
   return true;
 }
 
+bool bcast_across_nodes(NodeComm& node, void* buffer, std::int64_t count, MPI_Datatype type, int root, MPI_Comm comm) {
+  if (node.rank() == root) {
+    const Outgoing data(buffer, count, type, comm);
+    return across_nodes::bcast(node, const_cast<Bytes*>(data.data()), data.bytes(), root);
+  }
+  Incoming data(buffer, count, type, comm);
+  const bool is_done = across_nodes::bcast(node, data.data(), data.bytes(), root);
+  if (is_done) data.unpack();
+  return is_done;
+}
+
 bool try_bcast(void* buffer, std::int64_t count, MPI_Datatype type, int root, MPI_Comm comm) {
   NodeComm* const node = is_valid(buffer, count, type) ? find(comm, root) : nullptr;
   const Choice choice = node ? node->choose(Operation::bcast, count, type) : Choice{Algorithm::mpi};
   if (choice.algorithm == Algorithm::mpi) return false;
-  const auto run = [&](const Bytes* data, std::size_t bytes) {
-    if (node->spans_nodes()) return across_nodes::bcast(*node, const_cast<Bytes*>(data), bytes, root);
-    run_bcast(node->exchange(), const_cast<Bytes*>(data), bytes, root, choice);
-    return true;
-  };
+  if (node->spans_nodes()) return bcast_across_nodes(*node, buffer, count, type, root, comm);
   if (node->rank() == root) {
     const Outgoing data(buffer, count, type, comm);
-    return run(data.data(), data.bytes());
+    run_bcast(node->exchange(), const_cast<Bytes*>(data.data()), data.bytes(), root, choice);
+  } else {
+    Incoming data(buffer, count, type, comm);
+    run_bcast(node->exchange(), data.data(), data.bytes(), root, choice);
+    data.unpack();
   }
-  Incoming data(buffer, count, type, comm);
-  const bool is_done = run(data.data(), data.bytes());
-  if (is_done) data.unpack();
-  return is_done;
+  return true;
 }
 
 // `has_blocks`: all ranks send the same number of bytes, which the root knows as the length of each part.
