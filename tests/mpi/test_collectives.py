@@ -19,11 +19,10 @@ import pytest
 from two_nodes import NODES, TwoNodes
 
 from nearfield import mpi
-from nearfield.apply import all_nodes
 from nearfield.base.topology import Topology
 from nearfield.cli import tune_collectives
 from nearfield.mpi import Finished, Installation
-from nearfield.rules import collectives
+from nearfield.rules import all_nodes, collectives
 from nearfield.rules.schema import CollectiveRangeTable, CollectiveTable, load_rules, save_rules
 
 CORES = len(os.sched_getaffinity(0))
@@ -224,6 +223,24 @@ def run_on_two_nodes(inst: Installation, nodes: TwoNodes, program: Path, env: di
     done = subprocess.run(command, env={**os.environ, **nodes.env}, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, sum(map(nodes.packets_sent, NODES)) - before
+
+
+@pytest.mark.skipif(CORES < 2, reason="needs two cores")
+def test_tune_measures_across_nodes(nodes: TwoNodes, tmp_path: Path) -> None:
+    """Does `tune --collectives --hostfile` measure the algorithms of several nodes, and write rules that name the
+    nodes, or say that nothing is decided? All ranks share two cores, so the times mean nothing."""
+    rules, inst, hosts = tmp_path / "rules.toml", mpi.choose(None), tmp_path / "hosts"
+    hosts.write_text("".join(f"{node} cpus=0,1\n" for node in NODES))
+    words = [*NEARFIELD, "tune", "--collectives", "--mpi", inst.name, "--hostfile", str(hosts), "--sizes", "8"]
+    env = {**os.environ, **nodes.env, collectives.VARIABLE: "node_ranks=2"}
+    command = nodes.on("nodea", [*words, "--budget", "20", "-o", str(rules)])
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert done.returncode in (0, 6), done.stdout + done.stderr
+    assert "2 ranks on each of 2 nodes" in done.stderr
+    if rules.exists():
+        found = load_rules(rules).collectives()
+        assert {(one.ranks, one.nodes) for one in found} == {(2, 2)}
+        assert {one.operation for one in found} <= set(collectives.ALGORITHMS_ACROSS_NODES)
 
 
 @pytest.mark.families

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfield.apply import all_nodes
+from nearfield.rules import all_nodes
 
 LIBRARY = "/somewhere/libnearfield_collectives.so"
 ENV = {"LD_PRELOAD": LIBRARY, "NEARFIELD_HEAP": "x=1", "HOME": "/root"}

@@ -80,6 +80,14 @@ def test_neighbours_with_one_algorithm_share_a_range() -> None:
     assert tuning._table("scan") is None
 
 
+def test_blocks_of_many_ranks_are_not_longer_than_memory() -> None:
+    """Are lengths left out of which a rank would need a block for each of very many ranks?"""
+    tuning = CollectiveTuning(None, tuple(range(128)), 60, hosts=["a", "b"])  # type: ignore[arg-type]
+    assert (tuning.ranks, tuning.nodes) == (64, 2)
+    assert max(tuning._sizes_of("allgather")) == 1 << 20 and max(tuning._sizes_of("bcast")) == 16 << 20
+    assert "scan" not in tuning.operations
+
+
 def rules_with(path: Path, *tables: CollectiveTable) -> Rules:
     rules = load_rules(path)
     rules.rule[-1].collective = list(tables)
@@ -92,12 +100,13 @@ def test_rules_keep_them_and_the_library_reads_them(rules_file: Path, tmp_path: 
     tables = [
         CollectiveTable(operation="bcast", ranks=2, range=ranges),
         CollectiveTable(operation="allreduce", ranks=4, range=[CollectiveRangeTable(algorithm="slices")]),
+        CollectiveTable(operation="allreduce", ranks=4, nodes=8, range=[CollectiveRangeTable(algorithm="lanes")]),
     ]
     save_rules(rules_with(rules_file, *tables), tmp_path / "rules.toml")
     found = load_rules(tmp_path / "rules.toml")
     assert found.collectives() == tables
     assert found.loads_collectives and found.sets_something
-    assert selection(found.collectives()) == "bcast@2=flat-2048+mpi,allreduce@4=slices"
+    assert selection(found.collectives()) == "bcast@2=flat-2048+mpi,allreduce@4=slices,allreduce@4x8=lanes"
 
 
 def test_nothing_is_loaded_if_the_mpi_does_all(rules_file: Path) -> None:
@@ -117,6 +126,8 @@ def test_nothing_is_loaded_if_the_mpi_does_all(rules_file: Path) -> None:
             "must rise",
         ),
         ('operation = "bcast"\nranks = 1\nrange = [{algorithm = "mpi"}]', "ranks"),
+        ('operation = "bcast"\nranks = 2\nnodes = 2\nrange = [{algorithm = "flat"}]', "bcast of 2 nodes has no"),
+        ('operation = "bcast"\nranks = 2\nnodes = 1\nrange = [{algorithm = "mpi"}]', "nodes"),
         ('operation = "sum"\nranks = 2\nrange = [{algorithm = "mpi"}]', "operation"),
     ],
 )

@@ -71,8 +71,8 @@ def start(
     """Execs the command with the variables of the rules. With `explain` or a log, runs it as a child under the counting
     layer, reports how its messages were copied or adds a line to the log, and ends with its exit code. With
     `collectives`, also loads the collectives of a node, and rules may be missing."""
-    from nearfield.apply import all_nodes
     from nearfield.apply.cached_plan import Application, cached_launch_plan
+    from nearfield.rules import all_nodes
     from nearfield.rules.paths import default_rules
 
     if collectives and rules is None and not default_rules().exists():

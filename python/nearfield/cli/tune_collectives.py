@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from rich.markup import escape
 
@@ -16,6 +17,7 @@ from nearfield.base import own_command
 from nearfield.base.cpu_load import BUSY_SHARE
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, UsageError
 from nearfield.base.topology import DISTANCES, Topology
+from nearfield.measure.live.layout import read_hostfile
 from nearfield.rules.schema import (
     UNTUNED,
     VERSION,
@@ -40,18 +42,34 @@ INTERRUPTED = 130
 USUAL_S = 60.0
 
 
-def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], sizes: Sequence[int] = ()) -> Rules:
-    """Measures the collectives of an MPI for each number of ranks, and saves what is best into the rules file. What the
-    file says of messages stays. `budget_s` is for all numbers of ranks together; 0: USUAL_S for each. `sizes` are
-    multiples of 8 B; by default 8 B to 16 MiB. Ctrl-C keeps what is decided by then. If nothing is, ends with
-    NOT_DECIDED."""
+class Place(NamedTuple):
+    """Where ranks are measured: the processors of all ranks, the largest distance between two of a node, and the hosts,
+    each of which has the same number of them; none: this machine."""
+
+    cpus: tuple[int, ...]
+    distance: str
+    hosts: tuple[str, ...] = ()
+
+
+def run(
+    out: Path,
+    mpi_name: str | None,
+    budget_s: float,
+    ranks: Sequence[int],
+    sizes: Sequence[int] = (),
+    hostfile: Path | None = None,
+) -> Rules:
+    """Measures the collectives of an MPI for each number of ranks on a node, and saves the best algorithms into the
+    rules file. What the file says of messages stays. `budget_s` is for all numbers of ranks together; 0: USUAL_S for
+    each. `sizes` are multiples of 8 B; by default 8 B to 16 MiB. `hostfile` names the nodes that communicators span.
+    Ctrl-C keeps what is decided by then. If nothing is, ends with NOT_DECIDED."""
     if out.is_dir():
         raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / 'rules.toml'}")
     if wrong := [size for size in sizes if size % 8]:
         raise UsageError(f"--sizes {wrong[0]}: collectives are measured with numbers of 8 B")
     inst = mpi.choose(mpi_name)
     topology = Topology.live()
-    places = _places(topology, ranks)
+    places = _places(topology, ranks) if hostfile is None else _places_on(hostfile, topology, ranks)
     rules = _existing(out, inst, topology) or make_empty_rules(inst, topology)
     require_writable(out)
     busy = measure_other_load()
@@ -59,14 +77,15 @@ def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], 
     with ProgressDisplay() as display:
         if busy > BUSY_SHARE:
             display(f"other programs take {busy:.0%} of the cores' time: more will be left undecided")
-        for cpus, distance in places:
+        for cpus, distance, hosts in places:
             tuning = CollectiveTuning(
                 inst,
                 cpus,
                 budget_s / len(places) or USUAL_S,
                 display,
+                hosts,
                 sizes=sorted(set(sizes)) or SIZES,
-                group=_group(topology, cpus),
+                group=0 if hosts else _group(topology, cpus),
             )
             tables = tuning.run()
             put_tables(rules, distance, cpus, tables, median(tuning.latencies_ns) if tuning.latencies_ns else 0.0)
@@ -96,24 +115,53 @@ def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], 
     return rules
 
 
-def _places(topology: Topology, ranks: Sequence[int]) -> list[tuple[tuple[int, ...], str]]:
-    """Returns, for each number of ranks, the processors to use and the largest distance between two of them. Two ranks
-    are measured at each distance, more ranks on the first cores."""
-    cores = [core[0] if isinstance(core, (list, tuple)) else core for core in topology.cores]
+def _places(topology: Topology, ranks: Sequence[int]) -> list[Place]:
+    """Returns where each number of ranks is measured: two ranks at each distance, more ranks on the first cores."""
+    cores = _cores(topology)
     pairs = topology.representatives()
     if not pairs:
         raise MeasurementError("collectives need two cores; there is one")
-    counts = sorted(set(ranks)) or [2, *(n for n in (4, 8, 16, 32, 64, 128, 256) if n <= len(cores))]
-    if wrong := [n for n in counts if not 2 <= n <= len(cores)]:
-        raise UsageError(f"--ranks {wrong[0]}: from 2 to the {len(cores)} cores of this machine")
-    places: list[tuple[tuple[int, ...], str]] = []
-    for n in counts:
+    places: list[Place] = []
+    for n in _counts(ranks, len(cores), "of this machine"):
         if n == 2:
-            places += [(pair, distance) for distance, pair in pairs.items()]
+            places += [Place(pair, distance) for distance, pair in pairs.items()]
         else:
-            farthest = max(pairs, key=list(DISTANCES).index)
-            places.append((tuple(cores[:n]), farthest))
+            places.append(Place(cores[:n], _farthest(pairs)))
     return places
+
+
+def _places_on(hostfile: Path, topology: Topology, ranks: Sequence[int]) -> list[Place]:
+    """Returns where each number of ranks on a node is measured: on the first cores of each node."""
+    nodes = read_hostfile(hostfile, _cores(topology))
+    if len(nodes) < 2:
+        raise UsageError(f"the hostfile {hostfile} names one host", "leave --hostfile out to measure inside a node")
+    min_cores = min(len(node.cpus) for node in nodes)
+    if min_cores < 2:
+        raise UsageError(f"a node of {hostfile} has one CPU", "collectives across nodes need two ranks on each")
+    pairs = topology.representatives()
+    distance = _farthest(pairs) if pairs else DISTANCES[0]
+    hosts = tuple(node.host for node in nodes)
+    return [
+        Place(tuple(cpu for node in nodes for cpu in node.cpus[:n]), distance, hosts)
+        for n in _counts(ranks, min_cores, f"that each node of {hostfile} has")
+    ]
+
+
+def _cores(topology: Topology) -> tuple[int, ...]:
+    """Returns the first processor of each core."""
+    return tuple(core[0] if isinstance(core, (list, tuple)) else core for core in topology.cores)
+
+
+def _counts(ranks: Sequence[int], cores: int, of: str) -> list[int]:
+    """Returns the numbers of ranks on a node to measure. Raises UsageError if there are fewer cores."""
+    counts = sorted(set(ranks)) or [2, *(n for n in (4, 8, 16, 32, 64, 128, 256) if n <= cores)]
+    if wrong := [n for n in counts if not 2 <= n <= cores]:
+        raise UsageError(f"--ranks {wrong[0]}: from 2 to the {cores} cores {of}")
+    return counts
+
+
+def _farthest(pairs: Mapping[str, tuple[int, int]]) -> str:
+    return max(pairs, key=list(DISTANCES).index)
 
 
 def _group(topology: Topology, cpus: Sequence[int]) -> int:
@@ -155,7 +203,7 @@ def make_empty_rules(inst: mpi.Installation, topology: Topology) -> Rules:
 def put_tables(
     rules: Rules, distance: str, cpus: Sequence[int], tables: Sequence[CollectiveTable], latency_ns: float
 ) -> None:
-    """Puts tables into the rule of a distance, in place of those for the same operations and number of ranks."""
+    """Puts tables into the rule of a distance, in place of those for the same operations, ranks and nodes."""
     rule = next((one for one in rules.rule if one.distance == distance), None)
     if rule is None:
         rule = RuleTable(
@@ -163,11 +211,11 @@ def put_tables(
             pair=f"{cpus[0]}-{cpus[1]}",
             c2c_latency_ns=round(latency_ns, 1),
             reason=UNTUNED,
-            at_ranks_per_node=len(cpus),
+            at_ranks_per_node=max((one.ranks for one in tables), default=len(cpus)),
         )
         rules.rule.append(rule)
-    replaced = {(one.operation, one.ranks) for one in tables}
-    rule.collective = [one for one in rule.collective if (one.operation, one.ranks) not in replaced] + list(tables)
+    replaced = {(one.operation, one.place) for one in tables}
+    rule.collective = [one for one in rule.collective if (one.operation, one.place) not in replaced] + list(tables)
 
 
 def print_collectives(tables: Sequence[CollectiveTable]) -> None:
@@ -177,5 +225,5 @@ def print_collectives(tables: Sequence[CollectiveTable]) -> None:
     for table in tables:
         for one in table.range:
             cells = (one.length_text(), one.algorithm_text(), one.gain_text())
-            made.add_row(table.operation, str(table.ranks), *map(escape, cells))
+            made.add_row(table.operation, table.place, *map(escape, cells))
     Terminal().print(made)

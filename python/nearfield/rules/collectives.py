@@ -41,20 +41,27 @@ ALGORITHMS_ACROSS_NODES = {
 }
 
 
-def algorithms_of(operation: str, group: int = 0) -> list[str]:
-    """Returns the algorithms of an operation. `group` is the number of neighbouring ranks that share a cache; 0: there
-    are no groups."""
+def operations_of(nodes: int) -> tuple[str, ...]:
+    """Returns the operations that are done directly by communicators of that many nodes."""
+    return OPERATIONS if nodes == 1 else tuple(ALGORITHMS_ACROSS_NODES)
+
+
+def algorithms_of(operation: str, group: int = 0, nodes: int = 1) -> list[str]:
+    """Returns the algorithms of an operation, the MPI's own last. `group` is the number of neighbouring ranks that
+    share a cache; 0: there are no groups."""
+    if nodes > 1:
+        return [*ALGORITHMS_ACROSS_NODES.get(operation, ()), OF_MPI]
     further = _FURTHER.get(operation, ())
     grouped = [f"{GROUPED}{group}"] if group and GROUPED in further else []
     return [FLAT, *(name for name in further if name != GROUPED), *grouped, OF_MPI]
 
 
-def is_algorithm_of(operation: str, name: str) -> bool:
-    """Returns whether the library knows this algorithm for the operation."""
-    if name.startswith(GROUPED):
+def is_algorithm_of(operation: str, name: str, nodes: int = 1) -> bool:
+    """Returns whether the library knows this algorithm for the operation on that many nodes."""
+    if name.startswith(GROUPED) and nodes == 1:
         group = name.removeprefix(GROUPED)
         return GROUPED in _FURTHER.get(operation, ()) and group.isdecimal() and int(group) > 1
-    return name in algorithms_of(operation)
+    return name in algorithms_of(operation, nodes=nodes)
 
 
 def loading(library: Path, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -70,5 +77,5 @@ def for_installation(inst: Installation, inherited: Mapping[str, str], progress:
 
 
 def selection(tables: Iterable[CollectiveTable]) -> str:
-    """Returns what rules select as the library reads it: "bcast@2=flat-2048+mpi-8192+flat,..."."""
-    return ",".join(f"{table.operation}@{table.ranks}={'+'.join(map(str, table.range))}" for table in tables)
+    """Returns what rules select as the library reads it: "bcast@2=flat-2048+mpi-8192+flat,reduce@8x4=leaders,..."."""
+    return ",".join(f"{table.operation}@{table.place}={'+'.join(map(str, table.range))}" for table in tables)

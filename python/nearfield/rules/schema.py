@@ -109,23 +109,30 @@ class CollectivePointTable(Table):
 
 
 class CollectiveTable(Table):
-    """The algorithms of one collective with that many ranks on the node."""
+    """The algorithms of one collective with that many ranks on each of that many nodes; without `nodes`, on one."""
 
     operation: Literal[OPERATIONS]  # type: ignore[valid-type]
     ranks: int = Field(ge=2, le=256)
+    nodes: int | None = Field(default=None, ge=2, le=1 << 20)
     range: list[CollectiveRangeTable] = Field(min_length=1)  # in rising order, the last one without an end
     point: list[CollectivePointTable] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _complete(self) -> CollectiveTable:
         used = [one.algorithm for one in self.range] + [one.algorithm for one in self.point]
-        if unknown := [name for name in used if not is_algorithm_of(self.operation, name)]:
-            names = ", ".join(algorithms_of(self.operation))
-            raise ValueError(f"{self.operation} has no algorithm '{unknown[0]}': {names}")
+        if unknown := [name for name in used if not is_algorithm_of(self.operation, name, self.nodes or 1)]:
+            names = ", ".join(algorithms_of(self.operation, nodes=self.nodes or 1))
+            where = f" of {self.nodes} nodes" if self.nodes else ""
+            raise ValueError(f"{self.operation}{where} has no algorithm '{unknown[0]}': {names}")
         ends = [one.to_bytes for one in self.range]
         if ends[-1] is not None or None in ends[:-1] or ends[:-1] != sorted(end for end in ends if end is not None):
             raise ValueError(f"{self.operation}: to_bytes must rise from range to range, and the last one has none")
         return self
+
+    @property
+    def place(self) -> str:
+        """Returns the numbers of ranks and, if there are several, nodes: "8" or "8x4"."""
+        return f"{self.ranks}x{self.nodes}" if self.nodes else str(self.ranks)
 
     @property
     def is_left_to_mpi(self) -> bool:

@@ -25,15 +25,16 @@ from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError
 from nearfield.base.paired import Gain, paired_gain
 from nearfield.base.progress import Progress, Report, ignore
+from nearfield.rules import all_nodes
 from nearfield.rules.collectives import (
     DOUBLING,
     FLAT,
     MAX_DOUBLING_BYTES,
     OF_MPI,
-    OPERATIONS,
     VARIABLE,
     algorithms_of,
     for_installation,
+    operations_of,
 )
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.schema import CollectivePointTable, CollectiveRangeTable, CollectiveTable, GainTable
@@ -44,6 +45,8 @@ MIN_SPEED = 0.97  # of the MPI's own algorithm, that a chosen one has at least
 CLEAR = 1.2  # a ratio beyond which a cell is clear after MIN_LAUNCHES
 HOPELESS = 1.5  # times slower than the best one in each launch: the algorithm is left out
 LAUNCH_LIMIT_S = 120.0
+MAX_BUFFER_BYTES = 128 << 20  # of a rank, to send or to receive
+_OF_BLOCKS = ("gather", "scatter", "allgather", "alltoall")  # there is one for each rank
 _REFINED_BY = 0.8  # the share of the time after which no new lengths are measured
 
 
@@ -124,30 +127,37 @@ def _is_harmless(gain: Gain) -> bool:
 
 @dataclass
 class CollectiveTuning:
-    """One search for the algorithms of an MPI's collectives, with a rank on each of `cpus`."""
+    """One search for the algorithms of an MPI's collectives, with a rank on each of `cpus`, which are those of the
+    first host, then those of the second one, and so on."""
 
     inst: mpi.Installation
     cpus: Sequence[int]
     budget_s: float
     report: Report = ignore
-    operations: Sequence[str] = OPERATIONS
+    hosts: Sequence[str] = ()  # on each of which the same number of ranks runs; none: this machine
+    operations: Sequence[str] = ()  # none: all that can be done directly
     sizes: Sequence[int] = SIZES
     group: int = 0  # neighbouring ranks that share their last cache; 0: all share it, or none
     cells: dict[Cell, Measured] = field(default_factory=dict)
     latencies_ns: list[float] = field(default_factory=list)  # core-to-core, between the first two ranks
     is_interrupted: bool = False
 
+    def __post_init__(self) -> None:
+        self.operations = self.operations or operations_of(self.nodes)
+
     def run(self) -> list[CollectiveTable]:
         """Returns a table for each operation of which each length was measured in MIN_LAUNCHES launches. Ctrl-C, or the
         end of the time, ends the measurement early. Raises MeasurementError if the program fails."""
-        environment = {**for_installation(self.inst, os.environ, self.report), VARIABLE: "after=0"}
+        settings = [os.environ.get(VARIABLE, ""), "after=0", "all_nodes=1" if self.hosts else ""]
+        environment = for_installation(self.inst, os.environ, self.report)
+        environment[VARIABLE] = ",".join(filter(None, settings))
+        if self.hosts:
+            environment |= all_nodes.forwarding(("mpirun",), {**os.environ, **environment})
         program = mpi.program(self.inst, mpi.COLLECTIVES_PROGRAM, progress=self.report)
         self._begun = time.monotonic()
-        self._add_cells(
-            Cell(name, size) for name in self.operations for size in ([0] if name == "barrier" else self.sizes)
-        )
+        self._add_cells(Cell(name, size) for name in self.operations for size in self._sizes_of(name))
         self.report(
-            f"{self.inst.name}: {len(self.cells)} operations and lengths on {len(self.cpus)} ranks, at most "
+            f"{self.inst.name}: {len(self.cells)} operations and lengths on {self._place()}, at most "
             f"{self.budget_s + LAUNCH_LIMIT_S / 10:.0f} s"
         )
         try:
@@ -157,6 +167,25 @@ class CollectiveTuning:
             self.is_interrupted = True
         tables = [self._table(name) for name in self.operations]
         return [table for table in tables if table]
+
+    @property
+    def nodes(self) -> int:
+        return max(len(self.hosts), 1)
+
+    @property
+    def ranks(self) -> int:
+        """Returns the number of ranks on each node."""
+        return len(self.cpus) // self.nodes
+
+    def _place(self) -> str:
+        return f"{self.ranks} ranks" + (f" on each of {self.nodes} nodes" if self.nodes > 1 else "")
+
+    def _sizes_of(self, operation: str) -> Sequence[int]:
+        """Returns the lengths to measure. A block for each rank must not take more than MAX_BUFFER_BYTES in all."""
+        if operation == "barrier":
+            return [0]
+        blocks = len(self.cpus) if operation in _OF_BLOCKS else 1
+        return [size for size in self.sizes if size * blocks <= MAX_BUFFER_BYTES]
 
     def undecided(self) -> list[Cell]:
         """Returns the cells of which the data do not say whether nearfield's algorithms are slower."""
@@ -168,7 +197,7 @@ class CollectiveTuning:
 
     def _algorithms(self, cell: Cell) -> list[str]:
         """Returns the algorithms to measure: two ranks read from each other in one step in any case."""
-        names = algorithms_of(cell.operation, self.group)
+        names = algorithms_of(cell.operation, self.group, self.nodes)
         return [
             name for name in names if name != DOUBLING or (len(self.cpus) > 2 and cell.size_bytes <= MAX_DOUBLING_BYTES)
         ]
@@ -203,7 +232,7 @@ class CollectiveTuning:
     def _launch(self, program: list[str], environment: dict[str, str], cells: Sequence[Cell]) -> None:
         """Measures the cells in one launch."""
         number = 1 + min(self.cells[cell].launches for cell in cells)
-        phase = f"{len(self.cpus)} ranks, launch {number}"
+        phase = f"{self._place()}, launch {number}"
 
         def read(stream: str, line: str) -> None:
             if stream == "stdout" and line.startswith("{"):
@@ -215,8 +244,10 @@ class CollectiveTuning:
         rows: list[dict[str, object]] = []
         words = [cell.argument(self.cells[cell].algorithms) for cell in cells]
         argv = [*program, ",".join(map(str, self.cpus)), *words]
+        hosts = [(host, self.ranks) for host in self.hosts] or None
+        limit_s = LAUNCH_LIMIT_S + self.budget_s
         finished = mpi.run(
-            self.inst, argv, len(self.cpus), env=environment, on_line=read, timeout_s=LAUNCH_LIMIT_S + self.budget_s
+            self.inst, argv, len(self.cpus), hosts=hosts, env=environment, on_line=read, timeout_s=limit_s
         )
         if not finished.ok:
             what = "did not end in time" if finished.timed_out else f"failed (exit code {finished.exit_code})"
@@ -246,8 +277,8 @@ class CollectiveTuning:
     def _table(self, operation: str) -> CollectiveTable | None:
         """Returns what is selected for an operation; None if some length was not measured."""
         cells = self._cells_of(operation)
-        usual = [cell for cell in cells if cell.size_bytes in self.sizes or not cell.size_bytes]
-        if any(self.cells[cell].launches < MIN_LAUNCHES for cell in usual):
+        usual = [cell for cell in cells if cell.size_bytes in self._sizes_of(operation)]
+        if not usual or any(self.cells[cell].launches < MIN_LAUNCHES for cell in usual):
             return None
         cells = [cell for cell in cells if self.cells[cell].launches >= MIN_LAUNCHES]
         points = [_point(cell, self.cells[cell]) for cell in cells]
@@ -262,7 +293,8 @@ class CollectiveTuning:
                     to_bytes=None if is_last else point.size_bytes, algorithm=point.algorithm, gain=_gain_table(gain)
                 )
             )
-        return CollectiveTable(operation=operation, ranks=len(self.cpus), range=ranges, point=points)
+        nodes = self.nodes if self.nodes > 1 else None
+        return CollectiveTable(operation=operation, ranks=self.ranks, nodes=nodes, range=ranges, point=points)
 
 
 def _begin_of(points: Sequence[CollectivePointTable], end: int) -> int:

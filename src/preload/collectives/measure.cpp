@@ -3,7 +3,8 @@
 //   mpirun -n RANKS nearfield-collectives CPU,CPU... OPERATION:BYTES:ALGORITHM,ALGORITHM... ...
 //
 // Runs with libnearfield_collectives.so preloaded, which lets it choose the algorithm from call to call: all are measured
-// in one process on the same cores, in turn, milliseconds apart. Rank i runs on the i-th CPU.
+// in one process on the same cores, in turn, milliseconds apart. Rank i runs on the i-th CPU of the list, on whichever
+// node it is.
 //
 // A sample is the maximum over ranks of the mean time of the calls of a batch; a call is timed by itself on each rank, so
 // that a rank which arrives early measures how long it waits. Before each call, and outside the timed part, each rank
@@ -124,24 +125,32 @@ struct Flags {
 class LatencyGauge {
  public:
   LatencyGauge() {
+    MPI_Comm node;
+    int ranks_on_node = 0, rank_on_node = 0;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &ranks_on_node);
+    MPI_Comm_rank(node, &rank_on_node);
     void* base = nullptr;
-    MPI_Aint bytes = rank_ == 0 ? 2 * sizeof(Flags) : 0;
+    MPI_Aint bytes = rank_on_node == 0 ? 2 * sizeof(Flags) : 0;
     int unit = 0;
-    MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window_);
+    MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, node, &base, &window_);
     MPI_Win_shared_query(window_, 0, &bytes, &unit, &base);
     const auto address = reinterpret_cast<std::uintptr_t>(base);
     flags_ = reinterpret_cast<Flags*>((address + sizeof(Flags) - 1) / sizeof(Flags) * sizeof(Flags));
-    if (rank_ == 0) flags_->request = flags_->reply = 0;
+    if (rank_on_node == 0) flags_->request = flags_->reply = 0;
+    is_measured_ = rank_ < 2 && rank_ == rank_on_node && ranks_on_node > 1;
+    MPI_Comm_free(&node);
     MPI_Barrier(MPI_COMM_WORLD);
   }
   LatencyGauge(const LatencyGauge&) = delete;
   LatencyGauge& operator=(const LatencyGauge&) = delete;
   ~LatencyGauge() { MPI_Win_free(&window_); }
 
-  // Returns half of a round trip between ranks 0 and 1 on these two: the minimum over batches of the mean.
+  // Returns half of a round trip between ranks 0 and 1 on these two, if one node has them: the minimum over batches of
+  // the mean. Else returns 0.
   double measure_ns() {
-    double best = 1e18;
-    for (int batch = 0; batch < latency_batches && rank_ < 2; ++batch) {
+    double best = is_measured_ ? 1e18 : 0;
+    for (int batch = 0; batch < latency_batches && is_measured_; ++batch) {
       const nearfield::Ticks begin = now();
       for (int i = 0; i < round_trips; ++i) {
         ++turn_;
@@ -159,6 +168,7 @@ class LatencyGauge {
  private:
   MPI_Win window_ = MPI_WIN_NULL;
   Flags* flags_ = nullptr;
+  bool is_measured_ = false;
   std::uint64_t turn_ = 0;
 };
 

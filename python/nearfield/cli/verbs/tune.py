@@ -78,6 +78,10 @@ def command(
     ranks: Annotated[
         str, typer.Option(help="With --collectives: numbers of ranks, e.g. 2,8 (default: 2, 4, 8 ... cores).")
     ] = "",
+    hostfile: Annotated[
+        Path | None,
+        typer.Option(help="With --collectives: span these nodes; lines: HOST [slots=N] [cpus=0,2]."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rules as JSON too.")] = False,
 ) -> None:
     """Find the protocol parameters that make this MPI's messages fastest, for every core distance of this machine.
@@ -109,7 +113,8 @@ def command(
     With `--collectives`, the collectives of one node are measured instead: nearfield's own algorithms against the
     MPI's, by operation, number of ranks and length, alternately in one process. What is best is added to the rules, and
     `run` then loads it. Where the data do not show that nearfield's algorithm is as fast, the MPI's own is kept.
-    Without --budget this takes about a minute for each number of ranks.
+    Without --budget this takes about a minute for each number of ranks. With --hostfile, the collectives of
+    communicators that span these nodes are measured, with --ranks on each; nodes are expected to be like this one.
 
     Next: `nearfield run -- mpirun ...`, `nearfield compare -- mpirun ...`, `nearfield export`.
 
@@ -131,11 +136,13 @@ def command(
     require_one(resume=resume, overwrite=overwrite)
     if ranks and not collectives:
         raise UsageError("--ranks is for --collectives", "add --collectives")
+    if hostfile and not collectives:
+        raise UsageError("--hostfile is for --collectives", "add --collectives")
     if collectives:
         require_one(collectives=True, all_mpis=all_mpis)
         require_one(collectives=True, resume=resume)
         budget = budget if "budget" in typed_options(ctx) else 0.0
-        _tune_collectives(out or Path(paths.FILE), mpi_name, budget, ranks, sizes, as_json)
+        _tune_collectives(out or Path(paths.FILE), mpi_name, budget, ranks, sizes, hostfile, as_json)
         return
     if confirm_best and not resume:
         raise UsageError("--confirm-best is for an interrupted tune", "add --resume")
@@ -161,14 +168,16 @@ def _parse_sizes(sizes: str) -> tuple[int, ...]:
     return tuple(sorted({parse_bytes(size) for size in sizes.split(",")})) if sizes else ()
 
 
-def _tune_collectives(out: Path, mpi_name: str | None, budget_s: float, ranks: str, sizes: str, as_json: bool) -> None:
+def _tune_collectives(
+    out: Path, mpi_name: str | None, budget_s: float, ranks: str, sizes: str, hostfile: Path | None, as_json: bool
+) -> None:
     from nearfield.cli import tune_collectives
 
     try:
         counts = [int(word) for word in ranks.split(",") if word.strip()]
     except ValueError:
         raise UsageError(f"--ranks {ranks}: not a list of numbers", "for example --ranks 2,8") from None
-    rules = tune_collectives.run(out, mpi_name, budget_s, counts, _parse_sizes(sizes))
+    rules = tune_collectives.run(out, mpi_name, budget_s, counts, _parse_sizes(sizes), hostfile)
     if as_json:
         print(json.dumps(rules.as_json(), indent=1))
 
