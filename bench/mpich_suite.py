@@ -4,10 +4,10 @@ under the collectives of a node as they do alone?
 Takes the folder test/mpi of MPICH's sources, configured and built for the MPI that --mpi names, and starts every line
 of the lists of tests in some of its folders: alone, and then by `nearfield observe`, by `nearfield simulate run`, or
 with the shared heap preloaded, in which every page that a message passes through is shared at once, or with the
-collectives of a node preloaded, which are direct from a communicator's first one on. A test
-ends well if it prints "No Errors" and its exit code is 0. A test that ends otherwise the second time is started twice
-more in each way, and counts unless it varies alone as well. A simulation that refuses a program says why; these are
-listed.
+collectives of a node preloaded, which are direct from a communicator's first one on (`across-nodes`: every two ranks
+count as a node, and the algorithms of several nodes are used at all lengths). A test ends well if it prints "No Errors"
+and its exit code is 0. A test that ends otherwise the second time is started twice more in each way, and counts unless
+it varies alone as well. A simulation that refuses a program says why; these are listed.
 
 The bar: none ends otherwise.
 """
@@ -40,7 +40,13 @@ WAYS = {
     "simulate": ["simulate", "run", "--policy", "memory", "--memory-slowdown", "1", "--json", "--"],
     "heap": [],
     "collectives": [],
+    "across-nodes": [],
 }
+_ACROSS_NODES = ",".join(
+    f"{name}@2x{nodes}={algorithms[-1]}"
+    for name, algorithms in collectives.ALGORITHMS_ACROSS_NODES.items()
+    for nodes in (2, 5)
+)
 HEAP = "on=1,share_first=1"
 REFUSED = "cannot be simulated"  # before a reason
 
@@ -129,6 +135,9 @@ def run(test: Test, inst: Installation, options: argparse.Namespace, way: str = 
             env = {**env, **shared_heap.loading(os.environ), shared_heap.VARIABLE: HEAP}
         elif way == "collectives":
             env = {**env, **collectives.for_installation(inst, os.environ), collectives.VARIABLE: "after=0"}
+        elif way == "across-nodes":
+            settings = f"after=0,node_ranks=2,{_ACROSS_NODES}"
+            env = {**env, **collectives.for_installation(inst, os.environ), collectives.VARIABLE: settings}
         elif way:
             words = [word.format(trace=f"{folder}/trace") for word in WAYS[way]]
             command = [sys.executable, "-m", "nearfield", *words, *command]

@@ -19,10 +19,11 @@ import pytest
 from two_nodes import NODES, TwoNodes
 
 from nearfield import mpi
+from nearfield.base import all_nodes
 from nearfield.base.topology import Topology
 from nearfield.cli import tune_collectives
 from nearfield.mpi import Finished, Installation
-from nearfield.rules import all_nodes, collectives
+from nearfield.rules import collectives
 from nearfield.rules.schema import CollectiveRangeTable, CollectiveTable, load_rules, save_rules
 
 CORES = len(os.sched_getaffinity(0))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfield.rules import all_nodes
+from nearfield.base import all_nodes
 
 LIBRARY = "/somewhere/libnearfield_collectives.so"
 ENV = {"LD_PRELOAD": LIBRARY, "NEARFIELD_HEAP": "x=1", "HOME": "/root"}
@@ -17,9 +17,9 @@ def test_open_mpi_is_given_the_list_of_variables() -> None:
     assert all_nodes.forwarding(["/usr/bin/mpirun", "-n", "4", "./app"], ENV) == {
         all_nodes.FORWARD: "LD_PRELOAD;NEARFIELD_HEAP=x=1"
     }
-    listed = {**ENV, all_nodes.FORWARD: "OMP_NUM_THREADS;LD_PRELOAD=/a"}
+    listed = {**ENV, all_nodes.FORWARD: "OMP_NUM_THREADS;NEARFIELD_HEAP=x=0"}  # the value has changed since
     assert all_nodes.forwarding(["mpiexec"], listed) == {
-        all_nodes.FORWARD: "OMP_NUM_THREADS;LD_PRELOAD=/a;NEARFIELD_HEAP=x=1"
+        all_nodes.FORWARD: "OMP_NUM_THREADS;LD_PRELOAD;NEARFIELD_HEAP=x=1"
     }
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nearfield.base import own_command
+from nearfield.base import all_nodes, own_command
 from nearfield.base.files import read_file
 from nearfield.base.units import counted, format_bytes
 from nearfield.base.words import capitalize, join_and
@@ -87,6 +87,8 @@ def run(
     with tempfile.TemporaryDirectory(prefix="nearfield-", dir=_place(), ignore_cleanup_errors=True) as folder:
         settings = ",".join(filter(None, [environment.get(shared_heap.VARIABLE), f"report={folder}"]))
         environment = {**environment, shared_heap.VARIABLE: settings}
+        if all_nodes.FORWARD in environment:
+            environment |= all_nodes.forwarding(argv, environment)
         code = run_as_child(argv, environment, [*folders, Path(folder)])
         reports = read_reports(Path(folder))
     at_end()

@@ -72,7 +72,7 @@ def start(
     layer, reports how its messages were copied or adds a line to the log, and ends with its exit code. With
     `collectives`, also loads the collectives of a node, and rules may be missing."""
     from nearfield.apply.cached_plan import Application, cached_launch_plan
-    from nearfield.rules import all_nodes
+    from nearfield.base import all_nodes
     from nearfield.rules.paths import default_rules
 
     if collectives and rules is None and not default_rules().exists():

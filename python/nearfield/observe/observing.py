@@ -16,7 +16,7 @@ from typing import Any
 import nearfield
 from nearfield import mpi
 from nearfield._native import stream
-from nearfield.base import own_command
+from nearfield.base import all_nodes, own_command
 from nearfield.base.errors import MeasurementError, MpiError, UsageError
 from nearfield.base.files import os_errors_as_profile_errors
 from nearfield.base.frames import pl
@@ -33,7 +33,6 @@ from nearfield.observe.valgrind import under_valgrind
 
 FOLDER, REGION = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/preload/observe
 LIVE_QUERIES, CLOCK = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
-_FORWARD = "OMPI_MCA_mca_base_env_list"  # variables that Open MPI's mpirun forwards to other nodes
 
 
 @dataclass(frozen=True)
@@ -74,10 +73,8 @@ def preloading(
     nodes, unless the command forwards variables itself."""
     before = environment.get("LD_PRELOAD", "").replace(":", " ").split()
     added = {"LD_PRELOAD": " ".join([*map(str, libraries), *before]), **added}
-    if "-x" in argv:  # Open MPI accepts only one of the two ways
-        return {**environment, **added}
-    forwarded = ";".join([*filter(None, [environment.get(_FORWARD)]), *added])
-    return {**environment, **added, _FORWARD: forwarded}
+    made = {**environment, **added}
+    return made | all_nodes.forwarding(argv, made)
 
 
 def prepare(

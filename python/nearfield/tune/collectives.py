@@ -21,11 +21,10 @@ from statistics import median
 from typing import NamedTuple
 
 from nearfield import mpi
-from nearfield.base import own_command
+from nearfield.base import all_nodes, own_command
 from nearfield.base.errors import MeasurementError
 from nearfield.base.paired import Gain, paired_gain
 from nearfield.base.progress import Progress, Report, ignore
-from nearfield.rules import all_nodes
 from nearfield.rules.collectives import (
     DOUBLING,
     FLAT,

@@ -62,9 +62,9 @@ def command(
       nearfield compare --fail-if-slower 2% -- mpirun -n 2 ./app
     """
     from nearfield.apply.cached_plan import cached_launch_plan
+    from nearfield.base import all_nodes
     from nearfield.forecast.saying import summary
     from nearfield.forecast.watching import print_line
-    from nearfield.rules import all_nodes
 
     pattern = _pattern(metric)
     max_slowdown = parse_share(fail_if_slower) if fail_if_slower else None

@@ -31,18 +31,19 @@ def variables(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, 
     if _COLLECTIVES_LIBRARY in environment.get("LD_PRELOAD", "") and reaches_all_nodes(argv, environment):
         settings = [environment.get(_COLLECTIVES, ""), "all_nodes=1"]
         added[_COLLECTIVES] = ",".join(filter(None, settings))
-    return added | forwarding(argv, {**environment, **added})
+    if _starts_ranks(argv) and "LD_PRELOAD" in environment:
+        added |= forwarding(argv, {**environment, **added})
+    return added
 
 
 def forwarding(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variable with which Open MPI's mpirun passes what is preloaded on to other nodes; none if nothing is
-    preloaded, the command is no launcher, or it forwards variables itself, since Open MPI accepts only one of the two
-    ways. Other launchers ignore the variable."""
-    if not _starts_ranks(argv) or "-x" in argv or "LD_PRELOAD" not in environment:
+    """Returns the variable with which Open MPI's mpirun passes what is preloaded, and all variables of nearfield, on to
+    other nodes; none if the command forwards variables itself, since Open MPI accepts only one of the two ways. Other
+    launchers ignore it. The list has values, so call this again after a variable was changed."""
+    if "-x" in argv:
         return {}
-    listed = [item for item in environment.get(FORWARD, "").split(";") if item]
-    named = {item.partition("=")[0] for item in listed}
-    own = sorted(name for name in environment if name.startswith(_OWN) and name not in named)
+    listed = [item for item in environment.get(FORWARD, "").split(";") if item and not item.startswith(_OWN)]
+    own = sorted(name for name in environment if name.startswith(_OWN))
     # A variable that is only named is not forwarded if its value has a "=" (Open MPI 4.1.4 and 5.0.11).
     items = (f"{name}={environment[name]}" if "=" in environment[name] else name for name in own)
     return {FORWARD: ";".join([*listed, *items])}
