@@ -250,23 +250,34 @@ class Result {
   Buffer space_;
 };
 
-// The first of two steps leaves slices of the result on the ranks; the second one exchanges them. Nobody overwrites
-// what another rank still has to read, also in place: a rank posts its slice only after it has read that slice of all
-// others.
-template <class Port, class Combine>
-void allreduce_in_slices(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
+// The first of two steps leaves slices of the result on the first `slices` ranks; the second one exchanges them. Between
+// the two, `complete(result, count)` may change the elements of this rank's slice, if it has any. Nobody overwrites what
+// another rank still has to read, also in place: a rank posts its slice only after it has read that slice of all others.
+template <class Port, class Combine, class Complete>
+void allreduce_in_slices(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction,
+                         int slices, Complete complete) {
   const std::size_t width = reduction.width;
-  const auto slice = [&](int rank) { return slice_of(rank, x.ranks(), reduction.count, width); };
+  const auto slice = [&](int rank) {
+    return rank < slices ? slice_of(rank, slices, reduction.count, width) : Slice{0, 0};
+  };
   const Slice own = slice(x.rank());
+  const std::size_t count = own.end - own.begin;
+  Bytes* const result = receive + own.begin * width;
   x.begin();
   x.post(send, reduction.bytes());
   x.await_all();
-  combine_ranks(x, all_ranks(x), own, reduction, receive + own.begin * width);
+  combine_ranks(x, all_ranks(x), own, reduction, result);
   x.finish_reading();
-  allgather(x, receive + own.begin * width, (own.end - own.begin) * width, [&](int rank) {
+  if (count > 0) complete(result, count);
+  allgather(x, result, count * width, [&](int rank) {
     const Slice theirs = slice(rank);
     return std::pair(receive + theirs.begin * width, (theirs.end - theirs.begin) * width);
   });
+}
+
+template <class Port, class Combine>
+void allreduce_in_slices(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
+  allreduce_in_slices(x, send, receive, reduction, x.ranks(), [](Bytes*, std::size_t) {});
 }
 
 // Each rank adds all elements. In place: `send` is `receive`.

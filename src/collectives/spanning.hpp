@@ -73,26 +73,12 @@ void spanning_allreduce_by_leaders(Exchange<Port>& x, Lane lane, Bytes* receive,
 }
 
 // Each lane has a slice: its rank of a node combines this slice of the node's ranks, the lane combines those of the
-// nodes, and the node's ranks copy each other's slices. In place: `send` is `receive`; a rank posts its slice only after
-// it has read that slice of all others.
+// nodes, and the node's ranks copy each other's slices. In place: `send` is `receive`.
 template <class Port, class Lane, class Combine>
 void spanning_allreduce_by_lanes(Exchange<Port>& x, Lane lane, int lanes, const Bytes* send, Bytes* receive,
                                  const Reduction<Combine>& reduction) {
-  const std::size_t width = reduction.width;
-  const auto slice = [&](int rank) {
-    return rank < lanes ? slice_of(rank, lanes, reduction.count, width) : Slice{0, 0};
-  };
-  const Slice own = slice(x.rank());
-  x.begin();
-  x.post(send, reduction.bytes());
-  x.await_all();
-  combine_ranks(x, all_ranks(x), own, reduction, receive + own.begin * width);
-  x.finish_reading();
-  if (own.end > own.begin) lane.allreduce(receive + own.begin * width, own.end - own.begin);
-  allgather(x, receive + own.begin * width, (own.end - own.begin) * width, [&](int rank) {
-    const Slice theirs = slice(rank);
-    return std::pair(receive + theirs.begin * width, (theirs.end - theirs.begin) * width);
-  });
+  allreduce_in_slices(x, send, receive, reduction, lanes,
+                      [&](Bytes* slice, std::size_t count) { lane.allreduce(slice, count); });
 }
 
 // Each lane gathers the blocks of its ranks in `of_lane`, which has `bytes` for each node; then the node's ranks copy

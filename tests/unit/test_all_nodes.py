@@ -23,7 +23,10 @@ def test_open_mpi_is_given_the_list_of_variables() -> None:
     }
 
 
-@pytest.mark.parametrize("argv", [["mpirun", "-x", "A", "./app"], ["./app"], ["bash", "job.sh"]])
+BY_MCA = ["mpirun", "--mca", "mca_base_env_list", "A", "./app"]
+
+
+@pytest.mark.parametrize("argv", [["mpirun", "-x", "A", "./app"], BY_MCA, ["./app"], ["bash", "job.sh"]])
 def test_a_command_that_forwards_by_itself_or_is_no_launcher_is_left_alone(argv: list[str]) -> None:
     assert all_nodes.variables(argv, ENV) == {}
 
@@ -40,6 +43,13 @@ def test_all_nodes_have_what_is_on_a_shared_file_system(
     env = {**ENV, **({all_nodes.ALL_NODES: said} if said else {})}
     added = all_nodes.variables(["srun", "./app"], env)
     assert added.get("NEARFIELD_COLLECTIVES", "") == ("all_nodes=1" if reaches else "")
+
+
+def test_all_nodes_must_get_the_variables() -> None:
+    """If the command forwards variables, is the library expected on all nodes only if those it needs are among them?"""
+    env = {**ENV, all_nodes.ALL_NODES: "1"}
+    assert not all_nodes.reaches_all_nodes(["mpirun", "-x", "LD_PRELOAD", "./app"], env)
+    assert all_nodes.reaches_all_nodes(["mpirun", "-x", "LD_PRELOAD", "-x", "NEARFIELD_COLLECTIVES", "./app"], env)
 
 
 def test_settings_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:

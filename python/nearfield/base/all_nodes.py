@@ -40,7 +40,7 @@ def forwarding(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str,
     """Returns the variable with which Open MPI's mpirun passes what is preloaded, and all variables of nearfield, on to
     other nodes; none if the command forwards variables itself, since Open MPI accepts only one of the two ways. Other
     launchers ignore it. The list has values, so call this again after a variable was changed."""
-    if "-x" in argv:
+    if _forwards_by_itself(argv):
         return {}
     listed = [item for item in environment.get(FORWARD, "").split(";") if item and not item.startswith(_OWN)]
     own = sorted(name for name in environment if name.startswith(_OWN))
@@ -53,10 +53,12 @@ def reaches_all_nodes(argv: Sequence[str], environment: Mapping[str, str]) -> bo
     """Returns whether all ranks of the command surely load what the environment preloads: the launcher passes the
     variables on, and all nodes have the files, because they are on a file system that nodes share, or because the user
     says so by ALL_NODES."""
+    if _forwards_by_itself(argv) and not all(_names(argv, name) for name in ("LD_PRELOAD", _COLLECTIVES)):
+        return False
     said = environment.get(ALL_NODES, "")
     if said:
         return said == "1"
-    if not _starts_ranks(argv) or "-x" in argv:
+    if not _starts_ranks(argv):
         return False
     files = environment.get("LD_PRELOAD", "").replace(":", " ").split()
     return bool(files) and all(file_system_of(file) in _SHARED for file in files if file.startswith("/"))
@@ -76,6 +78,14 @@ def file_system_of(file: str) -> str:
     except (OSError, IndexError):
         return ""
     return found
+
+
+def _forwards_by_itself(argv: Sequence[str]) -> bool:
+    return any(word in ("-x", "--x", "mca_base_env_list") for word in argv)
+
+
+def _names(argv: Sequence[str], variable: str) -> bool:
+    return any(variable in word.split("=")[0].split(";") for word in argv)
 
 
 def _starts_ranks(argv: Sequence[str]) -> bool:

@@ -1,7 +1,7 @@
 #include "preload/collectives/job.hpp"
 
 #include <cstdlib>
-#include <cstring>
+#include <string>
 #include <vector>
 
 #include "preload/collectives/settings.hpp"
@@ -10,7 +10,7 @@
 namespace nearfield::collectives {
 namespace {
 
-// Variables that launchers set for each rank: the numbers of the job's ranks and of those on this node.
+// Variables that launchers set for each rank: the number of the job's ranks and that of the ranks on this node.
 constexpr struct {
   const char *ranks, *on_this_node;
 } rank_variables[] = {
@@ -19,15 +19,25 @@ constexpr struct {
     {"PMI_SIZE", "PMI_LOCAL_SIZE"},                          // PALS
     {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"},    // MVAPICH
 };
-constexpr const char* node_variables[] = {"SLURM_STEP_NUM_NODES", "FLUX_JOB_NNODES"};  // the number of the job's nodes
+// The number of the job's ranks and that of its nodes.
+constexpr struct {
+  const char *ranks, *nodes;
+} node_variables[] = {{"SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES"}, {"FLUX_JOB_SIZE", "FLUX_JOB_NNODES"}};
 
+bool has_value(const char* variable, int value) {
+  const char* const text = std::getenv(variable);
+  return text && std::to_string(value) == text;
+}
+
+// The number of ranks must be the MPI's: the variables may be another launcher's, inside which this job was started.
 bool is_on_one_node() {
-  for (const auto& [ranks, on_this_node] : rank_variables) {
-    const char *const all = std::getenv(ranks), *const here = std::getenv(on_this_node);
-    if (all && here) return std::strcmp(all, here) == 0;
-  }
-  for (const char* name : node_variables)
-    if (const char* const nodes = std::getenv(name)) return std::strcmp(nodes, "1") == 0;
+  int is_initialized = 0, ranks = 0;
+  if (PMPI(MPI_Initialized)(&is_initialized) != MPI_SUCCESS || !is_initialized) return false;
+  PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks);
+  for (const auto& [all, on_this_node] : rank_variables)
+    if (std::getenv(all) && std::getenv(on_this_node)) return has_value(all, ranks) && has_value(on_this_node, ranks);
+  for (const auto& [all, nodes] : node_variables)
+    if (std::getenv(nodes)) return has_value(all, ranks) && has_value(nodes, 1);
   return false;
 }
 
@@ -41,7 +51,7 @@ bool is_loaded_by_all_ranks() {
 bool is_within_job(MPI_Comm comm) {
   int is_initialized = 0;
   if (PMPI(MPI_Initialized)(&is_initialized) != MPI_SUCCESS) return false;
-  if (!is_initialized) return true;  // sessions have the processes of the job alone
+  if (!is_initialized) return false;  // only sessions: there is no world to compare with
   MPI_Group group, world;
   if (PMPI(MPI_Comm_group)(comm, &group) != MPI_SUCCESS) return false;
   int is_within = PMPI(MPI_Comm_group)(MPI_COMM_WORLD, &world) == MPI_SUCCESS;

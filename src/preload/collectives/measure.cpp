@@ -11,7 +11,7 @@
 // rewrites what it sends. In half of the batches of short calls each rank arrives late by a random time, up to that of a
 // call or 5 us, as ranks of a real program do.
 //
-// Prints JSON lines: {"latency_ns": L}, the core-to-core latency between ranks 0 and 1 at the begin and at the end, and
+// Prints JSON lines: {"latency_ns": L}, the core-to-core latency between rank 0 and the next rank of its node, at the begin and at the end, and
 // {"operation": O, "bytes": B, "arrival": "together" or "late", "latency_ns": L, "samples": {ALGORITHM: [ns, ...], ...}}.
 #include <dlfcn.h>
 #include <mpi.h>
@@ -126,19 +126,20 @@ class LatencyGauge {
  public:
   LatencyGauge() {
     MPI_Comm node;
-    int ranks_on_node = 0, rank_on_node = 0;
+    int ranks_on_node = 0, first_rank = rank_;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node);
     MPI_Comm_size(node, &ranks_on_node);
-    MPI_Comm_rank(node, &rank_on_node);
+    MPI_Comm_rank(node, &rank_on_node_);
+    MPI_Bcast(&first_rank, 1, MPI_INT, 0, node);
     void* base = nullptr;
-    MPI_Aint bytes = rank_on_node == 0 ? 2 * sizeof(Flags) : 0;
+    MPI_Aint bytes = rank_on_node_ == 0 ? 2 * sizeof(Flags) : 0;
     int unit = 0;
     MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, node, &base, &window_);
     MPI_Win_shared_query(window_, 0, &bytes, &unit, &base);
     const auto address = reinterpret_cast<std::uintptr_t>(base);
     flags_ = reinterpret_cast<Flags*>((address + sizeof(Flags) - 1) / sizeof(Flags) * sizeof(Flags));
-    if (rank_on_node == 0) flags_->request = flags_->reply = 0;
-    is_measured_ = rank_ < 2 && rank_ == rank_on_node && ranks_on_node > 1;
+    if (rank_on_node_ == 0) flags_->request = flags_->reply = 0;
+    takes_part_ = first_rank == 0 && rank_on_node_ < 2 && ranks_on_node > 1;
     MPI_Comm_free(&node);
     MPI_Barrier(MPI_COMM_WORLD);
   }
@@ -146,19 +147,19 @@ class LatencyGauge {
   LatencyGauge& operator=(const LatencyGauge&) = delete;
   ~LatencyGauge() { MPI_Win_free(&window_); }
 
-  // Returns half of a round trip between ranks 0 and 1 on these two, if one node has them: the minimum over batches of
-  // the mean. Else returns 0.
+  // Returns half of a round trip between rank 0 and the next rank of its node, on these two: the minimum over batches of
+  // the mean. Returns 0 on the others, or if there is no such rank.
   double measure_ns() {
-    double best = is_measured_ ? 1e18 : 0;
-    for (int batch = 0; batch < latency_batches && is_measured_; ++batch) {
+    double best = takes_part_ ? 1e18 : 0;
+    for (int batch = 0; batch < latency_batches && takes_part_; ++batch) {
       const nearfield::Ticks begin = now();
       for (int i = 0; i < round_trips; ++i) {
         ++turn_;
-        if (rank_ == 0) flags_->request.store(turn_, std::memory_order_release);
-        auto& awaited = rank_ == 0 ? flags_->reply : flags_->request;
+        if (rank_on_node_ == 0) flags_->request.store(turn_, std::memory_order_release);
+        auto& awaited = rank_on_node_ == 0 ? flags_->reply : flags_->request;
         while (awaited.load(std::memory_order_acquire) < turn_) {
         }
-        if (rank_ == 1) flags_->reply.store(turn_, std::memory_order_release);
+        if (rank_on_node_ == 1) flags_->reply.store(turn_, std::memory_order_release);
       }
       best = std::min(best, ns_since(begin) / round_trips / 2);
     }
@@ -168,7 +169,8 @@ class LatencyGauge {
  private:
   MPI_Win window_ = MPI_WIN_NULL;
   Flags* flags_ = nullptr;
-  bool is_measured_ = false;
+  int rank_on_node_ = 0;
+  bool takes_part_ = false;
   std::uint64_t turn_ = 0;
 };
 
