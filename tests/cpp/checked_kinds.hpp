@@ -170,6 +170,8 @@ class CheckedCall {
         break;
       case spanning_barrier:
         collectives::spanning_barrier(x_, make_lane(), [&] { collectives::barrier(x_); });
+        if (x_.port().last_barrier_across() < position_ + 1)
+          throw Problem{Problem::wrong_value, "a rank leaves before the barrier between nodes"};
         break;
       case spanning_bcast:
         run_spanning_bcast();
@@ -293,7 +295,7 @@ class CheckedCall {
   static constexpr auto ignore = [](auto&&...) {};
   template <class FillData = decltype(ignore), class Combine = decltype(ignore)>
   auto make_lane(FillData fill_data = ignore, Combine combine = ignore) {
-    return MirrorLane<Port, FillData, Combine>{&x_.port(), fill_data, combine};
+    return MirrorLane<Port, FillData, Combine>{&x_.port(), position_ + 1, fill_data, combine};
   }
   // The ranks of this node have even numbers, so that those of a lane are neighbours.
   Layout make_layout() const {

@@ -144,6 +144,7 @@ class CheckedNode {
   // Forgets all that has happened.
   void reset() {
     order = {};
+    last_barrier_across = 0;
     for (int i = 0; i < ranks_; ++i) {
       clock(i)[static_cast<std::size_t>(i)] = 1;
       for (Line& line : box(i).lines) {
@@ -233,6 +234,7 @@ class CheckedNode {
 
   Order<depth> order{};
   std::array<Pending, max_checked_ranks> pending{};
+  std::uint64_t last_barrier_across = 0;  // the number of the call whose barrier between nodes was the last one
   Injection injection;
   bool switches_always = false;  // else only where a rank must wait
   bool is_coarse = false;        // each access to a line or slot counts as one to all of this line and its slot

@@ -116,6 +116,8 @@ class CheckedPort {
 
   // ---- what the test calls
 
+  std::uint64_t& last_barrier_across() { return node_.last_barrier_across; }
+
   // Records an access to this rank's buffers, if it is one.
   void note_own(const void* pointer, std::size_t bytes, bool is_write) {
     const Location at = node_.locate(pointer, bytes);

@@ -11,10 +11,11 @@ namespace nearfield::collectives {
 template <class Port, class FillData, class Combine>
 struct MirrorLane {
   Port* port;
+  std::uint64_t call;  // its number in the sequence, from 1 on
   FillData fill_data;  // writes what a root on the other node sends: (address, bytes)
   Combine combine;
 
-  void barrier() const {}
+  void barrier() const { port->last_barrier_across() = call; }
   void bcast(Bytes* data, std::size_t bytes, int root) const {
     if (root == 0) return port->note_own(data, bytes, false);
     port->note_own(data, bytes, true);
