@@ -2,7 +2,8 @@
 // memory model allows, and do the collectives of algorithms.hpp give the right results? Would this test notice
 // mistakes?
 //
-// test_collective_protocol [long | short]: "long" takes many minutes; "short" takes small samples of all sequences.
+// test_collective_protocol [long | short | states]: "long" takes many minutes; "short" takes small samples of all
+// sequences; "states" visits all states of boxes of depth 4, which takes a minute.
 //
 // Why one run of a sequence of calls decides about all its executions
 //
@@ -217,7 +218,7 @@ void visit_all_states(int ranks, const Sequence& kinds) {
       next = (next ^ digest) * 0x9e3779b97f4a7c15u;
       next ^= next >> 29;
       const bool is_new = successors.emplace(digest, 0).second;
-      if (is_new || (visit.is_new && random() % 256 == 0))
+      if (is_new || (visit.is_new && random() % 1024 == 0))
         visits.push_back({all.get_state(), std::move(path), digest, is_new});
     }
     std::uint64_t& known = successors[visit.digest];
@@ -308,35 +309,45 @@ void check_mistakes() {
   std::printf("%zu mistakes are found\n", count);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const std::string extent = argc > 1 ? argv[1] : "";
-  const bool is_long = extent == "long";
-  // The period of the sample of all sequences, and the number of random sequences.
-  const auto sampled = [&](int usual) { return is_long ? 1 : extent == "short" ? 16 * usual : usual; };
-  const auto random = [&](int usual, int max) { return is_long ? max : extent == "short" ? usual / 8 : usual; };
-  for (const int ranks : {2, 3}) {
-    const Sequence kinds = list_kinds(ranks), typical = list_typical_kinds(ranks), loose = list_loose_kinds(ranks);
-    check_all_sequences<4>(ranks, kinds, 2, sampled(8));
-    if (is_long) check_all_sequences<2>(ranks, kinds, 3, 64);
-    check_all_sequences<2>(ranks, typical, is_long ? 4 : 3, sampled(16));
-    check_all_sequences<4>(ranks, loose, is_long ? 6 : 5, sampled(16));
-    check_random_sequences<4>(ranks, kinds, random(250, 20000), 12);
-    check_random_sequences<16>(ranks, kinds, random(80, 10000), 40);
-    if (extent == "short") continue;
-    visit_all_states<2>(ranks, kinds);
-    visit_all_states<4>(ranks, is_long || ranks == 2 ? kinds : typical);
-  }
-  for (const int ranks : {4, 5}) {
-    const Sequence kinds = list_indirect_kinds(ranks);
-    check_all_sequences<4>(ranks, kinds, 2, sampled(64));
-    check_random_sequences<4>(ranks, kinds, random(60, 20000), 12);
-  }
-  check_mistakes();
+// Returns the exit code of the program.
+int report_totals() {
   std::printf("%llu sequences, %llu runs, %llu calls, %llu states, %llu steps of ranks, %llu accesses\n",
               static_cast<unsigned long long>(totals.sequences), static_cast<unsigned long long>(totals.runs),
               static_cast<unsigned long long>(totals.calls), static_cast<unsigned long long>(totals.states),
               static_cast<unsigned long long>(totals.steps), static_cast<unsigned long long>(totals.accesses));
   return failed_checks > 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string extent = argc > 1 ? argv[1] : "";
+  if (extent == "states") {
+    visit_all_states<4>(2, list_kinds(2));
+    visit_all_states<4>(3, list_typical_kinds(3));
+    return report_totals();
+  }
+  const bool is_long = extent == "long";
+  // The period of the sample of all sequences, and the number of random sequences.
+  const auto sampled = [&](int usual) { return is_long ? 1 : extent == "short" ? 4 * usual : usual; };
+  const auto random = [&](int usual, int max) { return is_long ? max : extent == "short" ? usual / 8 : usual; };
+  for (const int ranks : {2, 3}) {
+    const Sequence kinds = list_kinds(ranks), typical = list_typical_kinds(ranks), loose = list_loose_kinds(ranks);
+    check_all_sequences<4>(ranks, kinds, 2, sampled(32));
+    if (is_long) check_all_sequences<2>(ranks, kinds, 3, 64);
+    check_all_sequences<2>(ranks, typical, is_long ? 4 : 3, sampled(64));
+    check_all_sequences<4>(ranks, loose, is_long ? 6 : 5, sampled(64));
+    check_random_sequences<4>(ranks, kinds, random(250, 20000), 12);
+    check_random_sequences<16>(ranks, kinds, random(80, 10000), 40);
+    if (extent == "short") continue;
+    visit_all_states<2>(ranks, kinds);
+    if (is_long) visit_all_states<4>(ranks, kinds);
+  }
+  for (const int ranks : {4, 5}) {
+    const Sequence kinds = list_indirect_kinds(ranks);
+    check_all_sequences<4>(ranks, kinds, 2, sampled(256));
+    check_random_sequences<4>(ranks, kinds, random(60, 20000), 12);
+  }
+  check_mistakes();
+  return report_totals();
 }
