@@ -130,7 +130,7 @@ REFUSED = {
         "the macro W is defined more than once",
     ),
     "header": (program(between="#include <math.h>"), "a header is included between the function and this call"),
-    "line": (program(f'printf("%d", __LINE__);\n  {BODY}'), "the function uses __LINE__"),
+    "place": (program(f'printf("%s", __func__);\n  {BODY}'), "the function uses __func__"),
     "pragma": (
         program(f"int k;\n#pragma omp parallel for private(k)\n  {BODY}", "update(a, b, n, m, 0.25); //k"),
         "a pragma names k",

@@ -181,18 +181,17 @@ def test_a_condition_computes_what_the_original_computes(read) -> None:  # type:
 
 
 def test_numbers_without_sign_stay_what_they_are(tmp_path: Path, arguments: list[str]) -> None:
-    """Are conditions such as nx - 1 >= 2, which hold for nx = 0 without sign, not written; and are others?"""
+    """Are conditions such as nx - 1 >= 2, which hold for nx = 0 without sign, not written; and others are? And is an
+    index of 32 bits, which may wrap around before it is added to an address, an unknown one?"""
     path = tmp_path / "program.c"
-    for seed, expected in ((12, False), (8, True)):
-        text = (
-            random_program(seed)
-            .text.replace("for (int", "for (unsigned")
-            .replace("int nx, int", "unsigned nx, unsigned")
-        )
-        path.write_text(text.replace("int nz", "unsigned nz"))
+    for seed, unsigned, expected in ((12, "size_t", False), (8, "size_t", True), (8, "unsigned", False)):
+        text = random_program(seed).text.replace("for (int", f"for ({unsigned}")
+        text = text.replace("int nx, int", f"{unsigned} nx, {unsigned}").replace("int nz", f"{unsigned} nz")
+        path.write_text("#include <stddef.h>\n" + text)
         found = analyse(path, arguments, assume_noalias=ARRAYS)
-        assert bool(found.patches) == expected
-        assert expected or "a number without sign would be negative" in reasons(found)
+        assert bool(found.patches) == expected, reasons(found)
+        if unsigned == "unsigned":
+            assert "has no sign and may wrap around" in reasons(found)
 
 
 # ---- reasons

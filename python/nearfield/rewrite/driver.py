@@ -23,6 +23,7 @@ from nearfield.rewrite.codegen.runtime_alias_check import alias_check_of
 from nearfield.rewrite.frontend.callee_lookup import Functions, Others
 from nearfield.rewrite.frontend.clang import Node, Unit, parse
 from nearfield.rewrite.frontend.function import Function
+from nearfield.rewrite.frontend.language import is_mpi_name, refuse_file
 from nearfield.rewrite.frontend.source import decoded, read_source
 from nearfield.rewrite.model.chunk_sizes import ChunkSizes
 from nearfield.rewrite.model.chunking import Chunker, assumption_text, deciding_variables
@@ -123,6 +124,9 @@ class Analyser:
 
     def run(self, function: str | None) -> Analysis:
         """Returns the analysis of one function, or of all. Raises UsageError if the file has no such function."""
+        reason, line = self._refuse_file()
+        if reason:
+            return Analysis(self.path, [], [MissedOptimization(line, reason)])
         nodes = [node for node in self.unit.functions if function in (None, node.name)]
         if function is not None and not nodes:
             raise UsageError(f"{self.path} defines no function {function}")
@@ -143,6 +147,13 @@ class Analyser:
         if not patches and not missed:
             missed = list(find_unknown_callees(self.functions, nodes)) or [explain_no_regions(self.functions, nodes)]
         return Analysis(self.path, rank_patches(patches), missed)
+
+    def _refuse_file(self) -> tuple[str, int]:
+        """Returns why no statement of the file may be moved, and the line; ('', 0) if nothing forbids it."""
+        own = next((node for node in self.unit.functions if is_mpi_name(node.name)), None)
+        if own is not None:
+            return f"the file defines {own.name}, a name that belongs to MPI", own.line
+        return refuse_file(decoded(self.text))
 
     def _inline_bodies(self, nodes: Sequence[Node]) -> list[Patch]:
         """Returns patches that inline callees, for blocks that have no patch otherwise."""

@@ -22,11 +22,19 @@ from nearfield.rewrite.analysis.program import Access, Base, Condition, Loop, No
 from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function, is_container
+from nearfield.rewrite.frontend.language import (
+    EVALUATE_PARTS,
+    describe,
+    is_plain,
+    makes_no_object,
+    refuse_variable,
+)
 
 _PRINTS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
 _COPIES = ("memcpy", "memmove", "memset")
 _FILLS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")  # functions that write their first argument
+_FORMATS = {"printf": 0, "fprintf": 1, "sprintf": 1, "snprintf": 2}  # the argument that is the format
 _ENDS = ("__assert_fail", "abort")  # functions that end the program; correct programs do not call them
 OUTPUT = Base("output", "what is printed", "scalar", "stream")
 _MAX_CALL_DEPTH = 4  # maximum depth of nested calls
@@ -58,9 +66,18 @@ class Collector:
         """Adds the accesses of a statement or an expression. Raises NotMovable for unknown jumps or effects."""
         jumps = (Kind.BREAK_STMT, Kind.CONTINUE_STMT) if self.inside.breakable else ()
         jumps = (*jumps, Kind.RETURN_STMT) if self.inside.callees else jumps
-        if node.kind in _REFUSED and node.kind not in jumps:
-            raise NotMovable(_REFUSED[node.kind], node.line)
-        _HANDLERS.get(node.kind, Collector._parts)(self, node)
+        if node.kind in _JUMPS and node.kind not in jumps:
+            raise NotMovable(f"it contains {_JUMPS[node.kind]}", node.line)
+        handler = _HANDLERS.get(node.kind)
+        if handler is None and node.kind not in EVALUATE_PARTS:
+            raise NotMovable(f"it contains {_NAMES.get(node.kind) or describe(node)}", node.line)
+        (handler or Collector._parts)(self, node)
+
+    def _implicit(self, node: Node) -> None:
+        """Handles what libclang does not expose: implicit conversions, which have one part."""
+        if len([child for child in node.children if child.kind != Kind.TYPE_REF]) != 1:
+            raise NotMovable(f"it is not known what {words_of(node)} does", node.line)
+        self._parts(node)
 
     def _parts(self, node: Node) -> None:
         for child in node.children:
@@ -76,17 +93,20 @@ class Collector:
             self._place(node.children[0], write=True)
         elif node.operator == "*":
             self._read(node)
-        elif node.operator == "&":
-            self._indices(node.children[0].bare)
-        else:
+        elif node.operator in ("-", "+", "!", "~"):
             self._parts(node)
+        else:
+            raise NotMovable(f"it is not known what {words_of(node)} is used for", node.line)
 
     def _read(self, node: Node) -> None:
         self._place(node, write=False)
 
     def _read_variable(self, node: Node) -> None:
-        if node.declaration and node.declaration.kind in (Kind.VAR_DECL, Kind.PARM_DECL):
+        kind = node.declaration.kind if node.declaration else None
+        if kind in (Kind.VAR_DECL, Kind.PARM_DECL):
             self._read(node)
+        elif kind != Kind.ENUM_CONSTANT_DECL:
+            raise NotMovable(f"it is not known what {words_of(node)} is", node.line)
 
     def _size(self, node: Node) -> None:
         if node.value is None:  # sizeof does not evaluate its operand
@@ -110,12 +130,10 @@ class Collector:
 
     def declare(self, node: Node) -> None:
         """Registers a variable that the code declares. Its value is known if it never changes."""
-        if node.kind != Kind.VAR_DECL:
+        if makes_no_object(node):
             return
-        if node.cursor.storage_class.name == "STATIC":
-            raise NotMovable(f"{node.name} is static", node.line)
-        if any(one.kind == Kind.DESTRUCTOR for one in node.type.get_declaration().get_children()):
-            raise NotMovable(f"{node.name} has a destructor, whose effects are not known", node.line)
+        if reason := refuse_variable(node) if node.kind == Kind.VAR_DECL else f"it declares {describe(node)}":
+            raise NotMovable(reason, node.line)
         values = [child for child in node.children if child.kind.is_expression() or child.kind == Kind.INIT_LIST_EXPR]
         for value in values:
             self.collect(value)
@@ -154,9 +172,10 @@ class Collector:
         if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.private:
             return
         if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.reader.bound:
-            if write:
+            known = isinstance(self.reader.bound[node.declaration.key], Pointer)
+            if write and not (known and node.declaration.type.kind == TypeKind.LVALUEREFERENCE):
                 raise NotMovable(f"it changes {node.name}", node.line)
-            if not isinstance(self.reader.bound[node.declaration.key], Pointer):
+            if not known:
                 return
         if node.type.is_volatile_qualified() or node.type.kind == TypeKind.ATOMIC:
             raise NotMovable(f"{words_of(node)} is volatile or atomic", node.line)
@@ -238,6 +257,10 @@ class Collector:
         """Adds the accesses of a C library function that prints or copies. Prints keep their order, also relative to
         messages."""
         arguments = node.arguments
+        if (format_ := _FORMATS.get(node.name)) is not None:
+            literal = arguments[format_].bare
+            if literal.kind != Kind.STRING_LITERAL or "%n" in words_of(literal, shorten=False):
+                raise NotMovable(f"what {node.name} writes is known only when it runs", node.line)
         if node.name in _PRINTS:
             for argument in arguments:
                 if argument.bare.type.kind in (TypeKind.POINTER, *ARRAYS) and argument.bare.kind != Kind.STRING_LITERAL:
@@ -282,10 +305,17 @@ class Collector:
         formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
         if len(arguments) != len(formals):
             raise NotMovable(f"it calls {callee.name} with other arguments than it has", node.line)
+        unknown = next((one for one in formals if not _is_known_formal(one)), None)
+        if unknown is not None:
+            reason = f"it calls {callee.name}, whose parameter {unknown.name} is not understood"
+            raise NotMovable(reason, node.line)
         meanings = [self._meaning(*pair) for pair in zip(arguments, formals, strict=True)]
         reader, bound, private = self.reader, dict(self.reader.bound), set(self.private)
         outer, foreign, number = reader.function, reader.foreign, len(self.accesses)
         for formal, meaning in zip(formals, meanings, strict=True):
+            if formal.type.kind == TypeKind.LVALUEREFERENCE:
+                reader.bound[formal.key] = meaning
+                continue
             changed = bool(callee.changes.get(formal.key)) or formal.key in callee.address_taken
             reader.bound[formal.key] = None if changed else meaning
             if not isinstance(meaning, Pointer) or changed:
@@ -315,6 +345,8 @@ class Collector:
                     return None if argument.bare.type.kind != TypeKind.POINTER else self.reader.pointer(argument)
                 return self.reader.pointer(argument)
             if kind == TypeKind.LVALUEREFERENCE:
+                if not _is_lvalue(argument):
+                    raise NotMovable(f"a reference to a temporary is made of {words_of(argument)}", argument.line)
                 self._indices(argument.bare)
                 return self.reader.place(argument)
             self.collect(argument.bare)
@@ -393,27 +425,57 @@ class Collector:
         test, *branches = node.children
         self.collect(test.bare)
         for branch, holds in zip(branches, (True, False), strict=False):
-            if never(test, holds) and not self.reader.function.has_label(branch):
+            if never(test, holds, self.reader.function) and not self.reader.function.has_label(branch):
                 continue
             known = conditions(test, self.reader, holds)
             with self.within(conditions=(*self.inside.conditions, *known), certain=False):
                 self.collect(branch)
 
 
-_JUMPS = {
-    Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.GOTO_STMT: "goto", Kind.INDIRECT_GOTO_STMT: "goto",
-    Kind.RETURN_STMT: "return", Kind.LABEL_STMT: "a label", Kind.CXX_THROW_EXPR: "throw", Kind.CXX_TRY_STMT: "try",
-    Kind.CXX_DELETE_EXPR: "delete", Kind.ASM_LABEL_ATTR: "asm", Kind.ASM_STMT: "assembly", Kind.MS_ASM_STMT: "assembly",
-    Kind.LAMBDA_EXPR: "a lambda",
+def _is_known_formal(formal: Node) -> bool:
+    """Returns whether a parameter is a plain object or a reference to an lvalue, and has no default value."""
+    type_ = formal.type
+    if type_.kind == TypeKind.LVALUEREFERENCE:
+        type_ = type_.get_pointee().get_canonical()
+        known = is_plain(type_) or is_container(formal)
+    else:
+        known = is_plain(type_)
+    return known and not any(child.kind.is_attribute() for child in formal.children) and not _has_default(formal)
+
+
+def _has_default(formal: Node) -> bool:
+    extent = formal.cursor.extent
+    return "=" in formal.unit.text[formal.location : extent.end.offset]
+
+
+def _is_lvalue(node: Node) -> bool:
+    """Returns whether an expression denotes an object, and is not converted to a temporary."""
+    kinds = (Kind.DECL_REF_EXPR, Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR, Kind.UNARY_OPERATOR, Kind.CALL_EXPR)
+    inner = node
+    while inner.kind in (Kind.PAREN_EXPR, Kind.UNEXPOSED_EXPR) and len(inner.children) == 1:
+        if inner.kind == Kind.UNEXPOSED_EXPR and inner.type.kind != inner.children[0].type.kind:
+            return False
+        inner = inner.children[0]
+    if inner.kind == Kind.UNARY_OPERATOR:
+        return inner.operator == "*"
+    return inner.kind in kinds and (inner.kind != Kind.CALL_EXPR or inner.name == "operator[]")
+
+
+# Jumps, which are understood only inside of what they leave.
+_JUMPS = {Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.RETURN_STMT: "return"}
+# The names of some nodes that are not understood.
+_NAMES = {
+    Kind.GOTO_STMT: "goto", Kind.INDIRECT_GOTO_STMT: "goto", Kind.LABEL_STMT: "a label",
+    Kind.CXX_THROW_EXPR: "throw", Kind.CXX_TRY_STMT: "try", Kind.CXX_DELETE_EXPR: "delete", Kind.CXX_NEW_EXPR: "new",
+    Kind.ASM_STMT: "assembly", Kind.MS_ASM_STMT: "assembly", Kind.LAMBDA_EXPR: "a lambda",
+    Kind.CXX_FOR_RANGE_STMT: "a loop over a range",
 }  # fmt: skip
-_REFUSED = {kind: f"it contains {text}" for kind, text in _JUMPS.items()}
-_REFUSED[Kind.CXX_FOR_RANGE_STMT] = "it is a loop over a range"
-# Handlers by kind of node; all others have only the accesses of their parts.
+# Handlers by kind of node.
 _HANDLERS: dict[Any, Callable[[Collector, Node], None]] = {
     Kind.FOR_STMT: Collector._for, Kind.WHILE_STMT: Collector._repeat, Kind.DO_STMT: Collector._repeat,
     Kind.IF_STMT: Collector._if, Kind.DECL_STMT: Collector._declarations, Kind.CALL_EXPR: Collector._call,
     Kind.BINARY_OPERATOR: Collector._binary, Kind.COMPOUND_ASSIGNMENT_OPERATOR: Collector._binary,
     Kind.UNARY_OPERATOR: Collector._unary, Kind.CXX_UNARY_EXPR: Collector._size,
     Kind.ARRAY_SUBSCRIPT_EXPR: Collector._read, Kind.MEMBER_REF_EXPR: Collector._read,
-    Kind.DECL_REF_EXPR: Collector._read_variable,
+    Kind.DECL_REF_EXPR: Collector._read_variable, Kind.UNEXPOSED_EXPR: Collector._implicit,
 }  # fmt: skip

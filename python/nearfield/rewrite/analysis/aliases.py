@@ -11,18 +11,33 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from nearfield.rewrite.analysis.datatypes import bytes_of
+from nearfield.rewrite.analysis.expressions import words_of
 from nearfield.rewrite.analysis.program import Base, NotMovable, Region
 from nearfield.rewrite.analysis.swaps import swaps_of
 from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, Function
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, Function, initial_value
 
 ALLOCATE = frozenset(
     {"malloc", "calloc", "aligned_alloc", "valloc", "memalign", "fftw_malloc", "_mm_malloc", "operator new[]"}
 )
-KEEP_NOTHING = frozenset({"free", "swap", "fwrite", "fread", "size", "resize", "assign", "fill", "scanf", "sscanf",
-                          "fscanf", "strtol", "strtod", "gettimeofday", "clock_gettime"})  # fmt: skip
+# Functions of the C and C++ libraries that do not keep the addresses that they take.
+KEEP_NOTHING = frozenset({
+    "free", "swap", "fwrite", "fread", "size", "resize", "assign", "fill", "scanf", "sscanf", "fscanf",
+    "strtol", "strtod", "gettimeofday", "clock_gettime", "memcpy", "memmove", "memset", "memcmp", "printf",
+    "fprintf", "sprintf", "snprintf", "puts", "fputs", "strcpy", "strncpy", "strcat", "strncat", "strlen",
+    "strcmp", "strncmp", "atoi", "atof", "at",
+})  # fmt: skip
+# Functions of MPI that keep no address after they, or the request that they make, have completed.
+_MPI_KEEPS_NOTHING = re.compile(
+    r"P?MPI_(?:I?[bsr]?send|I?recv|Sendrecv|Sendrecv_replace|Wait|Waitall|Test|Testall|Waitany|Waitsome|I?m?probe|"
+    r"I?(?:barrier|bcast|reduce|allreduce|scan|exscan|gatherv?|allgatherv?|scatterv?|alltoall[vw]?|reduce_scatter\w*)|"
+    r"Comm_(?:rank|size|split|dup|free)|Cart_\w+|Dims_create|Type_(?:vector|contiguous|commit|free|create_subarray|"
+    r"indexed|size|get_extent)|Get_count|Get_processor_name|Init|Init_thread|Finalize|Abort|Pack|Unpack|Free_mem)",
+    re.I,
+)
+_PLACEMENT_NEW = re.compile(r"(?:::)?\s*new\s*\(")
 ALLOCATE_INTO = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
 UNKNOWN = "?"
 MAX_CALL_DEPTH = 3  # maximum depth of nested calls that are analysed
@@ -165,9 +180,19 @@ class Aliases:
             below, above = above, function.parent(above)
         return True
 
+    def _is_of_library(self, call: Node) -> bool:
+        """Returns whether a call is of a system header's function, which no file of the program defines; of methods,
+        only those of containers count."""
+        callee = call.callee()
+        if callee is None or not callee.cursor.location.is_in_system_header:
+            return False
+        return callee.kind != Kind.FUNCTION_DECL or self._functions.definition(call) is None
+
     def _callee_stores(self, call: Node, argument: Node, depth: int) -> bool:
         """Returns whether a called function stores an address that is passed to it."""
-        if call.name.startswith(("MPI_", "mem", "print", "fprint")) or call.name in KEEP_NOTHING:
+        if _MPI_KEEPS_NOTHING.fullmatch(call.name):
+            return False
+        if call.name in KEEP_NOTHING and self._is_of_library(call) and not _prints_address(call):
             return False
         callee = self._functions.definition(call)
         if callee is None or depth >= MAX_CALL_DEPTH:
@@ -204,9 +229,9 @@ class Aliases:
             restrict = declared.type.is_restrict_qualified() or "restrict" in _words(declared)
             found.add(f"new restrict {key}" if restrict and not self._function.changes.get(key) else f"parameter {key}")
         found |= {f"new {call.offset}" for call in self._allocated_into(key)}
-        values = [child for child in declared.children if child.kind.is_expression()] if "=" in _words(declared) else []
-        if declared.kind == Kind.VAR_DECL and values and declared.offset not in self._swapped:
-            found |= self._of_value(values[-1], swaps, seen | {key})
+        value = initial_value(declared) if declared.kind == Kind.VAR_DECL else None
+        if value is not None and declared.offset not in self._swapped:
+            found |= self._of_value(value, swaps, seen | {key})
         for change in self._function.changes.get(key, []):
             if change.offset in self._swapped and not swaps:
                 continue
@@ -214,13 +239,17 @@ class Aliases:
                 found |= self._of_value(change.children[1], swaps, seen | {key})
             elif change.kind == Kind.CALL_EXPR:
                 found.add(UNKNOWN) if change.offset not in self._swapped else None
+        if key in self._function.address_taken and not self._allocated_into(key):
+            found.add(UNKNOWN)
         return frozenset(found)
 
     def _of_value(self, node: Node, swaps: bool, seen: frozenset[int]) -> frozenset[str]:
         node = node.bare
-        if node.kind == Kind.CALL_EXPR and node.name in ALLOCATE:
+        if node.kind == Kind.INIT_LIST_EXPR and len(node.children) == 1:
+            node = node.children[0].bare
+        if node.kind == Kind.CALL_EXPR and node.name in ALLOCATE and self._is_of_library(node):
             return frozenset({f"new {node.offset}"})
-        if node.kind == Kind.CXX_NEW_EXPR:
+        if node.kind == Kind.CXX_NEW_EXPR and not _PLACEMENT_NEW.match(node.unit.text, node.offset):
             return frozenset({f"new {node.offset}"})
         if node.kind in (Kind.GNU_NULL_EXPR, Kind.CXX_NULL_PTR_LITERAL_EXPR) or node.value == 0:
             return frozenset()
@@ -284,9 +313,17 @@ class Aliases:
         if declared is None or key in function.address_taken and not self._allocated_into(key):
             return False
         changes = [change for change in function.changes.get(key, []) if change.offset not in self._swapped]
-        initial = declared.kind == Kind.PARM_DECL or "=" in _words(declared)
+        initial = declared.kind == Kind.PARM_DECL or initial_value(declared) is not None
         given = len(changes) + initial + len(self._allocated_into(key))
         return given == 1 and not any(function.in_loop(change) for change in [*changes, *self._allocated_into(key)])
+
+
+def _prints_address(call: Node) -> bool:
+    """Returns whether a call may print an address, from which a pointer could be made again."""
+    if "print" not in call.name:
+        return False
+    literals = [one.bare for one in call.arguments if one.bare.kind == Kind.STRING_LITERAL]
+    return not literals or any(re.search(r"%[-+ #0-9.*]*p", words_of(one, shorten=False)) for one in literals)
 
 
 def _member_of(base: Base) -> str:

@@ -15,6 +15,7 @@ from nearfield.rewrite.analysis.expressions import words_of
 from nearfield.rewrite.analysis.program import NONBLOCKING
 from nearfield.rewrite.frontend.clang import Kind, Node
 from nearfield.rewrite.frontend.function import Function
+from nearfield.rewrite.frontend.text import words_in
 
 _SOURCES = {"MPI_Recv": 3, "MPI_Sendrecv": 8}
 STATUSES = {"MPI_Recv": 6, "MPI_Sendrecv": 11}
@@ -56,7 +57,7 @@ def is_unread(status: Node, function: Function) -> bool:
     """Returns whether nothing reads the status that a call fills: it is ignored, or it is a local variable that is only
     passed to calls that fill it."""
     node = status.bare
-    if "IGNORE" in words_of(status):
+    if words_of(status) in ("MPI_STATUS_IGNORE", "MPI_STATUSES_IGNORE"):
         return True
     declared = node.children[0].bare.declaration if node.operator == "&" else None
     if declared is None or declared.key not in function.declared or declared.cursor.storage_class.name == "STATIC":
@@ -82,6 +83,15 @@ def unsplit(call: Node, function: Function) -> str:
     if call.name in _SOURCES and _is_any(arguments[_SOURCES[call.name]], function):
         return "a message from any rank (MPI_ANY_SOURCE) could become another one if it is begun with others"
     return ""
+
+
+@functools.lru_cache(maxsize=4)
+def takes_any_message(text: str) -> bool:
+    """Returns whether which message a call of a file gets may depend on the order in which messages of several ranks
+    arrive: it receives from MPI_ANY_SOURCE, or probes. A send must then not be begun before the receives in front of it
+    have completed, since these may be what orders it behind the message of a third rank."""
+    words = words_in(_COMMENT.sub(" ", text))
+    return any(re.fullmatch(r"MPI_ANY_SOURCE|P?MPI_I?m?probe", word, re.I) for word in words)
 
 
 def _is_any(source: Node, function: Function) -> bool:

@@ -12,8 +12,10 @@ from nearfield.rewrite.analysis.datatypes import Layout, bytes_of, layout
 from nearfield.rewrite.analysis.expressions import NotAffine, Pointer, words_of
 from nearfield.rewrite.analysis.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.analysis.program import Access, Base, Loop, Message, NotMovable
+from nearfield.rewrite.analysis.requests import holds_request, is_allocated_once
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS
+from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, UNSIGNED, is_cut, is_mpi_handle
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS
 from nearfield.rewrite.frontend.text import group_end
 
 # Position of buffers in a call, (send?, buffer, count, datatype), and of its request.
@@ -54,6 +56,7 @@ class Posted:
 
     request: tuple[str, int | None]
     accesses: list[Access]
+    certain: bool  # it is begun whenever its statement is executed
 
 
 @dataclass
@@ -70,6 +73,11 @@ class Communication(Collector):
         default_factory=dict
     )  # accesses of the calls that send or receive, by offset of the call
     number: int = 0  # makes the names of loops over messages unique
+    since: int = 0  # the statements of the region, up to this one, lie between these offsets
+    until: int = 0
+
+    def __post_init__(self) -> None:
+        self.root = self.reader.function  # callees are read with the same reader
 
     def collect(self, node: Node) -> None:
         """Handles a loop that only tests a message for completion as a wait for it."""
@@ -86,7 +94,7 @@ class Communication(Collector):
             raise NotMovable("it tests messages in a loop with another end", node.line)
         self.names.append("MPI_Test")
         self._place(flag.bare.children[0], write=True)
-        self._completed(node, request, several=False)
+        self._completed(node, request, None)
         self._handle(node, request, ONE)
         self._status(status)
 
@@ -103,7 +111,7 @@ class Communication(Collector):
         elif name in ("MPI_Wait", "MPI_Waitall"):
             self.names.append(name)
             several = name == "MPI_Waitall"
-            self._completed(node, arguments[1] if several else arguments[0], several)
+            self._completed(node, arguments[1] if several else arguments[0], arguments[0] if several else None)
             self._handle(node, arguments[1] if several else arguments[0], arguments[0] if several else ONE)
         elif name in _TELLS:
             self._plain_arguments(arguments, {})
@@ -164,7 +172,7 @@ class Communication(Collector):
                     )
             before = len(self.accesses)
             self._side(node, "Recv" not in maker.name, *arguments[:3])
-            self.posted.append(Posted(mine, self.accesses[before:]))
+            self.posted.append(Posted(mine, self.accesses[before:], self.inside.certain))
             begun += 1
         if not begun:
             raise NotMovable("it starts requests that were made elsewhere", node.line)
@@ -178,7 +186,7 @@ class Communication(Collector):
         self.sides[node.offset] = range(before, len(self.accesses))
         if name in _BEGINS:
             self.begins = True
-            self.posted.append(Posted(self._request(arguments[6]), made))
+            self.posted.append(Posted(self._request(arguments[6]), made, self.inside.certain))
             self._handle(node, arguments[6], ONE)
         else:
             self.begins = self.completes = True
@@ -188,8 +196,12 @@ class Communication(Collector):
         of handles."""
         for place, argument in enumerate(arguments):
             computes = any(one.kind == Kind.CALL_EXPR for one in argument.walk())
-            if place not in buffers and (argument.type.kind in INTEGERS or computes):
+            if any(one.operator in (*ASSIGNMENTS, *INCREMENTS) for one in argument.walk()):
+                raise NotMovable(f"an argument of its call changes something: {words_of(argument)}", argument.line)
+            if place not in buffers and argument.type.kind in INTEGERS:
                 self.collect(argument.bare)
+            elif computes:
+                raise NotMovable(f"an argument of its call calls a function: {words_of(argument)}", argument.line)
 
     def _side(self, node: Node, send: bool, buffer: Node, count: Node, datatype: Node) -> None:
         words = words_of(buffer)
@@ -202,31 +214,39 @@ class Communication(Collector):
         missing = len(pointer.base.sizes) - len(pointer.index)
         filled = (None,) if pointer.base.kind == "rows" else (ZERO,)
         pointer = replace(pointer, index=(*pointer.index, *filled * missing))
-        number: Poly | None
-        try:
-            number = self.reader.integer(count)
-        except NotAffine:
-            number = None
+        number, is_exact = self._count(count)
         shape = layout(datatype, self.reader, self.functions)
-        self.messages.append(Message(send, number, shape.element_bytes if shape else 0, self.inside.certain))
+        if shape is None:
+            reason = f"the layout of {words_of(datatype)} is not known, so that it may be of any memory"
+            raise NotMovable(reason, node.line)
+        if _is_part(pointer) and not _lies_within(pointer, number, shape):
+            raise NotMovable(f"the message at {words_of(buffer)} may be of several members of a structure", node.line)
+        exact = number if is_exact else None
+        self.messages.append(Message(send, exact, shape.element_bytes, self.inside.certain))
         self._add(node, *self._elements(pointer, number, shape), send)
 
-    def _elements(
-        self, pointer: Pointer, number: Poly | None, shape: Layout | None
-    ) -> tuple[Pointer, tuple[Loop, ...]]:
+    def _count(self, node: Node) -> tuple[Poly | None, bool]:
+        """Returns a number of elements, and whether it is exact; None if it is not known. One without sign that is
+        converted to a shorter int counts as what it was before, which is as many or more."""
+        inner = node
+        while inner.kind == Kind.UNEXPOSED_EXPR and is_cut(inner) and inner.children[0].type.kind in UNSIGNED:
+            inner = inner.children[0]
+        try:
+            return self.reader.integer(inner), inner is node
+        except NotAffine:
+            return None, False
+
+    def _elements(self, pointer: Pointer, number: Poly | None, shape: Layout) -> tuple[Pointer, tuple[Loop, ...]]:
         """Returns the elements of a buffer that belong to a message, and the loops over them; all elements that the
         pointer may reach if the layout of the message is not known."""
-        unknown = "the layout of a message is not known"
         element_bytes = bytes_of(pointer.base.element)
-        if shape is None or number is None or not element_bytes:
-            rows = pointer.index[:-1] if pointer.base.kind == "rows" else ()
-            index = (*rows, *(None,) * max(len(pointer.index) - len(rows), 1))
-            return replace(pointer, index=index, note=pointer.note if rows else unknown), ()
+        if number is None or not element_bytes or not shape.element_bytes:
+            return _anywhere(pointer), ()
         length = shape.length
         if shape.element_bytes != element_bytes:
             scaled = _scaled(number, length, shape.element_bytes, element_bytes)
-            if scaled is None:
-                return pointer.moved(None, unknown), ()
+            if scaled is None or shape.blocks.constant != 1:
+                return _anywhere(pointer), ()
             number, length = scaled
         elif not pointer.base.sizes and number == length == shape.blocks == ONE:
             return pointer, ()
@@ -237,7 +257,7 @@ class Communication(Collector):
             loops = self._loop(shape.blocks), self._loop(length)
             block, within = (Poly.of(loop.iterator.key) for loop in loops)
             return pointer.moved(self.reader._product(block, shape.stride) + within), loops
-        return pointer.moved(None, unknown), ()
+        return _anywhere(pointer), ()
 
     def _add(self, node: Node, pointer: Pointer, loops: tuple[Loop, ...], send: bool) -> None:
         with self.within(loops=(*self.inside.loops, *loops)):
@@ -278,26 +298,97 @@ class Communication(Collector):
             for write in (False, True):
                 self.add(pointer, write=write, line=node.line)
 
-    def _completed(self, node: Node, request: Node, several: bool) -> None:
+    def _completed(self, node: Node, request: Node, count: Node | None) -> None:
+        """Handles the completion of one request, or of `count` ones. Raises NotMovable if one of them may have been
+        begun elsewhere, or may be of a message that goes on."""
         self.completes = True
         base, place = self._request(request)
+        first = 0 if place is None else place
+        places = range(first, first + 1) if count is None else self._places(first, count)
         mine = [one for one in self.posted if one.request[0] == base]
-        if not several and place is not None:
-            mine = [one for one in mine if one.request[1] in (place, None)]
+        if places is not None and place is not None:
+            mine = [one for one in mine if one.request[1] is None or one.request[1] in places]
         if not mine:
             raise NotMovable("it completes messages that were begun elsewhere", node.line)
+        surely = {one.request[1] for one in mine if one.certain}
+        known = place is not None and places is not None and surely >= set(places)
+        if not known and (reason := self._may_be_of_others(request)):
+            raise NotMovable(f"it may complete messages that were begun elsewhere: {reason}", node.line)
         for one in mine:
             self.accesses += [replace(access, line=node.line) for access in one.accesses]
-        if several:
+        unsure = [one for one in mine if one.request[1] is None]
+        if unsure and count is not None and not self._completes_all(request, place, places):
+            raise NotMovable("it may complete only some of the messages of its requests", node.line)
+        if count is not None:
             self.posted[:] = [one for one in self.posted if one not in mine]
-        elif len(mine) == 1:
+        elif len(mine) == 1 and not unsure:
             self.posted.remove(mine[0])
+
+    def _places(self, first: int, count: Node) -> range | None:
+        """Returns the requests that a call completes; None if their number is not constant."""
+        try:
+            number = self.reader.integer(count).constant
+        except NotAffine:
+            return None
+        return range(first, first + number) if number is not None else None
+
+    def _completes_all(self, request: Node, place: int | None, places: range | None) -> bool:
+        """Returns whether a call completes all requests of an array."""
+        sizes = self.reader.pointer(request).base.sizes
+        size = sizes[0].constant if len(sizes) == 1 and sizes[0] is not None else None
+        return place == 0 and places is not None and size is not None and len(places) >= size
+
+    def _may_be_of_others(self, request: Node) -> str:
+        """Returns why the requests of an array or a variable may be of other messages than those that the region
+        begins; '' if they cannot."""
+        base, root = self.reader.pointer(request).base, self.root
+        declared = root.declared.get(base.declaration)
+        if declared is None or declared.kind != Kind.VAR_DECL or declared.cursor.storage_class.name == "STATIC":
+            return f"{base.text} is no variable of this function"
+        is_pointer = base.kind == "pointer" and not is_mpi_handle(declared)
+        if _is_part(Pointer(base, ())) or is_pointer and not is_allocated_once(declared, root):
+            return f"what else {base.text} stands for is not known"
+        for use in root.uses.get(base.declaration, []):
+            if not self.since <= use.offset < self.until and (call := holds_request(use, root)):
+                return call
+        return ""
 
     def _lasts(self, declared: Node) -> bool:
         """Returns whether a name always denotes the same object: an array, a handle, or an unchanged variable."""
         handle = declared.cursor.type.spelling.startswith(("MPI_", "struct ompi_"))
         lasts = handle or declared.type.kind in ARRAYS or self.reader.function.unchanged(declared.key)
         return declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or lasts
+
+
+def _anywhere(pointer: Pointer) -> Pointer:
+    """Returns any elements of what a pointer points into; of an array of pointers, any of the same row."""
+    rows = pointer.index[:-1] if pointer.base.kind == "rows" else ()
+    index = (*rows, *(None,) * max(len(pointer.index) - len(rows), 1))
+    return replace(pointer, index=index, note=pointer.note if rows else "the layout of a message is not known")
+
+
+def _is_part(pointer: Pointer) -> bool:
+    """Returns whether a pointer is to a member of a structure."""
+    return bool(re.search(r"\.|->", pointer.base.key.partition("@")[2] or pointer.base.key))
+
+
+def _lies_within(pointer: Pointer, number: Poly | None, shape: Layout) -> bool:
+    """Returns whether a message of constant length lies within the member that its buffer points to."""
+    base, size = pointer.base, bytes_of(pointer.base.element)
+    if (
+        number is None
+        or number.constant is None
+        or shape.element_bytes != size
+        or not shape.length == shape.blocks == ONE
+    ):
+        return False
+    own = [one for one in base.sizes if one is not None]
+    if not base.sizes or not own:
+        return number.constant <= 1 and base.kind != "pointer"
+    first = pointer.index[-1]
+    if len(own) > 1 or own[0].constant is None or first is None or first.constant is None:
+        return False
+    return first.constant >= 0 and first.constant + number.constant <= own[0].constant
 
 
 def _stops(name: str, arguments: list[Node]) -> str:

@@ -7,16 +7,39 @@ from nearfield.rewrite.analysis.polynomials import ONE
 from nearfield.rewrite.analysis.program import Condition
 from nearfield.rewrite.frontend.clang import Kind, Node
 from nearfield.rewrite.frontend.conversions import UNSIGNED
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function, initial_value
 
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
-def never(test: Node, holds: bool) -> bool:
+def _tests_return_code(test: Node, function: Function) -> bool:
+    """Returns whether a comparison is of MPI_SUCCESS with a call of MPI, or with a local variable that has no other
+    values than what such calls return."""
+    others = [one.bare for one in test.children if words_of(one) != "MPI_SUCCESS"]
+    if len(test.children) != 2 or len(others) != 1 or "MPI_SUCCESS" in test.unit.macros:
+        return False
+    if _is_return_code(others[0]):
+        return True
+    declared = others[0].declaration if others[0].kind == Kind.DECL_REF_EXPR else None
+    if declared is None or declared.key not in function.declared or declared.key in function.address_taken:
+        return False
+    first = initial_value(declared)
+    changes = function.changes.get(declared.key, [])
+    values = [*([first] if first is not None else []), *(one.children[1] for one in changes if one.operator == "=")]
+    plain = declared.kind == Kind.VAR_DECL and all(one.operator == "=" for one in changes)
+    return bool(values) and plain and all(_is_return_code(one.bare) for one in values)
+
+
+def _is_return_code(node: Node) -> bool:
+    """Returns whether an expression has the value of MPI_SUCCESS in a program without errors."""
+    return node.kind == Kind.CALL_EXPR and node.name.startswith(("MPI_", "PMPI_")) or node.value == 0
+
+
+def never(test: Node, holds: bool, function: Function) -> bool:
     """Returns whether a test is known to fail: it is constant, or it checks the error code of an MPI call, which does
     not fail in correct programs."""
     test = test.bare
-    if test.operator == ("!=" if holds else "==") and any(words_of(one) == "MPI_SUCCESS" for one in test.children):
+    if test.operator == ("!=" if holds else "==") and _tests_return_code(test, function):
         return True
     value = test.value
     quiet = not any(one.kind == Kind.CALL_EXPR or one.operator in (*ASSIGNMENTS, *INCREMENTS) for one in test.walk())

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 
 from nearfield.rewrite.analysis.expressions import Expressions, NotAffine
-from nearfield.rewrite.analysis.polynomials import Poly
+from nearfield.rewrite.analysis.polynomials import ONE, Poly
 from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node
+from nearfield.rewrite.frontend.function import Function
 
 _BYTES = {
     "MPI_DOUBLE": 8, "MPI_FLOAT": 4, "MPI_INT": 4, "MPI_UNSIGNED": 4, "MPI_LONG": 8, "MPI_UNSIGNED_LONG": 8,
@@ -28,10 +29,15 @@ def bytes_of(element: str) -> int:
     }.get(element, 0)  # fmt: skip
 
 
+# Calls that make a datatype whose elements lie in the array that the buffer points into, wherever in it.
+_RELATIVE = ("MPI_Type_create_subarray", "MPI_Type_indexed", "MPI_Type_create_indexed_block")
+_KEEP_TYPE = ("MPI_Type_commit", "MPI_Type_free")  # calls that take the address of a handle and leave the type as it is
+
+
 @dataclass(frozen=True)
 class Layout:
-    """`blocks` runs of `length` elements with a stride of `stride` elements; element_bytes is the size of an
-    element."""
+    """`blocks` runs of `length` elements with a stride of `stride` elements; element_bytes is the size of an element,
+    and 0 if any elements of the array may be meant."""
 
     element_bytes: int
     blocks: Poly
@@ -39,22 +45,32 @@ class Layout:
     stride: Poly
 
 
-def layout(node: Node, reader: Expressions, functions: Functions) -> Layout | None:
-    """Returns the layout of a datatype argument; None if it is unknown."""
-    one = Poly.number(1)
-    word = re.compile(r"[A-Za-z_]\w*").match(node.unit.text, node.offset)
-    name = node.unit.meaning(word[0]) if word else ""
-    if name in _BYTES:
-        return Layout(_BYTES[name], one, one, one)
-    node = node.bare
-    if node.kind != Kind.DECL_REF_EXPR or node.declaration is None:
+_ANYWHERE = Layout(0, ONE, ONE, ONE)
+
+
+def layout(
+    node: Node, reader: Expressions, functions: Functions, within: frozenset[int] = frozenset()
+) -> Layout | None:
+    """Returns the layout of a datatype argument; None if it is unknown. `within` are the variables of the datatypes
+    that are made of this one."""
+    word = re.compile(r"([A-Za-z_]\w*)\s*[,)]").match(node.unit.text, node.offset)  # the whole argument is one name
+    if word is None:
         return None
-    return _derived(node.declaration.key, reader, functions)
+    name = node.unit.meaning(word[1])
+    if name in _BYTES:
+        return Layout(_BYTES[name], ONE, ONE, ONE)
+    node = node.bare
+    if node.kind != Kind.DECL_REF_EXPR or node.declaration is None or node.declaration.key in within:
+        return None
+    if node.declaration.cursor.linkage.name == "EXTERNAL":
+        return None  # another file may set it
+    return _derived(node.declaration.key, reader, functions, within | {node.declaration.key})
 
 
-def _derived(key: int, reader: Expressions, functions: Functions) -> Layout | None:
-    """Returns the layout of a datatype that exactly one call creates; None otherwise."""
-    makers = [(call, one) for one in functions.of_file for call in one.calls if _makes(call, key)]
+def _derived(key: int, reader: Expressions, functions: Functions, within: frozenset[int]) -> Layout | None:
+    """Returns the layout of a datatype that exactly one call creates, whose elements lie in the array of the buffer;
+    None for others."""
+    makers = _find_makers(key, functions)
     if len(makers) != 1:
         return None
     call, function = makers[0]
@@ -62,23 +78,47 @@ def _derived(key: int, reader: Expressions, functions: Functions) -> Layout | No
     outer, foreign = reader.function, reader.foreign
     reader.function, reader.foreign = function, foreign or function is not outer
     try:
-        if call.name == "MPI_Type_contiguous":
-            element = layout(arguments[1], reader, functions)
-            return element and _several(element, _stable(reader, arguments[0]), Poly.number(1), Poly.number(1))
-        if call.name == "MPI_Type_vector":
-            element = layout(arguments[3], reader, functions)
-            count, length, stride = (_stable(reader, argument) for argument in arguments[:3])
-            return element and _several(element, length, count, stride)
-    except NotAffine:
-        return None
+        if call.name in _RELATIVE:
+            return _ANYWHERE if layout(arguments[-2], reader, functions, within) else None
+        if call.name == "MPI_Type_contiguous" and (element := layout(arguments[1], reader, functions, within)):
+            return _several(element, reader, arguments[0])
+        if call.name == "MPI_Type_vector" and (element := layout(arguments[3], reader, functions, within)):
+            return _several(element, reader, arguments[1], arguments[0], arguments[2])
     finally:
         reader.function, reader.foreign = outer, foreign
     return None
 
 
-def _several(element: Layout, length: Poly, blocks: Poly, stride: Poly) -> Layout | None:
-    if element.length.constant != 1 or element.blocks.constant != 1:
-        return None
+def _find_makers(key: int, functions: Functions) -> list[tuple[Node, Function]]:
+    """Returns the calls that create a datatype; none if another use of the variable might give it another value."""
+    makers: list[tuple[Node, Function]] = []
+    for function in functions.of_file:
+        uses = function.uses.get(key, [])
+        made = [call for call in function.calls if _makes(call, key)]
+        handed = [call for call in function.calls if call.name in _KEEP_TYPE]
+        known = [call.offset for call in (*made, *handed)]
+        for use in uses:
+            call = next((above for above in function.ancestors(use) if above.kind == Kind.CALL_EXPR), None)
+            if not _is_value(use, function) and (call is None or call.offset not in known):
+                return []
+        makers += [(call, function) for call in made]
+    return makers
+
+
+def _is_value(use: Node, function: Function) -> bool:
+    """Returns whether a use of a variable only loads its value."""
+    above = function.parent(use)
+    return above is not None and above.kind == Kind.UNEXPOSED_EXPR and above.type.kind == use.type.kind
+
+
+def _several(element: Layout, reader: Expressions, *numbers: Node) -> Layout:
+    """Returns the layout of elements; the numbers are their count, or that of a block, the blocks and the stride."""
+    if element.length.constant != 1 or element.blocks.constant != 1 or not element.element_bytes:
+        return _ANYWHERE
+    try:
+        length, blocks, stride, *_ = (*(_stable(reader, number) for number in numbers), ONE, ONE)
+    except NotAffine:
+        return _ANYWHERE
     return Layout(element.element_bytes, blocks, length, stride)
 
 

@@ -16,15 +16,26 @@ from nearfield.rewrite.frontend.conversions import (
     UNSIGNED,
     is_cut,
     is_handle,
+    is_in_union,
+    is_mpi_handle,
+    is_other_reference,
+    may_wrap,
     operation_may_fail,
     views,
 )
-from nearfield.rewrite.frontend.function import INCREMENTS, Function
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function
+from nearfield.rewrite.frontend.language import refuse_attributes
 
 # Kinds of expressions that read no memory by themselves.
 VALUES = (
     Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR,
     Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR, Kind.CXX_BOOL_LITERAL_EXPR, Kind.CHARACTER_LITERAL,
+)  # fmt: skip
+# Kinds of expressions whose value may be written elsewhere: they call, convert and change nothing.
+_INVARIANT = (
+    Kind.INTEGER_LITERAL, Kind.CHARACTER_LITERAL, Kind.CXX_BOOL_LITERAL_EXPR, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR,
+    Kind.DECL_REF_EXPR, Kind.MEMBER_REF_EXPR, Kind.ARRAY_SUBSCRIPT_EXPR, Kind.BINARY_OPERATOR, Kind.UNARY_OPERATOR,
+    Kind.CXX_THIS_EXPR,
 )  # fmt: skip
 _WRAPS = 2**31  # an unsigned constant from here on may be a wrapped negative number
 _VECTOR = re.compile(r"std::(?:__\w+::)?(?:vector|array)<")
@@ -84,13 +95,15 @@ class Expressions:
         self.by_value = by_value
         self.symbols: dict[str, Symbol] = symbols if symbols is not None else {}
         self.bound: dict[int, Poly | Pointer | None] = {}
+        self.fits_int: set[str] = set()  # iterators of loops that count from 0 or more to less than an int
+        self.lowest: dict[str, int] = {}  # the lower bounds of loops that begin at a constant, by the iterator's key
         self.foreign = False
 
     # ---- numbers
 
     def integer(self, node: Node) -> Poly:
         """Returns the expression as a polynomial. Raises NotAffine with the reason."""
-        if is_cut(node):
+        if is_cut(node) and not self._is_small(node):
             if node.value is None:
                 raise NotAffine(f"{words_of(node)} is cut to a shorter number", node.line)
             return Poly.number(node.value)
@@ -104,6 +117,8 @@ class Expressions:
             return -inner if node.operator == "-" else inner
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-", "*"):
             left, right = (self.integer(child) for child in node.children)
+            if may_wrap(node) and not self._fits(node.operator, left, right):
+                raise NotAffine(f"{words_of(node)} has no sign and may wrap around", node.line)
             if node.operator == "*":
                 return self._product(left, right)
             return left + right if node.operator == "+" else left - right
@@ -112,6 +127,22 @@ class Expressions:
         if node.kind == Kind.CALL_EXPR:
             return self._return_value(node)
         return self._opaque(node)
+
+    def _is_small(self, node: Node) -> bool:
+        """Returns whether a number that is converted to an int is the variable of a loop that stays below an int."""
+        declared = node.bare.declaration if node.bare.kind == Kind.DECL_REF_EXPR else None
+        meaning = self.bound.get(declared.key) if declared is not None and node.type.kind == TypeKind.INT else None
+        return isinstance(meaning, Poly) and any(meaning == Poly.of(key) for key in self.fits_int)
+
+    def _fits(self, operator: str, left: Poly, right: Poly) -> bool:
+        """Returns whether an unsigned sum or difference of a loop's variable and a constant cannot wrap around, since
+        the variable is at least as large, or lies below a bound."""
+        counter, offset = (left, right) if right.constant is not None else (right, left)
+        key = next(iter(counter.keys), "")
+        lowest = self.lowest.get(key)
+        if offset.constant is None or lowest is None or counter != Poly.of(key):
+            return False
+        return operator == "+" and offset.constant >= 0 or operator == "-" and 0 <= offset.constant <= lowest
 
     def _return_value(self, node: Node) -> Poly:
         """Returns the value of a call to a function whose body only returns an expression."""
@@ -228,8 +259,10 @@ class Expressions:
         """Returns a symbol for an invariant expression."""
         variables: set[int] = set()
         for inner in node.walk():
-            if inner.kind in (Kind.CALL_EXPR, Kind.LAMBDA_EXPR) or inner.operator in ("=", *INCREMENTS):
-                raise NotAffine(f"it calls or changes something: {words_of(node)}", node.line)
+            if inner.kind not in _INVARIANT or inner.operator in (*ASSIGNMENTS, *INCREMENTS, "&", ","):
+                raise NotAffine(f"it calls, converts or changes something: {words_of(node)}", node.line)
+            if inner is not inner.bare and is_cut(inner) or may_wrap(inner):
+                raise NotAffine(f"{words_of(inner)} may be another number than its operands say", node.line)
             if inner.kind == Kind.DECL_REF_EXPR and inner.declaration:
                 if inner.declaration.key in self.bound or inner.type.is_volatile_qualified():
                     raise NotAffine(f"{words_of(node)} is not affine", node.line)
@@ -258,6 +291,8 @@ class Expressions:
         if node.kind == Kind.MEMBER_REF_EXPR:
             return self._member(node)
         if node.kind == Kind.DECL_REF_EXPR and node.declaration:
+            if node.declaration.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or is_other_reference(node.declaration):
+                raise NotMovable(f"it is not known which memory {node.name} is", node.line)
             if node.declaration.type.kind == TypeKind.LVALUEREFERENCE:
                 meaning = self.bound.get(node.declaration.key)
                 if isinstance(meaning, Pointer):
@@ -296,6 +331,8 @@ class Expressions:
                 return meaning
             if node.declaration.key in self.bound:
                 raise NotMovable(f"the pointer {node.name} changes", node.line)
+            if node.type.kind not in (TypeKind.POINTER, *ARRAYS) and not is_mpi_handle(node.declaration):
+                raise NotMovable(f"it is not known where {words_of(node)} points", node.line)
             return Pointer(self._base(node), (Poly(),))
         if node.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
             return self.place(node).inside()
@@ -333,7 +370,9 @@ class Expressions:
             return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
         owner = node.children[0].bare
         field = node.declaration
-        if field is None or field.cursor.semantic_parent.kind == Kind.UNION_DECL:
+        if field is None or field.kind != Kind.FIELD_DECL or field.cursor.is_bitfield():
+            raise NotMovable(f"it is not known which memory {words_of(node)} is", node.line)
+        if is_in_union(field):
             raise NotMovable(f"{words_of(node)} is a member of a union", node.line)
         if field.type.kind == TypeKind.LVALUEREFERENCE:
             raise NotMovable(f"it is not known what the reference {words_of(node)} refers to", node.line)
@@ -355,6 +394,8 @@ class Expressions:
     def _base(self, node: Node) -> Base:
         declared = node.declaration
         assert declared is not None
+        if reason := refuse_attributes(declared):
+            raise NotMovable(reason, node.line)
         return self._describe(declared, f"{node.name}@{declared.key}", node.name, declared.key)
 
     def _describe(self, node: Node, key: str, text: str, declaration: int) -> Base:
@@ -409,11 +450,11 @@ class Expressions:
         return count
 
 
-def words_of(node: Node) -> str:
+def words_of(node: Node, *, shorten: bool = True) -> str:
     """Returns an expression as written, shortened for messages."""
     text = node.unit.text[node.offset : node.cursor.extent.end.offset]
     text = " ".join(text.split()) or node.name
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return text if len(text) <= 40 or not shorten else f"{text[:37]}..."
 
 
 def render_expression(node: Node) -> str:

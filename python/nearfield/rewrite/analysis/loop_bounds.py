@@ -5,12 +5,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
 from nearfield.rewrite.analysis.expressions import Expressions, NotAffine, words_of
 from nearfield.rewrite.analysis.polynomials import ONE, Poly, Symbol
 from nearfield.rewrite.analysis.program import Loop
-from nearfield.rewrite.frontend.clang import Kind, Node
-from nearfield.rewrite.frontend.conversions import INTEGERS, UNSIGNED
+from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
+from nearfield.rewrite.frontend.conversions import INTEGERS, UNSIGNED, wraps_below_zero
+
+# Kinds of nodes of which all parts are executed.
+_ALWAYS = (
+    Kind.COMPOUND_STMT, Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR,
+    Kind.ARRAY_SUBSCRIPT_EXPR,
+)  # fmt: skip
+_JUMPS = (Kind.BREAK_STMT, Kind.RETURN_STMT, Kind.GOTO_STMT)
 
 
 def canonical_loop(node: Node, reader: Expressions) -> Loop | str:
@@ -104,11 +112,36 @@ def _ascending_loop(node: Node, reader: Expressions) -> Loop | str:
         return f"a bound is not affine: {why.reason}"
     if not upper:
         return "the loop's test does not compare its variable with an upper bound"
+    if _may_be_huge(node, begin.key):
+        return "the loop may count to a huge number without sign, and end before"
     natural = begin.unsigned or any(one.constant is not None and one.constant >= 0 for one in lower)
     if not natural and _without_sign(node.children[1]):
         return "the loop's variable may be negative where it is compared with a number without sign"
     symbol = _iterator(node, begin, reader)
+    if len(lower) == 1 and lower[0].constant is not None and lower[0].constant >= 0:
+        reader.lowest[symbol.key] = lower[0].constant
+        test = node.children[1].bare
+        if test.operator == "<" and test.children[1].bare.type.kind == TypeKind.INT:
+            reader.fits_int.add(symbol.key)
     return Loop(symbol, tuple(lower), tuple(upper), stride, begin.declares, begin.unsigned, line=node.line)
+
+
+def _may_be_huge(node: Node, key: int) -> bool:
+    """Returns whether a bound that would be negative is a huge number without sign, and the loop may end all the same,
+    without accesses outside of its arrays: it counts 32 bits, or has a jump."""
+    parts = [part for part in node.children[:2] for part in part.walk() if not part.is_variable(key)]
+    bits = [bits for part in parts if (bits := wraps_below_zero(part))]
+    if not bits or any(one.kind in _JUMPS for one in node.children[-1].walk()):
+        return bool(bits)
+    return min(bits) < 64 and not any(map(partial(_always_indexes, key), node.children[-1:]))
+
+
+def _always_indexes(key: int, node: Node) -> bool:
+    """Returns whether each execution of a statement accesses an array by an index with the variable."""
+    if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR and node.children[1].mentions(key):
+        return True
+    always = node.kind in _ALWAYS and node.operator not in ("&&", "||")
+    return always and any(map(partial(_always_indexes, key), node.children))
 
 
 def _iterator(node: Node, begin: _Start, reader: Expressions) -> Symbol:

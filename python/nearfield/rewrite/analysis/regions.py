@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.analysis.accesses import OUTPUT
-from nearfield.rewrite.analysis.blocking import blocking_calls, unsplit
+from nearfield.rewrite.analysis.blocking import blocking_calls, takes_any_message, unsplit
 from nearfield.rewrite.analysis.communication import Communication, Posted, sendrecv_arguments, split_arguments
 from nearfield.rewrite.analysis.conditions import never
 from nearfield.rewrite.analysis.expressions import VALUES, Expressions
@@ -32,6 +32,7 @@ from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
 from nearfield.rewrite.frontend.function import LOOPS, Function
+from nearfield.rewrite.frontend.language import may_move, may_split
 from nearfield.rewrite.frontend.text import line_of, lines_of, skip_blank, statement_end, words_in
 
 MAX_ITEMS, CONTEXT_ITEMS = (
@@ -41,11 +42,6 @@ MAX_ITEMS, CONTEXT_ITEMS = (
 _BLOCKS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT)
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
-_PARALLEL = re.compile(r"#\s*pragma\s+omp\s+parallel\s+for\b")  # such loops may only be moved as a whole
-_SPLITTABLE = re.compile(
-    r"#\s*pragma\s+(?:omp\s+(?:parallel\s+for|simd)\b(?!.*\b(?:ordered|collapse|reduction|lastprivate|linear)\b)|GCC\s+(?:ivdep|unroll)|ivdep)"
-)
-
 _INVARIANT = (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR)
 _ALONE = "nothing in its block could be done before or after it"
 _NO_INTEGER = re.compile(r"float|double|long double|.*[Cc]omplex.*|stream|request|pointer|MPI_\w+")
@@ -91,7 +87,8 @@ class Reader:
                 if run and statement.kind == Kind.DECL_STMT and self._may_come_first(statement, block, run[0].lead):
                     declared.append((statement.offset, self.unit.statement_end(statement)))
                     continue
-                run.append(self._item(statement, following, expressions, posted))
+                since = run[0].start if run else statement.offset
+                run.append(self._item(statement, following, expressions, posted, since))
                 if not inner and statement.kind not in LOOPS:
                     del self.missed[known:]  # the block is moved as a whole
             except NotMovable as barrier:
@@ -164,7 +161,7 @@ class Reader:
             yield from self._block(statement)
         elif statement.kind == Kind.IF_STMT:
             for branch, holds in zip(statement.children[1:], (True, False), strict=False):
-                if not never(statement.children[0], holds):
+                if not never(statement.children[0], holds, self.function):
                     yield from self._inside(branch)
         elif statement.kind in _BLOCKS:
             for child in statement.children:
@@ -195,6 +192,11 @@ class Reader:
             )
             return
         items = [replace(item, accesses=list(item.accesses)) for item in run]
+        if len([call for call in calls for _ in call.blocking]) > 1 and takes_any_message(self.unit.text):
+            reason = "a rank that receives from any source could get a message that is begun with others too early"
+            items = [
+                replace(item, unsplit=item.unsplit or reason) if isinstance(item, Call) else item for item in items
+            ]
         found = Region(self.function.name, items, expressions.symbols, calls[0].line, declared)
         found = found.part(items, found.line)
         try:
@@ -261,9 +263,11 @@ class Reader:
 
     # ---- one statement
 
-    def _item(self, statement: Node, following: int, expressions: Expressions, posted: list[Posted]) -> Item:
-        """Returns a statement as an item; `following` is the start of the next one. Raises NotMovable if nothing can be
-        moved across it."""
+    def _item(
+        self, statement: Node, following: int, expressions: Expressions, posted: list[Posted], since: int
+    ) -> Item:
+        """Returns a statement as an item; `following` is the start of the next one, and `since` that of the first one
+        of the run. Raises NotMovable if nothing can be moved across it."""
         if statement.kind == Kind.DECL_STMT:
             raise NotMovable("a variable is declared", statement.line)
         text = self.unit.text
@@ -271,9 +275,9 @@ class Reader:
         self._directives(statement, end)
         trial = list(posted)
         lead, pragmas = self._pragmas(statement)
-        whole = not all(_SPLITTABLE.match(line) for line in pragmas)
+        whole = not all(map(may_split, pragmas))
         loops, body = ([], statement) if whole else self._chain(statement, expressions)
-        outer = Communication(expressions, self.functions, posted=trial)
+        outer = Communication(expressions, self.functions, posted=trial, since=since, until=end)
         for loop, node in loops:
             outer.bounds(node)
             outer.count(node, iterator_key(node), loop)
@@ -397,7 +401,7 @@ class Reader:
         own = self.unit.text[lead : statement.offset]
         lines = tuple(" ".join(line.split()) for line in lines_of(own) if line.strip())
         for line in lines:
-            if not _SPLITTABLE.match(line) and not _PARALLEL.match(line):
+            if not may_move(line):
                 raise NotMovable(f"the pragma in front of it is not known to allow it: {line}", statement.line)
         return lead, lines
 

@@ -3,6 +3,7 @@ executions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from nearfield.rewrite.analysis.program import Call, Nest, NotMovable, Region
@@ -59,8 +60,8 @@ def _is_private(key: int, function: Function, region: Region, span: tuple[int, i
 def _is_written_first(
     use: Node, key: int, function: Function, region: Region, span: tuple[int, int], counter: bool
 ) -> bool:
-    """Returns whether every path to a use passes a write of the variable, within one execution of a nest's body or,
-    outside of the region, without passing through the region."""
+    """Returns whether every path to a use passes a write of the variable: for a use in the region, one in the same
+    execution of a nest's body; for another use, one behind the last execution of the region."""
     above = function.parent(use)
     if above is not None and above.operator == "=" and above.children[0] is use:
         return True
@@ -69,11 +70,19 @@ def _is_written_first(
         start, end = outer.offset, outer.end
         if limit is not None and not (limit[0] <= start and end <= limit[1]):
             return False
-        if outer.kind in (Kind.COMPOUND_STMT, Kind.FOR_STMT):
-            write = _write_before(outer, use, key, function)
-            if write is not None and not (limit is None and write < span[0] and use.offset >= span[1]):
-                return True
+        if outer.kind not in (Kind.COMPOUND_STMT, Kind.FOR_STMT) or _has_jump_target(outer, function):
+            continue
+        if any(limit is not None or not _is_between(span, *one) for one in _writes_before(outer, use, key)):
+            return True
     return False
+
+
+def _is_between(span: tuple[int, int], write: Node, part: Node, outer: Node) -> bool:
+    """Returns whether the region may be executed behind a write, which is a part of `outer`, and before a use in a
+    later part, with no execution of the write between them."""
+    if outer.kind == Kind.FOR_STMT:  # its parts but the first are executed in turn
+        return outer.offset <= span[0] and span[1] <= outer.end
+    return write.offset < span[1] and span[0] < part.end
 
 
 def _limit(use: Node, region: Region, counter: bool) -> tuple[int, int] | None:
@@ -86,17 +95,22 @@ def _limit(use: Node, region: Region, counter: bool) -> tuple[int, int] | None:
     return None
 
 
-def _write_before(outer: Node, use: Node, key: int, function: Function) -> int | None:
-    """Returns the offset of the write of the variable in a block or loop header that precedes a use; None if there is
-    none. A block with labels may be entered at a label; a loop header counts only if it has an initialisation."""
-    if function.has_label(outer) or any(one.kind in (Kind.CASE_STMT, Kind.DEFAULT_STMT) for one in outer.children):
-        return None
-    found = None
+def _has_jump_target(outer: Node, function: Function) -> bool:
+    """Returns whether a block may be entered elsewhere than at its begin."""
+    return function.has_label(outer) or any(one.kind in (Kind.CASE_STMT, Kind.DEFAULT_STMT) for one in outer.children)
+
+
+def _writes_before(outer: Node, use: Node, key: int) -> Iterator[tuple[Node, Node, Node]]:
+    """Yields the writes of the variable in a block, or in the header of a loop that has an initialisation, that are
+    executed before the part with the use; with each this part, and the block."""
     parts = outer.children if outer.kind == Kind.COMPOUND_STMT or len(outer.children) == 4 else []
+    part = next((one for one in parts if one.offset <= use.offset < one.end), None)
     for child in parts:
-        if child.offset > use.offset or child.end > use.offset >= child.offset:
-            return found
+        if part is None or child is part or child.offset > use.offset:
+            return
         statement = child.bare
-        if statement.operator == "=" and statement.children[0].is_variable(key):
-            found = statement.offset
-    return found
+        assigns = statement.operator == "=" and statement.children[0].is_variable(key)
+        if assigns or child.kind == Kind.DECL_STMT and any(one.key == key for one in child.children):
+            yield child, part, outer
+        if outer.kind == Kind.FOR_STMT:
+            return  # only the initialisation is executed before all others

@@ -46,7 +46,7 @@ class Validator:
         self._unit = unit
         statements = self._skip_declarations([one for one in block.children if start <= one.offset < end])
         original = statements[0].children[2:3] if self._emitted.condition and statements else []
-        reader = Expressions(Function(node, *original), by_value=self._by_value)
+        reader = Expressions(Function(node, next(iter(original), None)), by_value=self._by_value)
         self._code = EmittedCode(self._model, self._original, unit, reader)
         self._names = Translation(self._model, reader)
         self._calls = CallMatcher(self._code)

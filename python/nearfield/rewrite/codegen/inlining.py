@@ -23,7 +23,7 @@ from nearfield.rewrite.frontend.text import indent_at, line_of, line_start, repl
 
 _LEAVES = {Kind.GOTO_STMT: "goto", Kind.LABEL_STMT: "a label", Kind.LAMBDA_EXPR: "a lambda", Kind.ASM_STMT: "assembly",
            Kind.INDIRECT_GOTO_STMT: "goto"}  # fmt: skip
-_OF_PLACE = ("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__", "__LINE__", "alloca", "setjmp")
+_OF_PLACE = ("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__", "alloca")
 _BYTES = ("char", "signedchar", "unsignedchar")  # types that may alias part of any object
 _QUALIFIERS = re.compile(r"\b(?:const|restrict|__restrict|__restrict__)\b|\s+")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from nearfield.base.errors import UsageError
 from nearfield.rewrite.frontend.clang import Kind, Node, Unit, parse
 from nearfield.rewrite.frontend.function import Function
+from nearfield.rewrite.frontend.language import refuse_attributes
 
 Others = Sequence[tuple[Path, Sequence[str]]]  # other files of the program, with the compiler arguments of each
 _MESSAGE = re.compile(
@@ -52,7 +53,9 @@ class Functions:
         if usr not in self._by_usr:
             self._by_usr[usr] = self._included(callee, usr) or self._linked(callee, usr)
         node = self._by_usr[usr]
-        return self.of(node) if node is not None else None
+        if node is None or refuse_attributes(node) or refuse_attributes(callee):
+            return None  # with an attribute such as `weak` or `alias`, another function may run
+        return self.of(node)
 
     def messages(self, call: Node, seen: frozenset[str] = frozenset()) -> bool:
         """Returns whether a call sends, receives or completes a message."""

@@ -13,19 +13,48 @@ INTEGERS = (
 )  # fmt: skip
 NUMBERS = (*INTEGERS, TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.LONGDOUBLE)
 UNSIGNED = (TypeKind.UINT, TypeKind.ULONG, TypeKind.USHORT, TypeKind.ULONGLONG, TypeKind.UCHAR)
-_SHORT = (TypeKind.SHORT, TypeKind.USHORT, TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.UCHAR, TypeKind.BOOL)
+_BYTES = {
+    TypeKind.BOOL: 0, TypeKind.CHAR_S: 1, TypeKind.SCHAR: 1, TypeKind.UCHAR: 1, TypeKind.SHORT: 2, TypeKind.USHORT: 2,
+    TypeKind.INT: 4, TypeKind.UINT: 4, TypeKind.ENUM: 4, TypeKind.LONG: 8, TypeKind.ULONG: 8, TypeKind.LONGLONG: 8,
+    TypeKind.ULONGLONG: 8,
+}  # fmt: skip
+_CONVERSIONS = (
+    Kind.UNEXPOSED_EXPR, Kind.CSTYLE_CAST_EXPR, Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR,
+)  # fmt: skip
+_MAX_SAME_SIGN = 2  # bytes up to which a conversion between signed and unsigned may change the value of a small number
 ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.VARIABLEARRAY, TypeKind.INCOMPLETEARRAY)
 
 
 def is_cut(node: Node) -> bool:
-    """Returns whether an integer conversion, explicit or implicit, may truncate the value."""
+    """Returns whether an integer conversion, explicit or implicit, may truncate the value, or a number that is no
+    integer is converted."""
     bare = node.bare
     while node is not bare:
         inner = next(child for child in node.children if child.kind != Kind.TYPE_REF)
-        if node.type.kind in _SHORT and inner.type.kind != node.type.kind:
+        mine, value = _BYTES.get(node.type.kind), _BYTES.get(inner.type.kind)
+        if mine is not None and (value is None or mine < value or mine <= _MAX_SAME_SIGN and node.type != inner.type):
             return True
         node = inner
     return False
+
+
+def may_wrap(node: Node) -> bool:
+    """Returns whether an unsigned sum, difference or product may be another number than that of its operands. One of
+    64 bits, which wraps around as addresses do, is the right index all the same."""
+    arithmetic = node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-", "*")
+    return arithmetic and node.value is None and node.type.kind == TypeKind.UINT
+
+
+def wraps_below_zero(node: Node) -> int:
+    """Returns the bits of an unsigned number that is huge where its operands make it negative: a difference, or a
+    converted signed number; 0 if the number is none."""
+    if node.type.kind not in UNSIGNED or node.value is not None:
+        return 0
+    inner = node.children[0] if node.children else node
+    converts = node.kind in _CONVERSIONS and inner.type.kind in INTEGERS and inner.type.kind not in UNSIGNED
+    if converts and inner.value is None or node.kind == Kind.BINARY_OPERATOR and node.operator == "-":
+        return 8 * _BYTES[node.type.kind]
+    return 0
 
 
 def operation_may_fail(node: Node) -> bool:
@@ -58,3 +87,23 @@ def _element_of(type_: Any) -> str:
 def is_handle(type_: Any) -> bool:
     """Returns whether a pointer is an MPI handle, as in Open MPI."""
     return bool(re.match(r"(?:struct )?ompi_", type_.get_pointee().get_canonical().spelling))
+
+
+def is_mpi_handle(declared: Node) -> bool:
+    """Returns whether a variable is declared with a type of MPI's, such as MPI_Request."""
+    return bool(re.fullmatch(r"(?:const )?(?:MPI_\w+|struct ompi_\w+ \*)", declared.cursor.type.spelling))
+
+
+def is_other_reference(declared: Node) -> bool:
+    """Returns whether a variable is a reference that may be bound to a temporary."""
+    return bool(declared.type.kind == TypeKind.RVALUEREFERENCE)
+
+
+def is_in_union(field: Node) -> bool:
+    """Returns whether a member shares its memory with other members, also by a structure without a name in a union."""
+    owner = field.cursor.semantic_parent
+    while owner is not None and owner.kind in (Kind.STRUCT_DECL, Kind.UNION_DECL, Kind.CLASS_DECL):
+        if owner.kind == Kind.UNION_DECL:
+            return True
+        owner = owner.semantic_parent
+    return False

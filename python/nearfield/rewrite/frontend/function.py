@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
+from nearfield.rewrite.frontend.conversions import ARRAYS
 
 ASSIGNMENTS = ("=", "*=", "/=", "%=", "+=", "-=", "<<=", ">>=", "&=", "^=", "|=")
-_OPERATORS = (Kind.BINARY_OPERATOR, Kind.UNARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR)
 INCREMENTS = ("++", "--", "post++", "post--")
 
 
 class Function:
-    """Facts on the body of one function. `changes` are the assignments to a variable, by the key of its declaration."""
+    """Facts on the body of one function, by the key of a variable's declaration. `changes` are the assignments to it,
+    and the calls that may assign to it by a reference. `address_taken` has the variables that may be accessed without
+    being named: all that occur in a context which is not known to read the value, or to assign to the variable."""
 
-    def __init__(self, node: Node, without: Node | None = None) -> None:
+    def __init__(self, node: Node, without: Node | None = None, callers: tuple[int, ...] = ()) -> None:
         self.node = node
+        self._callers = (*callers, node.key)  # functions that are being read, which may call each other in a circle
         self._without = without  # a part whose effects duplicate another part's, and which is skipped
         self.name = node.name
         self.body = next((child for child in node.children if child.kind == Kind.COMPOUND_STMT), None)
@@ -27,11 +31,12 @@ class Function:
         self.declared: dict[int, Node] = {}
         self.calls: list[Node] = []
         self._labels: list[int] = []  # offsets of labels
-        if self.body:
-            self._read(self.body)
         for child in node.children:
             if child.kind == Kind.PARM_DECL:
                 self.declared[child.key] = child
+        if self.body:
+            self._read(self.body)
+            self._classify_uses()
 
     def _read(self, node: Node) -> None:
         for child in node.children:
@@ -42,40 +47,90 @@ class Function:
             self.uses[node.declaration.key].append(node)
         elif node.kind == Kind.VAR_DECL and node.cursor.storage_class.name != "EXTERN":
             self.declared[node.key] = node
-            if node.type.kind == TypeKind.LVALUEREFERENCE:
-                self._take_addresses(node)
         elif node.kind == Kind.LABEL_STMT:
             self._labels.append(node.offset)
         elif node.kind == Kind.CALL_EXPR:
             self.calls.append(node)
-            self._changed_by_reference(node)
-        elif node.kind == Kind.LAMBDA_EXPR:
-            self._take_addresses(node)
-        if node.kind not in _OPERATORS:
-            return
-        if node.operator in ASSIGNMENTS or node.operator in INCREMENTS:
-            self._changed(node.children[0].bare, node)
-        elif node.operator == "&" and node.kind == Kind.UNARY_OPERATOR:
-            target = node.children[0].bare
-            if target.kind == Kind.DECL_REF_EXPR and target.declaration:
-                self.address_taken.add(target.declaration.key)
 
-    def _changed(self, target: Node, by: Node) -> None:
-        if target.kind == Kind.DECL_REF_EXPR and target.declaration:
-            self.changes[target.declaration.key].append(by)
+    def _classify_uses(self) -> None:
+        """Fills `changes` and `address_taken` from the context of every use of a variable. Whatever context is not
+        known to read the value or to assign to the variable makes the variable one that anything may access."""
+        for key, uses in self.uses.items():
+            for use in uses:
+                declared = use.declaration
+                if declared is None or declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL):
+                    continue
+                change = self._change_by(use)
+                if isinstance(change, Node):
+                    self.changes[key].append(change)
+                elif change:
+                    self.address_taken.add(key)
 
-    def _changed_by_reference(self, call: Node) -> None:
+    def _change_by(self, use: Node) -> Node | bool:
+        """Returns the assignment, or the call, that a use of a variable is the target of; False if the use only reads
+        the value, or names an array or an object whose elements or members are accessed; True for everything else,
+        such as an operand of `&`, a reference that is bound to it, or an operand of an assembly statement."""
+        below, above = use, self.parent(use)
+        if above is not None and any(outer.kind in (Kind.LAMBDA_EXPR, Kind.ASM_STMT) for outer in self.ancestors(use)):
+            return True
+        while above is not None:
+            if above.kind == Kind.UNEXPOSED_EXPR:
+                if len(above.children) != 1:
+                    return True
+                if below.type.kind in ARRAYS or _reads_value(above, below):
+                    return False
+            elif above.operator in ASSIGNMENTS:
+                return self._change_in(above) if below is above.children[0] else True
+            elif above.operator in INCREMENTS:
+                return self._change_in(above)
+            elif above.operator == ",":
+                if below is above.children[0]:
+                    return False
+            elif above.kind == Kind.CALL_EXPR:
+                return self._change_by_call(above, below)
+            elif above.kind == Kind.CXX_UNARY_EXPR or above.kind.is_statement():
+                return False
+            elif above.kind not in (Kind.PAREN_EXPR, Kind.MEMBER_REF_EXPR):
+                return True
+            elif above.kind == Kind.MEMBER_REF_EXPR:
+                if above.declaration is None or above.declaration.kind != Kind.FIELD_DECL:
+                    return not is_container(below)
+                if above.type.kind in ARRAYS:
+                    return False
+            below, above = above, self.parent(above)
+        return True
+
+    def _change_in(self, assignment: Node) -> Node | bool:
+        """Returns the assignment; True if its result is used as an lvalue, as C++ allows."""
+        above = self.parent(assignment)
+        while above is not None and above.kind == Kind.PAREN_EXPR:
+            above = self.parent(above)
+        is_value = assignment.operator.startswith("post") or assignment.unit.path.endswith(".c")
+        if is_value or above is None or above.kind.is_statement() or above.kind == Kind.UNEXPOSED_EXPR:
+            return assignment
+        return assignment if above.operator == "," else True
+
+    def _change_by_call(self, call: Node, argument: Node) -> Node | bool:
+        """Returns what a call does to a variable that it takes by a reference."""
+        if argument.type.kind == TypeKind.RECORD:
+            return not is_container(argument)
         callee = call.callee()
-        parameters = [argument.type for argument in callee.cursor.get_arguments()] if callee else []
-        for type_, argument in zip(parameters, call.cursor.get_arguments(), strict=False):
-            canonical = type_.get_canonical()
-            if canonical.kind == TypeKind.LVALUEREFERENCE and not canonical.get_pointee().is_const_qualified():
-                self._changed(Node(argument, call.unit).bare, call)
+        for number, given in enumerate(call.arguments if callee is not None else ()):
+            if given.offset == argument.offset and callee is not None:
+                if callee.cursor.location.is_in_system_header:
+                    return call if call.name == "swap" else call.name not in ("min", "max")
+                return True if self._keeps_reference(callee, number) else call
+        return True
 
-    def _take_addresses(self, node: Node) -> None:
-        for inner in node.walk():
-            if inner.kind == Kind.DECL_REF_EXPR and inner.declaration:
-                self.address_taken.add(inner.declaration.key)
+    def _keeps_reference(self, callee: Node, number: int) -> bool:
+        """Returns whether a function may keep the address of what it takes by its parameter of this number."""
+        found = callee.cursor.get_definition()
+        if found is None or found.hash in self._callers:
+            return True
+        definition = Node(found, callee.unit)
+        formals = [child for child in definition.children if child.kind == Kind.PARM_DECL]
+        inner = Function(definition, callers=self._callers)
+        return number >= len(formals) or formals[number].key in inner.address_taken
 
     def parent(self, node: Node) -> Node | None:
         return self.parents.get(id(node))
@@ -102,8 +157,7 @@ class Function:
         declared = self.declared.get(key)
         if not declared or declared.kind != Kind.VAR_DECL or not self.unchanged(key):
             return None
-        values = [child for child in declared.children if child.kind.is_expression()]
-        return values[-1] if values and _has_initial_value(declared) else None
+        return initial_value(declared)
 
     def given_once(self, declared: Node) -> Node | None:
         """Returns the value assigned to a variable by exactly one statement, in the function's outermost block and
@@ -124,8 +178,21 @@ class Function:
 LOOPS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.CXX_FOR_RANGE_STMT)
 
 
-def _has_initial_value(declared: Node) -> bool:
-    """Returns whether a variable has an initializer; array sizes are children of the node, too."""
+def _reads_value(cast: Node, operand: Node) -> bool:
+    """Returns whether an implicit conversion loads the value of an lvalue: it keeps the type but its qualifiers. A
+    conversion that binds a reference to const adds one."""
+    return cast.type.kind == operand.type.kind != TypeKind.RECORD and not cast.type.is_const_qualified()
+
+
+def is_container(node: Node) -> bool:
+    """Returns whether a node is an object of the C++ library whose methods keep no address of it."""
+    type_ = node.type.get_pointee() if node.type.kind == TypeKind.LVALUEREFERENCE else node.type
+    return bool(re.match(r"(?:const )?std::(?:__\w+::)?(?:vector|array|complex)<", type_.get_canonical().spelling))
+
+
+def initial_value(declared: Node) -> Node | None:
+    """Returns the initial value of a variable; None if it has none. The sizes of an array are no initial value."""
     extent = declared.cursor.extent
+    values = [child for child in declared.children if child.kind.is_expression()]
     words = declared.unit.text[declared.location : extent.end.offset]
-    return "=" in words or ("{" in words or "(" in words)
+    return values[-1] if values and any(sign in words for sign in "={(") else None

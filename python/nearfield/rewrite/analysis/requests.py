@@ -1,0 +1,82 @@
+"""Decides whether requests may be of messages that were begun outside of a region."""
+
+from __future__ import annotations
+
+import re
+
+from nearfield.rewrite.analysis.expressions import words_of
+from nearfield.rewrite.frontend.clang import Kind, Node
+from nearfield.rewrite.frontend.function import Function, initial_value
+
+# Calls after which a request that they take is not active, or as active as before.
+_BEGIN_NOTHING = re.compile(
+    r"P?MPI_(?:Wait|Waitall|Test|Testall|Waitany|Waitsome|Testany|Testsome|Request_free|(?:[bsr]?send|recv)_init)", re.I
+)
+_MAKE_MEMORY = ("malloc", "calloc")
+
+
+def holds_request(use: Node, function: Function) -> str:
+    """Returns how a use of a variable may leave an active request in it, until a statement elsewhere; '' if it does
+    not: it completes requests, sets them to MPI_REQUEST_NULL or compares them, or it begins a message that the next
+    statements complete."""
+    below = use
+    for above in function.ancestors(use):
+        if above.kind == Kind.CALL_EXPR:
+            if _BEGIN_NOTHING.fullmatch(above.name) or _is_completed_soon(above, use, function):
+                return ""
+            return f"{above.name or 'a call'} at line {above.line} may begin one"
+        if above.operator == "=":
+            is_null = below is above.children[0] and words_of(above.children[1]) == "MPI_REQUEST_NULL"
+            return "" if is_null else f"one is copied at line {above.line}"
+        if above.operator in ("==", "!="):
+            return ""
+        if above.kind.is_statement() or above.kind == Kind.VAR_DECL:
+            return "" if above.kind.is_statement() else f"it is copied at line {above.line}"
+        below = above
+    return f"it is used at line {use.line}"
+
+
+def _is_completed_soon(call: Node, use: Node, function: Function) -> bool:
+    """Returns whether a call begins one message by a request, which the next statements of the same block complete,
+    with nothing but other such calls between them."""
+    if not re.fullmatch(r"MPI_I(?:[bsr]?send|recv)", call.name, re.I):
+        return False
+    block = function.parent(call)
+    if block is None or block.kind != Kind.COMPOUND_STMT:
+        return False
+    place = _place_of(call.arguments[-1])
+    following = [one for one in block.children if one.offset > call.offset]
+    for statement in following:
+        name = statement.name if statement.kind == Kind.CALL_EXPR else ""
+        if name in ("MPI_Wait", "MPI_Waitall") and any(one.is_variable(_key(use)) for one in statement.walk()):
+            arguments = statement.arguments
+            if name == "MPI_Wait":
+                return _place_of(arguments[0]) == place != -1
+            count = arguments[0].value
+            return count is not None and 0 <= place < count and _place_of(arguments[1]) == 0
+        if not re.fullmatch(r"MPI_I(?:[bsr]?send|recv)", name, re.I):
+            return False
+    return False
+
+
+def _key(use: Node) -> int:
+    return use.declaration.key if use.declaration is not None else 0
+
+
+def _place_of(request: Node) -> int:
+    """Returns the element of an array that a call takes as a request; -1 if it is not known."""
+    node = request.bare
+    if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
+        node = node.children[0].bare
+        if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
+            value = node.children[1].value
+            return value if value is not None else -1
+    return 0 if node.kind == Kind.DECL_REF_EXPR else -1
+
+
+def is_allocated_once(declared: Node, function: Function) -> bool:
+    """Returns whether a pointer is to memory of its own, which one call allocates."""
+    value = initial_value(declared)
+    if value is None or not function.unchanged(declared.key):
+        return False
+    return value.bare.kind == Kind.CALL_EXPR and value.bare.name in _MAKE_MEMORY

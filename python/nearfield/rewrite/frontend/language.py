@@ -1,0 +1,176 @@
+"""The part of C and C++ that `nearfield rewrite` understands, as lists of what is allowed.
+
+What is not listed is refused at its place, so a feature that nobody thought of leads to no patch instead of a wrong
+one. docs/explanation/rewrite.md has the same table with the meaning that the proof gives to each entry."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
+from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
+from nearfield.rewrite.frontend.text import line_of
+
+# Statements and expressions that do nothing but evaluate their parts. Others need a handler of their own.
+EVALUATE_PARTS = frozenset({
+    Kind.COMPOUND_STMT, Kind.NULL_STMT, Kind.SWITCH_STMT, Kind.CASE_STMT, Kind.DEFAULT_STMT,
+    Kind.BREAK_STMT, Kind.CONTINUE_STMT, Kind.RETURN_STMT,
+    Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.IMAGINARY_LITERAL, Kind.CHARACTER_LITERAL, Kind.STRING_LITERAL,
+    Kind.CXX_BOOL_LITERAL_EXPR, Kind.CXX_NULL_PTR_LITERAL_EXPR, Kind.GNU_NULL_EXPR,
+    Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR, Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR,
+    Kind.CONDITIONAL_OPERATOR, Kind.INIT_LIST_EXPR,
+})  # fmt: skip
+# Declarations in a block that make no object.
+_MAKE_NO_OBJECT = frozenset({
+    Kind.STRUCT_DECL, Kind.ENUM_DECL, Kind.TYPEDEF_DECL, Kind.TYPE_ALIAS_DECL, Kind.STATIC_ASSERT,
+    Kind.USING_DIRECTIVE, Kind.USING_DECLARATION,
+})  # fmt: skip
+_IN_RECORDS = (
+    Kind.STRUCT_DECL, Kind.UNION_DECL, Kind.ENUM_DECL, Kind.TYPEDEF_DECL, Kind.ALIGNED_ATTR, Kind.PACKED_ATTR,
+)  # fmt: skip
+# Attributes that change neither what code does nor which object or function a name means.
+_ATTRIBUTES = frozenset({
+    "aligned", "always_inline", "cold", "const", "flatten", "hot", "leaf", "maybe_unused", "malloc",
+    "nodiscard", "noinline", "nonnull", "noreturn", "nothrow", "optimize", "pure", "unused",
+    "warn_unused_result",
+})  # fmt: skip
+_ATTRIBUTE = re.compile(r"__attribute__\s*\(\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)\)|\[\[([^\]]*)\]\]")
+# Clauses of OpenMP with which a loop may be executed in several parts, and further ones with which it may be moved.
+_SPLIT_CLAUSES = frozenset(
+    {"parallel", "for", "simd", "schedule", "num_threads", "shared", "private", "default", "safelen", "simdlen"}
+)
+_MOVE_CLAUSES = _SPLIT_CLAUSES | {"firstprivate", "lastprivate", "reduction", "collapse"}
+_PLAIN_PRAGMA = re.compile(r"#\s*pragma\s+(?:GCC\s+(?:ivdep|unroll\s+\d+)|ivdep)\s*")
+_OPENMP_LOOP = re.compile(r"#\s*pragma\s+omp\s+(?:parallel\s+for|simd)\b")
+_LIBRARY_TYPE = re.compile(r"(?:const )?std::(?:__\w+::)?complex<(?:float|double|long double)>")
+# Words with which another thread, process or window accesses memory, or a jump passes statements. A file that uses one
+# is left as it is, since neither is in the model.
+_SHARE_MEMORY = frozenset({
+    "mmap", "mremap", "shmat", "shm_open", "memfd_create", "process_vm_writev", "MAP_SHARED", "pthread_create",
+    "thrd_create", "jthread", "async", "MPI_THREAD_MULTIPLE", "MPI_Win_create", "MPI_Win_allocate",
+    "MPI_Win_allocate_shared", "MPI_Win_create_dynamic", "MPI_Win_shared_query", "fork", "vfork", "clone",
+    "signal", "sigaction", "userfaultfd",
+})  # fmt: skip
+_JUMP = frozenset({
+    "setjmp", "_setjmp", "sigsetjmp", "longjmp", "siglongjmp", "getcontext", "makecontext", "swapcontext",
+})  # fmt: skip
+# Words whose meaning depends on where they stand, or how often.
+_DEPEND_ON_PLACE = frozenset({
+    "__LINE__", "__COUNTER__", "__INCLUDE_LEVEL__", "source_location", "_Pragma", "__pragma",
+})  # fmt: skip
+_SKIPPED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+_MPI_FUNCTION = re.compile(r"P?MPI_[A-Z]\w*")
+
+
+def describe(node: Node) -> str:
+    """Returns what a node is, for the reason why it is refused."""
+    return str(node.kind.name).removesuffix("_EXPR").removesuffix("_STMT").replace("_", " ").lower()
+
+
+def makes_no_object(node: Node) -> bool:
+    """Returns whether a declaration in a block makes no object."""
+    return node.kind in _MAKE_NO_OBJECT
+
+
+def refuse_variable(node: Node) -> str:
+    """Returns why the declaration of a local variable is not understood; '' if it is."""
+    if node.cursor.storage_class.name == "STATIC":
+        return f"{node.name} is static"
+    if reason := refuse_attributes(node):
+        return reason
+    if node.type.kind == TypeKind.LVALUEREFERENCE or is_plain(node.type):
+        return ""
+    return f"the type of {node.name} is not understood, or making or destroying it runs code"
+
+
+def is_plain(type_: Any) -> bool:
+    """Returns whether making, copying and destroying an object of a type runs no code and makes no other object."""
+    type_ = type_.get_canonical()
+    if type_.is_volatile_qualified():
+        return True  # each access is refused at its place
+    if type_.kind in ARRAYS:
+        return is_plain(type_.element_type)
+    if type_.kind in (*NUMBERS, TypeKind.POINTER, TypeKind.COMPLEX, TypeKind.NULLPTR):
+        return True
+    if type_.kind != TypeKind.RECORD:
+        return False
+    return bool(_LIBRARY_TYPE.fullmatch(type_.spelling)) or _is_plain_record(type_.get_declaration())
+
+
+def _is_plain_record(record: Any) -> bool:
+    for child in record.get_children():
+        if child.kind == Kind.FIELD_DECL:
+            initialised = any(one.kind.is_expression() for one in child.get_children()) and not child.is_bitfield()
+            if not is_plain(child.type) or initialised and child.type.get_canonical().kind not in ARRAYS:
+                return False
+        elif child.kind not in _IN_RECORDS:
+            return False
+    return True
+
+
+def refuse_attributes(node: Node) -> str:
+    """Returns why a declaration's attributes are not understood; '' if they are."""
+    attributes = [child for child in node.children if child.kind.is_attribute()]
+    if not attributes:
+        return ""
+    extent = node.cursor.extent
+    text = node.unit.text[extent.start.offset : extent.end.offset].split("{")[0] if not node.unit.foreign else ""
+    named = [name for match in _ATTRIBUTE.finditer(text) for name in _names(match[1] or match[2] or "")]
+    if len(named) >= len(attributes) and all(name in _ATTRIBUTES for name in named):
+        return ""
+    kinds = (Kind.ALIGNED_ATTR, Kind.CONST_ATTR, Kind.PURE_ATTR, Kind.WARN_UNUSED_ATTR, Kind.WARN_UNUSED_RESULT_ATTR)
+    return (
+        "" if all(one.kind in kinds for one in attributes) else f"{node.name} has an attribute that is not understood"
+    )
+
+
+def _names(attributes: str) -> list[str]:
+    bare = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", attributes)
+    return [one.strip().split("::")[-1].strip("_") for one in bare.split(",") if one.strip()]
+
+
+def may_split(pragma: str) -> bool:
+    """Returns whether a loop behind a pragma, which is one line, may be executed in several parts."""
+    return bool(_PLAIN_PRAGMA.fullmatch(pragma)) or _has_only(pragma, _SPLIT_CLAUSES)
+
+
+def may_move(pragma: str) -> bool:
+    """Returns whether a loop behind a pragma may be executed at another place, as a whole."""
+    return may_split(pragma) or _has_only(pragma, _MOVE_CLAUSES)
+
+
+def _has_only(pragma: str, clauses: frozenset[str]) -> bool:
+    match = _OPENMP_LOOP.match(pragma)
+    if not match:
+        return False
+    words = re.sub(r"\((?:[^()]|\([^()]*\))*\)", " ", pragma[match.end() :]).replace(",", " ").split()
+    numbers = re.findall(r"\b(?:num_threads|schedule)\s*\(([^()]*)\)", pragma)
+    fixed = all(re.fullmatch(r"\s*(?:\w+\s*:\s*)?(?:static|dynamic|guided|auto|\d+)(?:\s*,\s*\d+)?\s*", one)
+                for one in numbers)  # fmt: skip
+    return fixed and all(word in clauses for word in words)
+
+
+@functools.lru_cache(maxsize=16)
+def refuse_file(text: str) -> tuple[str, int]:
+    """Returns why no statement of a file may be moved, and the line; ('', 0) if nothing forbids it."""
+    code = _SKIPPED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    for match in re.finditer(r"[A-Za-z_]\w*", code):
+        word = match[0]
+        if word in _SHARE_MEMORY:
+            return f"the file uses {word}: memory may be shared with another process or thread", _line(code, match)
+        if word in _JUMP:
+            return f"the file uses {word}, which may pass any statement", _line(code, match)
+        if word in _DEPEND_ON_PLACE:
+            return f"the file uses {word}, which means something else at another line or in a copy", _line(code, match)
+    return "", 0
+
+
+def _line(text: str, match: re.Match[str]) -> int:
+    return line_of(text, match.start())
+
+
+def is_mpi_name(name: str) -> bool:
+    """Returns whether a name is reserved for a function of MPI."""
+    return bool(_MPI_FUNCTION.fullmatch(name))
