@@ -13,7 +13,13 @@ from tuning import in_process, rules_for, write
 from nearfield import mpi
 from nearfield.apply import native as applied
 from nearfield.base.errors import MpiError, NearfieldError, UsageError
-from nearfield.rules.collective_tables import NativeCollectiveTable, NativeRangeTable
+from nearfield.report.tuned import tuned_html
+from nearfield.rules.collective_tables import (
+    CollectiveRangeTable,
+    CollectiveTable,
+    NativeCollectiveTable,
+    NativeRangeTable,
+)
 from nearfield.rules.native import FAMILIES, Algorithm, NativeFamily, Selection, mpich
 from nearfield.rules.schema import load_rules
 from nearfield.tune import native
@@ -409,3 +415,24 @@ def test_native_is_for_collectives_inside_a_node(tmp_path: Path) -> None:
     assert done.code == 2 and "add --collectives" in done.err
     done = in_process("tune", "--collectives", "--native", "--hostfile", tmp_path, "-o", tmp_path / "rules.toml")
     assert done.code == 2 and "exclude each other" in done.err
+
+
+def test_the_report_lists_the_selection(tmp_path: Path) -> None:
+    """Does the report of rules that only select the MPI's own algorithms have their table, and the command that applies
+    them, but no gain of messages?"""
+    rules = load_rules(rules_file(tmp_path, OPENMPI, "ob1 / sm", RING))
+    html = tuned_html(rules, "nearfield run -- mpirun ...")
+    assert "algorithm" in html and "ring" in html and "nearfield run" in html
+
+
+def test_both_searches_have_their_place_in_one_file(tmp_path: Path) -> None:
+    """Do rules of both searches keep nearfield's own algorithms and the MPI's apart, so that `run` sets both?"""
+    rules = rules_for(OPENMPI, "ob1 / sm", {})
+    rules.rule[0].native_collective = [RING]
+    rules.rule[0].collective = [
+        CollectiveTable(operation="allgather", ranks=4, range=[CollectiveRangeTable(algorithm="flat")])
+    ]
+    both = load_rules(write(tmp_path, rules))
+    assert both.loads_collectives and both.selects_native
+    assert [one.algorithm for one in both.collectives()[0].range] == ["flat"]
+    assert [one.algorithm for one in both.native_collectives()[0].range] == ["mpi", "ring", "mpi"]

@@ -116,5 +116,6 @@ def _end(out: Path, rules: Rules, tunings: Sequence[NativeTuning], found: Sequen
         err.print("nothing gains: the algorithms that this MPI chooses by itself are best, as far as is decided")
         return
     err.print(f"next: {escape(run_command_line(out))}")
-    export = own_command.line("export", "--rules", out, "--collectives", "FOLDER")
+    needs_folder = tunings[0].family.select([], tunings[0].inst).files
+    export = own_command.line("export", "--rules", out, *(["--collectives", "FOLDER"] if needs_folder else []))
     err.print(f"or, for programs that are started without nearfield: {escape(export)}")
