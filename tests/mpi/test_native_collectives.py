@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mpi_program
 import pytest
 
 from nearfield import mpi
@@ -26,6 +27,7 @@ SIZE = 4096
 
 def build_ahead(inst: Installation, programs: Path) -> None:
     mpi.program(inst, mpi.COLLECTIVES_PROGRAM)
+    mpi_program.built(inst, "collectives_random.cpp", programs)
 
 
 def measure(inst: Installation, words: list[str], environment: dict[str, str], ranks: int = 2) -> Launched:
@@ -43,9 +45,12 @@ def table(operation: str, name: str, number: int | None, ranks: int = 2) -> Nati
     return NativeCollectiveTable(operation=operation, ranks=ranks, range=made)
 
 
-def test_programs_that_load_nothing_are_right_under_the_selection(installation: Installation, tmp_path: Path) -> None:
+def test_programs_that_load_nothing_are_right_under_the_selection(
+    installation: Installation, programs: Path, tmp_path: Path
+) -> None:
     """Does each MPI list algorithms, start with its own files or variables that select one for each operation, and give
-    right results below and above the length where the selection ends?"""
+    right results below and above the length where the selection ends, also with random types, roots and
+    communicators?"""
     family = FAMILIES[installation.family]
     listed = family.list_algorithms(installation, lambda line: None)
     operations = {name for name, ones in listed.items() if ones}
@@ -62,6 +67,9 @@ def test_programs_that_load_nothing_are_right_under_the_selection(installation: 
     found = measure(installation, ["native-calls", *words], selected)
     assert not found.refusals
     assert len(found.samples) == len(words)
+    program = mpi_program.built(installation, "collectives_random.cpp", programs)
+    done = mpi.run(installation, [str(program), "3", "300"], 2, env=selected, oversubscribe=CORES < 2, timeout_s=120)
+    assert done.ok and "all right" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.families
