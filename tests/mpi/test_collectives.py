@@ -24,7 +24,8 @@ from nearfield.base.topology import Topology
 from nearfield.cli import tune_collectives
 from nearfield.mpi import Finished, Installation
 from nearfield.rules import collectives
-from nearfield.rules.schema import CollectiveRangeTable, CollectiveTable, load_rules, save_rules
+from nearfield.rules.collective_tables import CollectiveRangeTable, CollectiveTable
+from nearfield.rules.schema import load_rules, save_rules
 
 CORES = len(os.sched_getaffinity(0))
 NEARFIELD = [sys.executable, "-m", "nearfield"]

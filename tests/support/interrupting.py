@@ -67,6 +67,7 @@ VERBS = {
     for verb in (
         Verb("probe", "probe --quick --budget 15 --scenario floor,pingpong -o out"),
         Verb("tune", "tune --budget 20 --sizes 8,64KiB -o tuned.toml"),
+        Verb("tune-native", "tune --collectives --native --budget 20 --sizes 8,64KiB -o native.toml"),
         Verb("report", "report p -o page.html"),
         Verb("show", "show p --scenario pingpong"),
         Verb("diff", "diff p q"),

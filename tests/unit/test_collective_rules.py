@@ -9,8 +9,9 @@ from tuning import rules_for, write
 
 from nearfield import mpi
 from nearfield.base.errors import NearfieldError
+from nearfield.rules.collective_tables import CollectiveRangeTable, CollectiveTable
 from nearfield.rules.collectives import selection
-from nearfield.rules.schema import CollectiveRangeTable, CollectiveTable, Rules, load_rules, save_rules
+from nearfield.rules.schema import Rules, load_rules, save_rules
 from nearfield.tune.collectives import Cell, CollectiveTuning, Measured
 
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")

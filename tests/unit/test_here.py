@@ -33,7 +33,8 @@ from nearfield.reproduce.live.tuned import TUNED
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.schema import LiveCheck, Paper
 from nearfield.reproduce.verdicts import Evidence, judge_claim
-from nearfield.rules.schema import GainTable, load_rules
+from nearfield.rules.gain_table import GainTable
+from nearfield.rules.schema import load_rules
 from nearfield.ui.progress import TimeLeft
 
 DATA = Path(__file__).parents[1] / "data"

@@ -41,6 +41,7 @@ class Plan:
         reason: str = "",
         latencies: Iterable[Mapping[str, Any]] = (),
         host: str = "",
+        node_files: Iterable[str] = (),
     ) -> None:
         self.values = dict(values)
         self.notes = list(notes)
@@ -48,11 +49,12 @@ class Plan:
         self.reason = reason  # why the MPI's defaults are best, if they are
         self.latencies = list(latencies)  # the fields of each RecordedLatency that must hold now (distance_check.py)
         self.host = host  # where the rules were made
+        self.node_files = list(node_files)  # variables that name files which all nodes must have
 
     def files(self) -> list[str]:
         """Returns the files that the plan names, such as libraries to preload."""
         words = " ".join(self.values[name] for name in ADDED_TO if name in self.values).replace(":", " ").split()
-        return [word for word in words if word.startswith("/")]
+        return [word for word in words if word.startswith("/")] + [self.values[name] for name in self.node_files]
 
 
 class Application:
@@ -77,16 +79,33 @@ def cached_launch_plan(argv: Sequence[str], rules: Path | None, force: bool, mpi
         plan, depends_on = plan_launch(argv, rules, force, mpi_name)
         if key and depends_on is not None:
             disk_cache.put("run", key, vars(plan), [*depends_on, *plan.files()])
-    warnings: list[str] = []
+    warnings: list[str] = _drop_node_files(plan, argv)
     if not force and plan.latencies:
         from nearfield.apply.distance_check import RecordedLatency, changed_distance
 
-        why, warnings = changed_distance(RecordedLatency(**latency) for latency in plan.latencies)
+        why, further = changed_distance(RecordedLatency(**latency) for latency in plan.latencies)
         if why:
             return Application(warnings=[why])
+        warnings += further
     made = merge_environment(plan, os.environ)
     made.warnings += [*_first_use_notice(plan), *warnings]
     return made
+
+
+def _drop_node_files(plan: Plan, argv: Sequence[str]) -> list[str]:
+    """Removes variables that name files which ranks on other nodes may not have. Returns a warning if there are any."""
+    if not plan.node_files:
+        return []
+    from nearfield.apply.native import all_nodes_find
+
+    if all_nodes_find(argv, os.environ, [plan.values[name] for name in plan.node_files]):
+        return []
+    for name in plan.node_files:
+        del plan.values[name]
+    return [
+        "the MPI chooses its algorithms of collectives itself, since other nodes may not have the file that selects "
+        "them; NEARFIELD_ALL_NODES=1 says that they have it"
+    ]
 
 
 def _first_use_notice(plan: Plan) -> list[str]:

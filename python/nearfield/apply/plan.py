@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from nearfield.apply import per_pair
+from nearfield.apply import native, per_pair
 from nearfield.apply.cached_plan import Application, Plan, merge_environment
 from nearfield.apply.distance_check import RecordedLatency
 from nearfield.base import own_command
@@ -70,6 +70,8 @@ def _plan(rules: Rules, found: Recognised | None, inherited: Mapping[str, str]) 
     lasts = _add_messages(plan, rules, found, inherited)
     if rules.loads_collectives and found:
         lasts &= _add_collectives(plan, rules, found, inherited)
+    if rules.selects_native and found:
+        lasts &= _add_native(plan, rules, found)
     return plan, lasts and not plan.warnings
 
 
@@ -84,6 +86,17 @@ def _add_collectives(plan: Plan, rules: Rules, found: Recognised, inherited: Map
         plan.warnings.append(f"collectives are the MPI's own: {error.message}")
         return False
     plan.values[collectives.VARIABLE] = collectives.selection(rules.collectives())
+    return True
+
+
+def _add_native(plan: Plan, rules: Rules, found: Recognised) -> bool:
+    """Adds what selects the MPI's own algorithms of collectives. Returns whether the plan lasts."""
+    try:
+        values, plan.node_files = native.environment(rules, installation_of(found))
+    except NearfieldError as error:
+        plan.warnings.append(f"the MPI chooses its algorithms of collectives itself: {error.message}")
+        return False
+    plan.values |= values
     return True
 
 

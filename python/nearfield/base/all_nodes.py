@@ -61,7 +61,12 @@ def reaches_all_nodes(argv: Sequence[str], environment: Mapping[str, str]) -> bo
     if not _starts_ranks(argv):
         return False
     files = environment.get("LD_PRELOAD", "").replace(":", " ").split()
-    return bool(files) and all(file_system_of(file) in _SHARED for file in files if file.startswith("/"))
+    return bool(files) and all(is_shared(Path(file)) for file in files if file.startswith("/"))
+
+
+def is_shared(file: Path) -> bool:
+    """Returns whether a file is on a file system that nodes share."""
+    return file_system_of(str(file)) in _SHARED
 
 
 def file_system_of(file: str) -> str:

@@ -18,10 +18,10 @@ from nearfield.base.cpu_load import BUSY_SHARE
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, UsageError
 from nearfield.base.topology import DISTANCES, Topology
 from nearfield.measure.live.layout import read_hostfile
+from nearfield.rules.collective_tables import CollectiveTable
 from nearfield.rules.schema import (
     UNTUNED,
     VERSION,
-    CollectiveTable,
     MpiTable,
     Rules,
     RuleTable,
@@ -63,14 +63,11 @@ def run(
     rules file. What the file says of messages stays. `budget_s` is for all numbers of ranks together; 0: USUAL_S for
     each. `sizes` are multiples of 8 B; by default 8 B to 16 MiB. `hostfile` names the nodes that communicators span.
     Ctrl-C keeps what is decided by then. If nothing is, ends with NOT_DECIDED."""
-    if out.is_dir():
-        raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / 'rules.toml'}")
-    if wrong := [size for size in sizes if size % 8]:
-        raise UsageError(f"--sizes {wrong[0]}: collectives are measured with numbers of 8 B")
+    require_usable(out, sizes)
     inst = mpi.choose(mpi_name)
     topology = Topology.live()
-    places = _places(topology, ranks) if hostfile is None else _places_on(hostfile, topology, ranks)
-    rules = _existing(out, inst, topology) or make_empty_rules(inst, topology)
+    places = places_of(topology, ranks) if hostfile is None else _places_on(hostfile, topology, ranks)
+    rules = existing_rules(out, inst, topology) or make_empty_rules(inst, topology)
     require_writable(out)
     busy = measure_other_load()
     interrupted, undecided, cells = False, 0, 0
@@ -115,7 +112,15 @@ def run(
     return rules
 
 
-def _places(topology: Topology, ranks: Sequence[int]) -> list[Place]:
+def require_usable(out: Path, sizes: Sequence[int]) -> None:
+    """Raises UsageError if the rules cannot go there, or lengths are no numbers of doubles."""
+    if out.is_dir():
+        raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / 'rules.toml'}")
+    if wrong := [size for size in sizes if size % 8]:
+        raise UsageError(f"--sizes {wrong[0]}: collectives are measured with numbers of 8 B")
+
+
+def places_of(topology: Topology, ranks: Sequence[int]) -> list[Place]:
     """Returns where each number of ranks is measured: two ranks at each distance, more ranks on the first cores."""
     cores = _cores(topology)
     pairs = topology.representatives()
@@ -172,7 +177,7 @@ def _group(topology: Topology, cpus: Sequence[int]) -> int:
     return size if 1 < size < len(cpus) and len(cpus) % size == 0 else 0
 
 
-def _existing(out: Path, inst: mpi.Installation, topology: Topology) -> Rules | None:
+def existing_rules(out: Path, inst: mpi.Installation, topology: Topology) -> Rules | None:
     """Returns the rules that are there. Raises UsageError if they are for something else."""
     if not out.is_file():
         return None
@@ -204,6 +209,13 @@ def put_tables(
     rules: Rules, distance: str, cpus: Sequence[int], tables: Sequence[CollectiveTable], latency_ns: float
 ) -> None:
     """Puts tables into the rule of a distance, in place of those for the same operations, ranks and nodes."""
+    rule = rule_of_distance(rules, distance, cpus, latency_ns, max((one.ranks for one in tables), default=len(cpus)))
+    replaced = {(one.operation, one.place) for one in tables}
+    rule.collective = [one for one in rule.collective if (one.operation, one.place) not in replaced] + list(tables)
+
+
+def rule_of_distance(rules: Rules, distance: str, cpus: Sequence[int], latency_ns: float, ranks: int) -> RuleTable:
+    """Returns the rule of a distance, a new one that sets nothing if there is none."""
     rule = next((one for one in rules.rule if one.distance == distance), None)
     if rule is None:
         rule = RuleTable(
@@ -211,11 +223,10 @@ def put_tables(
             pair=f"{cpus[0]}-{cpus[1]}",
             c2c_latency_ns=round(latency_ns, 1),
             reason=UNTUNED,
-            at_ranks_per_node=max((one.ranks for one in tables), default=len(cpus)),
+            at_ranks_per_node=ranks,
         )
         rules.rule.append(rule)
-    replaced = {(one.operation, one.place) for one in tables}
-    rule.collective = [one for one in rule.collective if (one.operation, one.place) not in replaced] + list(tables)
+    return rule
 
 
 def print_collectives(tables: Sequence[CollectiveTable]) -> None:

@@ -112,9 +112,15 @@ _NAME_HOSTS = (
 def scratch_variables(argv: Sequence[str]) -> list[str]:
     """Returns the variables of all families that name the folder for a launcher's files; none if the command may start
     ranks on other hosts."""
-    if in_allocation() or any(word in _NAME_HOSTS for word in argv):
+    if may_use_other_hosts(argv):
         return []
     return [name for family in FAMILIES.values() for name in family.scratch_variables]
+
+
+def may_use_other_hosts(argv: Sequence[str]) -> bool:
+    """Returns whether a command may start ranks on other hosts: its words name some, or a batch system has placed the
+    ranks."""
+    return in_allocation() or any(word in _NAME_HOSTS for word in argv)
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,19 @@ def tuned_html(rules: Rules, apply: str) -> str:
     settings = rules.best_for_all().parameters
     environment = rules.knobs().environment(settings)
     if not rules.sets_something:
-        return _notes(rules) + _collectives(rules)
+        return _notes(rules) + _collectives(rules) + _native(rules)
     html = tag("p", "To apply it to programs as they are:", class_="quiet")
     html += tag("pre", tag("code", text(apply)))
     if environment and not rules.knobs().uses_heap(settings) and not rules.loads_collectives:
         lines = "\n".join(f"export {name}={value}" for name, value in environment.items())
         html += tag("p", "or, without nearfield:", class_="quiet") + tag("pre", tag("code", text(lines)))
-    return html + "".join(_ranges(rule) for rule in rules.rule if rule.range) + _notes(rules) + _collectives(rules)
+    return (
+        html
+        + "".join(_ranges(rule) for rule in rules.rule if rule.range)
+        + _notes(rules)
+        + _collectives(rules)
+        + _native(rules)
+    )
 
 
 def _notes(rules: Rules) -> str:
@@ -66,3 +72,16 @@ def _collectives(rules: Rules) -> str:
         return ""
     head = ("collective", "ranks", "bytes up to", "done by", "times as fast as the MPI's own")
     return tag("p", "Collectives of ranks on one node:", class_="quiet") + table(head, rows)
+
+
+def _native(rules: Rules) -> str:
+    """Returns the table of the MPI's own algorithms that were selected; empty if they were not searched."""
+    rows = [
+        [text(found.operation), raw(found.place), *map(text, (one.length_text(), one.algorithm, one.gain_text()))]
+        for found in rules.native_collectives()
+        for one in found.range
+    ]
+    if not rows:
+        return ""
+    head = ("collective", "ranks", "bytes up to", "algorithm", "times as fast as the MPI's choice")
+    return tag("p", "The MPI's own algorithms, for programs that load nothing:", class_="quiet") + table(head, rows)

@@ -12,7 +12,7 @@ from nearfield.mpi import Installation
 from nearfield.rules import shared_heap
 
 if TYPE_CHECKING:
-    from nearfield.rules.schema import CollectiveTable
+    from nearfield.rules.collective_tables import CollectiveTable
 
 VARIABLE = "NEARFIELD_COLLECTIVES"  # its settings, "key=value,key=value" (src/preload/collectives/settings.hpp)
 SUMMARY = "summary=1"
@@ -20,6 +20,8 @@ SUMMARY = "summary=1"
 OPERATIONS = (
     "barrier", "bcast", "gather", "scatter", "reduce", "allgather", "alltoall", "allreduce", "reduce_scatter", "scan",
 )  # fmt: skip
+# Of which the MPIs' own algorithms are searched.
+NATIVE_OPERATIONS = ("barrier", "bcast", "reduce", "allgather", "alltoall", "allreduce", "reduce_scatter")
 FLAT, OF_MPI = "flat", "mpi"  # each rank reads from all that have data for it; the MPI's own
 DOUBLING, MAX_DOUBLING_BYTES = "doubling", 8192  # recursive doubling, of what fits into a slot
 GROUPED = "grouped"  # followed by the number of ranks of a group

@@ -15,12 +15,12 @@ from nearfield.base import own_command
 from nearfield.base.cpu_load import BUSY_SHARE
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.base.files import atomic_write, os_errors_as_profile_errors, read_file
-from nearfield.base.paired import Gain
 from nearfield.base.toml import Table, dump_toml, parse_toml
 from nearfield.base.topology import DISTANCES, Topology
 from nearfield.base.units import counted, format_bytes
-from nearfield.rules.collectives import OF_MPI, OPERATIONS, algorithms_of, is_algorithm_of
+from nearfield.rules.collective_tables import CollectiveTable, NativeCollectiveTable
 from nearfield.rules.criterion import COLLECTIVES, MIN_GAIN, MIN_REPORTED_GAIN
+from nearfield.rules.gain_table import Bytes, GainTable, Ns, Ratio
 from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, Range, geometric_mean, select_gaining_range
 from nearfield.rules.knobs import KnobFile, Value, find_knobs, numbers
 from nearfield.rules.paths import default_rules, rules_files
@@ -29,23 +29,6 @@ VERSION = 2  # of the format that is written
 UNTUNED = "settings for messages were not looked for"  # the reason of a rule that only has collectives
 # Parameters of the shared heap by their names in version 1.
 RENAMED_PARAMETERS = {"far_stream": "stream_when_far", "help": "cooperative_copy"}
-
-# Bounds of possible values: sizes of messages, times per message, and ratios of speeds.
-Bytes = Annotated[int, Field(ge=1, le=1 << 40)]
-Ns = Annotated[float, Field(gt=0, le=1e12)]
-Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
-
-
-class GainTable(Table):
-    """A gain: the baseline's time divided by the tuned time, with its 95 % interval over n launches or pairs."""
-
-    value: Ratio
-    low: Ratio
-    high: Ratio
-    n: int = Field(ge=0)
-
-    def as_gain(self) -> Gain:
-        return Gain(self.value, self.low, self.high, self.n)
 
 
 class RangeTable(Table):
@@ -73,73 +56,6 @@ class LatencyTable(Table):
     share: float = Field(gt=0, le=1)
 
 
-class CollectiveRangeTable(Table):
-    """Lengths of a collective with one algorithm. A length is the bytes of the vector, or of one rank's block."""
-
-    to_bytes: int | None = Field(default=None, ge=0, le=1 << 40)  # none: and everything longer
-    algorithm: str
-    gain: GainTable | None = None  # the MPI's own time divided by this one's: geometric mean over the lengths
-
-    def __str__(self) -> str:
-        return self.algorithm if self.to_bytes is None else f"{self.algorithm}-{self.to_bytes}"
-
-    def length_text(self) -> str:
-        """Returns in words up to which length it is used."""
-        return "all lengths above" if self.to_bytes is None else format_bytes(self.to_bytes)
-
-    def algorithm_text(self) -> str:
-        """Returns in words what does the collective."""
-        return "the MPI" if self.algorithm == OF_MPI else f"nearfield, {self.algorithm}"
-
-    def gain_text(self) -> str:
-        """Returns the gain over the MPI's own algorithm; "-" where that is used."""
-        if self.algorithm == OF_MPI or not self.gain:
-            return "-"
-        return f"{self.gain.value:.2f}x ({self.gain.low:.2f} to {self.gain.high:.2f})"
-
-
-class CollectivePointTable(Table):
-    """One length of a collective as it was measured: the median times of a call, and what was chosen."""
-
-    size_bytes: int = Field(ge=0, le=1 << 40)  # 0: a barrier
-    algorithm: str
-    mpi_ns: Ns
-    algorithm_ns: Ns
-    gain: GainTable
-
-
-class CollectiveTable(Table):
-    """The algorithms of one collective with that many ranks on each of that many nodes; without `nodes`, on one."""
-
-    operation: Literal[OPERATIONS]  # type: ignore[valid-type]
-    ranks: int = Field(ge=2, le=256)
-    nodes: int | None = Field(default=None, ge=2, le=1 << 20)
-    range: list[CollectiveRangeTable] = Field(min_length=1)  # in rising order, the last one without an end
-    point: list[CollectivePointTable] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _complete(self) -> CollectiveTable:
-        used = [one.algorithm for one in self.range] + [one.algorithm for one in self.point]
-        if unknown := [name for name in used if not is_algorithm_of(self.operation, name, self.nodes or 1)]:
-            names = ", ".join(algorithms_of(self.operation, nodes=self.nodes or 1))
-            where = f" of {self.nodes} nodes" if self.nodes else ""
-            raise ValueError(f"{self.operation}{where} has no algorithm '{unknown[0]}': {names}")
-        ends = [one.to_bytes for one in self.range]
-        if ends[-1] is not None or None in ends[:-1] or ends[:-1] != sorted(end for end in ends if end is not None):
-            raise ValueError(f"{self.operation}: to_bytes must rise from range to range, and the last one has none")
-        return self
-
-    @property
-    def place(self) -> str:
-        """Returns the numbers of ranks and, if there are several, nodes: "8" or "8x4"."""
-        return f"{self.ranks}x{self.nodes}" if self.nodes else str(self.ranks)
-
-    @property
-    def is_left_to_mpi(self) -> bool:
-        """Returns whether the MPI's own algorithm is selected for all lengths."""
-        return all(one.algorithm == OF_MPI for one in self.range)
-
-
 class RuleTable(Table):
     """The rule for pairs of one distance: parameters, and their gain."""
 
@@ -165,6 +81,7 @@ class RuleTable(Table):
     range: list[RangeTable] = Field(default_factory=list)
     point: list[PointTable] = Field(default_factory=list)
     collective: list[CollectiveTable] = Field(default_factory=list)  # of `tune --collectives`
+    native_collective: list[NativeCollectiveTable] = Field(default_factory=list)  # of `tune --collectives --native`
 
     @property
     def is_tuned(self) -> bool:
@@ -304,7 +221,7 @@ class Rules(Table):
     @property
     def sets_something(self) -> bool:
         """Returns whether any rule has parameters; otherwise the MPI's defaults are best, or nothing is decided."""
-        return any(rule.parameters for rule in self.rule) or self.loads_collectives
+        return any(rule.parameters for rule in self.rule) or self.loads_collectives or self.selects_native
 
     def collectives(self) -> list[CollectiveTable]:
         """Returns what is selected for collectives: of several distances, the farthest, where most is to lose."""
@@ -314,6 +231,15 @@ class Rules(Table):
     def loads_collectives(self) -> bool:
         """Returns whether any collective is done inside the node by nearfield's own algorithms."""
         return not all(one.is_left_to_mpi for one in self.collectives())
+
+    def native_collectives(self) -> list[NativeCollectiveTable]:
+        """Returns what is selected of the MPI's own algorithms: of several distances, the farthest."""
+        return next((rule.native_collective for rule in reversed(self.rule) if rule.native_collective), [])
+
+    @property
+    def selects_native(self) -> bool:
+        """Returns whether any of the MPI's own algorithms is selected that the MPI would not select by itself."""
+        return not all(one.is_left_to_mpi for one in self.native_collectives())
 
     def as_json(self) -> dict[str, Any]:
         """Returns the rules with the verdict on each distance: "rule", "defaults are best" or "not decided"."""

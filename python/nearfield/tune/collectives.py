@@ -25,6 +25,7 @@ from nearfield.base import all_nodes, own_command
 from nearfield.base.errors import MeasurementError
 from nearfield.base.paired import Gain, paired_gain
 from nearfield.base.progress import Progress, Report, ignore
+from nearfield.rules.collective_tables import CollectivePointTable, CollectiveRangeTable, CollectiveTable
 from nearfield.rules.collectives import (
     DOUBLING,
     FLAT,
@@ -35,8 +36,8 @@ from nearfield.rules.collectives import (
     for_installation,
     operations_of,
 )
+from nearfield.rules.gain_table import GainTable
 from nearfield.rules.gains import geometric_mean
-from nearfield.rules.schema import CollectivePointTable, CollectiveRangeTable, CollectiveTable, GainTable
 
 SIZES = (8, 64, 256, *(1 << power for power in range(10, 25, 2)))  # 8 B to 16 MiB
 MIN_LAUNCHES, MAX_LAUNCHES = 3, 7
@@ -289,7 +290,7 @@ class CollectiveTuning:
             gain = geometric_mean(one.gain.as_gain() for one in points[_begin_of(points, i) : i + 1])
             ranges.append(
                 CollectiveRangeTable(
-                    to_bytes=None if is_last else point.size_bytes, algorithm=point.algorithm, gain=_gain_table(gain)
+                    to_bytes=None if is_last else point.size_bytes, algorithm=point.algorithm, gain=GainTable.of(gain)
                 )
             )
         nodes = self.nodes if self.nodes > 1 else None
@@ -311,10 +312,5 @@ def _point(cell: Cell, measured: Measured) -> CollectivePointTable:
         algorithm=best,
         mpi_ns=round(median(measured.times_ns[OF_MPI]), 1),
         algorithm_ns=round(median(measured.times_ns[best]), 1),
-        gain=_gain_table(measured.gain(best)),
+        gain=GainTable.of(measured.gain(best)),
     )
-
-
-def _gain_table(gain: Gain) -> GainTable:
-    value, low, high = (round(number, 4) for number in (gain.value, gain.low, gain.high))
-    return GainTable(value=value, low=low, high=high, n=gain.n)

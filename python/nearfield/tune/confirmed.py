@@ -17,6 +17,7 @@ from nearfield.rules.criterion import (
     Verdict,
     violations,
 )
+from nearfield.rules.gain_table import GainTable
 from nearfield.rules.gains import (
     Case,
     Pair,
@@ -29,7 +30,7 @@ from nearfield.rules.gains import (
     median_gain,
 )
 from nearfield.rules.knobs import KnobFile, Settings
-from nearfield.rules.schema import GainTable, LatencyTable, PointTable, RangeTable, RuleTable, TriedTable
+from nearfield.rules.schema import LatencyTable, PointTable, RangeTable, RuleTable, TriedTable
 from nearfield.tune.search import Trial
 
 MIN_EXTRA_GAIN = 1.1  # over what is allowed, for a rejected setting to be reported

@@ -13,9 +13,10 @@ from nearfield.base.paired import Gain
 from nearfield.base.toml import Table
 from nearfield.base.topology import DISTANCES
 from nearfield.rules.criterion import COLLECTIVES, MESSAGES
+from nearfield.rules.gain_table import Bytes, Ns, Ratio
 from nearfield.rules.gains import Case, Pair
 from nearfield.rules.knobs import KnobFile, Settings, Value
-from nearfield.rules.schema import Bytes, MachineTable, MpiTable, Ns, Ratio, RuleTable, differences
+from nearfield.rules.schema import MachineTable, MpiTable, RuleTable, differences
 from nearfield.tune.confirm import GoesOn
 from nearfield.tune.request import Request
 from nearfield.tune.search import Origin, State, Trial

@@ -1,10 +1,16 @@
 // Measures algorithms of collectives against each other, for `nearfield tune --collectives`.
 //
-//   mpirun -n RANKS nearfield-collectives CPU,CPU... OPERATION:BYTES:ALGORITHM,ALGORITHM... ...
+//   mpirun -n RANKS nearfield-collectives CPU,CPU... [NATIVE] OPERATION:BYTES:ALGORITHM,ALGORITHM...[:CHECK] ...
+//   mpirun -n 1 nearfield-collectives variables PREFIX
 //
 // Runs with libnearfield_collectives.so preloaded, which lets it choose the algorithm from call to call: all are measured
 // in one process on the same cores, in turn, milliseconds apart. Rank i runs on the i-th CPU of the list, on whichever
 // node it is.
+//
+// With NATIVE, the algorithms are the MPI's own, and nothing is preloaded (measure_choice.hpp). It is `native-calls` or
+// `native-communicators`, by when this MPI reads the variables that select algorithms. CHECK is `check` or
+// `check-any-call`: before an algorithm is measured, its results are compared with what they must be (measure_check.hpp), and
+// it is left out if they are wrong. `variables` prints the control variables that select algorithms.
 //
 // A sample is the maximum over ranks of the mean time of the calls of a batch; a call is timed by itself on each rank, so
 // that a rank which arrives early measures how long it waits. Before each call, and outside the timed part, each rank
@@ -13,6 +19,8 @@
 //
 // Prints JSON lines: {"latency_ns": L}, the core-to-core latency between rank 0 and the next rank of its node, at the begin and at the end, and
 // {"operation": O, "bytes": B, "arrival": "together" or "late", "latency_ns": L, "samples": {ALGORITHM: [ns, ...], ...}}.
+// With NATIVE also {"operation": O, "bytes": B, "trying": ALGORITHM} before a check, and with "" after all of them, and
+// {"operation": O, "bytes": B, "algorithm": ALGORITHM, "refused": REASON}.
 #include <dlfcn.h>
 #include <mpi.h>
 #include <sched.h>
@@ -26,13 +34,19 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "measure_check.hpp"
+#include "measure_choice.hpp"
+#include "measure_operations.hpp"
 
 namespace {
 
 using nearfield::now;
-using Doubles = std::vector<double>;
+using nearfield::collectives::Buffers;
+using nearfield::collectives::Choice;
+using nearfield::collectives::Doubles;
+using nearfield::collectives::Operation;
+using nearfield::collectives::split;
 
-constexpr int root = 0;
 constexpr double batch_ns = 200e3;                // of calls, without what is between them
 constexpr int max_batches = 6, min_batches = 3;   // of one algorithm and arrival
 constexpr double longest_delay_ns = 5e3;          // of a rank that arrives late
@@ -55,64 +69,6 @@ void spin_ns(double ns) {
   const nearfield::Ticks begin = now();
   while (ns_since(begin) < ns) {
   }
-}
-
-// ---- operations
-
-struct Buffers {
-  Doubles send, receive;
-  int count;  // doubles of the vector, or of one rank's block
-};
-
-struct Operation {
-  const char* name;
-  bool sends_blocks, receives_blocks;  // whether the buffer has a block for each rank
-  void (*call)(Buffers&);
-};
-
-constexpr Operation all_operations[] = {
-    {"barrier", false, false, [](Buffers&) { MPI_Barrier(MPI_COMM_WORLD); }},
-    {"bcast", false, false,
-     [](Buffers& b) {
-       MPI_Bcast((rank_ == root ? b.send : b.receive).data(), b.count, MPI_DOUBLE, root, MPI_COMM_WORLD);
-     }},
-    {"gather", false, true,
-     [](Buffers& b) {
-       MPI_Gather(b.send.data(), b.count, MPI_DOUBLE, b.receive.data(), b.count, MPI_DOUBLE, root, MPI_COMM_WORLD);
-     }},
-    {"scatter", true, false,
-     [](Buffers& b) {
-       MPI_Scatter(b.send.data(), b.count, MPI_DOUBLE, b.receive.data(), b.count, MPI_DOUBLE, root, MPI_COMM_WORLD);
-     }},
-    {"reduce", false, false,
-     [](Buffers& b) {
-       MPI_Reduce(b.send.data(), b.receive.data(), b.count, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD);
-     }},
-    {"allgather", false, true,
-     [](Buffers& b) {
-       MPI_Allgather(b.send.data(), b.count, MPI_DOUBLE, b.receive.data(), b.count, MPI_DOUBLE, MPI_COMM_WORLD);
-     }},
-    {"alltoall", true, true,
-     [](Buffers& b) {
-       MPI_Alltoall(b.send.data(), b.count, MPI_DOUBLE, b.receive.data(), b.count, MPI_DOUBLE, MPI_COMM_WORLD);
-     }},
-    {"allreduce", false, false,
-     [](Buffers& b) { MPI_Allreduce(b.send.data(), b.receive.data(), b.count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD); }},
-    {"reduce_scatter", false, false,
-     [](Buffers& b) {
-       // The length of this operation is that of the whole vector.
-       std::vector<int> counts(static_cast<std::size_t>(ranks_), b.count / ranks_);
-       counts[0] += b.count % ranks_;
-       MPI_Reduce_scatter(b.send.data(), b.receive.data(), counts.data(), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-     }},
-    {"scan", false, false,
-     [](Buffers& b) { MPI_Scan(b.send.data(), b.receive.data(), b.count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD); }},
-};
-
-const Operation& find_operation(const std::string& name) {
-  for (const Operation& one : all_operations)
-    if (name == one.name) return one;
-  fail("no operation is called '" + name + "'");
 }
 
 // ---- core-to-core latency
@@ -176,19 +132,41 @@ class LatencyGauge {
 
 // ---- measuring
 
-using Override = bool(const char*, const char*);
+// Returns the name of an algorithm, without the variables that select it.
+std::string name_of(const std::string& algorithm) { return algorithm.substr(0, algorithm.find('@')); }
 
 class Cell {
  public:
-  Cell(const Operation& operation, std::size_t bytes, std::vector<std::string> algorithms, Override* override)
-      : operation_(operation), bytes_(bytes), algorithms_(std::move(algorithms)), override_(override) {
+  Cell(const Operation& operation, std::size_t bytes, std::vector<std::string> algorithms, Choice& choice)
+      : operation_(operation), bytes_(bytes), algorithms_(std::move(algorithms)), choice_(choice) {
     const auto count = bytes / sizeof(double), ranks = static_cast<std::size_t>(ranks_);
     buffers_.count = static_cast<int>(count);
+    buffers_.rank = rank_;
+    buffers_.ranks = ranks_;
     buffers_.send.resize(count * (operation.sends_blocks ? ranks : 1));
     buffers_.receive.resize(count * (operation.receives_blocks ? ranks : 1));
   }
 
+  // Leaves out the algorithms whose results are wrong on any rank.
+  void check(bool any_call) {
+    std::vector<std::string> right;
+    for (const std::string& algorithm : algorithms_) {
+      announce(name_of(algorithm));
+      choose(algorithm);
+      const std::string problem = agree(find_problem(operation_, choice_.comm(), bytes_, any_call));
+      if (problem.empty())
+        right.push_back(algorithm);
+      else if (rank_ == 0)
+        std::printf(R"({"operation": "%s", "bytes": %zu, "algorithm": "%s", "refused": "%s"})"
+                    "\n",
+                    operation_.name, bytes_, name_of(algorithm).c_str(), problem.c_str());
+    }
+    algorithms_ = right;
+    announce("");
+  }
+
   void measure(LatencyGauge& gauge) {
+    if (algorithms_.empty()) return;
     const double latency_ns = gauge.measure_ns();
     std::vector<int> calls;
     double longest_ns = 0;
@@ -201,11 +179,35 @@ class Cell {
     run(false, 0, calls, latency_ns);
     if (bytes_ <= max_late_bytes && bytes_ > 0) run(true, std::min(longest_ns, longest_delay_ns), calls, latency_ns);
     choose(algorithms_.front());
+    choice_.release();
   }
 
  private:
   void choose(const std::string& algorithm) {
-    if (!override_(operation_.name, algorithm.c_str())) fail("no algorithm is called '" + algorithm + "'");
+    if (!choice_.choose(operation_.name, algorithm)) fail("no algorithm is called '" + algorithm + "'");
+    buffers_.comm = choice_.comm();
+  }
+
+  void announce(const std::string& algorithm) const {
+    if (rank_ != 0) return;
+    std::printf(R"({"operation": "%s", "bytes": %zu, "trying": "%s"})"
+                "\n",
+                operation_.name, bytes_, algorithm.c_str());
+    std::fflush(stdout);
+  }
+
+  // Returns the problem of the first rank that has one, without characters that JSON would need to escape.
+  std::string agree(const std::string& own) {
+    choice_.release();
+    int first = own.empty() ? ranks_ : rank_, found = ranks_;
+    PMPI_Allreduce(&first, &found, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (found == ranks_) return "";
+    char text[200] = "";
+    std::snprintf(text, sizeof text, "%s", own.c_str());
+    PMPI_Bcast(text, sizeof text, MPI_CHAR, found, MPI_COMM_WORLD);
+    std::string plain = text;
+    std::replace_if(plain.begin(), plain.end(), [](char c) { return c == '"' || c == '\\' || c < 32; }, ' ');
+    return plain;
   }
 
   double time_calls(int calls, double max_delay_ns) {
@@ -214,7 +216,7 @@ class Cell {
       std::fill(buffers_.send.begin(), buffers_.send.end(), static_cast<double>(++number_ % 1024));
       if (max_delay_ns > 0) spin_ns(max_delay_ns * static_cast<double>(rand_r(&seed_) % 1024) / 1024);
       const nearfield::Ticks begin = now();
-      operation_.call(buffers_);
+      if (operation_.call(buffers_) != MPI_SUCCESS) fail("an algorithm of " + std::string(operation_.name) + " failed");
       total += ns_since(begin);
     }
     return total / calls;
@@ -224,6 +226,7 @@ class Cell {
   double estimate_ns() {
     time_calls(2, 0);
     double ns = time_calls(2, 0), max_ns = 0;
+    choice_.release();
     PMPI_Allreduce(&ns, &max_ns, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return std::max(max_ns, 50.0);
   }
@@ -238,6 +241,7 @@ class Cell {
         time_calls(1, max_delay_ns);
         samples[i].push_back(time_calls(calls[i], max_delay_ns));
       }
+    choice_.release();
     for (Doubles& of_one : samples) {
       const Doubles own = of_one;
       PMPI_Allreduce(own.data(), of_one.data(), batches, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -249,7 +253,7 @@ class Cell {
     std::printf(R"({"operation": "%s", "bytes": %zu, "arrival": "%s", "latency_ns": %.1f, "samples": {)",
                 operation_.name, bytes_, is_late ? "late" : "together", latency_ns);
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      std::printf(R"(%s"%s": [)", i ? ", " : "", algorithms_[i].c_str());
+      std::printf(R"(%s"%s": [)", i ? ", " : "", name_of(algorithms_[i]).c_str());
       for (std::size_t k = 0; k < samples[i].size(); ++k) std::printf("%s%.1f", k ? ", " : "", samples[i][k]);
       std::printf("]");
     }
@@ -260,24 +264,13 @@ class Cell {
   const Operation& operation_;
   std::size_t bytes_;
   std::vector<std::string> algorithms_;
-  Override* override_;
+  Choice& choice_;
   Buffers buffers_;
   unsigned seed_ = static_cast<unsigned>(rank_) + 1;
   std::uint64_t number_ = 0;
 };
 
 // ---- start
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
 
 void bind_to(const std::string& cpu) {
   cpu_set_t set;
@@ -294,13 +287,16 @@ void require_direct() {
   if (!count || count() == 0) fail("the ranks cannot share memory, so all collectives are left to the MPI library");
 }
 
-void measure_cells(const std::vector<std::string>& cells, Override* override) {
+void measure_cells(const std::vector<std::string>& cells, Choice& choice) {
   LatencyGauge gauge;
   for (const std::string& cell : cells) {
     const std::vector<std::string> parts = split(cell, ':');
-    if (parts.size() != 3) fail("not understood: " + cell);
-    Cell(find_operation(parts[0]), std::strtoull(parts[1].c_str(), nullptr, 10), split(parts[2], ','), override)
-        .measure(gauge);
+    if (parts.size() < 3 || parts.size() > 4) fail("not understood: " + cell);
+    const Operation* operation = nearfield::collectives::find_operation(parts[0]);
+    if (!operation) fail("no operation is called '" + parts[0] + "'");
+    Cell one(*operation, std::strtoull(parts[1].c_str(), nullptr, 10), split(parts[2], ','), choice);
+    if (parts.size() == 4) one.check(parts[3] == "check-any-call");
+    one.measure(gauge);
   }
   const double latency_ns = gauge.measure_ns();
   if (rank_ == 0) std::printf("{\"latency_ns\": %.1f}\n", latency_ns);
@@ -310,18 +306,29 @@ void measure_cells(const std::vector<std::string>& cells, Override* override) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  int provided = 0;
+  MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
-  if (argc < 3) fail("usage: nearfield-collectives CPU,... OPERATION:BYTES:ALGORITHM,... ...");
+  if (argc < 3) fail("usage: nearfield-collectives CPU,... [NATIVE] OPERATION:BYTES:ALGORITHM,... ...");
+  if (argv[1] == std::string("variables")) {
+    if (rank_ == 0) nearfield::collectives::print_variables(argv[2]);
+    MPI_Finalize();
+    return 0;
+  }
   const std::vector<std::string> cpus = split(argv[1], ',');
   if (static_cast<int>(cpus.size()) != ranks_ || ranks_ < 2) fail("one CPU for each rank, and two of them at least");
   bind_to(cpus[static_cast<std::size_t>(rank_)]);
   ticks_per_ns = nearfield::measure_ticks_per_ns(0.01);
-  const auto override = reinterpret_cast<Override*>(dlsym(RTLD_DEFAULT, "nearfield_collectives_override"));
-  if (!override) fail("libnearfield_collectives.so is not preloaded");
-  require_direct();
-  measure_cells({argv + 2, argv + argc}, override);
+  const std::string mode = argv[2];
+  const bool is_native = mode == "native-calls" || mode == "native-communicators";
+  auto choice = is_native ? nearfield::collectives::make_native_choice(mode == "native-communicators")
+                          : nearfield::collectives::make_preloaded_choice();
+  if (!choice) fail("libnearfield_collectives.so is not preloaded");
+  if (!is_native) require_direct();
+  measure_cells({argv + 2 + is_native, argv + argc}, *choice);
+  choice.reset();
   MPI_Finalize();
   return 0;
 }

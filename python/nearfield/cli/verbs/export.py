@@ -22,6 +22,7 @@ from nearfield.rules import shared_heap
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
+    from nearfield.mpi import Installation
     from nearfield.rules.schema import Rules, RuleTable
 
 _REMEDY = "choose another file with --out"
@@ -40,11 +41,22 @@ def command(
             help="Where all nodes find a copy of the library of the shared heap (default: nearfield's own).",
         ),
     ] = None,
+    collectives: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Also write the MPI's own files that select algorithms of collectives, into a folder of all nodes.",
+        ),
+    ] = None,
 ) -> None:
     """Write rules as the environment, defaults file, modulefile or Slurm prolog of a site.
 
     If the rules set nothing because the defaults are best, that is an error, and no file is written. If the library of
     the shared heap is not readable, the files set nothing. If installed for all users, it is loaded into every process.
+
+    Rules of `tune --collectives --native` select among the MPI's own algorithms. Where the MPI reads such a selection
+    from a file (Open MPI's dynamic rules, MPICH's JSON), `--collectives` writes this, and the variables name it: it
+    must be at the same path on all nodes. Intel MPI reads it from variables alone.
 
     Examples:
 
@@ -53,13 +65,15 @@ def command(
       nearfield export --for openmpi --format conf -o openmpi-mca-params.conf
 
       nearfield export --rules nearfield-rules --for mpich -o mpich.sh
+
+      nearfield export --collectives /opt/site/mpi -o /etc/profile.d/mpi-tuning.sh
     """
     from nearfield.rules.schema import find_rules, only_rules
 
     if form not in FORMATS:
         raise UsageError(f"unknown format '{form}'", suggest(form, list(FORMATS)))
     path, chosen = only_rules(find_rules(rules), family)
-    text = export_text(chosen, family, form, path, library)
+    text = export_text(chosen, family, form, path, library, collectives)
     if out is None:
         print(text, end="")
         return
@@ -76,16 +90,24 @@ def _make_executable(file: Path) -> None:
     file.chmod(mode | (mode & 0o444) >> 2)
 
 
-def export_text(rules: Rules, family: str, form: str, path: Path, library: Path | None = None) -> str:
-    """Returns the file's text, with another path of the library to preload if one is given. Raises UsageError if the
-    rules do not fit or set nothing, or the MPI has no such file."""
+def export_text(
+    rules: Rules, family: str, form: str, path: Path, library: Path | None = None, collectives: Path | None = None
+) -> str:
+    """Returns the file's text, with another path of the library to preload if one is given, and writes the files that
+    select algorithms of collectives into the folder `collectives`. Raises UsageError if the rules do not fit or set
+    nothing, or the MPI has no such file."""
     from nearfield.apply.plan import application
 
     theirs = rules.knobs().family
     if family and family != theirs:
         raise _not_for(family, theirs, path)
     made = application(rules, inherited={})
-    environment = made.environment
+    environment = {**made.environment, **_native(rules, collectives, path)}
+    if not environment and rules.selects_native:
+        raise UsageError(
+            f"the rules in {path} only select algorithms of collectives, by a file",
+            "name a folder for it: --collectives",
+        )
     if not environment:
         why = "; ".join(made.warnings)
         raise UsageError(f"there is nothing to export from {path}: {why}", "leave this MPI as it is")
@@ -103,6 +125,41 @@ def export_text(rules: Rules, family: str, form: str, path: Path, library: Path 
     if not_for_all:
         err.print(not_for_all)
     return text
+
+
+def _native(rules: Rules, folder: Path | None, path: Path) -> dict[str, str]:
+    """Returns the variables that select the MPI's own algorithms of collectives, and writes their files. Without a
+    folder for files that the MPI needs, prints a note and returns none."""
+    from nearfield.apply.native import selection
+
+    if folder and not rules.selects_native:
+        tune = own_command.line("tune", "--collectives", "--native", "-o", path)
+        raise UsageError(f"the rules in {path} select no algorithms of the MPI", f"find some with: {tune}")
+    if not rules.selects_native:
+        return {}
+    selected = selection(rules, _installation(rules))
+    if not selected.files:
+        return dict(selected.variables)
+    if folder is None and rules.best_for_all().parameters:
+        err.print("[yellow]the selection of collectives is left out:[/yellow] name a folder for it with --collectives")
+    if folder is None:
+        return {}
+    with os_errors_as_profile_errors(folder, "choose another folder with --collectives"):
+        folder.mkdir(parents=True, exist_ok=True)
+        variables = selected.write(folder.absolute(), "choose another folder with --collectives")
+    for name in selected.files:
+        err.print(f"written: [bold]{escape(variables[name])}[/bold]")
+    return variables
+
+
+def _installation(rules: Rules) -> Installation | None:
+    """Returns the MPI that the rules are for; None if it is not here."""
+    from nearfield import mpi
+    from nearfield.rules.knobs import numbers
+
+    series = numbers(rules.mpi.version)[:2]
+    fitting = [one for one in mpi.discover() if one.family == rules.mpi.family and numbers(one.version)[:2] == series]
+    return next((one for one in fitting if one.version == rules.mpi.version), fitting[0] if fitting else None)
 
 
 def _with_library(environment: dict[str, str], library: Path | None) -> tuple[list[str], str]:
@@ -151,7 +208,8 @@ def _not_for(family: str, theirs: str, path: Path) -> UsageError:
 def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
     """Returns comments for the administrator on limits of the file that `nearfield run` would handle by itself."""
     cost = f"{format_bytes(rule.memory_per_rank_bytes or 0)} per rank at {rule.at_ranks_per_node} ranks per node"
-    notes = [f"Shared memory: {cost}.", f"Found on cores {rule.pair}, {rule.distance}."]
+    notes = [f"Shared memory: {cost}."] if rule.parameters else []
+    notes += [f"Found on cores {rule.pair}, {rule.distance}."]
     if rule.c2c_latency_ns and not rules.knobs().uses_heap(rule.parameters):
         notes.append(
             f"There the core-to-core latency was {rule.c2c_latency_ns:.0f} ns; where it is much longer or shorter, the "
@@ -160,6 +218,11 @@ def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
     if rules.loads_collectives:
         faster = f"{own_command.line('run')} does some of them faster inside a node"
         notes.append(f"Collectives are those of the MPI; {faster}.")
+    if rules.selects_native:
+        sizes = ", ".join(str(n) for n in sorted({one.ranks for one in rules.native_collectives()}))
+        notes.append(
+            f"Algorithms of collectives are selected for communicators of {sizes} ranks, measured on one node."
+        )
     if len(rules.rule) > 1:
         notes.append("All pairs get the same rule; `nearfield run` gives each distance its own if the MPI can.")
     return notes

@@ -75,6 +75,12 @@ def command(
             "--collectives", help="Find the best algorithms of collectives, and nothing else (docs: collectives)."
         ),
     ] = False,
+    native: Annotated[
+        bool,
+        typer.Option(
+            "--native", help="With --collectives: search the MPI's own algorithms, for programs that load nothing."
+        ),
+    ] = False,
     ranks: Annotated[
         str, typer.Option(help="With --collectives: numbers of ranks, e.g. 2,8 (default: 2, 4, 8 ... cores).")
     ] = "",
@@ -116,6 +122,11 @@ def command(
     Without --budget this takes about a minute for each number of ranks. With --hostfile, the collectives of
     communicators that span these nodes are measured, with --ranks on each; nodes are expected to be like this one.
 
+    With `--collectives --native`, the MPI's own algorithms are measured against the one that the MPI chooses, in
+    programs that load nothing. Results are checked, and only what surely gains again in launches with the MPI's own
+    files or variables is kept. `run` sets these, and `export --collectives FOLDER` writes them. This takes two minutes
+    for each number of ranks, and five for Intel MPI, whose algorithms need a launch each.
+
     Next: `nearfield run -- mpirun ...`, `nearfield compare -- mpirun ...`, `nearfield export`.
 
     Examples:
@@ -127,6 +138,8 @@ def command(
       nearfield tune --all-mpis --budget 120 -o site-rules
 
       nearfield tune --collectives --ranks 2
+
+      nearfield tune --collectives --native --mpi mpich
     """
     from nearfield.cli import tune_all
     from nearfield.cli.tune_session import TuneOptions
@@ -138,11 +151,14 @@ def command(
         raise UsageError("--ranks is for --collectives", "add --collectives")
     if hostfile and not collectives:
         raise UsageError("--hostfile is for --collectives", "add --collectives")
+    if native and not collectives:
+        raise UsageError("--native is for --collectives", "add --collectives")
     if collectives:
+        require_one(native=native, hostfile=hostfile)
         require_one(collectives=True, all_mpis=all_mpis)
         require_one(collectives=True, resume=resume)
         budget = budget if "budget" in typed_options(ctx) else 0.0
-        _tune_collectives(out or Path(paths.FILE), mpi_name, budget, ranks, sizes, hostfile, as_json)
+        _tune_collectives(out or Path(paths.FILE), mpi_name, budget, ranks, sizes, hostfile, native, as_json)
         return
     if confirm_best and not resume:
         raise UsageError("--confirm-best is for an interrupted tune", "add --resume")
@@ -169,15 +185,25 @@ def _parse_sizes(sizes: str) -> tuple[int, ...]:
 
 
 def _tune_collectives(
-    out: Path, mpi_name: str | None, budget_s: float, ranks: str, sizes: str, hostfile: Path | None, as_json: bool
+    out: Path,
+    mpi_name: str | None,
+    budget_s: float,
+    ranks: str,
+    sizes: str,
+    hostfile: Path | None,
+    native: bool,
+    as_json: bool,
 ) -> None:
-    from nearfield.cli import tune_collectives
+    from nearfield.cli import tune_collectives, tune_native
 
     try:
         counts = [int(word) for word in ranks.split(",") if word.strip()]
     except ValueError:
         raise UsageError(f"--ranks {ranks}: not a list of numbers", "for example --ranks 2,8") from None
-    rules = tune_collectives.run(out, mpi_name, budget_s, counts, _parse_sizes(sizes), hostfile)
+    if native:
+        rules = tune_native.run(out, mpi_name, budget_s, counts, _parse_sizes(sizes))
+    else:
+        rules = tune_collectives.run(out, mpi_name, budget_s, counts, _parse_sizes(sizes), hostfile)
     if as_json:
         print(json.dumps(rules.as_json(), indent=1))
 

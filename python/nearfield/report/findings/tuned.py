@@ -9,8 +9,9 @@ from nearfield.base.words import capitalize
 from nearfield.report.findings.finding import Finding
 from nearfield.rules.collectives import OF_MPI
 from nearfield.rules.criterion import MIN_REPORTED_GAIN
+from nearfield.rules.gain_table import GainTable
 from nearfield.rules.gains import geometric_mean
-from nearfield.rules.schema import GainTable, Rules, RuleTable, UndecidedTable
+from nearfield.rules.schema import Rules, RuleTable, UndecidedTable
 
 FIRST = 100  # a gain for unmodified programs comes before all other losses
 

@@ -1,0 +1,121 @@
+"""`nearfield tune --collectives --native`: adds the best of the MPI's own algorithms to a rules file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from rich.markup import escape
+
+from nearfield import mpi
+from nearfield.base import own_command
+from nearfield.base.cpu_load import BUSY_SHARE
+from nearfield.base.errors import NOT_DECIDED
+from nearfield.base.topology import Topology
+from nearfield.base.units import counted, format_bytes
+from nearfield.cli.tune_collectives import (
+    INTERRUPTED,
+    existing_rules,
+    make_empty_rules,
+    places_of,
+    require_usable,
+    rule_of_distance,
+)
+from nearfield.rules.collective_tables import NativeCollectiveTable
+from nearfield.rules.schema import Rules, require_writable, run_command_line, save_rules
+from nearfield.tune.native import SIZES, NativeTuning
+from nearfield.tune.tuning import measure_other_load
+from nearfield.ui.progress import ProgressDisplay
+from nearfield.ui.terminal import Column, Table, Terminal, err
+
+
+def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], sizes: Sequence[int] = ()) -> Rules:
+    """Measures the MPI's own algorithms for each number of ranks, and saves what gains into the rules file. All else
+    that the file has stays. `budget_s` is for all numbers of ranks together; 0: the usual time for each. `sizes` are
+    multiples of 8 B. If nothing is decided, ends with NOT_DECIDED; after Ctrl-C, with INTERRUPTED."""
+    require_usable(out, sizes)
+    inst = mpi.choose(mpi_name)
+    topology = Topology.live()
+    places = places_of(topology, ranks)
+    rules = existing_rules(out, inst, topology) or make_empty_rules(inst, topology)
+    require_writable(out)
+    busy = measure_other_load()
+    tunings: list[NativeTuning] = []
+    found: list[NativeCollectiveTable] = []
+    with ProgressDisplay() as display:
+        if busy > BUSY_SHARE:
+            display(f"other programs take {busy:.0%} of the cores' time: more will be left undecided")
+        for cpus, distance, _ in places:
+            tuning = NativeTuning(inst, cpus, budget_s / len(places), display, sizes=sorted(set(sizes)) or SIZES)
+            tables = tuning.search()
+            tunings.append(tuning)
+            if tuning.is_interrupted:
+                break
+            if tables:
+                latency_ns = median(tuning.latencies_ns) if tuning.latencies_ns else 0.0
+                _put_tables(rules, distance, cpus, tables, latency_ns)
+                found += tables
+    rules.busy_share = max(rules.busy_share, busy, measure_other_load())
+    if found:
+        save_rules(rules, out)
+        print_native(found)
+    for tuning in tunings:
+        _print_findings(tuning)
+    _end(out, rules, tunings, found)
+    return rules
+
+
+def _put_tables(
+    rules: Rules, distance: str, cpus: Sequence[int], tables: Sequence[NativeCollectiveTable], latency_ns: float
+) -> None:
+    """Puts tables into the rule of a distance, in place of those for the same operations and ranks."""
+    rule = rule_of_distance(rules, distance, cpus, latency_ns, len(cpus))
+    replaced = {(one.operation, one.ranks) for one in tables}
+    stay = [one for one in rule.native_collective if (one.operation, one.ranks) not in replaced]
+    rule.native_collective = [*stay, *tables]
+
+
+def print_native(tables: Sequence[NativeCollectiveTable]) -> None:
+    """Prints which algorithm does which collective."""
+    columns = [Column("collective", key=True), Column("ranks", right=True), Column("bytes up to", right=True)]
+    made = Table(*columns, Column("algorithm of the MPI"), Column("times as fast as its choice"))
+    for table in tables:
+        for one in table.range:
+            name = "its choice" if one.algorithm == "mpi" else one.algorithm
+            made.add_row(table.operation, table.place, *map(escape, (one.length_text(), name, one.gain_text())))
+    Terminal().print(made)
+
+
+def _print_findings(tuning: NativeTuning) -> None:
+    """Prints which algorithms were left out and why, and what gained in the search only."""
+    for (operation, name), reason in tuning.refusals.items():
+        err.print(escape(f"left out: {operation}, {name}: {reason}"))
+    if tuning.unconfirmed:
+        cells = ", ".join(f"{cell.operation} of {format_bytes(cell.size_bytes)}" for cell in tuning.unconfirmed)
+        err.print(f"gained in the search, but not surely in launches that load nothing, and are not selected: {cells}")
+
+
+def _end(out: Path, rules: Rules, tunings: Sequence[NativeTuning], found: Sequence[NativeCollectiveTable]) -> None:
+    """Prints the conclusion and the next commands. Exits if there is none."""
+    if any(one.is_interrupted for one in tunings):
+        saved = f"; {escape(str(out))} has what was decided before" if found else f"; {escape(str(out))} is as it was"
+        err.print(f"interrupted before this number of ranks was confirmed{saved}")
+        raise SystemExit(INTERRUPTED)
+    undecided = sum(len(one.undecided()) for one in tunings)
+    cells = sum(len(one.cells) for one in tunings)
+    if undecided:
+        err.print(
+            f"{undecided} of {counted(cells, 'operation and length', 'operations and lengths')} are not decided; there "
+            "the MPI chooses, as without rules"
+        )
+    if not found or undecided == cells:
+        raise SystemExit(NOT_DECIDED)
+    err.print(f"rules: [bold]{escape(str(out))}[/bold]")
+    if all(one.is_left_to_mpi for one in found):
+        err.print("nothing gains: the algorithms that this MPI chooses by itself are best, as far as is decided")
+        return
+    err.print(f"next: {escape(run_command_line(out))}")
+    needs_folder = tunings[0].family.select([], tunings[0].inst).files
+    export = own_command.line("export", "--rules", out, *(["--collectives", "FOLDER"] if needs_folder else []))
+    err.print(f"or, for programs that are started without nearfield: {escape(export)}")

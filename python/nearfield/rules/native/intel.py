@@ -1,0 +1,66 @@
+"""Intel MPI, whose variables I_MPI_ADJUST_<OPERATION> select presets by length and number of ranks.
+
+`impi_info` says how many presets there are; what they do is not documented. They are read when a program starts, so
+that they are measured by launches in turn. The variables are used for operators of programs, too."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from nearfield.base.errors import MpiError, UsageError
+from nearfield.base.progress import ReportLine
+from nearfield.mpi import Installation
+from nearfield.rules.collective_tables import NativeCollectiveTable
+from nearfield.rules.collectives import NATIVE_OPERATIONS, OF_MPI
+from nearfield.rules.native.family import QUERY_LIMIT_S, Algorithm, NativeFamily, Selection
+
+_LONGEST = (1 << 31) - 1  # of a length in a variable
+
+
+def _variable(operation: str) -> str:
+    return f"I_MPI_ADJUST_{operation.upper()}"
+
+
+def _list_algorithms(inst: Installation, report: ReportLine) -> Mapping[str, Sequence[Algorithm]]:
+    found = {}
+    for operation in NATIVE_OPERATIONS:
+        variable = _variable(operation)
+        numbers = range(1, _last_preset(inst, variable) + 1)  # 0: Intel MPI decides
+        found[operation] = [Algorithm(f"preset-{number}", {variable: number}, number) for number in numbers]
+    return found
+
+
+def _last_preset(inst: Installation, variable: str) -> int:
+    command = [str(inst.root / "bin" / "impi_info"), "-v", variable]
+    try:
+        done = subprocess.run(
+            command, env=dict(inst.env), capture_output=True, text=True, errors="replace", timeout=QUERY_LIMIT_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MpiError(f"cannot list the presets of {inst.name}: {command[0]} fails ({error})") from error
+    range_text = re.search(r"range:\s*\d+\s*-\s*(\d+)", done.stdout)
+    if not range_text:
+        raise MpiError(f"{command[0]} does not say how many presets {variable} has")
+    return int(range_text[1])
+
+
+def _select(tables: Sequence[NativeCollectiveTable], inst: Installation | None) -> Selection:
+    values: dict[str, list[str]] = {}
+    for table in tables:
+        begin = 0
+        for one in table.range:
+            end = _LONGEST if one.to_bytes is None else min(one.to_bytes, _LONGEST)
+            if one.algorithm != OF_MPI:
+                if one.id is None:
+                    raise UsageError(f"{table.operation}: '{one.algorithm}' has no id", "Intel MPI needs its number")
+                places = values.setdefault(_variable(table.operation), [])
+                places.append(f"{one.id}:{begin}-{end}@{table.ranks}-{table.ranks}")
+            begin = end + 1
+    return Selection({variable: ";".join(places) for variable, places in values.items()})
+
+
+SPEC = NativeFamily(
+    name="intel", mode="launches", list_algorithms=_list_algorithms, select=_select, guards_operators=False
+)

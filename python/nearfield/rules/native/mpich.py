@@ -1,0 +1,179 @@
+"""MPICH, which selects algorithms by trees of conditions, in JSON, that its library contains.
+
+A selection is such trees in files (MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE and the one of the device's shared
+memory): the library's own, in which the branches for some numbers of ranks are others. A file replaces the whole tree,
+so the library's is needed. Where MPICH's algorithms for messages are selected, the branch of the shared memory is one
+that never holds, so that it passes the call on.
+
+Only algorithms that the library's tree names are used: the others have parameters that a tree must give. One of them
+ends the program on communicators without a hierarchy, which a rule by number of ranks does not exclude. Reductions
+keep MPICH's selection for operators of programs, and for vectors with fewer elements than ranks; all-to-alls in place
+do, too. MPICH reads the variables that force an algorithm in each call. Reduce-scatter is left out, because the
+conditions of a tree do not tell whether its operator is predefined."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nearfield.base.errors import MpiError, UsageError
+from nearfield.base.progress import ReportLine
+from nearfield.mpi import Installation
+from nearfield.rules.collective_tables import NativeCollectiveTable, NativeRangeTable
+from nearfield.rules.collectives import NATIVE_OPERATIONS, OF_MPI
+from nearfield.rules.native.family import Algorithm, NativeFamily, Selection, list_variables
+
+Tree = dict[str, Any]
+_OPERATIONS = tuple(name for name in NATIVE_OPERATIONS if name != "reduce_scatter")
+_REDUCTIONS = ("reduce", "allreduce")
+_MESSAGES, _SHARED = "algorithm=MPIR_", "algorithm=MPIDI_POSIX_"  # how the leaves of the two trees begin
+_FILES = {
+    _MESSAGES: ("MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE", "collectives.json"),
+    _SHARED: ("MPIR_CVAR_CH4_POSIX_COLL_SELECTION_TUNING_JSON_FILE", "shared-memory-collectives.json"),
+}
+_INTRA = "comm_type=intra"
+_OF_HIERARCHY = "smp"  # fails on communicators that MPICH has not divided by nodes, whatever their number of ranks
+MAX_CONDITION = (1 << 31) - 1  # of a number in a tree
+
+
+def _trees(inst: Installation) -> dict[str, Tree]:
+    """Returns the trees that the library contains, by how their leaves begin."""
+    try:
+        content = inst.library.read_bytes() if inst.library else b""
+    except OSError as error:
+        raise MpiError(f"cannot read {inst.library}: {error.strerror}") from error
+    found: dict[str, Tree] = {}
+    for match in re.finditer(rb'\{"collective=', content):
+        text = content[match.start() : content.find(b"\0", match.start())].decode("ascii", "replace")
+        try:
+            tree = json.loads(text)
+        except ValueError:
+            continue
+        for begin in _FILES:
+            if begin in text:
+                found.setdefault(begin, tree)
+    if _MESSAGES not in found:
+        raise MpiError(f"{inst.name}: its library {inst.library} contains no selection of collectives")
+    return found
+
+
+def _names_in(tree: Tree, operation: str) -> list[str]:
+    """Returns the algorithms that the tree uses for an operation."""
+    leaves = json.dumps(tree.get(f"collective={operation}", {}))
+    found = set(re.findall(rf'"{_MESSAGES}{operation.capitalize()}_intra_(\w+)": {{}}', leaves))
+    return sorted(found - {_OF_HIERARCHY})
+
+
+def _list_algorithms(inst: Installation, report: ReportLine) -> Mapping[str, Sequence[Algorithm]]:
+    tree = _trees(inst)[_MESSAGES]
+    variables = {one["variable"]: one["description"] for one in list_variables(inst, "MPIR_CVAR_", report)}
+    found = {}
+    for operation in _OPERATIONS:
+        variable = f"MPIR_CVAR_{operation.upper()}_INTRA_ALGORITHM"
+        shared = f"MPIR_CVAR_{operation.upper()}_POSIX_INTRA_ALGORITHM"
+        passing = _value_of("mpir", variables.get(shared, ""))
+        common = {} if passing is None else {shared: passing}
+        found[operation] = [
+            Algorithm(name, {variable: value, **common})
+            for name in _names_in(tree, operation)
+            if (value := _value_of(name, variables.get(variable, ""))) is not None
+        ]
+    return found
+
+
+def _value_of(name: str, description: str) -> int | None:
+    """Returns the number of a value of an enumeration, which are described in their order: "auto - ..., nb - ...".
+    MPICH 4.0 joins these lines without a space, so that a name may follow the last word of another line."""
+    names = re.findall(r"(\w+)\s+-\s", description)
+    for place, one in enumerate(names):
+        if one == name:
+            return place
+    joined = [place for place, one in enumerate(names) if one.endswith(name)]
+    return joined[0] if len(joined) == 1 else None
+
+
+def _select(tables: Sequence[NativeCollectiveTable], inst: Installation | None) -> Selection:
+    if inst is None:
+        raise MpiError("MPICH's files of collectives contain the selection of its library, which is not here")
+    trees = _trees(inst)
+    for operation in dict.fromkeys(one.operation for one in tables):
+        own = sorted((one for one in tables if one.operation == operation), key=lambda one: one.ranks)
+        _require_known(own, _names_in(trees[_MESSAGES], operation))
+        for begin, tree in trees.items():
+            branch = tree.get(f"collective={operation}")
+            if branch and _INTRA in branch:
+                branch[_INTRA] = _by_ranks(operation, own, branch[_INTRA], trees[_MESSAGES], _leaf(begin, operation))
+    files = {_FILES[begin][0]: (_FILES[begin][1], json.dumps(tree, indent=1) + "\n") for begin, tree in trees.items()}
+    return Selection({}, files)
+
+
+def _require_known(tables: Sequence[NativeCollectiveTable], names: Sequence[str]) -> None:
+    used = {one.algorithm for table in tables for one in table.range} - {OF_MPI}
+    if unknown := sorted(used - set(names)):
+        known = ", ".join([*names, OF_MPI])
+        raise UsageError(f"{tables[0].operation}: this MPICH has no algorithm '{unknown[0]}'", f"it has {known}")
+
+
+def _leaf(begin: str, operation: str) -> Callable[[str, Tree], Tree]:
+    """Returns what makes the branch that selects an algorithm: in the tree of the shared memory, one that never
+    holds."""
+    if begin == _MESSAGES:
+        return lambda name, default: {f"{_MESSAGES}{operation.capitalize()}_intra_{name}": {}}
+    return lambda name, default: {"comm_type=inter": default}
+
+
+def _by_ranks(
+    operation: str,
+    tables: Sequence[NativeCollectiveTable],
+    default: Tree,
+    messages: Tree,
+    leaf: Callable[[str, Tree], Tree],
+) -> Tree:
+    """Returns a branch with the ranges of each number of ranks, and the default branch for all other numbers."""
+    has_average = "avg_msg_size" in json.dumps(messages[f"collective={operation}"])
+    made: Tree = {}
+    for table in tables:
+        made.setdefault(f"comm_size<={table.ranks - 1}", default)
+        size, factor = ("avg_msg_size", 1) if has_average else ("total_msg_size", table.ranks)
+        made[f"comm_size<={table.ranks}"] = _guarded(operation, _by_length(table, size, factor, default, leaf), default)
+    return {**made, "comm_size=any": default}
+
+
+def _by_length(
+    table: NativeCollectiveTable, size: str, factor: int, default: Tree, leaf: Callable[[str, Tree], Tree]
+) -> Tree:
+    def branch(one: NativeRangeTable) -> Tree:
+        return default if one.algorithm == OF_MPI else leaf(one.algorithm, default)
+
+    if len(table.range) == 1:
+        return branch(table.range[0])
+    made = {
+        f"{size}<={one.to_bytes * factor}": branch(one)
+        for one in table.range
+        if one.to_bytes is not None and one.to_bytes * factor <= MAX_CONDITION
+    }
+    return {**made, f"{size}=any": branch(table.range[-1])}
+
+
+def _guarded(operation: str, selected: Tree, default: Tree) -> Tree:
+    """Returns the branch with the conditions under which an algorithm may be used."""
+    if operation == "alltoall":
+        return {"is_sendbuf_inplace=yes": default, "is_sendbuf_inplace=no": selected}
+    if operation in _REDUCTIONS:
+        return {
+            "is_op_built_in=yes": {"count<pow2": default, "count=any": selected},
+            "is_op_built_in=no": default,
+        }
+    return selected
+
+
+SPEC = NativeFamily(
+    name="mpich",
+    mode="native-calls",
+    list_algorithms=_list_algorithms,
+    select=_select,
+    guards_operators=True,
+    measuring={"MPIR_CVAR_COLLECTIVE_FALLBACK": "error"},
+)

@@ -1,0 +1,85 @@
+"""Open MPI's component `tuned`, which does the collectives inside a node.
+
+It lists its algorithms with their numbers by MPI_T. A communicator has the algorithms that the variables say when it is
+made. A selection is a file of rules in the classic format, which all versions read: by collective and number of ranks,
+from which length on which algorithm is used. Open MPI 6 also reads JSON; no version before it does.
+
+Lengths there are the bytes of the vector, or of the blocks of all ranks together. For gather and scatter each rank
+takes them from arguments that MPI ignores at some ranks, so ranks may disagree: these are left out. The rules are used
+for operators of programs, too, so that an algorithm that does not keep the order of the operands is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from nearfield.base.errors import MpiError, UsageError
+from nearfield.base.progress import ReportLine
+from nearfield.mpi import Installation
+from nearfield.rules.collective_tables import NativeCollectiveTable
+from nearfield.rules.collectives import NATIVE_OPERATIONS, OF_MPI
+from nearfield.rules.native.family import Algorithm, NativeFamily, Selection, list_variables
+
+_NUMBERS = {  # of collectives in the file
+    "allgather": 0, "allreduce": 2, "alltoall": 3, "barrier": 6, "bcast": 7, "reduce": 11, "reduce_scatter": 12,
+}  # fmt: skip
+_OF_ALL_BLOCKS = ("allgather", "alltoall")
+_BY_ITSELF = 0  # as an algorithm: Open MPI decides
+_FANOUT, _SEGMENT_BYTES = 4, 0  # of trees and chains, and of segments (0: none): measured and written with these values
+_SWITCH = "OMPI_MCA_coll_tuned_use_dynamic_rules"
+_FILE = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
+
+
+def _list_algorithms(inst: Installation, report: ReportLine) -> Mapping[str, Sequence[Algorithm]]:
+    known = {one["variable"]: one["items"] for one in list_variables(inst, "coll_tuned_", report)}
+    found = {}
+    for operation in NATIVE_OPERATIONS:
+        variable = f"coll_tuned_{operation}_algorithm"
+        fixed = {"segmentsize": _SEGMENT_BYTES, "tree_fanout": _FANOUT, "chain_fanout": _FANOUT}
+        common = {f"{variable}_{name}": value for name, value in fixed.items() if f"{variable}_{name}" in known}
+        found[operation] = [
+            Algorithm(name, {variable: number, **common}, number)
+            for name, number in known.get(variable, {}).items()
+            if number != _BY_ITSELF
+        ]
+    if not any(found.values()):
+        raise MpiError(f"{inst.name} has no algorithms to choose from: its component coll/tuned is missing")
+    return found
+
+
+def _select(tables: Sequence[NativeCollectiveTable], inst: Installation | None) -> Selection:
+    operations = [name for name in _NUMBERS if any(one.operation == name for one in tables)]
+    lines = [f"{len(operations)} # collectives"]
+    for operation in operations:
+        own = {one.ranks: one for one in tables if one.operation == operation}
+        sizes = sorted({0, *own, *(ranks + 1 for ranks in own)})
+        lines += [f"{_NUMBERS[operation]} # {operation}", f"{len(sizes)} # numbers of ranks, from each up to the next"]
+        for ranks in sizes:
+            rules = list(_rules_of(own[ranks])) if ranks in own else [_rule(0, _BY_ITSELF)]
+            lines += [f"{ranks} # ranks", f"{len(rules)} # rules: from bytes, algorithm, fan-out, segment", *rules]
+    return Selection({_SWITCH: "1"}, {_FILE: ("collectives.conf", "\n".join([*lines, ""]))})
+
+
+def _rules_of(table: NativeCollectiveTable) -> Iterator[str]:
+    """Yields the lines for one number of ranks: each from which length on an algorithm is used."""
+    blocks = table.ranks if table.operation in _OF_ALL_BLOCKS else 1
+    begin = 0
+    for one in table.range:
+        if one.algorithm != OF_MPI and one.id is None:
+            raise UsageError(f"{table.operation}: '{one.algorithm}' has no id", "Open MPI's rules need its number")
+        yield _rule(begin, _BY_ITSELF if one.algorithm == OF_MPI else one.id or _BY_ITSELF)
+        if one.to_bytes is not None:
+            begin = one.to_bytes * blocks + 1
+
+
+def _rule(from_bytes: int, algorithm: int) -> str:
+    return f"{from_bytes} {algorithm} {_FANOUT if algorithm else 0} {_SEGMENT_BYTES}"
+
+
+SPEC = NativeFamily(
+    name="openmpi",
+    mode="native-communicators",
+    list_algorithms=_list_algorithms,
+    select=_select,
+    guards_operators=False,
+    measuring={_SWITCH: "1"},
+)

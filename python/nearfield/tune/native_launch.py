@@ -1,0 +1,120 @@
+"""One launch of the program that measures an MPI's own algorithms (src/preload/collectives/measure.cpp), which may
+crash or hang: its lines then say in which of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from nearfield import mpi
+from nearfield.base.errors import MeasurementError
+from nearfield.rules.native import Algorithm
+from nearfield.tune.collectives import Cell
+from nearfield.tune.starved import Job, Turn
+
+HANGS = "hangs"
+SILENCE_LIMIT_S = 20.0  # without a line, and without waiting for a processor: the program hangs
+Samples = Mapping[str, Sequence[float]]  # algorithm -> ns of a call, by batch
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why an algorithm is left out. `algorithm` is empty if it is not known which one failed."""
+
+    cell: Cell
+    algorithm: str
+    reason: str
+
+
+@dataclass
+class Launched:
+    """What one launch printed: samples of each cell, for ranks that arrive together and, of short calls, late."""
+
+    samples: dict[Cell, list[Samples]] = field(default_factory=dict)
+    refusals: list[Refusal] = field(default_factory=list)
+    latencies_ns: list[float] = field(default_factory=list)
+
+    @property
+    def latency_ns(self) -> float:
+        """Returns the median core-to-core latency of the first two ranks; 0 if it is unknown."""
+        return median(self.latencies_ns) if self.latencies_ns else 0.0
+
+    def best_ns(self, cell: Cell, algorithm: str) -> list[float]:
+        """Returns the time of the fastest batch, which no other program disturbed, for each arrival."""
+        return [min(samples[algorithm]) for samples in self.samples[cell]]
+
+
+class _Silence:
+    """Notices that a program prints nothing although it has the processors."""
+
+    def __init__(self, program: Path) -> None:
+        self._job = Job(program.parent)
+        self.end()
+
+    def end(self) -> None:
+        self._turn = Turn(self._job, self._job.sample())
+
+    def is_too_long(self) -> bool:
+        return not self._turn.require_progress(SILENCE_LIMIT_S)
+
+
+def argument(algorithm: Algorithm) -> str:
+    """Returns an algorithm with the control variables that select it, as the program reads it."""
+    return f"{algorithm.name}@{'&'.join(f'{name}={value}' for name, value in algorithm.settings.items())}"
+
+
+def _cause(lines: Sequence[str]) -> str:
+    """Returns the first line that names a cause; an MPI also prints lines about what it does not find."""
+    causes = [line for line in lines if re.search(r"(?i)signal|segmentation|assert|fatal|unsupported", line)]
+    return f": {causes[0]}" if causes else ""
+
+
+def launch(
+    inst: mpi.Installation,
+    program: Path,
+    cpus: Sequence[int],
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    on_cell: Callable[[int], None],
+) -> Launched:
+    """Measures what the words say: the mode, and the cells. `on_cell` gets the number of cells that are done. Raises
+    MeasurementError if the program fails outside of the algorithms that are to be measured."""
+    found, silence = Launched(), _Silence(program)
+    trying: list[tuple[Cell, str]] = []
+
+    def read(stream: str, line: str) -> None:
+        if stream != "stdout" or not line.startswith("{"):
+            return
+        silence.end()
+        row: dict[str, Any] = json.loads(line)
+        if "operation" in row:
+            cell = Cell(row["operation"], row["bytes"])
+            if "trying" in row:
+                trying[:] = [(cell, row["trying"])]
+            elif "refused" in row:
+                found.refusals.append(Refusal(cell, row["algorithm"], row["refused"]))
+            else:
+                found.samples.setdefault(cell, []).append(row["samples"])
+                on_cell(len(found.samples))
+        if "latency_ns" in row:
+            found.latencies_ns.append(row["latency_ns"])
+
+    argv = [str(program), ",".join(map(str, cpus)), *words]
+    oversubscribes = len(set(cpus)) < len(cpus)
+    done = mpi.run(
+        inst, argv, len(cpus), oversubscribe=oversubscribes, env=dict(environment), on_line=read,
+        is_dead=silence.is_too_long,
+    )  # fmt: skip
+    if not done.ok:
+        reason = HANGS if done.timed_out else f"ends the program (exit code {done.exit_code}){_cause(done.words)}"
+        if not trying:
+            raise MeasurementError(f"measuring the algorithms of {inst.name} failed: it {reason}")
+        cell, algorithm = trying[0]
+        found.samples.pop(cell, None)  # not all of its lines may be there
+        found.refusals.append(Refusal(cell, algorithm, reason))
+    return found
