@@ -1,0 +1,155 @@
+"""Is whatever `nearfield rewrite` does not understand refused, in a region and around it?
+
+Each program here once got a wrong patch, or is a sibling of one that did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nearfield.rewrite import Analysis, analyse
+from nearfield.rewrite.frontend.language import may_move, may_split, refuse_file
+
+EXCHANGE = "MPI_Sendrecv(u + n, 1, MPI_DOUBLE, up, 0, u, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+SWEEP = "for (int i = 1; i <= n; i++) v[i] = 0.5 * w[i];\n"
+SIDES = (
+    "MPI_Irecv(u, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, &r[0]);\n"
+    "MPI_Isend(u + n, 1, MPI_DOUBLE, up, 0, MPI_COMM_WORLD, &r[1]);\n"
+)
+
+
+def read(folder: Path, arguments: list[str], body: str, before: str = "", suffix: str = ".c") -> Analysis:
+    """Returns the analysis of a function with three arrays of its own, and what `body` does with them."""
+    path = folder / f"step{suffix}"
+    path.write_text(
+        "#include <mpi.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+        f"{before}void step(int n, int up, int down, int steps) {{\n"
+        "double *u = (double *)malloc((n + 2) * 8), *v = (double *)malloc((n + 2) * 8);\n"
+        "double *w = (double *)malloc((n + 2) * 8);\n"
+        f"{body}\n}}\n"
+    )
+    return analyse(path, [*arguments, *(["-std=c++20"] if suffix == ".cpp" else [])])
+
+
+# What must be refused: the name, the suffix, what stands before the function, its body, and a part of the reason.
+REFUSED = {
+    "a counter that the next step reads": (
+        ".c", "", f"int i; i = 7; int k = 0;\nfor (int s = 0; s < steps; s++) {{ k += i;\n{EXCHANGE}"
+        "for (i = 1; i <= n; i++) v[i] = u[i] + u[i - 1];\n}\nprintf(\"%d\", k);", "is read after the loop"),
+    "a pointer in braces": (
+        ".cpp", "", f"double *p{{u}};\n{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = p[i - 1];", "overlap"),
+    "a pointer in parentheses": (
+        ".cpp", "", f"double *p(u);\n{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = p[i - 1];", "overlap"),
+    "a pointer that a condition selects": (
+        ".cpp", "", f"double *p = w, *q = w;\n(n > 3 ? p : q) = u;\n{EXCHANGE}"
+        "for (int i = 1; i <= n; i++) v[i] = p[0];", "overlap"),
+    "a pointer that assembly sets": (
+        ".c", "", f'double *p = w;\n__asm__("" : "=r"(p) : "0"(u));\n{EXCHANGE}'
+        "for (int i = 1; i <= n; i++) v[i] = p[0];", "overlap"),
+    "an atomic load": (
+        ".c", "static long g;\n", f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = __atomic_load_n(&g, 0);",
+        "it is not known what"),
+    "cleanup code": (
+        ".c", "static double g;\nstatic void end(int *x) { g += *x; }\n",
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) {{ __attribute__((cleanup(end))) int k = i; v[i] = w[i]; }}",
+        "an attribute that is not understood"),
+    "a destructor of a member": (
+        ".cpp", "static double g;\nstruct A { ~A() { g += 1; } };\nstruct B { A a; };\n",
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) {{ B b; v[i] = w[i]; }}", "runs code"),
+    "a default argument": (
+        ".cpp", "static double g;\nstatic double next(double x = g++) { return x; }\n",
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = next();", "parameter x is not understood"),
+    "an rvalue reference": (
+        ".cpp", "", f"{EXCHANGE}for (int i = 1; i <= n; i++) {{ double &&r = (double &&)u[0]; v[i] = r; }}",
+        "the type of r is not understood"),
+    "a request that was begun elsewhere": (
+        ".c", "void begin(MPI_Request *);\n",
+        f"MPI_Request r[3];\nbegin(&r[2]);\n{SIDES}{SWEEP}MPI_Waitall(3, r, MPI_STATUSES_IGNORE);\n{SWEEP}",
+        "it may complete messages that were begun elsewhere"),
+    "a datatype that reaches other variables": (
+        ".c", "", "MPI_Datatype t; int one[1] = {1}; MPI_Aint at[1]; MPI_Datatype of[1] = {MPI_DOUBLE};\n"
+        "MPI_Get_address(v, at); MPI_Type_create_struct(1, one, at, of, &t); MPI_Type_commit(&t);\n"
+        f"MPI_Recv(MPI_BOTTOM, 1, t, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n{SWEEP}", "MPI_BOTTOM"),
+    "a datatype of displacements": (
+        ".c", "", "MPI_Datatype t; int one[1] = {1}; MPI_Aint at[1] = {64};\n"
+        "MPI_Type_create_hindexed(1, one, at, MPI_DOUBLE, &t); MPI_Type_commit(&t);\n"
+        f"MPI_Recv(u, 1, t, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n{SWEEP}", "the layout of t is not known"),
+    "a message over the members of structures": (
+        ".c", "static struct { double x, y; } a[64];\n",
+        "MPI_Recv(&a[0].x, 8, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        "for (int i = 1; i <= n; i++) v[i] = a[i].y;", "several members of a structure"),
+    "a return code that is none": (
+        ".c", "", f"int bad = n % 2;\n{EXCHANGE}if (bad != MPI_SUCCESS) u[n] = 1;\n"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + u[n];", "reads u, which the statement"),
+    "a function of the same name as one of the library": (
+        ".c", "static double *g;\nstatic void *mem_register(void *p) { g = p; return p; }\n",
+        f"mem_register(u);\n{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = g[0];", "overlap"),
+    "arguments with side effects": (
+        ".c", "", f"MPI_Comm comms[2] = {{MPI_COMM_WORLD, MPI_COMM_SELF}}; int k = 0;\n"
+        f"{EXCHANGE.replace('MPI_COMM_WORLD', 'comms[k++]')}{SWEEP}", "an argument of its call changes something"),
+    "an assembly label": (
+        ".c", 'static double g[4] __asm__("other"); double h[4] __asm__("other2");\n',
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = h[0];", "an attribute that is not understood"),
+    "a jump by longjmp": (".c", "#include <setjmp.h>\nstatic jmp_buf j;\n", f"setjmp(j);\n{EXCHANGE}{SWEEP}", "setjmp"),
+    "a line number": (".c", "", f"{EXCHANGE}{SWEEP}v[0] = __LINE__;", "__LINE__"),
+    "a function with a name of MPI": (
+        ".c", "int MPI_Pcontrol(const int level, ...) { return level; }\n", f"{EXCHANGE}{SWEEP}", "belongs to MPI"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_understood_is_refused(name: str, tmp_path: Path, arguments: list[str]) -> None:
+    suffix, before, body, said = REFUSED[name]
+    found = read(tmp_path, arguments, body, before, suffix)
+    reasons = "\n".join(one.reason for one in found.missed)
+    assert not found.patches, found.patches[0].rewritten
+    assert said in reasons
+
+
+# What is understood: the same arrays, with C and C++ as people write them.
+UNDERSTOOD = {
+    "plain": (".c", "", EXCHANGE + SWEEP + "for (int i = 1; i <= n; i++) w[i] = u[i - 1];"),
+    "a reference that a function assigns to": (
+        ".cpp", "static void half(double a, double &f) { f = 0.5 * a; }\n",
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) half(w[i], v[i]);\nfor (int i = 1; i <= n; i++) w[i] = u[i - 1];"),
+    "a return code": (
+        ".c", "", f"int rc = 0;\nrc = {EXCHANGE}if (rc != MPI_SUCCESS) exit(1);\n{SWEEP}"
+        "for (int i = 1; i <= n; i++) w[i] = u[i - 1];"),
+    "sizes without sign": (
+        ".c", "", f"size_t m = n;\n{EXCHANGE}for (size_t i = 1; i < m - 1; i++) v[i] = w[i];\n"
+        "for (int i = 1; i <= n; i++) w[i] = u[i - 1];"),
+    "requests of its own": (
+        ".c", "", f"MPI_Request r[2];\n{SIDES}MPI_Waitall(2, r, MPI_STATUSES_IGNORE);\n{SWEEP}"
+        "for (int i = 1; i <= n; i++) w[i] = u[i - 1];"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNDERSTOOD)
+def test_what_people_write_is_understood(name: str, tmp_path: Path, arguments: list[str]) -> None:
+    suffix, before, body = UNDERSTOOD[name]
+    found = read(tmp_path, arguments, body, before, suffix)
+    assert found.patches, found.missed
+
+
+def test_pragmas_are_allowed_by_their_clauses() -> None:
+    """May a loop be split, moved as a whole, or neither, as its clauses say?"""
+    assert may_split("#pragma omp parallel for schedule(static, 4) private(x)")
+    assert may_split("#pragma omp simd safelen(8)")
+    assert may_split("#pragma GCC ivdep")
+    for clauses in ("firstprivate(k)", "reduction(+ : s)", "lastprivate(k)", "collapse(2)"):
+        assert not may_split(f"#pragma omp parallel for {clauses}")
+        assert may_move(f"#pragma omp parallel for {clauses}")
+    for other in (
+        "omp for",
+        "omp parallel for num_threads(k = 2)",
+        "omp parallel for if (f())",
+        "omp critical",
+        "acc loop",
+    ):
+        assert not may_move(f"#pragma {other}")
+
+
+def test_comments_and_strings_forbid_nothing() -> None:
+    assert refuse_file('/* mmap */ puts("fork __LINE__"); // longjmp\n') == ("", 0)
+    assert refuse_file("int x;\nvoid *p = mmap(0);\n")[1] == 2
