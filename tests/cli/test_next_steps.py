@@ -169,6 +169,13 @@ AT_ONCE = ("show", "diff", "report", "export", "plan", "machine", "topology")
 IN_OTHER_TESTS = ("nearfield report reproduction", "nearfield machine new --from here")
 PROFILES = ("nearfield-profile", "mpich-profile", "my-profile", "before", "after", "P")
 
+NATIVE = """
+[[rule.native_collective]]
+operation = "allgather"
+ranks = 4
+range = [{algorithm = "mpi", to_bytes = 1024}, {algorithm = "ring", id = 4, to_bytes = 65536}, {algorithm = "mpi"}]
+"""
+
 
 @pytest.fixture(scope="module")
 def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -185,7 +192,7 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
     of_mpich = re.sub(r"(?<=\[rule.parameters\]\n)(.+\n)*", 'shared_heap = "on"\n', of_mpich)
     (folder / "nearfield-rules" / "mpich-5.0.2.toml").write_text(of_mpich)
     shutil.copytree(folder / "nearfield-rules", folder / "site-rules")
-    shutil.copy(RULES, folder / "rules.toml")
+    (folder / "rules.toml").write_text(RULES.read_text() + NATIVE)
     shutil.copy(ROOT / "machines" / "leo3.toml", folder / "mine.toml")
     (folder / "tests").symlink_to(ROOT / "tests")
     return folder

@@ -26,6 +26,7 @@ from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Functio
 from nearfield.rewrite.frontend.language import (
     EVALUATE_PARTS,
     describe,
+    has_initialisation,
     is_plain,
     makes_no_object,
     refuse_variable,
@@ -422,6 +423,8 @@ class Collector:
         return all(is_within(use, node) for use in self.reader.function.uses.get(key, []))
 
     def _if(self, node: Node) -> None:
+        if has_initialisation(node):
+            raise NotMovable("an `if` has an initialisation", node.line)
         test, *branches = node.children
         self.collect(test.bare)
         for branch, holds in zip(branches, (True, False), strict=False):

@@ -16,8 +16,9 @@ from nearfield.rewrite.analysis.program import Base, NotMovable, Region
 from nearfield.rewrite.analysis.swaps import swaps_of
 from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, Function, initial_value
+from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, NUMBERS
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function, initial_value
+from nearfield.rewrite.frontend.text import skip_blank
 
 ALLOCATE = frozenset(
     {"malloc", "calloc", "aligned_alloc", "valloc", "memalign", "fftw_malloc", "_mm_malloc", "operator new[]"}
@@ -37,9 +38,14 @@ _MPI_KEEPS_NOTHING = re.compile(
     r"indexed|size|get_extent)|Get_count|Get_processor_name|Init|Init_thread|Finalize|Abort|Pack|Unpack|Free_mem)",
     re.I,
 )
-_PLACEMENT_NEW = re.compile(r"(?:::)?\s*new\s*\(")
 ALLOCATE_INTO = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
 UNKNOWN = "?"
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||", "!")
+# Kinds of expressions of which the value is, or may be, the address that is an operand.
+_PASS_ADDRESS = (
+    Kind.PAREN_EXPR, Kind.UNEXPOSED_EXPR, Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR, Kind.CSTYLE_CAST_EXPR,
+    Kind.CALL_EXPR,
+)  # fmt: skip
 MAX_CALL_DEPTH = 3  # maximum depth of nested calls that are analysed
 
 
@@ -121,8 +127,8 @@ class Aliases:
         """Returns whether a pointer or a reference to a local variable may be stored."""
         if key not in self._function.address_taken:
             return False
-        taken = [use for use in self._function.uses.get(key, []) if self._is_address_taken(use)]
-        return not taken or any(self._stores_address(use, self._function) for use in taken)
+        escaping = self._function.escaping_uses(key)
+        return any(not self._is_address_taken(use) or self._stores_address(use, self._function) for use in escaping)
 
     def _is_address_taken(self, use: Node) -> bool:
         for above in self._function.ancestors(use):
@@ -165,18 +171,25 @@ class Aliases:
         return any(self._stores_address(use, self._function) for use in self._function.uses.get(key, []))
 
     def _stores_address(self, use: Node, function: Function, depth: int = 0) -> bool:
-        """Returns whether a function stores an address that it uses."""
+        """Returns whether a function may store an address that it uses. It does not where it loads or changes an
+        element, compares addresses, or passes them to a function that keeps none; everything else may."""
+        if any(outer.kind == Kind.LAMBDA_EXPR for outer in function.ancestors(use)):
+            return True
         below, above = use, function.parent(use)
         while above is not None:
             if above.kind == Kind.CALL_EXPR and above.name != "operator[]" and above.name not in ("data", "begin"):
                 return self._callee_stores(above, below, depth)
             if above.operator in ASSIGNMENTS:
-                stored = below is not above.children[0] and below.type.kind in (*ARRAYS, TypeKind.POINTER)
-                return stored and above.type.kind == TypeKind.POINTER
-            if above.kind in (Kind.VAR_DECL, Kind.RETURN_STMT, Kind.INIT_LIST_EXPR):
-                return below.type.kind in (*ARRAYS, TypeKind.POINTER)
-            if above.kind.is_statement():
+                return below is not above.children[0] and above.type.kind == TypeKind.POINTER
+            if above.operator in (*INCREMENTS, *_COMPARISONS) or above.kind == Kind.CXX_UNARY_EXPR:
                 return False
+            if above.kind.is_statement():
+                return bool(above.kind == Kind.CXX_FOR_RANGE_STMT)
+            if _loads_element(above, below):
+                return False
+            keeps = above.kind in _PASS_ADDRESS or above.operator in ("*", "&", "+", "-", ",")
+            if not keeps or above.kind == Kind.CSTYLE_CAST_EXPR and above.type.kind != TypeKind.POINTER:
+                return True
             below, above = above, function.parent(above)
         return True
 
@@ -226,7 +239,7 @@ class Aliases:
             return frozenset({UNKNOWN} if declared is None else ())
         found: set[str] = set()
         if declared.kind == Kind.PARM_DECL:
-            restrict = declared.type.is_restrict_qualified() or "restrict" in _words(declared)
+            restrict = declared.type.is_restrict_qualified()
             found.add(f"new restrict {key}" if restrict and not self._function.changes.get(key) else f"parameter {key}")
         found |= {f"new {call.offset}" for call in self._allocated_into(key)}
         value = initial_value(declared) if declared.kind == Kind.VAR_DECL else None
@@ -249,15 +262,16 @@ class Aliases:
             node = node.children[0].bare
         if node.kind == Kind.CALL_EXPR and node.name in ALLOCATE and self._is_of_library(node):
             return frozenset({f"new {node.offset}"})
-        if node.kind == Kind.CXX_NEW_EXPR and not _PLACEMENT_NEW.match(node.unit.text, node.offset):
+        if node.kind == Kind.CXX_NEW_EXPR and _is_plain_new(node):
             return frozenset({f"new {node.offset}"})
         if node.kind in (Kind.GNU_NULL_EXPR, Kind.CXX_NULL_PTR_LITERAL_EXPR) or node.value == 0:
             return frozenset()
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-"):
-            return self._of_value(node.children[0], swaps, seen)
+            left, right = node.children
+            return self._of_value(right if left.bare.type.kind in INTEGERS else left, swaps, seen)
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
             return self._of_value(node.children[0], swaps, seen)
-        if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
+        if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR and node.type.kind != TypeKind.POINTER:
             array = node.children[0].bare
             return self._of_value(array, swaps, seen)
         if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None:
@@ -283,17 +297,7 @@ class Aliases:
             call for call in allocations for argument in call.arguments[ALLOCATE_INTO[call.name] :][:1]
             if argument.mentions(key)
         ]  # fmt: skip
-        all_taken = [
-            use for use in self._function.uses.get(key, [])
-            if (above := self._outside(use)) is not None and above.operator == "&" and above.kind == Kind.UNARY_OPERATOR
-        ]  # fmt: skip
-        return taken if len(taken) == len(all_taken) else []
-
-    def _outside(self, node: Node) -> Node | None:
-        above = self._function.parent(node)
-        while above is not None and above.kind in (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR):
-            above = self._function.parent(above)
-        return above
+        return taken if len(taken) == len(self._function.escaping_uses(key)) else []
 
     # ---- swaps
 
@@ -318,6 +322,18 @@ class Aliases:
         return given == 1 and not any(function.in_loop(change) for change in [*changes, *self._allocated_into(key)])
 
 
+def _loads_element(cast: Node, operand: Node) -> bool:
+    """Returns whether an implicit conversion loads a number from an lvalue."""
+    is_number = cast.type.kind in NUMBERS or cast.type.kind == TypeKind.COMPLEX
+    return bool(cast.kind == Kind.UNEXPOSED_EXPR and is_number and cast.type.kind == operand.type.kind)
+
+
+def _is_plain_new(node: Node) -> bool:
+    """Returns whether an expression with `new` allocates memory, and is no placement into other memory."""
+    match = re.compile(r"(?:::\s*)?new\b").match(node.unit.text, node.offset)
+    return match is not None and node.unit.text[skip_blank(node.unit.text, match.end())] != "("
+
+
 def _prints_address(call: Node) -> bool:
     """Returns whether a call may print an address, from which a pointer could be made again."""
     if "print" not in call.name:
@@ -335,18 +351,14 @@ def _same_kind(one: Base, other: Base) -> bool:
     """Returns whether memory may be accessed as both types: they differ at most in sign, one is a byte type, or one is
     a structure with a member of the other type."""
     names = [base.element.replace("unsigned ", "").replace("signed ", "") for base in (one, other)]
-    return names[0] == names[1] or "char" in names or not all(map(bytes_of, names))
+    parts = any("omplex" in name for name in names)  # a complex number consists of two others
+    return names[0] == names[1] or "char" in names or parts or not all(map(bytes_of, names))
 
 
 def _parameters_overlap(one: str, other: str) -> bool:
     """Returns whether two origins may be the same memory: two parameters, or a parameter and a global array."""
     kinds = {one.split()[0], other.split()[0]}
     return kinds == {"parameter"} and one != other or kinds == {"parameter", "global"}
-
-
-def _words(declared: Node) -> str:
-    extent = declared.cursor.extent
-    return declared.unit.text[extent.start.offset : extent.end.offset]
 
 
 def _line(region: Region, base: Base) -> int:

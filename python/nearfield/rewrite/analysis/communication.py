@@ -274,9 +274,9 @@ class Communication(Collector):
     def _request(self, node: Node) -> tuple[str, int | None]:
         pointer = self.reader.pointer(node)
         places = [one.constant if one is not None else None for one in pointer.index]
-        if pointer.base.kind == "scalar":
+        if not pointer.index:
             return pointer.base.key, 0
-        return pointer.base.key, places[-1] if places else None
+        return pointer.base.key, places[0] if len(places) == 1 else None
 
     def _handle(self, node: Node, request: Node, count: Node | Poly) -> None:
         """Adds the accesses to requests, which must not be reused before completion. Requests behind one pointer count
@@ -312,11 +312,13 @@ class Communication(Collector):
             raise NotMovable("it completes messages that were begun elsewhere", node.line)
         surely = {one.request[1] for one in mine if one.certain}
         known = place is not None and places is not None and surely >= set(places)
+        unsure = [one for one in mine if one.request[1] is None]
+        if not known and (place is None or places is None or unsure and count is None):
+            raise NotMovable("which messages it completes is known only when it runs", node.line)
         if not known and (reason := self._may_be_of_others(request)):
             raise NotMovable(f"it may complete messages that were begun elsewhere: {reason}", node.line)
         for one in mine:
             self.accesses += [replace(access, line=node.line) for access in one.accesses]
-        unsure = [one for one in mine if one.request[1] is None]
         if unsure and count is not None and not self._completes_all(request, place, places):
             raise NotMovable("it may complete only some of the messages of its requests", node.line)
         if count is not None:
@@ -356,6 +358,8 @@ class Communication(Collector):
     def _lasts(self, declared: Node) -> bool:
         """Returns whether a name always denotes the same object: an array, a handle, or an unchanged variable."""
         handle = declared.cursor.type.spelling.startswith(("MPI_", "struct ompi_"))
+        if declared.type.kind == TypeKind.RECORD and not handle:
+            return False  # a vector may get other memory
         lasts = handle or declared.type.kind in ARRAYS or self.reader.function.unchanged(declared.key)
         return declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or lasts
 

@@ -261,7 +261,8 @@ class Expressions:
         for inner in node.walk():
             if inner.kind not in _INVARIANT or inner.operator in (*ASSIGNMENTS, *INCREMENTS, "&", ","):
                 raise NotAffine(f"it calls, converts or changes something: {words_of(node)}", node.line)
-            if inner is not inner.bare and is_cut(inner) or may_wrap(inner):
+            literal = inner.kind == Kind.INTEGER_LITERAL and inner.type.kind != TypeKind.INT
+            if literal or inner is not inner.bare and is_cut(inner) or may_wrap(inner):
                 raise NotAffine(f"{words_of(inner)} may be another number than its operands say", node.line)
             if inner.kind == Kind.DECL_REF_EXPR and inner.declaration:
                 if inner.declaration.key in self.bound or inner.type.is_volatile_qualified():

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import partial
 
-from nearfield.rewrite.analysis.expressions import Expressions, NotAffine, words_of
+from nearfield.rewrite.analysis.expressions import Expressions, NotAffine
 from nearfield.rewrite.analysis.polynomials import ONE, Poly, Symbol
 from nearfield.rewrite.analysis.program import Loop
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
@@ -204,7 +204,8 @@ def bounds_of(node: Node, reader: Expressions, least: str) -> list[Poly]:
                 return [left, right]
     if bare.kind == Kind.CALL_EXPR and bare.name == ("min" if least == "<" else "max"):
         arguments = bare.arguments
-        if len(arguments) == 2 and "std" in words_of(bare):
+        callee = bare.callee()
+        if len(arguments) == 2 and callee is not None and callee.cursor.location.is_in_system_header:
             return [bound for argument in arguments for bound in bounds_of(argument, reader, least)]
     return [reader.integer(node)]
 

@@ -32,7 +32,7 @@ from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
 from nearfield.rewrite.frontend.function import LOOPS, Function
-from nearfield.rewrite.frontend.language import may_move, may_split
+from nearfield.rewrite.frontend.language import has_initialisation, may_move, may_split
 from nearfield.rewrite.frontend.text import line_of, lines_of, skip_blank, statement_end, words_in
 
 MAX_ITEMS, CONTEXT_ITEMS = (
@@ -159,7 +159,7 @@ class Reader:
     def _inside(self, statement: Node) -> Iterator[Region]:
         if statement.kind == Kind.COMPOUND_STMT:
             yield from self._block(statement)
-        elif statement.kind == Kind.IF_STMT:
+        elif statement.kind == Kind.IF_STMT and not has_initialisation(statement):
             for branch, holds in zip(statement.children[1:], (True, False), strict=False):
                 if not never(statement.children[0], holds, self.function):
                     yield from self._inside(branch)

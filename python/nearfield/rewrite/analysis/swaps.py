@@ -23,7 +23,8 @@ def swaps_of(function: Function) -> Iterable[Swap]:
     if function.body is None:
         return
     for node in function.body.walk():
-        if node.kind == Kind.CALL_EXPR and node.name == "swap":
+        callee = node.callee() if node.kind == Kind.CALL_EXPR and node.name == "swap" else None
+        if callee is not None and callee.cursor.location.is_in_system_header:
             keys = [_pointer_key(argument) for argument in node.arguments]
             if len(keys) == 2 and all(keys):
                 yield Swap(frozenset(keys), frozenset({node.offset}))

@@ -182,7 +182,7 @@ class Node:
         """Returns a number that identifies the declaration, also in other files if they share the variable."""
         if self.kind == Kind.VAR_DECL and self.cursor.linkage == cindex.LinkageKind.EXTERNAL:
             return hash(("variable", self.cursor.get_usr()))
-        return int(self.cursor.hash)
+        return int((self.cursor.canonical if self.kind == Kind.VAR_DECL else self.cursor).hash)
 
     @cached
     def offset(self) -> int:
@@ -357,6 +357,8 @@ class Unit:
 def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = False) -> Unit:
     """Returns the parsed file. Raises UsageError if it does not compile, or a name is not UTF-8."""
     given = [*_own_headers(), *(word for word in arguments if not word.startswith("-fopenmp"))]
+    if len(given) < len(arguments) + len(_own_headers()):
+        given.append("-D_OPENMP=201511")  # the directives themselves are read from the text
     for word in (str(path), *given):
         _check_utf8(word)
     try:

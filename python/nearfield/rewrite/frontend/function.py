@@ -66,6 +66,10 @@ class Function:
                 elif change:
                     self.address_taken.add(key)
 
+    def escaping_uses(self, key: int) -> list[Node]:
+        """Returns the uses of a variable after which anything may access it."""
+        return [use for use in self.uses.get(key, []) if self._change_by(use) is True]
+
     def _change_by(self, use: Node) -> Node | bool:
         """Returns the assignment, or the call, that a use of a variable is the target of; False if the use only reads
         the value, or names an array or an object whose elements or members are accessed; True for everything else,

@@ -11,7 +11,7 @@ from typing import Any
 
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
-from nearfield.rewrite.frontend.text import line_of
+from nearfield.rewrite.frontend.text import group_end, line_of
 
 # Statements and expressions that do nothing but evaluate their parts. Others need a handler of their own.
 EVALUATE_PARTS = frozenset({
@@ -60,6 +60,10 @@ _JUMP = frozenset({
 _DEPEND_ON_PLACE = frozenset({
     "__LINE__", "__COUNTER__", "__INCLUDE_LEVEL__", "source_location", "_Pragma", "__pragma",
 })  # fmt: skip
+_OF_COMPILER = re.compile(
+    r"__clang\w*|__GNUC\w*|__GNUG__|__VERSION__|__OPTIMIZE\w*|__FAST_MATH__|__NO_INLINE__|__has_\w+|__INTEL\w*|__ICC|"
+    r"__NVCOMPILER|__PGI|_CRAYC|__SANITIZE_\w+|__cpp_\w+|__TIMESTAMP__|__DATE__|__TIME__"
+)
 _SKIPPED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _MPI_FUNCTION = re.compile(r"P?MPI_[A-Z]\w*")
 
@@ -152,6 +156,18 @@ def _has_only(pragma: str, clauses: frozenset[str]) -> bool:
     return fixed and all(word in clauses for word in words)
 
 
+def has_initialisation(statement: Node) -> bool:
+    """Returns whether an `if` of C++ has an initialisation, declares a variable in its test, or is decided by the
+    compiler; also where a macro hides its text."""
+    text, start = statement.unit.text, statement.offset
+    if statement.unit.path.endswith(".c"):
+        return False
+    match = re.compile(r"if\s*(?=\()").match(text, start)
+    if match is None or not statement.children[0].kind.is_expression():
+        return True
+    return ";" in text[match.end() : group_end(text, match.end())]
+
+
 @functools.lru_cache(maxsize=16)
 def refuse_file(text: str) -> tuple[str, int]:
     """Returns why no statement of a file may be moved, and the line; ('', 0) if nothing forbids it."""
@@ -164,6 +180,8 @@ def refuse_file(text: str) -> tuple[str, int]:
             return f"the file uses {word}, which may pass any statement", _line(code, match)
         if word in _DEPEND_ON_PLACE:
             return f"the file uses {word}, which means something else at another line or in a copy", _line(code, match)
+        if _OF_COMPILER.fullmatch(word):
+            return f"the file uses {word}, so that another compiler may read other code", _line(code, match)
     return "", 0
 
 
