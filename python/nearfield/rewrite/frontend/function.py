@@ -161,6 +161,8 @@ class Function:
         declared = self.declared.get(key)
         if not declared or declared.kind != Kind.VAR_DECL or not self.unchanged(key):
             return None
+        if declared.cursor.storage_class.name == "STATIC":
+            return None  # it keeps the value of the first call, when what it was made of may have been another one
         return initial_value(declared)
 
     def given_once(self, declared: Node) -> Node | None:
