@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from simulator_programs import TESTS, build
 
-# What is run. The protocol of the collectives is checked in small samples, and all of its states are visited, which
-# `make test` leaves out.
+# The programs that run under sanitizers, each with its arguments. The program that checks the protocol of the
+# collectives runs twice: it checks small samples, and it visits the states that `make test` leaves out.
 RUNS = [[name] for name in TESTS if name != "collective_protocol"]
 RUNS += [["collective_protocol", "states"], ["collective_protocol", "short"]]
 

@@ -32,7 +32,8 @@ def read(folder: Path, arguments: list[str], body: str, before: str = "", suffix
     return analyse(path, [*arguments, *(["-std=c++20"] if suffix == ".cpp" else [])])
 
 
-# What must be refused: the name, the suffix, what stands before the function, its body, and a part of the reason.
+# Functions that must be refused, by name: the suffix of the file, what stands before the function, its body, and a part
+# of the reason.
 REFUSED = {
     "a counter that the next step reads": (
         ".c", "", f"int i; i = 7; int k = 0;\nfor (int s = 0; s < steps; s++) {{ k += i;\n{EXCHANGE}"
@@ -85,6 +86,50 @@ REFUSED = {
     "a function of the same name as one of the library": (
         ".c", "static double *g;\nstatic void *mem_register(void *p) { g = p; return p; }\n",
         f"mem_register(u);\n{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = g[0];", "overlap"),
+    "a call of MPI that returns no code": (
+        ".c", "", f"int c = MPI_Comm_c2f(MPI_COMM_WORLD);\n{EXCHANGE}if (c != MPI_SUCCESS) u[n] = 1;\n"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + u[n];", "reads u, which the statement"),
+    "a bound that may be huge": (
+        ".c", "", f"int a = n - 5; size_t b = n;\n{EXCHANGE}"
+        "for (size_t i = 0; i < a && i < b; i++) v[i] = w[i] + u[0];\nfor (int i = 1; i <= n; i++) w[i] = u[i - 1];",
+        "the index i is not affine"),
+    "an address of an element by at()": (
+        ".cpp", "#include <vector>\n", "std::vector<double> x(n + 2); double *p = &x.at(0);\n"
+        f"{EXCHANGE.replace('u, 1', 'x.data(), 1')}for (int i = 1; i <= n; i++) v[i] = p[0];", "overlap"),
+    "containers that exchange their memory": (
+        ".cpp", "#include <vector>\n", "std::vector<double> x(n + 2), y(n + 2); double *p = x.data(); x.swap(y);\n"
+        f"{EXCHANGE.replace('u, 1', 'y.data(), 1')}for (int i = 1; i <= n; i++) v[i] = p[0];", "overlap"),
+    "a reference that a function writes to": (
+        ".cpp", "static void set(double a, double &f) { f = a; }\n",
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) {{ set(w[i], u[0]); v[i] = w[i]; }}", "writes u"),
+    "a datatype that a condition selects": (
+        ".c", "", "MPI_Datatype t = n > 3 ? MPI_DOUBLE : MPI_INT;\n"
+        f"{EXCHANGE.replace('u, 1, MPI_DOUBLE', 'u, 1, MPI_DOUBLE == t ? MPI_DOUBLE : t')}{SWEEP}",
+        "the layout of MPI_DOUBLE == t"),
+    "code for one compiler": (
+        ".c", "#ifdef __clang__\n#define AT 1\n#else\n#define AT 0\n#endif\n",
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + u[AT];", "another compiler may read other code"),
+    "an if with an initialisation": (
+        ".cpp", "", f"double x = 0;\n{EXCHANGE}for (int i = 1; i <= n; i++) {{ if (x = w[i]; x < -5) v[i] = 1; "
+        "else v[i] = u[0]; }", "an `if` has an initialisation"),
+    "an array that is declared twice": (
+        ".c", "static double g[8];\nstatic double get(void) { return g[0]; }\nstatic double g[8];\n",
+        f"{EXCHANGE.replace('u, 1', 'g, 1')}for (int i = 1; i <= n; i++) v[i] = w[i] + get();", "reads g"),
+    "a pointer from an array of pointers": (
+        ".c", "", f"double *all[2] = {{u, w}}; double *p = all[0];\n{EXCHANGE}"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];", "overlap"),
+    "an object in other memory": (
+        ".cpp", "#include <new>\n", f"double *p = new (u) double;\n{EXCHANGE}"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];", "overlap"),
+    "a static variable's first value": (
+        ".cpp", "", f"static int m = n;\n{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + u[1 + m - n];",
+        "reads u, which the MPI_Sendrecv"),
+    "requests of two steps in turn": (
+        ".c", "", "double b[2][8]; MPI_Request r[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}; int k = 0;\n"
+        "for (int s = 0; s < steps; s++) {\nMPI_Irecv(b[k], 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, &r[k]);\n"
+        "MPI_Wait(&r[1 - k], MPI_STATUS_IGNORE);\nfor (int i = 1; i <= n; i++) v[i] = w[i] + b[1 - k][0];\n"
+        "k = 1 - k;\n}",
+        "which messages it completes is known only when it runs"),
     "arguments with side effects": (
         ".c", "", f"MPI_Comm comms[2] = {{MPI_COMM_WORLD, MPI_COMM_SELF}}; int k = 0;\n"
         f"{EXCHANGE.replace('MPI_COMM_WORLD', 'comms[k++]')}{SWEEP}", "an argument of its call changes something"),
@@ -107,7 +152,19 @@ def test_what_is_not_understood_is_refused(name: str, tmp_path: Path, arguments:
     assert said in reasons
 
 
-# What is understood: the same arrays, with C and C++ as people write them.
+@pytest.mark.parametrize("source", ["MPI_ANY_SOURCE", "down"])
+def test_a_send_does_not_pass_the_receive_in_front_of_it(source: str, tmp_path: Path, arguments: list[str]) -> None:
+    """Where a rank receives from any source, may a third rank's message be what the receive orders the send behind?"""
+    before = f"void gather(double *x, int down) {{ MPI_Recv(x, 1, MPI_DOUBLE, {source}, 1, MPI_COMM_WORLD, 0); }}\n"
+    body = (
+        "if (n > 3) {\nMPI_Recv(u, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        f"MPI_Send(w, 1, MPI_DOUBLE, up, 1, MPI_COMM_WORLD);\n}}\n{SWEEP}for (int i = 1; i <= n; i++) v[i] += u[i - 1];"
+    )
+    found = {patch.transformation for patch in read(tmp_path, arguments, body, before).patches}
+    assert ("overlap" in found) == (source == "down")
+
+
+# Functions that must get a patch: they use the same arrays, in C and C++ as people write them.
 UNDERSTOOD = {
     "plain": (".c", "", EXCHANGE + SWEEP + "for (int i = 1; i <= n; i++) w[i] = u[i - 1];"),
     "a reference that a function assigns to": (
@@ -119,6 +176,10 @@ UNDERSTOOD = {
     "sizes without sign": (
         ".c", "", f"size_t m = n;\n{EXCHANGE}for (size_t i = 1; i < m - 1; i++) v[i] = w[i];\n"
         "for (int i = 1; i <= n; i++) w[i] = u[i - 1];"),
+    "vectors": (
+        ".cpp", "#include <vector>\n", "std::vector<double> x(n + 2);\n"
+        f"{EXCHANGE.replace('u + n, 1', 'x.data() + n, 1').replace('u, 1', 'x.data(), 1')}{SWEEP}"
+        "for (int i = 1; i <= n; i++) w[i] = x[i - 1];"),
     "requests of its own": (
         ".c", "", f"MPI_Request r[2];\n{SIDES}MPI_Waitall(2, r, MPI_STATUSES_IGNORE);\n{SWEEP}"
         "for (int i = 1; i <= n; i++) w[i] = u[i - 1];"),

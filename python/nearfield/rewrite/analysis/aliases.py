@@ -18,6 +18,7 @@ from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, NUMBERS
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function, initial_value
+from nearfield.rewrite.frontend.language import is_plain_mpi_call
 from nearfield.rewrite.frontend.text import skip_blank
 
 ALLOCATE = frozenset(
@@ -28,16 +29,8 @@ KEEP_NOTHING = frozenset({
     "free", "swap", "fwrite", "fread", "size", "resize", "assign", "fill", "scanf", "sscanf", "fscanf",
     "strtol", "strtod", "gettimeofday", "clock_gettime", "memcpy", "memmove", "memset", "memcmp", "printf",
     "fprintf", "sprintf", "snprintf", "puts", "fputs", "strcpy", "strncpy", "strcat", "strncat", "strlen",
-    "strcmp", "strncmp", "atoi", "atof", "at",
+    "strcmp", "strncmp", "atoi", "atof",
 })  # fmt: skip
-# Functions of MPI that keep no address after they, or the request that they make, have completed.
-_MPI_KEEPS_NOTHING = re.compile(
-    r"P?MPI_(?:I?[bsr]?send|I?recv|Sendrecv|Sendrecv_replace|Wait|Waitall|Test|Testall|Waitany|Waitsome|I?m?probe|"
-    r"I?(?:barrier|bcast|reduce|allreduce|scan|exscan|gatherv?|allgatherv?|scatterv?|alltoall[vw]?|reduce_scatter\w*)|"
-    r"Comm_(?:rank|size|split|dup|free)|Cart_\w+|Dims_create|Type_(?:vector|contiguous|commit|free|create_subarray|"
-    r"indexed|size|get_extent)|Get_count|Get_processor_name|Init|Init_thread|Finalize|Abort|Pack|Unpack|Free_mem)",
-    re.I,
-)
 ALLOCATE_INTO = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
 UNKNOWN = "?"
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||", "!")
@@ -203,8 +196,10 @@ class Aliases:
 
     def _callee_stores(self, call: Node, argument: Node, depth: int) -> bool:
         """Returns whether a called function stores an address that is passed to it."""
-        if _MPI_KEEPS_NOTHING.fullmatch(call.name):
+        if is_plain_mpi_call(call.name):
             return False
+        if call.name == "swap" and argument.type.kind != TypeKind.POINTER:
+            return True  # another container gets the memory
         if call.name in KEEP_NOTHING and self._is_of_library(call) and not _prints_address(call):
             return False
         callee = self._functions.definition(call)

@@ -198,7 +198,9 @@ class Communication(Collector):
             computes = any(one.kind == Kind.CALL_EXPR for one in argument.walk())
             if any(one.operator in (*ASSIGNMENTS, *INCREMENTS) for one in argument.walk()):
                 raise NotMovable(f"an argument of its call changes something: {words_of(argument)}", argument.line)
-            if place not in buffers and argument.type.kind in INTEGERS:
+            if place in buffers:
+                continue  # _side() reads them
+            if argument.type.kind in INTEGERS:
                 self.collect(argument.bare)
             elif computes:
                 raise NotMovable(f"an argument of its call calls a function: {words_of(argument)}", argument.line)

@@ -8,6 +8,7 @@ from nearfield.rewrite.analysis.program import Condition
 from nearfield.rewrite.frontend.clang import Kind, Node
 from nearfield.rewrite.frontend.conversions import UNSIGNED
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function, initial_value
+from nearfield.rewrite.frontend.language import is_plain_mpi_call
 
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
@@ -32,7 +33,7 @@ def _tests_return_code(test: Node, function: Function) -> bool:
 
 def _is_return_code(node: Node) -> bool:
     """Returns whether an expression has the value of MPI_SUCCESS in a program without errors."""
-    return node.kind == Kind.CALL_EXPR and node.name.startswith(("MPI_", "PMPI_")) or node.value == 0
+    return node.kind == Kind.CALL_EXPR and is_plain_mpi_call(node.name) or node.value == 0
 
 
 def never(test: Node, holds: bool, function: Function) -> bool:

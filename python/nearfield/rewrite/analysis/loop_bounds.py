@@ -112,7 +112,7 @@ def _ascending_loop(node: Node, reader: Expressions) -> Loop | str:
         return f"a bound is not affine: {why.reason}"
     if not upper:
         return "the loop's test does not compare its variable with an upper bound"
-    if _may_be_huge(node, begin.key):
+    if _may_be_huge(node, begin.key, has_one_bound=len(lower) == len(upper) == 1):
         return "the loop may count to a huge number without sign, and end before"
     natural = begin.unsigned or any(one.constant is not None and one.constant >= 0 for one in lower)
     if not natural and _without_sign(node.children[1]):
@@ -126,12 +126,12 @@ def _ascending_loop(node: Node, reader: Expressions) -> Loop | str:
     return Loop(symbol, tuple(lower), tuple(upper), stride, begin.declares, begin.unsigned, line=node.line)
 
 
-def _may_be_huge(node: Node, key: int) -> bool:
+def _may_be_huge(node: Node, key: int, *, has_one_bound: bool) -> bool:
     """Returns whether a bound that would be negative is a huge number without sign, and the loop may end all the same,
-    without accesses outside of its arrays: it counts 32 bits, or has a jump."""
+    without accesses outside of its arrays: another bound or a jump may end it, or it counts 32 bits."""
     parts = [part for part in node.children[:2] for part in part.walk() if not part.is_variable(key)]
     bits = [bits for part in parts if (bits := wraps_below_zero(part))]
-    if not bits or any(one.kind in _JUMPS for one in node.children[-1].walk()):
+    if not bits or not has_one_bound or any(one.kind in _JUMPS for one in node.children[-1].walk()):
         return bool(bits)
     return min(bits) < 64 and not any(map(partial(_always_indexes, key), node.children[-1:]))
 

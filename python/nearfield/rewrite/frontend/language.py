@@ -1,7 +1,8 @@
 """The part of C and C++ that `nearfield rewrite` understands, as lists of what is allowed.
 
-What is not listed is refused at its place, so a feature that nobody thought of leads to no patch instead of a wrong
-one. docs/explanation/rewrite.md has the same table with the meaning that the proof gives to each entry."""
+Code that is not listed is refused at its place. A language feature that nobody thought of therefore leads to no patch,
+instead of a wrong one. docs/explanation/rewrite.md has the same table with the meaning that the proof gives to each
+entry."""
 
 from __future__ import annotations
 
@@ -65,6 +66,15 @@ _OF_COMPILER = re.compile(
     r"__NVCOMPILER|__PGI|_CRAYC|__SANITIZE_\w+|__cpp_\w+|__TIMESTAMP__|__DATE__|__TIME__"
 )
 _SKIPPED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+# Functions of MPI that return an error code, and keep no address after they, or the request that they make, completed.
+_PLAIN_MPI_CALL = re.compile(
+    r"P?MPI_(?:I?[bsr]?send|I?recv|Sendrecv|Sendrecv_replace|Wait|Waitall|Test|Testall|Waitany|Waitsome|I?m?probe|"
+    r"I?(?:barrier|bcast|reduce|allreduce|scan|exscan|gatherv?|allgatherv?|scatterv?|alltoall[vw]?|reduce_scatter\w*)|"
+    r"Comm_(?:rank|size|split|dup|free)|Cart_(?:create|coords|rank|shift|get|sub|map)|Dims_create|Get_count|"
+    r"Type_(?:vector|contiguous|commit|free|create_subarray|indexed|size|get_extent)|Get_processor_name|Init|"
+    r"Init_thread|Finalize|Abort|Pack|Unpack|Free_mem)",
+    re.I,
+)
 _MPI_FUNCTION = re.compile(r"P?MPI_[A-Z]\w*")
 
 
@@ -187,6 +197,11 @@ def refuse_file(text: str) -> tuple[str, int]:
 
 def _line(text: str, match: re.Match[str]) -> int:
     return line_of(text, match.start())
+
+
+def is_plain_mpi_call(name: str) -> bool:
+    """Returns whether a function of MPI is known to return an error code, and to keep no address."""
+    return bool(_PLAIN_MPI_CALL.fullmatch(name))
 
 
 def is_mpi_name(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a family of MPIs must say about its own algorithms."""
+"""The interface that each family of MPIs implements for its own algorithms of collectives."""
 
 from __future__ import annotations
 
