@@ -130,6 +130,23 @@ REFUSED = {
         "MPI_Wait(&r[1 - k], MPI_STATUS_IGNORE);\nfor (int i = 1; i <= n; i++) v[i] = w[i] + b[1 - k][0];\n"
         "k = 1 - k;\n}",
         "which messages it completes is known only when it runs"),
+    "an address that a function returns": (
+        ".c", "static double *same(double *p) { return p; }\n",
+        f"double *p = same(u);\n{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];", "overlap"),
+    "a reference that a function returns": (
+        ".cpp", "static double &same(double &x) { return x; }\n",
+        f"double x = 0; double &r = same(x); double *p = &r;\n{EXCHANGE.replace('u, 1', 'p, 1')}"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + x;", "may overlap"),
+    "an address that assembly takes": (
+        ".c", "static double *kept;\n",
+        f'__asm__("mov %1, %0" : "=m"(kept) : "r"(u));\ndouble *p = kept;\n{EXCHANGE}'
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];", "overlap"),
+    "output into memory": (
+        ".c", "#define _GNU_SOURCE\n", f'char m[64] = "a"; FILE *f = fmemopen(m, sizeof m, "w");\n{EXCHANGE}'
+        'fprintf(f, "%d", 7); fflush(f);\nfor (int i = 1; i <= n; i++) v[i] = w[i] + m[0];', "fmemopen"),
+    "an array that a block declares again": (
+        ".c", "static double g[8];\nstatic double get(void) { extern double g[8]; return g[0]; }\n",
+        f"{EXCHANGE.replace('u, 1', 'g, 1')}for (int i = 1; i <= n; i++) v[i] = w[i] + get();", "g is extern"),
     "arguments with side effects": (
         ".c", "", f"MPI_Comm comms[2] = {{MPI_COMM_WORLD, MPI_COMM_SELF}}; int k = 0;\n"
         f"{EXCHANGE.replace('MPI_COMM_WORLD', 'comms[k++]')}{SWEEP}", "an argument of its call changes something"),

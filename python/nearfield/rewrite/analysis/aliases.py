@@ -34,6 +34,11 @@ KEEP_NOTHING = frozenset({
 ALLOCATE_INTO = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
 UNKNOWN = "?"
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||", "!")
+# Statements that do nothing with the value of an expression but test or discard it.
+_DISCARD_VALUE = (
+    Kind.COMPOUND_STMT, Kind.IF_STMT, Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.SWITCH_STMT, Kind.CASE_STMT,
+    Kind.DEFAULT_STMT, Kind.LABEL_STMT,
+)  # fmt: skip
 # Kinds of expressions of which the value is, or may be, the address that is an operand.
 _PASS_ADDRESS = (
     Kind.PAREN_EXPR, Kind.UNEXPOSED_EXPR, Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR, Kind.CSTYLE_CAST_EXPR,
@@ -176,8 +181,8 @@ class Aliases:
                 return below is not above.children[0] and above.type.kind == TypeKind.POINTER
             if above.operator in (*INCREMENTS, *_COMPARISONS) or above.kind == Kind.CXX_UNARY_EXPR:
                 return False
-            if above.kind.is_statement():
-                return bool(above.kind == Kind.CXX_FOR_RANGE_STMT)
+            if above.kind in _DISCARD_VALUE:
+                return False
             if _loads_element(above, below):
                 return False
             keeps = above.kind in _PASS_ADDRESS or above.operator in ("*", "&", "+", "-", ",")

@@ -180,9 +180,11 @@ class Node:
     @cached
     def key(self) -> int:
         """Returns a number that identifies the declaration, also in other files if they share the variable."""
-        if self.kind == Kind.VAR_DECL and self.cursor.linkage == cindex.LinkageKind.EXTERNAL:
-            return hash(("variable", self.cursor.get_usr()))
-        return int((self.cursor.canonical if self.kind == Kind.VAR_DECL else self.cursor).hash)
+        if self.kind != Kind.VAR_DECL:
+            return int(self.cursor.hash)
+        first = self.cursor.canonical  # a variable may be declared several times
+        external = first.linkage == cindex.LinkageKind.EXTERNAL
+        return hash(("variable", first.get_usr())) if external else int(first.hash)
 
     @cached
     def offset(self) -> int:

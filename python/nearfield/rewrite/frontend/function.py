@@ -92,8 +92,10 @@ class Function:
                     return False
             elif above.kind == Kind.CALL_EXPR:
                 return self._change_by_call(above, below)
-            elif above.kind == Kind.CXX_UNARY_EXPR or above.kind.is_statement():
+            elif above.kind == Kind.CXX_UNARY_EXPR:
                 return False
+            elif above.kind.is_statement():
+                return bool(above.kind == Kind.RETURN_STMT)  # without a load, it returns a reference
             elif above.kind not in (Kind.PAREN_EXPR, Kind.MEMBER_REF_EXPR):
                 return True
             elif above.kind == Kind.MEMBER_REF_EXPR:

@@ -54,6 +54,8 @@ _SHARE_MEMORY = frozenset({
     "MPI_Win_allocate_shared", "MPI_Win_create_dynamic", "MPI_Win_shared_query", "fork", "vfork", "clone",
     "signal", "sigaction", "userfaultfd",
 })  # fmt: skip
+# Functions after which output goes into variables of the program.
+_PRINT_INTO_MEMORY = frozenset({"fmemopen", "open_memstream", "open_wmemstream", "setvbuf", "setbuf", "fopencookie"})
 _JUMP = frozenset({
     "setjmp", "_setjmp", "sigsetjmp", "longjmp", "siglongjmp", "getcontext", "makecontext", "swapcontext",
 })  # fmt: skip
@@ -90,8 +92,8 @@ def makes_no_object(node: Node) -> bool:
 
 def refuse_variable(node: Node) -> str:
     """Returns why the declaration of a local variable is not understood; '' if it is."""
-    if node.cursor.storage_class.name == "STATIC":
-        return f"{node.name} is static"
+    if (storage := node.cursor.storage_class.name) in ("STATIC", "EXTERN"):
+        return f"{node.name} is {storage.lower()}"
     if reason := refuse_attributes(node):
         return reason
     if node.type.kind == TypeKind.LVALUEREFERENCE or is_plain(node.type):
@@ -186,6 +188,8 @@ def refuse_file(text: str) -> tuple[str, int]:
         word = match[0]
         if word in _SHARE_MEMORY:
             return f"the file uses {word}: memory may be shared with another process or thread", _line(code, match)
+        if word in _PRINT_INTO_MEMORY:
+            return f"the file uses {word}: what is printed may go into variables", _line(code, match)
         if word in _JUMP:
             return f"the file uses {word}, which may pass any statement", _line(code, match)
         if word in _DEPEND_ON_PLACE:
