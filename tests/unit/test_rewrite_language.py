@@ -147,6 +147,9 @@ REFUSED = {
     "an array that a block declares again": (
         ".c", "static double g[8];\nstatic double get(void) { extern double g[8]; return g[0]; }\n",
         f"{EXCHANGE.replace('u, 1', 'g, 1')}for (int i = 1; i <= n; i++) v[i] = w[i] + get();", "g is extern"),
+    "a name of two variables": (
+        ".c", "", f"const int m = n;\n{EXCHANGE}for (int n = 1; n <= m; n++) v[n] = w[n] + u[n - 1];",
+        "two variables are named n"),
     "arguments with side effects": (
         ".c", "", f"MPI_Comm comms[2] = {{MPI_COMM_WORLD, MPI_COMM_SELF}}; int k = 0;\n"
         f"{EXCHANGE.replace('MPI_COMM_WORLD', 'comms[k++]')}{SWEEP}", "an argument of its call changes something"),

@@ -28,6 +28,7 @@ from nearfield.rewrite.analysis.program import (
     Region,
 )
 from nearfield.rewrite.analysis.scalars import join_members, privatize_scalars
+from nearfield.rewrite.analysis.shadowing import check_names
 from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind, Unit
 from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
@@ -204,6 +205,7 @@ class Reader:
             written = [access for item in found.items for access in item.accesses if access.write]
             privatize_scalars(found, self.function)
             self._make_loop_invariant(found, written)
+            check_names(found, self.function)
         except NotMovable as barrier:
             at = next((n for n, item in enumerate(run) if self._spans_line(item, barrier.line)), None)
             if at is None or isinstance(run[at], Call):

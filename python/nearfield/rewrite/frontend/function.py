@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -65,6 +66,17 @@ class Function:
                     self.changes[key].append(change)
                 elif change:
                     self.address_taken.add(key)
+
+    def declared_as(self, name: str) -> list[Node]:
+        """Returns the parameters and local variables of a name."""
+        return self._by_name.get(name, [])
+
+    @functools.cached_property
+    def _by_name(self) -> dict[str, list[Node]]:
+        found: dict[str, list[Node]] = defaultdict(list)
+        for declared in self.declared.values():
+            found[declared.name].append(declared)
+        return found
 
     def escaping_uses(self, key: int) -> list[Node]:
         """Returns the uses of a variable after which anything may access it."""
