@@ -35,7 +35,7 @@ NATIVE = {
     "preload/collectives": {"base", "collectives", "preload/mpi"},
     "preload/observe": {"base", "preload/mpi", "trace/stream"},
     "preload/measure": set(),
-    "preload/verify": set(),
+    "preload/verify": {"trace/stream"},  # it is the other recorder of the hooks in preload/observe
     "analysis": {"base", "trace/stream"},
     "trace": {"base", "machine", "sim/memory"},
     "python": _BELOW | set(_SIM) | {"scenario", "plan", "trace", "trace/stream", "analysis"},
@@ -65,7 +65,7 @@ PYTHON = {
     "forecast": _RULES | {"apply", "observe"},
     "report": _RULES,
     "advise": _RULES | {"observe", "plan", "report"},
-    "rewrite": _RULES,
+    "rewrite": _RULES | {"observe"},  # what it verifies runs with the hooks of `observe`
     "reproduce": _RULES | {"observe", "report", "simulate", "apply", "tune"},
     "doctor": _RULES | {"apply", "halo"},
 }

@@ -102,6 +102,45 @@ def test_a_wrong_rewrite_is_refused(verifier: Verifier, name: str) -> None:
     assert says in verdict.problem
 
 
+# The program with zeros everywhere: whatever the order, all values are right.
+ZEROS = ORIGINAL.replace("u[i] = i * 0.37 + rank;", "u[i] = 0;").replace(
+    "#include <stdlib.h>", "#include <stdlib.h>\n#include <string.h>"
+)
+HIDDEN = {
+    "a row is read before it has arrived": POST + NEST + WAIT,
+    "a row is read after it was overwritten": EXCHANGE + "    u[n + 1] = 0;\n" + NEST,
+    "two writes change places": EXCHANGE
+    + NEST.replace("v[i][j] =", "v[i][j] = w[i * n + j] =").replace("= 0.25", "= 0.0"),
+    "memory is copied twice": EXCHANGE + "    memcpy(u + 8, u + 16, 64);\n" + NEST,
+}
+
+
+def test_a_wrong_order_is_refused_although_all_values_are_right(inst: Installation) -> None:
+    """Is it noticed which write a read saw, where both wrote the same value?"""
+    with Verifier(Program(SOURCE), ZEROS, inst, ranks=(2,)) as made:
+        assert made.verify(ZEROS.replace(EXCHANGE + NEST, POST + INNER + WAIT + FIRST)).same
+        for name, wrong in HIDDEN.items():
+            verdict = made.verify(ZEROS.replace(EXCHANGE + NEST, wrong))
+            assert "has the same values, but reads saw other writes of it" in verdict.problem, name
+
+
+def test_which_bytes_a_message_has_is_known(inst: Installation) -> None:
+    """Is a message of a derived type one of its own bytes only? The element between them may be read at any time."""
+    column = "    MPI_Datatype two;\n    MPI_Type_vector(2, 1, 2, MPI_DOUBLE, &two);\n    MPI_Type_commit(&two);\n"
+    receive = "    MPI_Irecv(u, 1, two, down, 0, MPI_COMM_WORLD, &r);\n"
+    send = "    MPI_Send(u + n, 1, two, up, 0, MPI_COMM_WORLD);\n"
+    wait = "    MPI_Wait(&r, MPI_STATUS_IGNORE);\n"
+    reads = {at: f"    w[{at}] = u[{at}];\n" for at in (1, 2)}
+    before = ORIGINAL.replace(EXCHANGE, f"{column}    MPI_Request r;\n{receive}{send}{wait}{reads[1]}{reads[2]}")
+    between, early = (
+        before.replace(wait + reads[1] + reads[2], text)
+        for text in (reads[1] + wait + reads[2], reads[2] + wait + reads[1])
+    )
+    with Verifier(Program(SOURCE), before, inst, ranks=(2,)) as made:
+        assert made.verify(between).same
+        assert not made.verify(early).same
+
+
 def test_a_rewrite_that_needs_buffered_sends_hangs_and_is_ended(
     verifier: Verifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -305,7 +305,10 @@ def test_the_diff_applies_and_apply_writes_the_same(tmp_path: Path) -> None:
     subprocess.run(["git", "apply", "--unsafe-paths", "--directory=/", "a.diff"], cwd=tmp_path, check=True)
     by_git = path.read_text()
     shutil.copy(LISTING, path)
-    assert CliRunner().invoke(app, ["rewrite", str(path), "--apply"]).exit_code == 0
+    refused = CliRunner().invoke(app, ["rewrite", str(path), "--apply"])
+    assert refused.exit_code != 0 and path.read_text() == LISTING.read_text(), "nobody has verified it"
+    done = CliRunner().invoke(app, ["rewrite", str(path), "--apply", "--unverified"])
+    assert done.exit_code == 0 and "Not verified: no run has compared" in done.output
     assert path.read_text() == by_git != LISTING.read_text()
 
 

@@ -51,6 +51,8 @@ REFUSED = {
     "an atomic load": (
         ".c", "static long g;\n", f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = __atomic_load_n(&g, 0);",
         "it is not known what"),
+    "a thread of the C++ library": (
+        ".cpp", "#include <thread>\n", f"std::thread t([] {{}});\n{EXCHANGE}{SWEEP}t.join();", "includes <thread>"),
     "cleanup code": (
         ".c", "static double g;\nstatic void end(int *x) { g += *x; }\n",
         f"{EXCHANGE}for (int i = 1; i <= n; i++) {{ __attribute__((cleanup(end))) int k = i; v[i] = w[i]; }}",
@@ -182,6 +184,56 @@ def test_a_send_does_not_pass_the_receive_in_front_of_it(source: str, tmp_path: 
     )
     found = {patch.transformation for patch in read(tmp_path, arguments, body, before).patches}
     assert ("overlap" in found) == (source == "down")
+
+
+RECEIVE_THEN_SEND = (
+    "if (n > 3) {\nMPI_Recv(u, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+    f"MPI_Send(w, 1, MPI_DOUBLE, up, 1, MPI_COMM_WORLD);\n}}\n{SWEEP}for (int i = 1; i <= n; i++) v[i] += u[i - 1];"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "header"),
+    [
+        ('#include "gather.h"\n', "#define GATHER(x) MPI_Recv(x, 1, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, 0)\n"),
+        (
+            "#define CAT(a, b) a##b\n"
+            "void g(int *x) { MPI_Recv(x, 1, MPI_INT, CAT(MPI_ANY_, SOURCE), 1, MPI_COMM_WORLD, 0); }\n",
+            "",
+        ),
+        ("void g(int *x) { MPI_Recv(x, 1, MPI_INT, -2, 1, MPI_COMM_WORLD, 0); }\n", ""),
+    ],
+    ids=["in a header", "made by a macro", "as a number"],
+)
+def test_a_hidden_wildcard_is_found(before: str, header: str, tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "gather.h").write_text(header)
+    assert "overlap" not in {one.transformation for one in read(tmp_path, arguments, RECEIVE_THEN_SEND, before).patches}
+
+
+def test_what_other_files_may_do_is_an_assumption_of_the_patch(tmp_path: Path, arguments: list[str]) -> None:
+    """Does a patch say that it counts on other files, if there may be some, and not if the file is the program?"""
+    whole = "int main(void) { return 0; }\n"
+    for before, count in (("", 1), (whole, 0), (f"void other(void);\n{whole.replace('return', 'other(); return')}", 1)):
+        overlap = next(
+            one
+            for one in read(tmp_path, arguments, RECEIVE_THEN_SEND, before).patches
+            if one.transformation == "overlap"
+        )
+        assert sum("MPI_ANY_SOURCE" in one for one in overlap.assumptions) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [("mmap", "static void *share(void) { return mmap(0, 1, 3, 1, -1, 0); }\n"), ("", "#define A 1\n")],
+)
+def test_a_header_of_the_program_is_read(name: str, header: str, tmp_path: Path, arguments: list[str]) -> None:
+    """Is memory that a header shares noticed, and is a harmless one no reason to refuse?"""
+    (tmp_path / "share.h").write_text(
+        f"void *mmap(void *, unsigned long, int, int, int, long);\n{header}" if name else header
+    )
+    found = read(tmp_path, arguments, UNDERSTOOD["plain"][2], '#include "share.h"\n')
+    assert bool(found.patches) == (not name)
+    assert all("share.h uses mmap" in one.reason for one in found.missed) or not name
 
 
 # Functions that must get a patch: they use the same arrays, in C and C++ as people write them.

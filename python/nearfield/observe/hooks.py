@@ -21,7 +21,7 @@ from nearfield.base.files import atomic_write
 
 LIBRARY = "libnearfield_observe.so"
 _COPIES = ("memcpy", "memmove", "memset")
-_WRAPPED = (*_COPIES, "memcmp")
+WRAPPED = (*_COPIES, "memcmp")  # functions of C that ranges.cpp replaces at link time
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,19 @@ def command(language: Language, words: Sequence[str]) -> list[str]:
     if not found:
         remedy = f"install one, or name it: {language.variable}=/path/of/compiler"
         raise UsageError(f"there is no {language.name} compiler '{compiler[0]}'", remedy)
-    kind = disk_cache.get_or_compute("compiler", [found, _wrapper_variables()], lambda: _kind(found), [found])
+    return [found, *compiler[1:], *options(found, language), *words]
+
+
+def options(compiler: str, language: Language, *, links_library: bool = True) -> list[str]:
+    """Returns the options with which this compiler (a path) calls hooks, and links the hook library unless the caller
+    has hooks of its own. Raises MpiError if it does not support hooks."""
+    kind = disk_cache.get_or_compute("compiler", [compiler, _wrapper_variables()], lambda: _kind(compiler), [compiler])
     if kind == "gcc":
-        return [found, *compiler[1:], f"-specs={_specs(language)}", *words]
+        return [f"-specs={_specs(language, links_library=links_library)}"]
     if kind == "clang":
-        return [found, *compiler[1:], *_clang_options(language), *words]
+        return [*_clang_options(language), *(_link_options("-Wl,") if links_library else [])]
     raise MpiError(
-        f"{found} is neither gcc nor clang, and other compilers have no hooks at loads and stores",
+        f"{compiler} is neither gcc nor clang, and other compilers have no hooks at loads and stores",
         f"compile this program with gcc, clang or gfortran: {language.variable}=gcc",
     )
 
@@ -90,16 +96,18 @@ def _hook_options(language: Language) -> list[str]:
 
 def _link_options(prefix: str = "") -> list[str]:
     folder = library().parent
-    words = ["-rpath", str(folder), *(f"--wrap={name}" for name in _WRAPPED)]
+    words = ["-rpath", str(folder), *(f"--wrap={name}" for name in WRAPPED)]
     passed = [f"{prefix}{word}" for word in words]
     return [f"-L{folder}", "-lnearfield_observe", *passed]
 
 
-def _specs(language: Language) -> Path:
+def _specs(language: Language, *, links_library: bool) -> Path:
     """Returns a gcc spec file. The driver has the same option for compiling and linking, and would link the sanitizer's
     own library, so only the compiler proper gets the option."""
     hooks = "-fsanitize=thread -U__SANITIZE_THREAD__"
-    text = f"*cc1_options:\n+ {hooks} {' '.join(_hook_options(language))}\n\n*lib:\n+ {' '.join(_link_options())}\n"
+    text = f"*cc1_options:\n+ {hooks} {' '.join(_hook_options(language))}\n"
+    if links_library:
+        text += f"\n*lib:\n+ {' '.join(_link_options())}\n"
     folder = disk_cache.cache_root() / "observe"
     file = folder / f"{zlib.crc32(text.encode()):08x}.specs"
     if not file.is_file():
@@ -117,5 +125,4 @@ def _clang_options(language: Language) -> list[str]:
         *hooks,
         *reads,
         *_hook_options(language),
-        *_link_options("-Wl,"),
     ]

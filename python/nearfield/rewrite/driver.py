@@ -13,6 +13,7 @@ import islpy as isl
 
 from nearfield.base.errors import UsageError
 from nearfield.rewrite.analysis.aliases import Aliases, Assumed
+from nearfield.rewrite.analysis.blocking import NO_WILDCARD
 from nearfield.rewrite.analysis.no_regions import explain_no_regions, find_unknown_callees
 from nearfield.rewrite.analysis.program import MissedOptimization, Nest, NotMovable, Region
 from nearfield.rewrite.analysis.regions import Reader, split_exchanges
@@ -153,7 +154,9 @@ class Analyser:
         own = next((node for node in self.unit.functions if is_mpi_name(node.name)), None)
         if own is not None:
             return f"the file defines {own.name}, a name that belongs to MPI", own.line
-        return refuse_file(decoded(self.text))
+        reason, line = refuse_file(decoded(self.text))
+        headers = (refuse_file(text, name, is_header=True)[0] for name, text in self.unit.headers())
+        return (reason, line) if reason else (next(filter(None, headers), ""), 1)
 
     def _inline_bodies(self, nodes: Sequence[Node]) -> list[Patch]:
         """Returns patches that inline callees, for blocks that have no patch otherwise."""
@@ -319,6 +322,9 @@ class Analyser:
             emitted = emitter.emit(order, guard, "" if model.chunked_calls else _alias_check(model, assumed))
         except NotWritten as why:
             return f"{transformation.name} is legal but cannot be written: {why}"
+        begun_together = sum(len(call.blocking) for call in model.region.calls) > 1
+        if begun_together and self._requests(model.region) in emitted.text and not self.functions.is_whole_program:
+            assumed = replace(assumed, rows=[*assumed.rows, NO_WILDCARD])
         same = [one.emitted.text for (start, _), one in self._variants.items() if start == model.region.start]
         original = self.text[span_of(model.region)[0] : model.region.end]
         if "\r\n" in original:

@@ -3,13 +3,10 @@
 // as a load, a store, or both.
 #include <cstdint>
 
-#include "preload/observe/recorder.hpp"
+#include "preload/observe/hook.hpp"
 
 using namespace nearfield;
 using namespace nearfield::observe;
-
-#define CODE __builtin_return_address(0)
-#define HOOK extern "C" __attribute__((visibility("default")))
 
 #define FETCH(bits, bytes, type, what)                                               \
   HOOK type __tsan_atomic##bits##_fetch_##what(volatile type* at, type value, int) { \

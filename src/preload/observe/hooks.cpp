@@ -1,12 +1,9 @@
 // The hooks that compilers insert before loads and stores with -fsanitize=thread, under the compiler's names for them.
 // The thread sanitizer's own library is not linked; these hooks record accesses, with the return address as the site.
-#include "preload/observe/recorder.hpp"
+#include "preload/observe/hook.hpp"
 
 using namespace nearfield;
 using namespace nearfield::observe;
-
-#define CODE __builtin_return_address(0)
-#define HOOK extern "C" __attribute__((visibility("default")))
 
 #define HOOKS_OF(bytes)                                                                                  \
   HOOK void __tsan_read##bytes(void* address) { access(CODE, stream::load##bytes, address); }            \

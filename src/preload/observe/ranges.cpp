@@ -2,13 +2,10 @@
 // so calls from other libraries, such as MPI, are not recorded.
 #include <string.h>
 
-#include "preload/observe/recorder.hpp"
+#include "preload/observe/hook.hpp"
 
 using namespace nearfield;
 using namespace nearfield::observe;
-
-#define CODE __builtin_return_address(0)
-#define HOOK extern "C" __attribute__((visibility("default")))
 
 namespace {
 

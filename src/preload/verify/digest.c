@@ -27,14 +27,14 @@ uint64_t nf_hash_of(const nf_digest* digest) { return mixed(mixed(digest->hash, 
 
 // Addresses of programs, libraries and stacks lie in this range on Linux; as doubles such words are denormal, below
 // 1e-309.
-static int is_address(uint64_t word) { return word >= 0x550000000000u && word <= 0x7fffffffffffu; }
+int nf_is_address(uint64_t word) { return word >= 0x550000000000u && word <= 0x7fffffffffffu; }
 
 void nf_add_memory(nf_digest* digest, const void* data, size_t bytes) {
   const unsigned char* at = data;
   for (; bytes >= 8; at += 8, bytes -= 8) {
     uint64_t word;
     memcpy(&word, at, 8);
-    digest->hash = mixed(digest->hash, is_address(word) ? 0 : word);
+    digest->hash = mixed(digest->hash, nf_is_address(word) ? 0 : word);
     digest->bytes += 8;
   }
   nf_add(digest, at, bytes);

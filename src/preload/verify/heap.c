@@ -91,6 +91,7 @@ static void released(void* data) {
   block* found = block_of(data);
   if (!found->is_live) return;
   nf_check_freed(data, found->bytes, found->serial);
+  nf_forget_accesses(data, found->bytes);
   pthread_mutex_lock(&heap->mutex);
   memset((char*)found + HEADER, 0, found->capacity);
   found->is_live = 0;

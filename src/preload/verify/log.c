@@ -45,9 +45,11 @@ void nf_open_log(int rank) {
   state.file = fopen(path, "we");
   state.stride = 1;
   nf_log("process %ld", (long)getpid());
+  nf_record_accesses(1);
 }
 
 void nf_close_log(void) {
+  nf_record_accesses(0);
   if (state.file) fclose(state.file);
   state.file = NULL;
 }
@@ -65,14 +67,14 @@ static void check_block(const void* data, size_t bytes, unsigned serial) {
   nf_digest digest = {0, 0, 0};
   nf_add_memory(&digest, data, bytes);
   state.hashed += bytes;
-  nf_log("block %u %zu %016lx", serial, bytes, nf_hash_of(&digest));
+  nf_log("block %u %zu %016lx %016lx", serial, bytes, nf_hash_of(&digest), nf_accesses_of(data, bytes));
 }
 
 static void check_named(const char* name, const char* data, size_t bytes) {
   nf_digest digest = {0, 0, 0};
   nf_add_memory(&digest, data, bytes);
   state.hashed += bytes;
-  nf_log("array %s %zu %016lx", name, bytes, nf_hash_of(&digest));
+  nf_log("array %s %zu %016lx %016lx", name, bytes, nf_hash_of(&digest), nf_accesses_of(data, bytes));
 }
 
 // Static variables, except those of these files, which are contiguous.
@@ -105,6 +107,7 @@ void nf_check_freed(const void* data, size_t bytes, unsigned serial) {
 struct nf_array nf_register_array(void* data, size_t bytes, const char* name, int is_uninitialised) {
   struct nf_array array = {data, bytes, name};
   if (is_uninitialised) memset(data, 0, bytes);
+  nf_forget_accesses(data, bytes);
   if (state.array_count < ARRAYS) state.arrays[state.array_count] = array;
   ++state.array_count;
   return array;

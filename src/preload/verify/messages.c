@@ -3,6 +3,7 @@
 // matters. Received data needs no digest of its own: another rank has sent it, and its destination is checked in
 // memory.
 #include <stdlib.h>
+#include <string.h>
 
 #include "verify.h"
 
@@ -20,6 +21,7 @@ static stream* streams NF_STATE;
 int nf_is_synchronous(void) { return getenv("NEARFIELD_VERIFY_SYNCHRONOUS") != NULL; }
 
 void* __real_malloc(size_t);
+void* __real_calloc(size_t, size_t);
 void __real_free(void*);
 
 static stream* stream_of(int peer, int tag) {
@@ -80,6 +82,29 @@ uint64_t nf_payload_hash(const nf_payload* payload) {
   return nf_hash_of(&digest);
 }
 
+void nf_add_message(const nf_payload* payload, int peer, int is_receive) {
+  void (*add_access)(const void*, size_t) = is_receive ? nf_add_write : nf_add_read;
+  if (peer == MPI_PROC_NULL || payload->bytes == 0) return;
+  if (!payload->is_packed) {
+    add_access(payload->data, payload->bytes);
+    return;
+  }
+  // Which bytes belong to the type is what MPI_Unpack writes.
+  int size, at = 0;
+  PMPI_Pack_size(payload->count, payload->type, MPI_COMM_SELF, &size);
+  char *packed = __real_malloc((size_t)size), *mask = __real_calloc(1, payload->span);
+  if (!packed || !mask) abort();
+  memset(packed, -1, (size_t)size);
+  char* begin = mask + ((char*)payload->buffer - payload->data);
+  PMPI_Unpack(packed, size, &at, begin, payload->count, payload->type, MPI_COMM_SELF);
+  for (size_t i = 0, end; i < payload->span; i = end + 1) {
+    for (end = i; end < payload->span && mask[end]; ++end);
+    add_access(payload->data + i, end - i);
+  }
+  __real_free(packed);
+  __real_free(mask);
+}
+
 static void log_stream(const stream* of) {
   nf_log("sent %d %d %lu %016lx", of->peer, of->tag, of->digest.bytes, nf_hash_of(&of->digest));
 }
@@ -89,6 +114,7 @@ void nf_sent(const void* buffer, int count, MPI_Datatype type, int peer, int tag
   nf_payload payload = nf_payload_of(buffer, count, type);
   stream* found = stream_of(world_rank(peer, comm), tag);
   add(&found->digest, &payload);
+  nf_add_message(&payload, peer, 0);
   if (++found->messages <= LOGGED) log_stream(found);
 }
 
@@ -138,6 +164,8 @@ NF_SEND(Bsend, PMPI_Ibsend)
 
 int MPI_Recv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Status* status) {
   MPI_Request request;
+  nf_payload payload = nf_payload_of(buffer, count, type);
+  nf_add_message(&payload, peer, 1);
   int result = PMPI_Irecv(buffer, count, type, peer, tag, comm, &request);
   return result == MPI_SUCCESS ? nf_wait(&request, status) : result;
 }
@@ -145,7 +173,9 @@ int MPI_Recv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_
 int MPI_Sendrecv(const void* send_buffer, int send_count, MPI_Datatype send_type, int to, int send_tag, void* buffer,
                  int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status* status) {
   MPI_Request send, receive;
+  nf_payload payload = nf_payload_of(buffer, count, type);
   nf_sent(send_buffer, send_count, send_type, to, send_tag, comm);
+  nf_add_message(&payload, from, 1);
   PMPI_Isend(send_buffer, send_count, send_type, to, send_tag, comm, &send);
   PMPI_Irecv(buffer, count, type, from, tag, comm, &receive);
   nf_wait(&send, MPI_STATUS_IGNORE);
@@ -154,6 +184,8 @@ int MPI_Sendrecv(const void* send_buffer, int send_count, MPI_Datatype send_type
 
 int MPI_Sendrecv_replace(void* buffer, int count, MPI_Datatype type, int to, int send_tag, int from, int tag,
                          MPI_Comm comm, MPI_Status* status) {
+  nf_payload payload = nf_payload_of(buffer, count, type);
   nf_sent(buffer, count, type, to, send_tag, comm);
+  nf_add_message(&payload, from, 1);
   return PMPI_Sendrecv_replace(buffer, count, type, to, send_tag, from, tag, comm, status);
 }

@@ -81,6 +81,7 @@ static void start(pending* what) {
 
 static void deliver(const pending* what) {
   const nf_payload* to = &what->payload;
+  nf_add_message(to, what->peer, 1);
   if (!to->is_packed) {
     memcpy(to->data, what->arrived, to->span);
     return;

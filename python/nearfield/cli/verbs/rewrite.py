@@ -66,6 +66,9 @@ _Verify = Annotated[
         help="Run the program before and after each patch, and compare every bit; drop patches that differ.",
     ),
 ]
+_Unverified = Annotated[
+    bool, typer.Option("--unverified", help="With --apply: write patches that no run has compared with the original.")
+]
 _Measure = Annotated[
     bool,
     typer.Option("--measure", help="Measure both on this machine, in turn; drop patches without a gain."),
@@ -109,6 +112,7 @@ def command(
     piece: _Piece = None,
     mpi_name: Annotated[str | None, mpi_option(help="The MPI whose headers are read.")] = None,
     verify: _Verify = False,
+    unverified: _Unverified = False,
     measure: _Measure = False,
     runs: _Run = None,
     ranks: _Ranks = None,
@@ -126,14 +130,15 @@ def command(
     patch is then parsed and proved again. If the proof fails, a note names the line, the reason, and an assumption that
     would suffice, if there is one. docs/tutorials/rewrite.md teaches the rules.
 
-    With --verify the program also runs before and after each patch, and everything that it does is compared bit by bit.
+    With --verify the program also runs before and after each patch: everything that it does is compared bit by bit, and
+    so is which write each read of its memory saw. --apply writes only such patches, unless --unverified is given.
     With --measure a patch is printed only if it gains on this machine.
 
     Examples:
 
       nearfield rewrite stencil.c
 
-      nearfield rewrite stencil.c --only overlap --apply -- -DROWS=100
+      nearfield rewrite stencil.c --only overlap --verify --run "100 5" --apply -- -DROWS=100
 
       nearfield rewrite stencil.c --verify --measure --run "1000 50"
 
@@ -146,6 +151,11 @@ def command(
     from nearfield.rewrite.ranking import costs_of
 
     check_language(source)
+    if apply and not (verify or unverified):
+        raise UsageError(
+            "--apply writes patches that no run has compared with the original program",
+            "Add --verify, with --run for the arguments of each run; or --unverified to write them as they are.",
+        )
     costs, pieces = costs_of(profile, size), chunk_sizes_of(profile, piece)
     arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
     others = _others(source, compile_commands, link or [], arguments)
@@ -165,12 +175,14 @@ def command(
     chosen = best(found.patches)
     _write_files(found, source, sarif, report)
     if as_json:
-        print(json.dumps(_as_dict(found), indent=1))
+        print(json.dumps(_as_dict(found, verified=verify), indent=1))
     else:
         _show(found.patches if every else chosen, found.patches, source)
         _print_result(found, source, verbose=verbose)
         if found.patches:
             err.print(_order_text(every=found.patches, with_costs=costs is not None))
+            if not verify:
+                err.print("Not verified: no run has compared these patches with the original program (--verify does).")
     if apply and chosen:
         atomic_write(source, apply_patches(chosen).encode(), "Print the patch without --apply instead.")
         err.print(f"nearfield: {counted(len(chosen), 'place')} in {source} rewritten")
@@ -276,13 +288,13 @@ def _order_text(every: list[Patch], *, with_costs: bool) -> str:
     return f"No gain is known{why}. The shortest patch of a place comes first."
 
 
-def _as_dict(found: Analysis) -> dict[str, Any]:
+def _as_dict(found: Analysis, *, verified: bool) -> dict[str, Any]:
     """Returns what --json prints."""
     from nearfield.rewrite.notes import notes_of
 
     missed = [vars(refusal) for refusal in found.missed]
     return {
-        "patches": [_plain(patch) for patch in found.patches],
+        "patches": [{**_plain(patch), "verified": verified} for patch in found.patches],
         "refusals": missed,
         "notes": as_dict(notes_of(found)),
     }

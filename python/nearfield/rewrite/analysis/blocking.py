@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterator
 
 from nearfield.rewrite.analysis.expressions import words_of
 from nearfield.rewrite.analysis.program import NONBLOCKING
+from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node
 from nearfield.rewrite.frontend.function import Function
-from nearfield.rewrite.frontend.text import words_in
 
 _SOURCES = {"MPI_Recv": 3, "MPI_Sendrecv": 8}
+_ALL_SOURCES = {**_SOURCES, "MPI_Irecv": 3, "MPI_Recv_init": 3, "MPI_Sendrecv_replace": 5}
+_ANY_MESSAGE = re.compile(r"\bMPI_ANY_SOURCE\b|\bP?MPI_I?m?probe\b", re.I)
+NO_WILDCARD = "no other file of the program receives from MPI_ANY_SOURCE or probes"
 STATUSES = {"MPI_Recv": 6, "MPI_Sendrecv": 11}
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TO_MPI = re.compile(r"\bP?MPI_\w+\s*\((?:[^();]|\([^();]*\))*\)")
@@ -86,12 +89,25 @@ def unsplit(call: Node, function: Function) -> str:
 
 
 @functools.lru_cache(maxsize=4)
-def takes_any_message(text: str) -> bool:
-    """Returns whether which message a call of a file gets may depend on the order in which messages of several ranks
-    arrive: it receives from MPI_ANY_SOURCE, or probes. A send must then not be begun before the receives in front of it
-    have completed, since these may be what orders it behind the message of a third rank."""
-    words = words_in(_COMMENT.sub(" ", text))
-    return any(re.fullmatch(r"MPI_ANY_SOURCE|P?MPI_I?m?probe", word, re.I) for word in words)
+def takes_any_message(functions: Functions) -> bool:
+    """Returns whether which message a call of the program gets may depend on the order in which messages of several
+    ranks arrive: it receives from MPI_ANY_SOURCE, or probes. A send must then not be begun before the receives in front
+    of it have completed, since these may be what orders it behind the message of a third rank. What of the program is
+    not known is assumed to do neither (NO_WILDCARD)."""
+    if any(_ANY_MESSAGE.search(_COMMENT.sub(" ", text)) for text in functions.texts()):
+        return True
+    return any(_has_negative_source(call) for function in functions.of_file for call in function.calls)
+
+
+def _has_negative_source(call: Node) -> bool:
+    """Returns whether a receive names its source by a negative number that is not MPI_PROC_NULL. MPI_ANY_SOURCE is one,
+    whatever the macros are that lead to it."""
+    place = _ALL_SOURCES.get(call.name.removeprefix("P"))
+    if place is None:
+        return False
+    source = call.arguments[place]
+    negative = [node for node in source.walk() if node.operator == "-" and len(node.children) == 1]
+    return len(negative) > words_of(source, shorten=False).count("MPI_PROC_NULL")
 
 
 def _is_any(source: Node, function: Function) -> bool:

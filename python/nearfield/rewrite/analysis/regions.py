@@ -193,7 +193,7 @@ class Reader:
             )
             return
         items = [replace(item, accesses=list(item.accesses)) for item in run]
-        if len([call for call in calls for _ in call.blocking]) > 1 and takes_any_message(self.unit.text):
+        if len([call for call in calls for _ in call.blocking]) > 1 and takes_any_message(self.functions):
             reason = "a rank that receives from any source could get a message that is begun with others too early"
             items = [
                 replace(item, unsplit=item.unsplit or reason) if isinstance(item, Call) else item for item in items

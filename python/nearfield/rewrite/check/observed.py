@@ -8,19 +8,30 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
+_OTHER_WRITES = "has the same values, but reads saw other writes of it"
 Key = tuple[str, ...]  # what is compared: ("prints", "stdout"), ("file", name), ("message", rank, peer, tag), ...
+
+
+class Piece(NamedTuple):
+    """A piece of memory at one check: its length in bytes, the hash of its bytes, and the hash of their histories."""
+
+    name: str
+    size: str
+    values: str
+    histories: str
 
 
 @dataclass
 class Rank:
     """The log of one rank. `sent` has, for each peer and tag, the hash of the stream after each number of bytes.
-    `places` are the memory checks, with the name, bytes and hash of each piece; `lines` has the line number of each."""
+    `places` are the memory checks, with all pieces of memory; `lines` has the line number of each."""
 
     process: str = ""
     has_ended: bool = False
     sent: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
-    places: list[tuple[str, list[tuple[str, str, str]]]] = field(default_factory=list)
+    places: list[tuple[str, list[Piece]]] = field(default_factory=list)
     wrong: list[tuple[int, str]] = field(default_factory=list)  # number of preceding checks, and what was wrong
     lines: dict[tuple[str, ...] | int, int] = field(default_factory=dict)
 
@@ -77,10 +88,10 @@ def read_rank(log: Path) -> Rank:
             rank.lines[len(rank.places)] = at
             rank.places.append((rest, []))
         elif word == "block":
-            rank.places[-1][1].append((f"heap block {fields[0]}", fields[1], fields[2]))
+            rank.places[-1][1].append(Piece(f"heap block {fields[0]}", *fields[1:]))
         elif word == "array":
             name = "static variables" if fields[0] == "static" else f"array {fields[0]}"
-            rank.places[-1][1].append((name, fields[1], fields[2]))
+            rank.places[-1][1].append(Piece(name, *fields[1:]))
         elif word == "wrong":
             rank.wrong.append((len(rank.places), rest))
         elif word == "process":
@@ -167,23 +178,36 @@ def _of_memory(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
             yield Difference(("places", number), f"{where}: the original program is elsewhere ({before[0]})")
             return
         pieces = _by_name(after)
-        for name, (size, digest) in _by_name(before).items():
-            if name not in reported and pieces.get(name) != (size, digest):
+        found = [(_difference_of(piece, pieces.get(name)), name) for name, piece in _by_name(before).items()]
+        for what, name in sorted(found, key=lambda one: one[0].endswith(_OTHER_WRITES)):
+            if what and name not in reported:
                 reported.add(name)
-                text = f"{where}: {name} of {size} bytes {'differs' if name in pieces else 'is not there'}"
-                yield Difference(("memory", number, name), text, other.lines[at])
+                yield Difference(("memory", number, name), f"{where}: {what}", other.lines[at])
     if len(one.places) != len(other.places):
         yield Difference(
             ("places", number), f"rank {number} comes to {len(other.places)} places, not {len(one.places)}"
         )
 
 
-def _by_name(place: tuple[str, list[tuple[str, str, str]]]) -> dict[str, tuple[str, str]]:
-    """Returns size and hash of each piece of memory. Arrays of the same name are distinguished by their order; a
+def _difference_of(before: Piece, after: Piece | None) -> str:
+    """Returns what is different about a piece of memory; empty if nothing is."""
+    piece = f"{before.name} of {before.size} bytes"
+    if after is None:
+        return f"{piece} is not there"
+    if (before.size, before.values) != (after.size, after.values):
+        return f"{piece} differs"
+    if before.histories != after.histories:
+        return f"{piece} {_OTHER_WRITES}"
+    return ""
+
+
+def _by_name(place: tuple[str, list[Piece]]) -> dict[str, Piece]:
+    """Returns each piece of memory. Arrays of the same name are distinguished by their order; a
     rewritten program may have more of them."""
     seen: Counter[str] = Counter()
     found = {}
-    for name, size, digest in place[1]:
+    for piece in place[1]:
+        name = piece.name
         seen[name] += 1
-        found[f"{name} ({seen[name]})" if seen[name] > 1 else name] = (size, digest)
+        found[f"{name} ({seen[name]})" if seen[name] > 1 else name] = piece
     return found

@@ -2,12 +2,15 @@
 
 Compared are the output of each rank, exit codes, written files, the bytes of all messages of each rank by peer and tag,
 and memory (the heap, static variables, arrays on the stack) after each execution of the rewritten region, at
-collectives, when a block is freed, and in MPI_Finalize. Both versions are linked with src/preload/verify, which makes
-early reads and late writes of message buffers visible that otherwise depend on timing, and lets sends wait for their
-receives if the original program works that way, since MPI may do so.
+collectives, when a block is freed, and in MPI_Finalize. Of each byte of this memory the history is compared, too: which
+values it had, and how many reads saw each of them. So a read that moves across a write is found even if the values are
+the same. Both versions are linked with src/preload/verify, which makes early reads and late writes of message buffers
+visible that otherwise depend on timing, and lets sends wait for their receives if the original program works that way,
+since MPI may do so.
 
-Both versions are compiled with FLAGS: flags that allow reordering of sums, such as -Ofast, round each copy of a loop
-differently, so that a bitwise comparison has no meaning.
+Both versions are compiled with FLAGS and with the observer's hooks at loads and stores. Without optimisation each load
+of the source is one of the program; flags that allow reordering of sums, such as -Ofast, would round each copy of a
+loop differently, so that a bitwise comparison has no meaning.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from nearfield import mpi
 from nearfield.base.errors import UsageError
 from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi import Installation
+from nearfield.observe import hooks
 from nearfield.rewrite.check.build import (
     CompileError,
     Program,
@@ -41,7 +45,7 @@ from nearfield.rewrite.check.build import (
 from nearfield.rewrite.check.instrument import DECLARATIONS, insert_checks
 from nearfield.rewrite.check.observed import Key, Run, differences, read_run
 
-FLAGS = ("-O2", "-ffp-contract=off")
+FLAGS = ("-O0", "-ffp-contract=off")
 RANKS = (1, 2, 3, 4)
 RUN_LIMIT_S = 60.0  # of the original
 MAX_SLOWDOWN, MIN_LIMIT_S = (
@@ -52,6 +56,7 @@ _WRAPPED = (
     *("malloc", "calloc", "realloc", "free", "aligned_alloc", "memalign", "posix_memalign", "_mm_malloc", "_mm_free"),
     *("time", "clock", "gettimeofday", "clock_gettime", "omp_get_wtime"),
     *("_ZNSt6chrono3_V212system_clock3nowEv", "_ZNSt6chrono3_V212steady_clock3nowEv"),
+    *hooks.WRAPPED,
 )
 
 
@@ -231,7 +236,12 @@ class Verifier:
 
     def _flags(self) -> list[str]:
         header = self._folder / "insertions.h"
-        return [*flags_of(self._program, keep_optimisation=False), *FLAGS, "-fPIC", "-include", str(header)]
+        compiler, language = (c_wrapper(self._inst), "cc") if self._program.is_c else (self._inst.compiler, "cxx")
+        hooked = hooks.options(str(compiler), hooks.LANGUAGES[language], links_library=False)
+        return [
+            *flags_of(self._program, keep_optimisation=False),
+            *FLAGS, *hooked, "-fPIC", "-include", str(header),
+        ]  # fmt: skip
 
     def _objects(self) -> list[str]:
         """Returns the linker inputs, with the program's other sources compiled once for all versions."""
@@ -269,10 +279,14 @@ def layer(inst: Installation) -> list[str]:
     if not object_folder.exists():
         object_folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=object_folder.parent, ignore_cleanup_errors=True) as folder:
-            files = [str(source) for source in _layer_sources() if source.suffix == ".c"]
             made = Path(folder) / "made"
             made.mkdir()
-            run_compiler([str(c_wrapper(inst)), "-std=gnu11", "-O2", "-fPIC", "-c", *files], made, inst)
+            for compiler, suffix, flags in (
+                (c_wrapper(inst), ".c", ["-std=gnu11"]),
+                (inst.compiler, ".cpp", ["-std=c++20", "-fno-exceptions", "-fno-rtti"]),
+            ):
+                files = [str(source) for source in _layer_sources() if source.suffix == suffix]
+                run_compiler([str(compiler), *flags, *_layer_flags(), "-c", *files], made, inst)
             with suppress(OSError):  # another process was first
                 made.rename(object_folder)
     return [*map(str, sorted(object_folder.glob("*.o"))), *(f"-Wl,--wrap={name}" for name in _WRAPPED)]
@@ -285,8 +299,19 @@ def layer_folder(inst: Installation) -> Path:
     return mpi.cache_root() / "rewrite" / hashlib.sha256(content).hexdigest()[:20]
 
 
+def _layer_flags() -> list[str]:
+    """Returns the layer's flags. Its own copies of memory are not the program's, so they bypass the linker's
+    redirection."""
+    copies = [f"-D{name}=__real_{name}" for name in hooks.WRAPPED]
+    recorder = '-DNEARFIELD_RECORDER="preload/verify/recorder.hpp"'
+    return ["-O3", "-fPIC", "-w", f"-I{mpi.native_source() / 'src'}", recorder, *copies]
+
+
 def _layer_sources() -> list[Path]:
-    return sorted((mpi.native_source() / "src/preload/verify").glob("*.[ch]"))
+    """Returns the files of the layer, and the observer's hooks, which are compiled for the layer's recorder."""
+    folder = mpi.native_source() / "src/preload"
+    names = ("atomics.cpp", "hook.hpp", "hooks.cpp", "ranges.cpp")
+    return sorted([*(folder / "verify").glob("*.[ch]*"), *(folder / "observe" / name for name in names)])
 
 
 def _name(ranks: int, arguments: tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nearfield.base.errors import UsageError
@@ -19,6 +19,7 @@ Others = Sequence[tuple[Path, Sequence[str]]]  # other files of the program, wit
 _MESSAGE = re.compile(
     r"P?MPI_(?:I?[bsr]?send(?:recv|_init)?\w*|I?m?recv\w*|Start(?:all)?|(?:Wait|Test)(?:all|any|some)?|I?m?probe)", re.I
 )
+_READS = ("operator[]", "data", "size", "begin")  # methods of containers, which send nothing
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
@@ -43,6 +44,30 @@ class Functions:
     def of_file(self) -> list[Function]:
         """Returns all functions of the file itself; this reads all of them."""
         return [self.of(node) for node in self.unit.functions]
+
+    @functools.cached_property
+    def is_whole_program(self) -> bool:
+        """Returns whether the file contains all of the program that may communicate."""
+        if not any(node.name == "main" for node in self.unit.functions):
+            return False
+        return all(self._is_of_file(call) for function in self.of_file for call in function.calls)
+
+    def _is_of_file(self, call: Node) -> bool:
+        """Returns whether a call runs a function of the file, or one that is known to send no messages of its own."""
+        callee = call.callee()
+        if callee is None:
+            return False
+        if callee.cursor.location.is_in_system_header or "MPI_" in call.name or call.name in _READS:
+            return True
+        inner = self.definition(call)
+        return inner is not None and not inner.node.unit.foreign
+
+    def texts(self) -> Iterator[str]:
+        """Yields the texts of the program as far as they are known: of the file, of the headers that it includes, and
+        of its other files."""
+        yield self.unit.text
+        yield from (text for _, text in self.unit.headers())
+        yield from (_text(path) or "" for path, _ in self._others)
 
     def definition(self, call: Node) -> Function | None:
         """Returns the function that a call runs, if it is known and cannot be overridden."""

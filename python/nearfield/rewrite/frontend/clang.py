@@ -318,6 +318,17 @@ class Unit:
                 return f"{name}:{where.line}: {found.spelling}"
         return ""
 
+    def headers(self) -> Iterator[tuple[str, str]]:
+        """Yields the name and the text of each included file that belongs to the program: not to the system, nor to
+        the MPI. The compiler's arguments are one of them, since they may define macros."""
+        yield "the command line", " ".join(self.arguments)
+        files = {one.include.name: one.include for one in self._unit.get_includes()}
+        of_mpi = tuple(str(Path(name).parent) + "/" for name in files if Path(name).name == "mpi.h")
+        for name, file in files.items():
+            start = cindex.SourceLocation.from_position(self._unit, file, 1, 1)
+            if not start.is_in_system_header and not name.startswith(of_mpi):
+                yield name, Path(name).read_bytes().decode("latin-1")
+
     def header(self, name: str, text: str) -> Unit:
         """Returns the declarations of an included header."""
         return Unit(self._unit, name, text, self.arguments, self.macros, foreign=True)

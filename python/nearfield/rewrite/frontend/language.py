@@ -54,6 +54,7 @@ _SHARE_MEMORY = frozenset({
     "MPI_Win_allocate_shared", "MPI_Win_create_dynamic", "MPI_Win_shared_query", "fork", "vfork", "clone",
     "signal", "sigaction", "userfaultfd",
 })  # fmt: skip
+_THREAD_HEADERS = re.compile(r"#\s*include\s*(<(?:thread|future|threads\.h|execution)>)")
 # Functions after which output goes into variables of the program.
 _PRINT_INTO_MEMORY = frozenset({"fmemopen", "open_memstream", "open_wmemstream", "setvbuf", "setbuf", "fopencookie"})
 _JUMP = frozenset({
@@ -181,17 +182,22 @@ def has_initialisation(statement: Node) -> bool:
 
 
 @functools.lru_cache(maxsize=16)
-def refuse_file(text: str) -> tuple[str, int]:
-    """Returns why no statement of a file may be moved, and the line; ('', 0) if nothing forbids it."""
+def refuse_file(text: str, name: str = "the file", *, is_header: bool = False) -> tuple[str, int]:
+    """Returns why no statement of a file may be moved, and the line; ('', 0) if nothing forbids it. Of a header that
+    the file includes, only what it does when it runs matters, not how it is compiled."""
     code = _SKIPPED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    if match := _THREAD_HEADERS.search(code):
+        return f"{name} includes {match[1]}: memory may be shared with another thread", _line(code, match)
     for match in re.finditer(r"[A-Za-z_]\w*", code):
         word = match[0]
         if word in _SHARE_MEMORY:
-            return f"the file uses {word}: memory may be shared with another process or thread", _line(code, match)
+            return f"{name} uses {word}: memory may be shared with another process or thread", _line(code, match)
         if word in _PRINT_INTO_MEMORY:
-            return f"the file uses {word}: what is printed may go into variables", _line(code, match)
+            return f"{name} uses {word}: what is printed may go into variables", _line(code, match)
         if word in _JUMP:
-            return f"the file uses {word}, which may pass any statement", _line(code, match)
+            return f"{name} uses {word}, which may pass any statement", _line(code, match)
+        if is_header:
+            continue
         if word in _DEPEND_ON_PLACE:
             return f"the file uses {word}, which means something else at another line or in a copy", _line(code, match)
         if _OF_COMPILER.fullmatch(word):

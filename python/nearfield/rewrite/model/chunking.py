@@ -180,27 +180,12 @@ class Chunker:
         differing = [one.text for one in counted if one.value is None]
         if differing:
             reason = f"{' and '.join(differing)} may differ between ranks, which would cut into different pieces"
-        elif not self._is_whole_program():
+        elif not self.functions.is_whole_program:
             differing = [one.text for one in counted] or [call.exchange["sendcount"]]
             reason = "other files may have the other side of its messages"
         if missing := [name for name in differing if name not in self.uniform]:
             raise NotMovable(reason, call.line, ",".join(missing))
         return differing
-
-    def _is_whole_program(self) -> bool:
-        """Returns whether the file contains all of the program that may communicate."""
-        if not any(node.name == "main" for node in self.unit.functions):
-            return False
-        for node in self.unit.functions:
-            for call in self.functions.of(node).calls:
-                callee = call.callee()
-                if callee is None:
-                    return False
-                known = callee.cursor.location.is_in_system_header or "MPI_" in call.name or call.name in _READS
-                inner = self.functions.definition(call)
-                if not known and (inner is None or inner.node.unit.foreign):
-                    return False
-        return True
 
 
 def deciding_variables(model: Model, guard: isl.Set) -> list[str]:

@@ -1,0 +1,114 @@
+// The histories of all bytes that the recorded thread has accessed since MPI_Init, in pages that are made when they are
+// first needed.
+#define _GNU_SOURCE
+#include "accesses.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "verify.h"
+
+enum { PAGE_BITS = 12, PAGE = 1 << PAGE_BITS, LEAF_BITS = 17, ROOT_BITS = 47 - LEAF_BITS - PAGE_BITS };
+
+// Of each byte of a page of the program's memory: a hash of its values before the last one, with the number of their
+// reads; and the number of reads of the last value.
+typedef struct {
+  uint32_t history[PAGE], reads[PAGE];
+} page;
+
+static struct {
+  page*** root;  // by the highest bits of an address, then by the next ones
+  uintptr_t last;
+  page* last_page;
+} shadow NF_STATE;
+static __thread int is_recorded;
+
+static void* zeroed(size_t bytes) {
+  void* made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (made == MAP_FAILED) abort();
+  return made;
+}
+
+// Returns the page of an address; NULL if there is none and `is_made` is 0.
+static page* page_of(uintptr_t address, int is_made) {
+  uintptr_t number = address >> PAGE_BITS;
+  if (number == shadow.last && shadow.last_page) return shadow.last_page;
+  if (!shadow.root) shadow.root = zeroed(sizeof(page**) << ROOT_BITS);
+  page*** leaf = &shadow.root[(number >> LEAF_BITS) & (((uintptr_t)1 << ROOT_BITS) - 1)];
+  if (!*leaf && !is_made) return NULL;
+  if (!*leaf) *leaf = zeroed(sizeof(page*) << LEAF_BITS);
+  page** found = &(*leaf)[number & (((uintptr_t)1 << LEAF_BITS) - 1)];
+  if (!*found && is_made) *found = zeroed(sizeof(page));
+  if (*found) shadow.last = number, shadow.last_page = *found;
+  return *found;
+}
+
+void nf_record_accesses(int whether) { is_recorded = whether; }
+
+// The part of a range of memory that lies in one page.
+typedef struct {
+  uintptr_t address;
+  size_t first, count;  // the bytes of the page
+  page* of;
+} part;
+
+// Moves to the next part of the memory up to `end`, from an empty one that has its address. Returns 0 behind the last.
+static int next_part(part* at, uintptr_t end, int is_made) {
+  at->address += at->count;
+  if (at->address >= end) return 0;
+  at->first = at->address % PAGE;
+  at->count = PAGE - at->first < end - at->address ? PAGE - at->first : end - at->address;
+  at->of = page_of(at->address, is_made);
+  return 1;
+}
+
+void nf_add_read(const void* data, size_t bytes) {
+  if (!is_recorded) return;
+  for (part at = {(uintptr_t)data, 0, 0, NULL}; next_part(&at, (uintptr_t)data + bytes, 1);)
+    for (size_t i = 0; i < at.count; ++i) ++at.of->reads[at.first + i];
+}
+
+static void overwrite(page* of, size_t first, size_t count, const unsigned char* values) {
+  for (size_t i = first; i < first + count; ++i) {
+    uint32_t mixed = (of->history[i] ^ (of->reads[i] << 8 | *values++)) * 0x9E3779B1u + 1;
+    of->history[i] = mixed ^ mixed >> 15;
+    of->reads[i] = 0;
+  }
+}
+
+void nf_add_write(const void* data, size_t bytes) {
+  static const unsigned char zeros[8];
+  if (!is_recorded) return;
+  for (part at = {(uintptr_t)data, 0, 0, NULL}; next_part(&at, (uintptr_t)data + bytes, 1);) {
+    const unsigned char* values = (const unsigned char*)at.address;
+    for (size_t i = 0, step; i < at.count; i += step) {
+      uint64_t word = 0;
+      step = 8 - (at.first + i) % 8;
+      if (step > at.count - i) step = at.count - i;
+      if (step == 8) memcpy(&word, values + i, 8);
+      overwrite(at.of, at.first + i, step, nf_is_address(word) ? zeros : values + i);  // addresses differ between runs
+    }
+  }
+}
+
+void nf_forget_accesses(const void* data, size_t bytes) {
+  for (part at = {(uintptr_t)data, 0, 0, NULL}; next_part(&at, (uintptr_t)data + bytes, 0);) {
+    if (!at.of) continue;
+    memset(at.of->history + at.first, 0, at.count * sizeof at.of->history[0]);
+    memset(at.of->reads + at.first, 0, at.count * sizeof at.of->reads[0]);
+  }
+}
+
+uint64_t nf_accesses_of(const void* data, size_t bytes) {
+  uint64_t sum = 0;
+  for (part at = {(uintptr_t)data, 0, 0, NULL}; next_part(&at, (uintptr_t)data + bytes, 0);) {
+    uint64_t place = at.address - (uintptr_t)data;
+    for (size_t i = 0; at.of && i < at.count; ++i) {
+      uint64_t history = at.of->history[at.first + i];
+      uint64_t mixed = history ? ((place + i) << 32 | history) * 0x9E3779B97F4A7C15u : 0;
+      sum += mixed ^ mixed >> 29;
+    }
+  }
+  return sum;
+}

@@ -1,0 +1,22 @@
+// The recorder behind the compiler's hooks (src/preload/observe/hook.hpp) in programs that `rewrite --verify` compares:
+// it adds each access to the histories of its bytes (accesses.h).
+#pragma once
+
+#include "preload/verify/accesses.h"
+#include "trace/stream/format.hpp"
+
+namespace nearfield::observe {
+
+inline void range(const void*, stream::SiteKind kind, const volatile void* address, unsigned long bytes) {
+  const void* data = const_cast<const void*>(address);
+  stream::is_store(kind) ? nf_add_write(data, bytes) : nf_add_read(data, bytes);
+}
+
+inline void access(const void* code, stream::SiteKind kind, const volatile void* address) {
+  range(code, kind, address, stream::size_of(kind));
+}
+
+inline void function_begins(const void*, const void*) {}
+inline void function_ends(const void*) {}
+
+}  // namespace nearfield::observe
