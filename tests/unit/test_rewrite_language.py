@@ -51,6 +51,11 @@ REFUSED = {
     "an atomic load": (
         ".c", "static long g;\n", f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = __atomic_load_n(&g, 0);",
         "it is not known what"),
+    "a bound that compares what arrives": (
+        ".c", "", f"{EXCHANGE}for (int i = 1; i <= n - (u[0] > 5); i++) v[i] = w[i];\n{SWEEP}", "reads u"),
+    "a bound that a completed request decides": (
+        ".c", "", f"MPI_Request r[2];\n{SIDES}MPI_Waitall(2, r, MPI_STATUSES_IGNORE);\n"
+        "for (int i = 1; i <= n - (r[0] == r[1]); i++) v[i] = w[i];", ""),
     "a thread of the C++ library": (
         ".cpp", "#include <thread>\n", f"std::thread t([] {{}});\n{EXCHANGE}{SWEEP}t.join();", "includes <thread>"),
     "cleanup code": (
@@ -281,6 +286,20 @@ def test_pragmas_are_allowed_by_their_clauses() -> None:
         "acc loop",
     ):
         assert not may_move(f"#pragma {other}")
+
+
+def test_a_pragma_stays_in_front_of_the_loop(tmp_path: Path, arguments: list[str]) -> None:
+    """Does a loop follow each pragma, also where the loop is the first statement of what is rewritten?"""
+    body = f"  #pragma omp parallel for\nfor (int i = 1; i <= n; i++) v[i] = w[i] + u[i];\n{EXCHANGE}".replace(
+        "u + n", "v + n"
+    )
+    found = read(tmp_path, arguments, body)
+    assert any(patch.rewritten.count("#pragma") > 2 for patch in found.patches)
+    for patch in found.patches:
+        lines = [line.strip() for line in patch.rewritten.splitlines()]
+        assert all(
+            after.startswith("for") for line, after in zip(lines, lines[1:], strict=False) if line.startswith("#pragma")
+        )
 
 
 def test_comments_and_strings_forbid_nothing() -> None:

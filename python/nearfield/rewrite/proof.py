@@ -132,4 +132,4 @@ class Prover:
 
 def span_of(region: Region) -> tuple[int, int]:
     """Returns the offsets of the text of a region that is replaced."""
-    return region.items[0].start, region.end
+    return region.items[0].lead, region.end

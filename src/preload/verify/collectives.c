@@ -1,4 +1,5 @@
-// At collectives both versions of the program must have the same state, so memory is checked there.
+// At collectives both versions of the program must have the same state, so memory is checked there; but not at a
+// barrier, which loops may pass.
 #include "verify.h"
 
 #define NF_COLLECTIVE(name, parameters, arguments) \
@@ -9,7 +10,6 @@
 
 int MPI_Barrier(MPI_Comm comm) {
   MPI_Request request;
-  nf_check_memory("MPI_Barrier");
   int result = PMPI_Ibarrier(comm, &request);
   return result == MPI_SUCCESS ? nf_wait(&request, MPI_STATUS_IGNORE) : result;
 }

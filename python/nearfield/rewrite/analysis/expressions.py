@@ -37,6 +37,8 @@ _INVARIANT = (
     Kind.DECL_REF_EXPR, Kind.MEMBER_REF_EXPR, Kind.ARRAY_SUBSCRIPT_EXPR, Kind.BINARY_OPERATOR, Kind.UNARY_OPERATOR,
     Kind.CXX_THIS_EXPR,
 )  # fmt: skip
+# Of an invariant value every part is an integer, or leads to one. So writes of other numbers do not change it.
+_IN_INVARIANT = (*INTEGERS, *ARRAYS, TypeKind.POINTER, TypeKind.RECORD)
 _WRAPS = 2**31  # an unsigned constant from here on may be a wrapped negative number
 _VECTOR = re.compile(r"std::(?:__\w+::)?(?:vector|array)<")
 
@@ -264,6 +266,8 @@ class Expressions:
             literal = inner.kind == Kind.INTEGER_LITERAL and inner.type.kind != TypeKind.INT
             if literal or inner is not inner.bare and is_cut(inner) or may_wrap(inner):
                 raise NotAffine(f"{words_of(inner)} may be another number than its operands say", node.line)
+            if inner.type.kind not in _IN_INVARIANT:
+                raise NotAffine(f"{words_of(inner)} is no integer", node.line)
             if inner.kind == Kind.DECL_REF_EXPR and inner.declaration:
                 if inner.declaration.key in self.bound or inner.type.is_volatile_qualified():
                     raise NotAffine(f"{words_of(node)} is not affine", node.line)

@@ -45,7 +45,8 @@ _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTIL
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
 _INVARIANT = (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR)
 _ALONE = "nothing in its block could be done before or after it"
-_NO_INTEGER = re.compile(r"float|double|long double|.*[Cc]omplex.*|stream|request|pointer|MPI_\w+")
+_NO_INTEGER = re.compile(r"float|double|long double|.*[Cc]omplex.*")
+_HANDLE = re.compile(r"stream|request|MPI_\w+")  # share no memory with the program's numbers
 _READS_MEMORY = re.compile(r"\[|->|\(\*")
 
 
@@ -258,7 +259,8 @@ class Reader:
                 reason = f"{access.base.text} changes, and bounds or indices depend on it"
                 found.setdefault(symbol.key, NotMovable(reason, access.line))
             for access in numbers if _READS_MEMORY.search(symbol.text) and symbol.meaning is None else []:
-                if access.base.declaration in symbol.variables or access.base.kind != "array":
+                aliases = access.base.kind != "array" and not _HANDLE.fullmatch(access.base.element)
+                if aliases or access.base.declaration in symbol.variables:
                     reason = f"{symbol.text}, on which bounds or indices depend, may change with {access.base.text}"
                     found.setdefault(symbol.key, NotMovable(reason, access.line))
         return found
@@ -394,7 +396,8 @@ class Reader:
             if not re.match(r"[ \t]*#[ \t]*pragma\b", text[above:place]):
                 break
             place = above
-        return place if text[place:start].lstrip().startswith("#") else start
+        own = text[place:start]
+        return start - len(own.lstrip(" \t")) if "#" in own else start
 
     def _pragmas(self, statement: Node) -> tuple[int, tuple[str, ...]]:
         """Returns the start of the pragmas in front of a statement, and their lines. Raises NotMovable if they may not

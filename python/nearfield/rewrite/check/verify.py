@@ -260,7 +260,7 @@ class Verifier:
                 shutil.copytree(self._program.folder, work)
             else:
                 work.mkdir()
-            env = {"NEARFIELD_VERIFY": str(logs), "OMP_NUM_THREADS": "1"}
+            env = {"NEARFIELD_VERIFY": str(logs), "OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}
             if synchronous and self._synchronous:
                 env["NEARFIELD_VERIFY_SYNCHRONOUS"] = "1"
             name = self._folder / self._program.source.stem  # the same name for all versions, since programs print it

@@ -90,8 +90,8 @@ class Emitter:
         return found
 
     def emit(self, order: Order, guard: isl.Set, check: str = "") -> Emitted:
-        """Returns the new text from the region's first character to its last. `check` is a further condition in C.
-        Raises NotWritten."""
+        """Returns the new text from the region's first character, or the pragma in front of it, to its last. `check` is
+        a further condition in C. Raises NotWritten."""
         emitted = Emitted("", check=check)
         known = self._model.names.facts([])
         condition = self._condition(guard)
@@ -119,7 +119,8 @@ class Emitter:
             text = f"{head}{text}{between}{self._original()}\n{self._indent}}}"
         for start, end in reversed(self._model.region.declared):
             text = f"{self._indent}{self._text[start:end]}\n{text}"
-        emitted.text = text[len(self._indent) :] if text.startswith(self._indent) else text
+        there = indent_at(self._text, self._model.region.items[0].lead)  # it is kept; a pragma's may be another one
+        emitted.text = text[len(there) :] if text.startswith(there) else text
         return emitted
 
     def _break_lines(self, condition: str) -> str:
