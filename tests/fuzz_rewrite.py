@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 import injected  # noqa: E402
 
 if "--bug" in sys.argv:  # before anything of nearfield is imported
-    injected.install(sys.argv[sys.argv.index("--bug") + 1])
+    injected.install(injected.BUGS[sys.argv[sys.argv.index("--bug") + 1]])
 
 from random_programs import random_program  # noqa: E402
 from rewrite_fuzz import Outcome, fuzz  # noqa: E402

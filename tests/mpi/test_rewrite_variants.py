@@ -30,10 +30,12 @@ def test_every_legal_variant_of_random_programs_does_as_the_original() -> None:
     assert set(outcome.variants) >= {"overlap", "warm-send", "late-receive", "reverse"}
 
 
-@pytest.mark.parametrize("name", injected.BUGS)
-def test_injected_bugs_are_still_bugs(name: str) -> None:
-    """Is the text that tests/injected_bugs/rewrite.toml replaces still there? `fuzz_rewrite.py --bugs` needs it."""
-    assert injected.inject(injected.BUGS[name])
+@pytest.mark.parametrize("file", ["rewrite", "hostile"])
+def test_injected_bugs_are_still_bugs(file: str) -> None:
+    """Is the text that tests/injected_bugs replaces still there? `fuzz_rewrite.py` and `fuzz_hostile.py --bugs` need
+    it."""
+    for bug in injected.bugs_of(file).values():
+        compile(injected.inject(bug), bug["file"], "exec")
 
 
 def with_text(pattern: str) -> RandomProgram:

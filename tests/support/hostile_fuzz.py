@@ -25,7 +25,7 @@ RUNS = (("2",), ("9",))
 
 @dataclass
 class Judgement:
-    """What became of a program. `counts` has: patched (1 or 0), patches, wrong, crashed, not run."""
+    """What became of a program. `counts` has: programs (1), patched (1 or 0), patches, wrong, crashed, not run."""
 
     seed: int
     counts: Counter[str] = field(default_factory=Counter)
@@ -41,7 +41,7 @@ def fastest() -> Installation:
 
 def judge(seed: int, ranks: Sequence[int] = RANKS, runs: Sequence[tuple[str, ...]] = RUNS) -> Judgement:
     """Returns what `rewrite` does with the program of this seed."""
-    program, found, inst = hostile_program(seed), Judgement(seed), fastest()
+    program, found, inst = hostile_program(seed), Judgement(seed, Counter(programs=1)), fastest()
     with TemporaryDirectory(prefix="nearfield-hostile-") as folder:
         path = Path(folder) / f"program{program.suffix}"
         path.write_text(program.text, encoding="utf-8")

@@ -18,7 +18,11 @@ from typing import Any
 import tomlkit
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"rewrite": "rewrite", "judgement": "rules"}  # file of mistakes -> the package of those that name none
+PACKAGES = {
+    "rewrite": "rewrite",
+    "hostile": "rewrite",
+    "judgement": "rules",
+}  # file of mistakes -> the package of those that name none
 Bug = dict[str, Any]
 
 
@@ -66,10 +70,10 @@ class _Finder(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_file_location(fullname, self._loader.path, loader=self._loader)
 
 
-def install(name: str) -> None:
+def install(bug: Bug) -> None:
     """Makes every later import of the bug's module get the bug."""
-    sys.meta_path.insert(0, _Finder(BUGS[name]))
+    sys.meta_path.insert(0, _Finder(bug))
 
 
 if found := os.environ.get("NEARFIELD_INJECTED_BUG"):
-    sys.meta_path.insert(0, _Finder(bugs_of("judgement")[found]))
+    install(bugs_of("judgement")[found])
