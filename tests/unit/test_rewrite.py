@@ -312,6 +312,22 @@ def test_the_diff_applies_and_apply_writes_the_same(tmp_path: Path) -> None:
     assert path.read_text() == by_git != LISTING.read_text()
 
 
+def test_a_long_patch_is_only_a_note(tmp_path: Path) -> None:
+    """Is a patch that makes code more than three times as long printed only with an option that names it?"""
+    path = tmp_path / "long.c"
+    text = (
+        "#include <mpi.h>\nvoid step(double *restrict u, double *restrict v, double *restrict w, int n, int up) {\n"
+        "#pragma omp parallel for\n  for (int i = 1; i <= n; i++) v[i] = w[i] + u[i];\n"
+        "  MPI_Sendrecv(v + n, 1, MPI_DOUBLE, up, 0, u, 1, MPI_DOUBLE, up, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n}\n"
+    )
+    path.write_text(text)
+    done = CliRunner().invoke(app, ["rewrite", str(path), "--apply", "--unverified"])
+    assert "not printed: warm-send, overlap: more than 3 times as long" in done.output.replace("\n", " ")
+    assert path.read_text() == text and "+++" not in done.output
+    CliRunner().invoke(app, ["rewrite", str(path), "--apply", "--unverified", "--only", "overlap"])
+    assert "MPI_Waitall" in path.read_text()
+
+
 def test_patches_of_several_places_are_applied_together(tmp_path: Path, arguments: list[str]) -> None:
     """Are two places of a file rewritten at once, each by its best variant?"""
     one = step(EXCHANGE + SWEEP + "b[i * m + j] = a[i * m + j];")

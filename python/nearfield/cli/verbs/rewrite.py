@@ -164,6 +164,9 @@ def command(
         assume_noalias=_names(assume_noalias), costs=costs, others=others, pieces=pieces,
         assume_uniform=_names(assume_uniform),
     )  # fmt: skip
+    long = [] if every or only is not None else [patch for patch in found.patches if patch.is_long]
+    if not as_json:
+        found.patches = [patch for patch in found.patches if patch not in long]
     if verify or measure:
         from nearfield import mpi
         from nearfield.cli.rewrite_checks import Checks, flags_for
@@ -172,13 +175,14 @@ def command(
         checks = Checks(verify, measure, source, flags, runs or [], ranks, link or [], run_in)
         found.patches, refused = checks.select(found.patches, mpi.choose(mpi_name), every=every)
         found.missed += refused
-    chosen = best(found.patches)
+    chosen = best([patch for patch in found.patches if patch not in long])
     _write_files(found, source, sarif, report)
     if as_json:
         print(json.dumps(_as_dict(found, verified=verify), indent=1))
     else:
         _show(found.patches if every else chosen, found.patches, source)
-        _print_result(found, source, verbose=verbose)
+        _print_long(long, source)
+        _print_result(found, source, verbose=verbose, is_known=bool(found.patches or long))
         if found.patches:
             err.print(_order_text(every=found.patches, with_costs=costs is not None))
             if not verify:
@@ -264,11 +268,22 @@ def _show(shown: list[Patch], every: list[Patch], source: Path) -> None:
         print(patch.diff, end="")
 
 
-def _print_result(found: Analysis, source: Path, *, verbose: bool) -> None:
-    """Prints why communication stays. If there are patches, prints only the reasons that concern them, unless `verbose`
-    is set."""
+def _print_long(long: list[Patch], source: Path) -> None:
+    """Prints a note for each place of which only long patches are known; nobody would merge these."""
+    for line in dict.fromkeys(patch.lines[0] for patch in long):
+        here = [patch for patch in long if patch.lines[0] == line]
+        names, shortest = ", ".join(one.transformation for one in here), min(here, key=lambda one: one.lengths[1])
+        err.print(
+            f"{escape(str(source))}:{line}: not printed: {names}: more than 3 times as long as before "
+            f"({escape(shortest.size_text)}); --only NAME prints one, --all prints all"
+        )
+
+
+def _print_result(found: Analysis, source: Path, *, verbose: bool, is_known: bool) -> None:
+    """Prints why communication stays. If a patch is known, prints only the reasons that concern patches, unless
+    `verbose` is set."""
     terminal = Terminal(stderr=True)
-    shown = [one for one in found.missed if verbose or one.tried or not found.patches]
+    shown = [one for one in found.missed if verbose or one.tried or not is_known]
     for one in shown:
         terminal.print(f"{source}:{one.line}: communication stays where it is: {escape(one.reason)}")
         if one.assumption:
@@ -276,7 +291,7 @@ def _print_result(found: Analysis, source: Path, *, verbose: bool) -> None:
     if hidden := len(found.missed) - len(shown):
         stay = "stays" if hidden == 1 else "stay"
         terminal.print(f"{counted(hidden, 'other place')} {stay} as before (-v says why).")
-    if not found.patches and not found.missed:
+    if not is_known and not found.missed:
         terminal.print(f"{source}: no function has both messages and loops in one block")
 
 
