@@ -19,10 +19,11 @@ from nearfield.measure.sim.places import NOWHERE, all_places
 from nearfield.measure.sim.store import Store, fingerprint
 from nearfield.reproduce import outcome, page
 from nearfield.reproduce.checks import curves_of, profiles_of
-from nearfield.reproduce.curves import points
-from nearfield.reproduce.outcome import Judged, Line, Shown, verdict
+from nearfield.reproduce.curves import metrics_of, points
+from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Line, Shown, verdict
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.schema import Curve, Paper
+from nearfield.reproduce.score import score_of, score_papers, score_words
 from nearfield.reproduce.session import JOURNAL, Settings, cases_of, machine_of, reproduce
 from nearfield.reproduce.svg_chart import draw_chart
 from nearfield.reproduce.verdicts import Evidence, chosen_points, judge_claim, judge_statement
@@ -72,7 +73,7 @@ def test_no_two_cases_have_one_key_and_different_orders() -> None:
 
 
 def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
-    """Returns what the cases would give if every metric were 1, at the requested sides."""
+    """Returns what the cases would give if every metric were 1 (2 what it is divided by), at the requested sides."""
     sides = curve.where.get("side")
     for case in cases:
         row = {"scenario": case.scenario, "distance": case.place.distance or None, **case.values}
@@ -83,8 +84,10 @@ def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
             more = [{"policy": p, "memory_slowdown": s} for p in case.axes.policies for s in speeds]
         else:
             more = [{"side": side} for side in (sides if isinstance(sides, list) else [sides])]
-        metrics = [name for name in (curve.metric, curve.per) if name]
-        yield from ({"metric": name, "value": 1.0} | row | one for name in metrics for one in more)
+        metrics = metrics_of(curve)
+        yield from (
+            {"metric": name, "value": 2.0 if name == curve.per else 1.0} | row | one for name in metrics for one in more
+        )
 
 
 @pytest.mark.parametrize(("name", "on", "usual", "named", "other", "metric"), [
@@ -168,6 +171,51 @@ def test_a_verdict_is_no_better_than_the_statements() -> None:
     assert judge("n+", "s-") == judge("n-", "s+", "s-") == judge("n+", "n-") == judge("s+", "s?") == "in part"
     assert judge("n-", "s-") == judge("s-", "s?") == "not"
     assert judge("s?") == "not simulated"
+
+
+def made_claim(weight: int, *statements: tuple[str, bool | None]) -> JudgedClaim:
+    judged = [Judged(says="", paper=paper, ours="", holds=holds, is_number=False) for paper, holds in statements]
+    return JudgedClaim(id="S0.1", says="", where="", weight=weight, verdict=verdict(judged), statements=judged,
+                       score=score_of(judged))  # fmt: skip
+
+
+def test_the_score_counts_a_passage_once() -> None:
+    """Does a passage that was written down as fifteen statements count as one, and do claims that were not judged, or
+    are descriptions, count as the three published numbers say?"""
+    whole = made_claim(3, ("a", True))
+    split = made_claim(1, *[("a", False)] * 14, ("a", True), ("b", True), ("c", None))
+    assert split.score == pytest.approx((1 / 15 + 1) / 2)
+    nothing, unknown = made_claim(2, ("a", False)), made_claim(4, ("a", None))
+    description = made_claim(0, ("a", True))
+    bracketed = [Judged(says="", paper="a", ours="", holds=True, is_number=False, not_counted="it cannot fail")]
+    assert score_of(bracketed) is None and unknown.score is None
+    claims = [whole, split, nothing, unknown, description]
+    found = score_papers([JudgedPaper(name="S0", title="", claims=claims, chosen=[])])
+    assert found.simulated == pytest.approx((3 + split.score) / 6) and found.all == pytest.approx(
+        (3 + split.score) / 10
+    )
+    assert (found.judged, found.claims, found.whole, found.half, found.less) == (3, 5, 1, 1, 1)
+    assert score_words(score_papers([])) == "no claim is judged"
+
+
+def test_a_ratio_to_the_rest_is_not_a_share() -> None:
+    """Is communication against computation what figures 8 and 9 of S4 show: 3 to 1 where its share is 75 %? Is a metric
+    that is added in a number of its own?"""
+    rows = [{"metric": name, "value": value, "nodes": 8} for name, value in (("time", 40.0), ("mpi_time", 30.0))]
+    share = Curve(profile="p", metric="mpi_time", per="time", by="nodes")
+    assert points(share, {"p": rows}, {}) == {8: 0.75}
+    assert points(share.model_copy(update={"per_rest": True}), {"p": rows}, {}) == {8: 3}
+    assert points(share.model_copy(update={"per": None, "plus": "time"}), {"p": rows}, {}) == {8: 70}
+
+
+def test_what_cannot_fail_is_not_counted() -> None:
+    """Are the statements that follow from how the simulator was built in brackets, and claims weighed as written?"""
+    weights = {claim.id: claim.weight for paper in PAPERS for claim in paper.claim}
+    assert sum(weights.values()) == 67 and [name for name in weights if not weights[name]] == [
+        "S0.1", "S0.10", "S4.1", "S4.8",
+    ]  # fmt: skip
+    counted = [s for _, _, s in STATEMENTS if (s.judge or s.rule) and not s.not_counted]
+    assert len(counted) == 246 - 13
 
 
 # ---- a claim from end to end
@@ -326,6 +374,7 @@ policy = ["payload-l3"]
 slow = true
 [[claim]]
 id = "S4.4"
+weight = 1
 says = "slower memory takes longer"
 where = "nowhere"
 [[claim.statement]]

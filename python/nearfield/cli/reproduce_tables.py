@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from nearfield.base.units import counted
 from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, standing
+from nearfield.reproduce.score import score_words
 from nearfield.reproduce.session import Wanted
 from nearfield.ui.terminal import Column, Table, Terminal
 
@@ -81,6 +82,7 @@ def count(found: Reproduction, live_only: bool) -> None:
     text = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
     if not live_only:
         Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {text}; {standing(found.papers)}")
+        Terminal().print(f"score: {score_words(found.score)}")
     if found.traced:
         answers = [one.traced.answer for p in found.papers for c in p.claims for one in c.statements if one.traced]
         text = ", ".join(f"{answers.count(word)} {_MANY[word]}" for word in ("holds", "does not"))

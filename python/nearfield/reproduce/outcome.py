@@ -75,6 +75,7 @@ class Judged(Table):
     holds: bool | None
     is_number: bool
     not_counted: str = ""
+    degree: str = Field(default="", description="the paper's word of degree that set the thresholds (adverbs.py)")
     why: str = ""
     number: tuple[float, float] | None = None
     at: tuple[float, float] | None = None
@@ -89,7 +90,9 @@ class JudgedClaim(Table):
     id: str
     says: str
     where: str
+    weight: int = Field(description="from 0, a description, to 3, in the abstract (schema.py)")
     verdict: Verdict
+    score: float | None = Field(default=None, description="how much of it holds (score.py); null if it was not judged")
     statements: list[Judged]
     note: str = ""
 
@@ -136,6 +139,20 @@ class TracedFrom(Table):
     ranks: int
 
 
+class Score(Table):
+    """How much of the papers' claims holds, each with its weight. `simulated` and `all` are shares; claims that were
+    not judged count as 0 in `all`, and not at all in `simulated`. `whole`, `half` and `less` are numbers of claims that
+    hold whole, at least by half, and less. Claims of weight 0 are left out."""
+
+    simulated: float | None
+    all: float
+    judged: int
+    claims: int
+    whole: int
+    half: int
+    less: int
+
+
 class Reproduction(Table):
     """The whole result of a reproduction."""
 
@@ -146,6 +163,7 @@ class Reproduction(Table):
     complete: bool
     seconds: float
     papers: list[JudgedPaper]
+    score: Score
     here: Measured | None = None
     traced: list[TracedFrom] = Field(default_factory=list)
 

@@ -20,6 +20,7 @@ from nearfield.reproduce.outcome import (
     counts,
     standing,
 )
+from nearfield.reproduce.score import score_words
 from nearfield.reproduce.supporting_records import supporting_records_html
 from nearfield.reproduce.svg_chart import draw_chart
 from nearfield.ui.html import asset, fill, folded, framed, raw, table, tag, text
@@ -34,6 +35,7 @@ def render(found: Reproduction, folder: Path) -> str:
         {
             "strips": _strips(found.papers),
             "banner": _incomplete_banner(found, folder) + _live_banner(found.here) + _traces_banner(found.traced),
+            "score": tag("p", tag("b", text(capitalize(f"{score_words(found.score)}.")))),
             "overview": _overview(found),
             "papers": "".join(_paper(paper, folder) for paper in found.papers),
         },
@@ -71,12 +73,14 @@ def _overview(found: Reproduction) -> str:
             text(claim.says),
             _verdict(claim),
             _count(claim.statements),
+            text(str(claim.weight)),
+            text("" if claim.score is None else f"{claim.score:.0%}"),
             *(_answers(claim.statements, name) for name in sources),
         ]
         for paper in found.papers
         for claim in paper.claims
     ]
-    headings = ("claim", "what the paper says", "verdict", "statements that hold", *sources)
+    headings = ("claim", "what the paper says", "verdict", "statements that hold", "weight", "score", *sources)
     return table(headings, rows)
 
 
@@ -149,6 +153,8 @@ def _statement(one: Judged, folder: Path) -> str:
         summary += tag("p", tag("b", "Why: ") + text(one.why))
     if one.not_counted:
         summary += tag("p", text(f"Not counted: {one.not_counted}."), class_="quiet")
+    if one.degree:
+        summary += tag("p", text(f"Judged as '{one.degree}'."), class_="quiet")
     look = {True: "holds", False: "fails", None: "open"}[one.holds]
     return tag(
         "li", tag("div", summary + supporting_records_html(one, folder)) + draw_chart(one), class_=f"statement {look}"

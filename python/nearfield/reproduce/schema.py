@@ -109,7 +109,9 @@ class Curve(Table):
         default=None, description="comparison with the base: the saved share, the ratio, or the difference"
     )
     unit: Literal["mb_per_s", "per_line"] | None = Field(default=None, description="the unit of the converted numbers")
+    plus: str | None = Field(default=None, description="a metric of the same records that is added")
     per: str | None = Field(default=None, description="the metric of these records that numbers are divided by")
+    per_rest: bool = Field(default=False, description="divide by what the metric leaves of `per`, not by all of it")
     by: str = Field(
         default="size_bytes", description="the parameter; whole_bytes is the size of a collective's whole buffer"
     )
@@ -118,6 +120,8 @@ class Curve(Table):
     def _has_a_base(self) -> Curve:
         if (self.how is None) != (self.versus is None and self.base is None):
             raise ValueError("how needs versus or base, and they need it")
+        if self.per_rest and self.per is None:
+            raise ValueError("per_rest needs per")
         return self
 
 
@@ -191,6 +195,9 @@ class Claim(Table):
     id: ClaimId
     says: str = Field(description="the claim in a line, in our words")
     where: str = Field(description="section and figure of the paper")
+    weight: Literal[0, 1, 2, 3] = Field(
+        description="3: in the abstract or the conclusion; 2: main finding of a section; 1: detail; 0: description"
+    )
     statement: list[Statement] = Field(min_length=1)
     note: str = Field(default="", description="why our numbers differ, as far as is known")
 

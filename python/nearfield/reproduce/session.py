@@ -32,6 +32,7 @@ from nearfield.reproduce.checks import profiles_of
 from nearfield.reproduce.live.answers import answer_statement
 from nearfield.reproduce.live.measure import Measured
 from nearfield.reproduce.schema import Claim, ClusterRun, Paper, ProfileRun, ScenarioRun, Statement
+from nearfield.reproduce.score import score_papers
 from nearfield.reproduce.verdicts import Evidence, free_parameters, judge_claim
 
 JOURNAL = "simulated.jsonl"
@@ -69,6 +70,7 @@ def reproduce(
         simulate([case for some in cases.values() for case in some], store, runner, report, at_once)
         done = {name: some for name, some in cases.items() if not any(map(store.missing, some))}
         profiles = {name: _save(settings, name, needed[name], some, store) for name, some in done.items()}
+    papers = _judge_papers(wanted, Evidence.of(profiles), here, traced.answer if traced else None)
     found = outcome.Reproduction(
         nearfield=nearfield.__version__,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -76,7 +78,8 @@ def reproduce(
         quick=settings.quick,
         complete=len(done) == len(cases),
         seconds=time.monotonic() - started,
-        papers=_judge_papers(wanted, Evidence.of(profiles), here, traced.answer if traced else None),
+        papers=papers,
+        score=score_papers(papers),
         here=_live_summary(here, settings.out) if here else None,
         traced=traced.sources if traced else [],
     )
