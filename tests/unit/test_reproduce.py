@@ -22,7 +22,8 @@ from nearfield.reproduce.checks import curves_of, profiles_of
 from nearfield.reproduce.curves import metrics_of, points
 from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Line, Shown, verdict
 from nearfield.reproduce.papers import choose, load_paper, paper_files
-from nearfield.reproduce.schema import Curve, Paper
+from nearfield.reproduce.quotes import fill_in, names_in
+from nearfield.reproduce.schema import Curve, Paper, Quote
 from nearfield.reproduce.score import score_of, score_papers, score_words
 from nearfield.reproduce.session import JOURNAL, Settings, cases_of, machine_of, reproduce
 from nearfield.reproduce.svg_chart import draw_chart
@@ -120,6 +121,7 @@ def test_readings_of_a_paper_are_parameters(
         ('judge = "grows"', 'judge = "highest"', "needs a number"),
         ('id = "S1.3"', 'id = "S2.3"', "is not of S1"),
         ("says =", "said =", "unknown key"),
+        ('id = "S1.3"', 'id = "S1.3"\nnote = "{nothing}"', "no quote 'nothing'"),
         ('\njudge = "none"', '\njudge = "none"\nnot_simulated = "no"', "a judge, or a rule, or the reason"),
     ],
 )
@@ -351,6 +353,37 @@ def test_a_cause_is_given_only_for_what_does_not_hold(folder: Path) -> None:
     other = first.model_copy(update={"judge": "falls"})
     assert [judge_statement(one, evidence).why for one in (first, other)] == ["", "because"]
     assert judge_statement(other, Evidence({}, {})).why == ""
+
+
+OF_RESULTS = re.compile(r"\d[\d.,]*\s*(%|points?\b|[num]?s\b|[MG]B/s|times\b|-fold|a line\b|bytes\b)")
+
+
+def test_texts_have_no_literal_results() -> None:
+    """Is every result that a cause, note or reading tells of filled from records, and every quote used?"""
+    texts = {
+        paper.name: [paper.reading, *(t for c in paper.claim for t in (c.note, *(s.why for s in c.statement)))]
+        for paper in PAPERS
+    }
+    assert [text for some in texts.values() for text in some if OF_RESULTS.search(text.replace("512 bytes", ""))] == []
+    for paper in PAPERS:
+        assert {name for text in texts[paper.name] for name in names_in(text)} == set(paper.quote)
+
+
+def test_a_text_with_a_missing_quote_is_dropped() -> None:
+    """Is a place filled with the range of its records or the maximum, and is nothing said if one of them is missing?"""
+    rows = [{"metric": "time", "unit": "ns", "value": 1e3 * n, "size_bytes": n} for n in (1, 2, 3)]
+    quote = {"profile": "p", "metric": "time"}
+    quotes = {"all": Quote(**quote), "most": Quote(**quote, of="max"), "two": Quote(**quote, points=[2]),
+              "up": Quote(**quote, over=[2, 3]), "none": Quote(**quote, points=[4])}  # fmt: skip
+
+    def filled(text: str, records: dict) -> str:
+        return fill_in(text, quotes, lambda quote: points(quote, records, {}), records)
+
+    assert (
+        filled("{all}, {most}, {two}, {up}", {"p": rows}) == "1.00 us to 3.00 us, 3.00 us, 2.00 us, 2.00 us to 3.00 us"
+    )
+    assert filled("{all}, {none}", {"p": rows}) == filled("{all}", {}) == ""
+    assert filled("no number", {}) == "no number"
 
 
 APPLICATION = """

@@ -125,6 +125,16 @@ class Curve(Table):
         return self
 
 
+class Quote(Curve):
+    """A number of ours that texts of this file quote as {NAME}: the range of a curve, or its maximum."""
+
+    points: list[float] = Field(default_factory=list, description="only these values of the parameter; []: all")
+    over: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="the smallest and the largest value of the parameter"
+    )
+    of: Literal["range", "max"] = "range"
+
+
 class PlacementRule(Table):
     """One of S0's guidelines, as the report evaluates it on a profile."""
 
@@ -210,6 +220,7 @@ class Paper(Table):
     title: str
     reading: str = Field(default="", description="a paragraph on what holds, what does not, and why, without counts")
     profile: dict[str, ProfileRun] = Field(default_factory=dict)
+    quote: dict[str, Quote] = Field(default_factory=dict, description="numbers in the texts, filled from records")
     chosen: list[Choice] = Field(default_factory=list)
     here: dict[str, LiveProfile] = Field(default_factory=dict, description="what `reproduce --live` measures")
     here_not: str = Field(default="", description="why no statement can be measured on the reader's machine")

@@ -31,6 +31,7 @@ from nearfield.reproduce import outcome
 from nearfield.reproduce.checks import profiles_of
 from nearfield.reproduce.live.answers import answer_statement
 from nearfield.reproduce.live.measure import Measured
+from nearfield.reproduce.quotes import fill_in
 from nearfield.reproduce.schema import Claim, ClusterRun, Paper, ProfileRun, ScenarioRun, Statement
 from nearfield.reproduce.score import score_papers
 from nearfield.reproduce.verdicts import Evidence, free_parameters, judge_claim
@@ -112,15 +113,22 @@ def _judge_paper(
     needed = profiles_needed([(paper, claims)])
     missing = [name for name in needed if name not in evidence.profiles]
     explained = bool(needed) and not missing and len(claims) == len(paper.claim)
+    fill = partial(fill_in, quotes=paper.quote, points=evidence.points, records=evidence.rows)
     return outcome.JudgedPaper(
         name=paper.name,
         title=paper.title,
-        reading=paper.reading if explained else "",
-        claims=[judge_claim(claim, evidence, here=here, traced=traced) for claim in claims],
+        reading=fill(paper.reading) if explained else "",
+        claims=[_with_numbers(judge_claim(claim, evidence, here=here, traced=traced), fill) for claim in claims],
         chosen=free_parameters(paper, claims),
         simulated=[name for name in needed if name not in missing],
         missing=missing,
     )
+
+
+def _with_numbers(claim: outcome.JudgedClaim, fill: Callable[[str], str]) -> outcome.JudgedClaim:
+    """Returns the claim with the numbers in its texts filled in."""
+    statements = [one.model_copy(update={"why": fill(one.why)}) for one in claim.statements]
+    return claim.model_copy(update={"note": fill(claim.note), "statements": statements})
 
 
 def _live_summary(here: Measured, out: Path) -> outcome.Measured:
