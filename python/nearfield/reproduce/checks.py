@@ -84,6 +84,8 @@ def _live_problems(paper: Paper, statement: Statement, here: LiveCheck) -> Itera
     yield from _of_judge(judge, here.number, statement.than if here.than is None else here.than)
     if judge == "higher":
         yield "here cannot compare the highest of two curves: ask for 'more'"
+    if here.control and here.control.profile and here.control.profile not in paper.here:
+        yield f"there is no live profile '{here.control.profile}'; {suggest(here.control.profile, paper.here)}"
     try:
         live_curve(statement, here)
     except ValidationError as error:

@@ -142,6 +142,16 @@ class PlacementRule(Table):
     number: Literal[1, 2, 3]
 
 
+class Control(Table):
+    """A measurement that tells an effect from an artefact. "vanishes": without what the paper holds to be the cause,
+    the effect must be gone. "stays": without another explanation, it must still be there."""
+
+    effect: Literal["vanishes", "stays"]
+    says: str = Field(description="what is different from the measurement that it is the control of")
+    profile: str = Field(default="", description="a live profile of its own; '': the same as the measurement's")
+    curve: dict[str, Any] = Field(default_factory=dict, description="keys of the measurement's curve that differ")
+
+
 class LiveCheck(Table):
     """The meaning of a statement on any machine. The judge, curve or `than` default to those of the statement.
     Positions and numbers are not taken from the statement, since the paper states them for its own machine."""
@@ -156,6 +166,7 @@ class LiveCheck(Table):
     points: list[Size] | None = None
     at: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
     says: str = Field(default="", description="what is judged, if it differs from the wording of the statement")
+    control: Control | None = Field(default=None, description="an effect that its control shows, too, is an artefact")
 
     @model_validator(mode="after")
     def _has_one_source(self) -> LiveCheck:
@@ -185,6 +196,7 @@ class Statement(Table):
     not_simulated: str | None = Field(default=None, description="why no record judges the statement")
     not_counted: str = Field(default="", description="why the verdict is not counted: it cannot fail")
     why: str = Field(default="", description="a cause of the difference from the paper that a reader can check")
+    is_control: bool = Field(default=False, description="it is not of the paper, but a control of the whole claim")
     here: LiveCheck | None = Field(default=None, description="how `reproduce --live` judges the statement")
     here_not: str = Field(default="", description="why the statement cannot be measured on the reader's machine")
 
@@ -216,7 +228,7 @@ class Paper(Table):
     """A paper with its claims and their simulated profiles."""
 
     schema_version: Literal[1]
-    name: str = Field(pattern=r"^S\d$")
+    name: str = Field(pattern=r"^[A-Z][A-Za-z0-9]*$", description="that of its folder")
     title: str
     reading: str = Field(default="", description="a paragraph on what holds, what does not, and why, without counts")
     profile: dict[str, ProfileRun] = Field(default_factory=dict)

@@ -28,8 +28,10 @@ from nearfield.measure.sim.pool import Runner
 from nearfield.measure.sim.profile import save_profile
 from nearfield.measure.sim.store import Store, simulate
 from nearfield.reproduce import outcome
+from nearfield.reproduce.cards import cards_of
 from nearfield.reproduce.checks import profiles_of
 from nearfield.reproduce.live.answers import answer_statement
+from nearfield.reproduce.live.compiler import compiler_words, first_line_of_version
 from nearfield.reproduce.live.measure import Measured
 from nearfield.reproduce.quotes import fill_in
 from nearfield.reproduce.schema import Claim, ClusterRun, Paper, ProfileRun, ScenarioRun, Statement
@@ -82,6 +84,7 @@ def reproduce(
         papers=papers,
         score=score_papers(papers),
         here=_live_summary(here, settings.out) if here else None,
+        cards=cards_of(papers) if here else [],
         traced=traced.sources if traced else [],
     )
     outcome.save(settings.out, found)
@@ -133,12 +136,18 @@ def _with_numbers(claim: outcome.JudgedClaim, fill: Callable[[str], str]) -> out
 
 def _live_summary(here: Measured, out: Path) -> outcome.Measured:
     facts = here.live.sizes.profile
+    loads = [one.run.host.load_1m for some in here.live.profiles.values() for one in some] + [facts.run.host.load_1m]
+    compiler = compiler_words()
     return outcome.Measured(
         machine=facts.machine.cpu_model,
+        cores=len(facts.run.host.cpus),
+        kernel=facts.run.host.kernel,
+        virtual=facts.run.host.virtual,
         mpi=facts.run.mpi.name,
+        compiler=first_line_of_version(compiler) if compiler else "",
         launches=max(map(len, here.live.profiles.values()), default=0),
         folder=str(here.folder.relative_to(out)),
-        load_1m=facts.run.host.load_1m,
+        load_1m=max((load for load in loads if load is not None), default=None),
         complete=here.stopped_by is None,
     )
 

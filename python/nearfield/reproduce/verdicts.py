@@ -68,6 +68,8 @@ def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
         ours=ours,
         holds=holds,
         is_number=statement.number is not None,
+        is_question=not statement.is_control and _judge_here(statement) != "given",
+        is_control=statement.is_control,
         not_counted=statement.not_counted,
         degree=degree_of(statement.paper, JUDGES[statement.judge].kind).word if statement.judge else "",
         why=statement.why if holds is False else "",
@@ -75,6 +77,10 @@ def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
         at=_range(statement.at),
         shown=behind,
     )
+
+
+def _judge_here(statement: Statement) -> str | None:
+    return (statement.here and statement.here.judge) or statement.judge
 
 
 def evaluate_statement(statement: Statement, evidence: Evidence) -> tuple[bool | None, str, Shown | None]:
