@@ -38,6 +38,8 @@ def test_the_score_counts_a_passage_once() -> None:
     )
     assert (found.judged, found.claims, found.whole, found.half, found.less) == (3, 5, 1, 1, 1)
     assert score_words(score_papers([])) == "no claim is judged"
+    part = JudgedPaper(name="S0", title="", claims=claims, chosen=[], missing=["leo3"])
+    assert score_papers([part]).all is None and "of all" not in score_words(score_papers([part]))
 
 
 def test_a_ratio_to_the_rest_is_not_a_share() -> None:

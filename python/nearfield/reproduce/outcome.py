@@ -176,7 +176,7 @@ class Score(Table):
     hold whole, at least by half, and less. Claims of weight 0 are left out."""
 
     simulated: float | None
-    all: float
+    all: float | None = Field(description="null if simulations are missing")
     judged: int
     claims: int
     whole: int

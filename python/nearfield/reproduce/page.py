@@ -73,7 +73,12 @@ def _negative_results(papers: Iterable[JudgedPaper]) -> str:
     claims = [claim for paper in papers for claim in paper.claims]
     poor = [one for one in claims if one.weight >= LEAST_WEIGHT and one.score is not None and one.score < NEGATIVE]
     items = [
-        tag("li", tag("a", raw(one.id), href=f"#{one.id}") + text(f" ({one.score:.0%}): {one.says}. {one.note}"))
+        tag(
+            "li",
+            tag("a", raw(one.id), href=f"#{one.id}")
+            + text(f" ({one.score:.0%}): {one.says}.")
+            + folded("Why", text(one.note)),
+        )
         for one in sorted(poor, key=lambda one: one.score or 0.0)
     ]
     return tag("h3", "Negative results") + tag("ul", "".join(items), class_="negative") if items else ""

@@ -23,7 +23,8 @@ def score_of(statements: Iterable[Judged]) -> float | None:
 
 
 def score_papers(papers: Iterable[JudgedPaper]) -> Score:
-    """Returns the weighted scores of all claims together."""
+    """Returns the weighted scores of all claims together. That of all claims needs every simulation to be complete."""
+    papers = list(papers)
     claims = [claim for paper in papers for claim in paper.claims]
     weighed = [(claim.weight, claim.score) for claim in claims if claim.weight]
     judged = [(weight, score) for weight, score in weighed if score is not None]
@@ -31,7 +32,7 @@ def score_papers(papers: Iterable[JudgedPaper]) -> Score:
     scores = [score for _, score in judged]
     return Score(
         simulated=held / sum(weight for weight, _ in judged) if judged else None,
-        all=held / max(sum(weight for weight, _ in weighed), 1),
+        all=None if any(one.missing for one in papers) else held / max(sum(weight for weight, _ in weighed), 1),
         judged=len(judged),
         claims=len(claims),
         whole=sum(score == 1 for score in scores),
@@ -44,7 +45,8 @@ def score_words(score: Score) -> str:
     """Returns the three published numbers in words."""
     if score.simulated is None:
         return "no claim is judged"
+    of_all = "" if score.all is None else f", {score.all:.0%} of all {score.claims} claims"
     return (
-        f"by weight {score.simulated:.0%} of what is simulated holds, {score.all:.0%} of all {score.claims} claims; of "
-        f"{score.judged} simulated claims {score.whole} hold whole, {score.half} at least by half, {score.less} less"
+        f"by weight {score.simulated:.0%} of what is simulated holds{of_all}; of {score.judged} simulated claims "
+        f"{score.whole} hold whole, {score.half} at least by half, {score.less} less"
     )
