@@ -46,7 +46,7 @@ void bind_counts(nb::module_& module) {
           field("invalidations", &LevelCounts::invalidations), field("prefetches", &LevelCounts::prefetches),
           field("injections", &LevelCounts::injections), field("injected_unused", &LevelCounts::injected_unused),
           field("injected_victims", &LevelCounts::injected_victims),
-          field("victims_missed", &LevelCounts::victims_missed));
+          field("victims_missed", &LevelCounts::victims_missed), field("device_hits", &LevelCounts::device_hits));
   counted(nb::class_<DramCounts>(module, "DramCounts"), field("reads", &DramCounts::reads),
           field("writes", &DramCounts::writes), field("prefetches", &DramCounts::prefetches),
           field("bypass_reads", &DramCounts::bypass_reads), field("bypass_writes", &DramCounts::bypass_writes),

@@ -45,7 +45,10 @@ inline const ScenarioInfo one_way_info{
     "One message when the caches are full of other data, and going through its buffer afterwards",
     Ranks::pair,
     {{"size_bytes", "message size"},
-     {"state", "lines of the message before the call: invalid, exclusive, modified; base-*: there is no call"},
+     {"state",
+      "lines of the message before the call: invalid, exclusive, modified; base-*: there is no call; pages, when "
+      "measured: one line of each page is "
+      "read, and no other"},
      {"access", "how the buffer is gone through, one word of each line: read or write"}},
     {{"call", "ns", Combine::sides, "Send at the sender, Recv at the receiver"},
      {"traverse", "ns", Combine::sides, "going through the buffer once, in order"}},

@@ -14,6 +14,9 @@
 namespace nearfield {
 
 inline constexpr const char* stencil_variants[] = {"listing-1", "opt1", "opt2"};
+// The same loops without the exchange: what they gain no message has to do with.
+inline constexpr const char* stencil_controls[] = {"listing-1-alone", "opt1-alone", "opt2-alone"};
+inline constexpr std::string_view alone = "-alone";
 
 // Rows that are updated in order: `count` from `first` on; if `backward`, the last row comes first, and the last column
 // of each.
@@ -40,7 +43,7 @@ inline const ScenarioInfo stencil_info{
     "A 3-point stencil of two ranks that communicates first, after its first row, or before its last one",
     Ranks::pair,
     {{"size_bytes", "a row, which is the message"},
-     {"variant", "listing-1, opt1 or opt2"},
+     {"variant", "listing-1, opt1 or opt2; when measured also each with -alone, which leaves the exchange out"},
      {"rows", "of each rank; if absent, and when measured, as many as columns, at most 32"}},
     {{"iteration", "ns", Combine::slowest, "of the slower rank"}},
 };

@@ -18,6 +18,7 @@ from nearfield.report import comparison
 from nearfield.report.page import render, render_summary
 from nearfield.reproduce import page as claims_page
 from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Line, Reproduction, Series, Shown
+from nearfield.reproduce.score import score_papers
 from nearfield.rules.schema import load_rules
 from nearfield.ui.html import write_page
 
@@ -157,11 +158,18 @@ def test_the_page_of_claims_has_the_same_themes(browser: webdriver.Chrome, tmp_p
     one = Judged(says="it is so", paper="so", ours="so", holds=True, is_number=True, number=(100, 100), shown=shown)
     says = "Messages of exclusive data save most just below the last-level cache, on both sides of a call"
     claim = JudgedClaim(
-        id="S0.1", says=says, where="section IV-B.2, figures 3 and 4", verdict="within", statements=[one]
+        id="S0.1",
+        says=says,
+        where="section IV-B.2, figures 3 and 4",
+        weight=3,
+        verdict="within",
+        score=1.0,
+        statements=[one],
     )
     found = Reproduction(
         nearfield="0", created="2026-01-02", command="nearfield reproduce", quick=True, complete=True, seconds=1,
-        papers=[JudgedPaper(name="S0", title="a paper", reading="all of it", claims=[claim], chosen=[])],
+        papers=(papers := [JudgedPaper(name="S0", title="a paper", reading="all of it", claims=[claim], chosen=[])]),
+        score=score_papers(papers),
     )  # fmt: skip
     path = write_page(tmp_path / "report.html", claims_page.render(found, tmp_path))
     show(browser, path, scheme="dark", width=380)

@@ -86,7 +86,8 @@ def of_simulate() -> list[Table]:
 
 def of_reproduce() -> list[Table]:
     statement = Judged(says="payload-l3 saves time", paper="40 % at 64 KiB", ours="38.5 %", holds=True, is_number=True)
-    claim = JudgedClaim(id="S4.1", says="", where="", verdict="shape only", statements=[statement] * 2, note="a note")
+    claim = JudgedClaim(id="S4.1", says="", where="", weight=1, verdict="shape only",
+                        statements=[statement] * 2, note="a note")  # fmt: skip
     paper = JudgedPaper(name="S4", title="", claims=[claim], chosen=[])
     return [reproduce_tables._claims_table(paper), *(reproduce_tables._list_table(claims) for _, claims in choose([]))]
 

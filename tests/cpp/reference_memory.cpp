@@ -481,8 +481,10 @@ void ReferenceMemory::dma_read(Address address, std::uint64_t bytes) {
   const DmaRead policy = machine_.nic ? machine_.nic->read_of_modified : DmaRead::keep;
   for (Address granule = granule_of(address); granule < address + bytes; granule += granule_bytes_) {
     bool is_modified = false, is_whole = false;
+    OneCache* outermost = nullptr;
     for (OneCache* cache : all_caches()) {
       const auto parts = find_all(*cache, granule, granule_bytes_);
+      if (!parts.empty() && (!outermost || cache->level > outermost->level)) outermost = cache;
       is_whole |= parts.size() * part_bytes(*cache) == granule_bytes_;
       for (Part* part : parts) {
         is_modified |= part->state.modified;
@@ -491,7 +493,10 @@ void ReferenceMemory::dma_read(Address address, std::uint64_t bytes) {
     }
     if (!is_modified && !is_whole) {
       count_dram(counts_.dram.dma_reads, granule_bytes_);
-    } else if (is_modified && policy != DmaRead::keep) {
+      continue;
+    }
+    ++count(*outermost).device_hits;
+    if (is_modified && policy != DmaRead::keep) {
       make_clean(granule);
       count_dram(counts_.dram.writes, granule_bytes_);
       if (policy == DmaRead::invalidate) remove_all(granule);

@@ -32,6 +32,7 @@ const std::pair<const char*, Count LevelCounts::*> level_fields[] = {
     {"injections", &LevelCounts::injections},
     {"injected_unused", &LevelCounts::injected_unused},
     {"injected_victims", &LevelCounts::injected_victims},
+    {"device_hits", &LevelCounts::device_hits},
 };
 const std::pair<const char*, Count DramCounts::*> dram_fields[] = {
     {"reads", &DramCounts::reads},

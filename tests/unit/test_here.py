@@ -175,6 +175,7 @@ def of_states(saved: float, noise: float, chance: random.Random) -> Profile:
             wobble = 1 + chance.gauss(0, noise)
             rows += [
                 one_way(side, "invalid", size, 1000.0),
+                one_way(side, "pages", size, 1000.0),  # the control: used pages alone save nothing
                 one_way(side, "exclusive", size, 1000 * (1 - gain) * wobble),
             ]
     return made.profile(rows, [made.switch("eager-limit", 4096)])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from nearfield.reproduce.adverbs import PLAIN, degree_of
 from nearfield.reproduce.judges import JUDGES, JudgeInput
 
 
@@ -92,3 +93,47 @@ def test_differences_of_counts_are_compared_relatively() -> None:
     assert not JUDGES["flat"].judge(case({1: 10, 2: 12}, **count)).holds
     assert not JUDGES["flat"].judge(case({1: 0, 2: 0}, **count)).holds, "nothing is spared"
     assert JUDGES["more"].judge(case({1: 3}, **count)).holds and not JUDGES["more"].judge(case({1: -3}, **count)).holds
+
+
+@pytest.mark.parametrize(("paper", "kind", "more", "same", "nothing"), [
+    ("slightly better", "difference", 0.005, 0.05, 0.01),
+    ("clearly improves performance", "difference", 0.05, 0.05, 0.01),
+    ("a considerably and significantly higher number", "difference", 0.1, 0.05, 0.01),
+    ("almost constant from stride 8", "equality", 0.01, 0.1, 0.02),
+    ("no significant differences", "equality", 0.01, 0.1, 0.02),
+])  # fmt: skip
+def test_words_of_degree_set_the_thresholds(paper: str, kind: str, more: float, same: float, nothing: float) -> None:
+    """Does a word of the paper change the thresholds of judges of its kind, the strongest word first, and of no
+    others?"""
+    found = degree_of(paper, kind)
+    assert (found.more, found.same, found.nothing) == (more, same, nothing)
+    other = {"difference": "equality", "equality": ""}[kind]
+    assert degree_of(paper, "") == degree_of("reduced", kind) == PLAIN
+    assert degree_of("clearly" if kind == "difference" else "almost", other) == PLAIN
+    assert degree_of("more important, and visible especially there", kind) == PLAIN, "words that compare"
+
+
+def test_judges_follow_words_of_degree() -> None:
+    """Does each judge accept less with a word of strength, more with "slightly" and "almost", and is a judge of numbers
+    left alone?"""
+    gain = {"is_difference": True, "is_gain": True}
+    strong, weak = (degree_of(word, "difference") for word in ("largely", "slightly"))
+    loose = degree_of("almost", "equality")
+    for name, least, less in (("more", 1.06, 1.007), ("less", 0.94, 0.993), ("some", 0.06, 0.007)):
+        assert JUDGES[name].kind == "difference"
+        assert JUDGES[name].judge(case({1: least})).holds
+        assert not JUDGES[name].judge(case({1: least}, degree=strong)).holds
+        assert JUDGES[name].judge(case({1: less}, degree=weak)).holds and not JUDGES[name].judge(case({1: less})).holds
+    for name, curve, more in (
+        ("same", {1: 1.08}, {}), ("none", {1: 0.015}, {}), ("never", {1: 0.015}, {}), ("no-more", {1: 1.015}, {}),
+        ("flat", {1: 1.0, 2: 1.15}, {}), ("same", {1: 0.018}, gain), ("flat", {1: 0.0, 2: 0.035}, gain),
+    ):  # fmt: skip
+        assert JUDGES[name].kind == "equality"
+        assert not JUDGES[name].judge(case(curve, **more)).holds
+        assert JUDGES[name].judge(case(curve, degree=loose, **more)).holds, name
+    assert not JUDGES["same"].judge(case({1: 0.04}, than={1: 0.07}, degree=loose, **gain)).holds, "not within a quarter"
+    assert JUDGES["grows"].judge(case({1: 1.0, 2: 1.08})).holds
+    assert not JUDGES["grows"].judge(case({1: 1.0, 2: 1.08}, degree=strong)).holds
+    assert not JUDGES["higher"].judge(case({1: 1.05}, than={1: 1.0}, degree=strong)).holds
+    assert not JUDGES["peaks"].judge(case({1: 0.05}, degree=strong)).holds
+    assert not any(JUDGES[name].kind for name, judge in JUDGES.items() if judge.of_number)

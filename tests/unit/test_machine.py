@@ -106,7 +106,7 @@ MISTAKES = {
     "chosen without a reason": (put("cores", {"value": 2, "kind": "chosen", "claims": []}), "cores", "reason"),
     "stated with a reason": (put("cores", {"value": 2, "source": "x", "reason": "y"}), "cores", "chosen"),
     "no such claim": (
-        put("cores", {"value": 2, "kind": "chosen", "reason": "x", "claims": ["S9.1"]}), "cores.claims[0]", "S[0-4]"),
+        put("cores", {"value": 2, "kind": "chosen", "reason": "x", "claims": ["9.1"]}), "cores.claims[0]", "A-Z"),
     "a unit in the value": (put("memory.latency_ns", "139 ns"), "memory.latency_ns.value", "number"),
     "negative": (put("memory.latency_ns", -1), "memory.latency_ns.value", "from 0 to 1e+07"),
     "zero ways": (put("cache.0.ways", 0), "cache[0].ways.value", "from 1 to 1048576"),

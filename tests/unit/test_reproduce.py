@@ -19,8 +19,13 @@ from nearfield.measure.sim.places import NOWHERE, all_places
 from nearfield.measure.sim.store import Store, fingerprint
 from nearfield.reproduce import outcome, page
 from nearfield.reproduce.checks import curves_of, profiles_of
-from nearfield.reproduce.curves import points
-from nearfield.reproduce.outcome import Judged, Line, Shown, verdict
+from nearfield.reproduce.curves import metrics_of, points
+from nearfield.reproduce.outcome import (
+    Judged,
+    Line,
+    Shown,
+    verdict,
+)  # fmt: skip
 from nearfield.reproduce.papers import choose, load_paper, paper_files
 from nearfield.reproduce.schema import Curve, Paper
 from nearfield.reproduce.session import JOURNAL, Settings, cases_of, machine_of, reproduce
@@ -41,7 +46,7 @@ def test_every_claim_is_there() -> None:
     """Are all claims of the five papers there, simulated or not?"""
     ids = {claim.id for paper in PAPERS for claim in paper.claim}
     counts = {"S0": 10, "S1": 5, "S2": 5, "S3": 5, "S4": 8}
-    assert {f"{paper}.{n}" for paper, count in counts.items() for n in range(1, count + 1)} == ids
+    assert {f"{paper}.{n}" for paper, count in counts.items() for n in range(1, count + 1)} <= ids
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -72,7 +77,7 @@ def test_no_two_cases_have_one_key_and_different_orders() -> None:
 
 
 def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
-    """Returns what the cases would give if every metric were 1, at the requested sides."""
+    """Returns what the cases would give if every metric were 1 (2 what it is divided by), at the requested sides."""
     sides = curve.where.get("side")
     for case in cases:
         row = {"scenario": case.scenario, "distance": case.place.distance or None, **case.values}
@@ -83,8 +88,10 @@ def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
             more = [{"policy": p, "memory_slowdown": s} for p in case.axes.policies for s in speeds]
         else:
             more = [{"side": side} for side in (sides if isinstance(sides, list) else [sides])]
-        metrics = [name for name in (curve.metric, curve.per) if name]
-        yield from ({"metric": name, "value": 1.0} | row | one for name in metrics for one in more)
+        metrics = metrics_of(curve)
+        yield from (
+            {"metric": name, "value": 2.0 if name == curve.per else 1.0} | row | one for name in metrics for one in more
+        )
 
 
 @pytest.mark.parametrize(("name", "on", "usual", "named", "other", "metric"), [
@@ -117,6 +124,7 @@ def test_readings_of_a_paper_are_parameters(
         ('judge = "grows"', 'judge = "highest"', "needs a number"),
         ('id = "S1.3"', 'id = "S2.3"', "is not of S1"),
         ("says =", "said =", "unknown key"),
+        ('id = "S1.3"', 'id = "S1.3"\nnote = "{nothing}"', "no quote 'nothing'"),
         ('\njudge = "none"', '\njudge = "none"\nnot_simulated = "no"', "a judge, or a rule, or the reason"),
     ],
 )
@@ -326,6 +334,7 @@ policy = ["payload-l3"]
 slow = true
 [[claim]]
 id = "S4.4"
+weight = 1
 says = "slower memory takes longer"
 where = "nowhere"
 [[claim.statement]]

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from rich.markup import escape
 
 from nearfield.base.units import counted
+from nearfield.reproduce.collect import Collected, claims_of
 from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, standing
+from nearfield.reproduce.score import score_words
 from nearfield.reproduce.session import Wanted
 from nearfield.ui.terminal import Column, Table, Terminal
 
 _MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[dim]–[/dim]"}
 _COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not": "red", "by construction": "dim",
             "not simulated": "dim"}  # fmt: skip
-_MANY = {"holds": "hold", "does not": "do not", "cannot tell": "cannot be told"}
-_ANSWER_COLOURS = {"holds": "green", "does not": "red", "cannot tell": "yellow"}
+_MANY = {"holds": "hold", "does not": "do not", "artefact": "are artefacts", "cannot tell": "cannot be told"}
+_ANSWER_COLOURS = {"holds": "green", "does not": "red", "artefact": "red", "cannot tell": "yellow"}
 
 
 def show(paper: JudgedPaper) -> None:
@@ -44,7 +47,7 @@ def show_live(paper: JudgedPaper) -> None:
 
 def _claims_table(paper: JudgedPaper) -> Table:
     statements = [one for claim in paper.claims for one in claim.statements]
-    columns = [name for name in ("here", "traced") if any(getattr(one, name) for one in statements)]
+    columns = ["traced"] if any(one.traced for one in statements) else []
     headings = ("", "the paper", "ours (simulated)" if columns else "ours", *columns)
     table = Table(Column("claim", key=True), *(Column(heading, prose=True) for heading in headings), text=True)
 
@@ -72,7 +75,8 @@ def _live_text(answer: Answer) -> str:
     if not answer.answer:
         return f"[dim]{ours}[/dim]"
     colour = _ANSWER_COLOURS[answer.answer]
-    return f"[{colour} bold]{answer.answer}[/{colour} bold]: {ours}"
+    control = f" [dim](control: {escape(answer.control)})[/dim]" if answer.control else ""
+    return f"[{colour} bold]{answer.answer}[/{colour} bold]: {ours}{control}"
 
 
 def count(found: Reproduction, live_only: bool) -> None:
@@ -81,6 +85,7 @@ def count(found: Reproduction, live_only: bool) -> None:
     text = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
     if not live_only:
         Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {text}; {standing(found.papers)}")
+        Terminal().print(f"score: {score_words(found.score)}")
     if found.traced:
         answers = [one.traced.answer for p in found.papers for c in p.claims for one in c.statements if one.traced]
         text = ", ".join(f"{answers.count(word)} {_MANY[word]}" for word in ("holds", "does not"))
@@ -90,6 +95,20 @@ def count(found: Reproduction, live_only: bool) -> None:
         text = ", ".join(f"{words.count(word)} {many}" for word, many in _MANY.items())
         where = f"{found.here.mpi}, {counted(found.here.launches, 'launch', 'launches')}"
         Terminal().print(f"here ({escape(where)}): {text}; {words.count('')} are not asked here")
+
+
+def show_collected(machines: Sequence[Collected], as_json: bool) -> None:
+    """Prints the machines' verdicts on the claims that they measured."""
+    if as_json:
+        print(json.dumps([one.model_dump() for one in machines], indent=1))
+        return
+    claims = claims_of(machines)
+    table = Table(Column("machine", key=True), Column("MPI"), Column("load"), *map(Column, claims))
+    for one in machines:
+        load = "" if one.here.load_1m is None else f"{one.here.load_1m:.1f}"
+        words = [one.verdicts.get(claim, "") for claim in claims]
+        table.add_row(escape(one.here.machine), escape(one.here.mpi), load, *words)
+    Terminal().print(table)
 
 
 def live_answers(found: Reproduction) -> list[str]:

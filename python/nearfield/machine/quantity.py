@@ -16,7 +16,7 @@ from nearfield._native import simulation
 from nearfield.base.toml import Table
 
 Kind = Literal["stated", "derived", "read-off", "chosen"]
-Claim = Annotated[str, Field(pattern=r"^S[0-4]\.\d+$")]
+Claim = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*\.\d+$")]
 
 
 class Sourced(Table):

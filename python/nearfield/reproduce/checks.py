@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,22 @@ def problems(paper: Paper) -> Iterator[str]:
     """Yields a sentence for each error, for the author of the file."""
     counted = Counter(claim.id for claim in paper.claim)
     yield from (f"claim {name} is there {count} times" for name, count in counted.items() if count > 1)
+    yield from _of_text(paper, paper.reading)
+    for name, quote in paper.quote.items():
+        if quote.profile not in paper.profile:
+            yield f"quote {name}: there is no profile '{quote.profile}'; {suggest(quote.profile, paper.profile)}"
     for claim in paper.claim:
         if not claim.id.startswith(f"{paper.name}."):
             yield f"claim {claim.id} is not of {paper.name}"
+        yield from (f"claim {claim.id}: {what}" for what in _of_text(paper, claim.note))
         for statement in claim.statement:
             yield from (f"claim {claim.id}, '{statement.says}': {what}" for what in _of_statement(paper, statement))
+
+
+def _of_text(paper: Paper, text: str) -> Iterator[str]:
+    for name in re.findall(r"\{(\w+)\}", text):
+        if name not in paper.quote:
+            yield f"there is no quote '{name}'; {suggest(name, paper.quote)}"
 
 
 def profiles_of(statement: Statement) -> list[str]:
@@ -38,6 +50,7 @@ def _of_statement(paper: Paper, statement: Statement) -> Iterator[str]:
     for name in profiles_of(statement):
         if name not in paper.profile:
             yield f"there is no profile '{name}'; {suggest(name, paper.profile)}"
+    yield from _of_text(paper, statement.why)
     if statement.judge:
         yield from _of_judge(statement.judge, statement.number, statement.than)
     if statement.here:
@@ -71,6 +84,8 @@ def _live_problems(paper: Paper, statement: Statement, here: LiveCheck) -> Itera
     yield from _of_judge(judge, here.number, statement.than if here.than is None else here.than)
     if judge == "higher":
         yield "here cannot compare the highest of two curves: ask for 'more'"
+    if here.control and here.control.profile and here.control.profile not in paper.here:
+        yield f"there is no live profile '{here.control.profile}'; {suggest(here.control.profile, paper.here)}"
     try:
         live_curve(statement, here)
     except ValidationError as error:

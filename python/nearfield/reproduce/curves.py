@@ -49,9 +49,14 @@ def _against(how: str, own: float, base: float) -> float:
 
 def _plain(curve: Curve, profile: str, where: dict[str, Any], records: Records, lines: Mapping[str, int]) -> Points:
     found = _values(curve, curve.metric, profile, where, records, lines)
+    if curve.plus is not None:
+        added = _values(curve, curve.plus, profile, where, records, lines)
+        found = {x: y + added[x] for x, y in found.items() if x in added}
     if curve.per is None:
         return found
     divisors = _values(curve, curve.per, profile, where, records, lines)
+    if curve.per_rest:
+        divisors = {x: divisor - found[x] for x, divisor in divisors.items() if x in found}
     return {x: y / divisors[x] for x, y in found.items() if divisors.get(x)}
 
 
@@ -81,7 +86,7 @@ def x_of(curve: Curve, row: Row) -> float | None:
 
 def metrics_of(curve: Curve) -> list[str]:
     """Returns the metrics that the curve is computed from."""
-    return [name for name in (curve.metric, curve.per) if name]
+    return [name for name in (curve.metric, curve.plus, curve.per) if name]
 
 
 def _in_unit(unit: str | None, row: Row, line_bytes: int) -> float:

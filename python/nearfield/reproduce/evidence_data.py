@@ -23,6 +23,8 @@ def kind_of(curve: Curve, records: Records) -> str:
         return "factor"
     if curve.unit:
         return curve.unit
+    if curve.per_rest:
+        return "factor"
     units = [_unit_of(records.get(curve.profile, []), name) for name in (curve.metric, curve.per) if name]
     return "share" if len(set(units)) < len(units) else units[0]
 

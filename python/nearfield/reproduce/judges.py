@@ -1,8 +1,9 @@
 """Judges whether a curve agrees with a paper. All claims have the same tolerance: a number is reproduced if ours is
 within a quarter of it, since the papers' numbers are rounded or read off figures; two numbers are equal within 5 %, and
-one exceeds the other from 1 % on, which no figure shows. Gains, which are shares of a time, are compared in percentage
-points. Since 5 points are more than many gains, two gains are equal only if they are also within a quarter of the
-larger one, like a paper's number, or within 1 point. A judge also describes our numbers in words."""
+one exceeds the other from 1 % on, which no figure shows, unless the paper has a word of degree (adverbs.py). Gains,
+which are shares of a time, are compared in percentage points. Since 5 points are more than many gains, two gains are
+equal only if they are also within a quarter of the larger one, like a paper's number, or within 1 point. A judge also
+describes our numbers in words."""
 
 from __future__ import annotations
 
@@ -11,11 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from nearfield.reproduce.adverbs import MORE, PLAIN, SAME, Degree
 from nearfield.reproduce.curves import Points
 
 NEAR = 0.25  # relative to the paper's number
-SAME = 0.05  # relative, but absolute for gains and for differences of counts per line
-MORE = 0.01
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class JudgeInput:
     alternatives: tuple[Points, ...] = ()  # the curve is the maximum of these
     is_gain: bool = False
     is_count: bool = False  # a difference of plain counts, which is compared relatively
+    degree: Degree = PLAIN  # the thresholds, by the paper's words
 
     @property
     def in_points(self) -> bool:
@@ -49,6 +50,7 @@ class JudgeResult:
 
 
 Over = Literal["every", "some", "both"]
+Kind = Literal["difference", "equality", ""]
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Judge:
     over: Over = "every"
     of_number: bool = False
     of_two: bool = False  # may have a second curve
+    kind: Kind = ""  # whose words of degree change its thresholds
 
 
 def near(value: float, number: tuple[float, float]) -> bool:
@@ -85,7 +88,9 @@ def _peaks(data: JudgeInput) -> JudgeResult:
     """Holds if the maximum is positive and at the paper's position."""
     x = max(data.curve, key=lambda at: data.curve[at])
     in_place = data.at is None or data.at[0] <= x <= data.at[1]
-    return JudgeResult(data.curve[x] > MORE and in_place, f"{data.write(data.curve[x])} at {data.write_x(x)}")
+    return JudgeResult(
+        data.curve[x] > data.degree.more and in_place, f"{data.write(data.curve[x])} at {data.write_x(x)}"
+    )
 
 
 def _everywhere(data: JudgeInput) -> JudgeResult:
@@ -122,8 +127,8 @@ def _excess(data: JudgeInput) -> dict[float, float]:
 def _tolerance(data: JudgeInput, *gains: float) -> float:
     """Returns the maximum difference of equal numbers; for gains it depends on their size."""
     if not data.is_gain:
-        return SAME
-    return max(MORE, min(SAME, NEAR * max(map(abs, gains))))
+        return data.degree.same
+    return max(data.degree.nothing, min(data.degree.same, NEAR * max(map(abs, gains))))
 
 
 def _same(data: JudgeInput) -> JudgeResult:
@@ -134,6 +139,7 @@ def _same(data: JudgeInput) -> JudgeResult:
 
 
 def _compare_all(data: JudgeInput, holds: Callable[[float], bool]) -> JudgeResult:
+    """Holds if `holds` accepts the excess at every point."""
     return _format_comparison(data, [holds(by) for by in _excess(data).values()])
 
 
@@ -144,6 +150,10 @@ def _format_comparison(data: JudgeInput, hold: list[bool]) -> JudgeResult:
 
 def _all_numbers(data: JudgeInput, holds: Callable[[float], bool]) -> JudgeResult:
     return JudgeResult(all(map(holds, data.curve.values())), _range(data))
+
+
+def _some(data: JudgeInput) -> JudgeResult:
+    return JudgeResult(any(y > data.degree.more for y in data.curve.values()), _range(data))
 
 
 def _has_all_alternatives(data: JudgeInput) -> JudgeResult:
@@ -158,7 +168,8 @@ def _has_all_alternatives(data: JudgeInput) -> JudgeResult:
 def _higher(data: JudgeInput) -> JudgeResult:
     """Holds if the maximum of one curve exceeds the maximum of the other, at any parameter."""
     own, other = max(data.curve.values()), max((data.than or {}).values(), default=float("inf"))
-    more = own - other > MORE if data.in_points else own > other * (1 + MORE)
+    least = data.degree.more
+    more = own - other > least if data.in_points else own > other * (1 + least)
     return JudgeResult(more, f"{data.write(own)} against {data.write(other)}")
 
 
@@ -166,10 +177,12 @@ def _monotonic(data: JudgeInput, sign: int) -> JudgeResult:
     """Holds if the numbers grow (or fall) from first to last, and no step has the opposite direction."""
     ys = [sign * y for y in data.curve.values()]
     # Shares and differences are compared in points: a step back of less than the tolerance is ignored.
-    scale = MORE / SAME if data.in_points else max(abs(y) for y in ys) or 1.0
-    steady = all(after >= before - SAME * scale for before, after in zip(ys, ys[1:], strict=False))
+    scale = 1.0 if data.in_points else max(abs(y) for y in ys) or 1.0
+    back = (MORE if data.in_points else SAME) * scale
+    least = data.degree.more if data.in_points else max(SAME, data.degree.more)
+    steady = all(after >= before - back for before, after in zip(ys, ys[1:], strict=False))
     ours = f"{data.write(sign * ys[0])} to {data.write(sign * ys[-1])}"
-    return JudgeResult(len(ys) > 1 and steady and ys[-1] - ys[0] > SAME * scale, ours)
+    return JudgeResult(len(ys) > 1 and steady and ys[-1] - ys[0] > least * scale, ours)
 
 
 def _flat(data: JudgeInput) -> JudgeResult:
@@ -178,7 +191,7 @@ def _flat(data: JudgeInput) -> JudgeResult:
     ys = list(data.curve.values())
     if data.is_count and max(ys) <= 0:
         return JudgeResult(False, _range(data))
-    widest = min(ys) + 2 * _tolerance(data, *ys) if data.in_points else min(ys) * (1 + SAME) ** 2
+    widest = min(ys) + 2 * _tolerance(data, *ys) if data.in_points else min(ys) * (1 + data.degree.same) ** 2
     return JudgeResult(len(ys) > 1 and max(ys) <= widest, _range(data))
 
 
@@ -221,25 +234,26 @@ def _range_of(data: JudgeInput, curve: Points) -> str:
 JUDGES = {
     "highest": Judge(lambda data: _extreme(data, max), "both", of_number=True),
     "lowest": Judge(lambda data: _extreme(data, min), "both", of_number=True),
-    "peaks": Judge(_peaks, "both"),
+    "peaks": Judge(_peaks, "both", kind="difference"),
     "everywhere": Judge(_everywhere, of_number=True),
     # Bounds: the paper says "more than" or "at most", and any number beyond agrees with it.
     "at-least": Judge(lambda data: _bound(data, max, 1), "some", of_number=True),
     "at-most": Judge(lambda data: _bound(data, max, -1), of_number=True),
-    "same": Judge(_same, of_two=True),
-    "more": Judge(lambda data: _compare_all(data, lambda by: by > MORE), of_two=True),
-    "less": Judge(lambda data: _compare_all(data, lambda by: by < -MORE), of_two=True),
-    "no-more": Judge(lambda data: _compare_all(data, lambda by: by <= MORE), of_two=True),
-    "higher": Judge(_higher, "both", of_two=True),
+    "same": Judge(_same, of_two=True, kind="equality"),
+    "more": Judge(lambda data: _compare_all(data, lambda by: by > data.degree.more), of_two=True, kind="difference"),
+    "less": Judge(lambda data: _compare_all(data, lambda by: by < -data.degree.more), of_two=True, kind="difference"),
+    "no-more": Judge(lambda data: _compare_all(data, lambda by: by <= data.degree.nothing), of_two=True,
+                     kind="equality"),
+    "higher": Judge(_higher, "both", of_two=True, kind="difference"),
     "given": Judge(_has_all_alternatives),
     # One or more per line, or per counted item: a line in several caches counts repeatedly.
     "all": Judge(lambda data: _all_numbers(data, lambda y: y >= 1 - SAME)),
-    "none": Judge(lambda data: _all_numbers(data, lambda y: abs(y) <= MORE)),
-    "some": Judge(lambda data: JudgeResult(any(y > MORE for y in data.curve.values()), _range(data)), "some"),
-    "never": Judge(lambda data: _all_numbers(data, lambda y: y <= MORE)),  # above zero
-    "grows": Judge(lambda data: _monotonic(data, 1)),
-    "falls": Judge(lambda data: _monotonic(data, -1)),
-    "flat": Judge(_flat),
-    "between": Judge(_between),
+    "none": Judge(lambda data: _all_numbers(data, lambda y: abs(y) <= data.degree.nothing), kind="equality"),
+    "some": Judge(_some, "some", kind="difference"),
+    "never": Judge(lambda data: _all_numbers(data, lambda y: y <= data.degree.nothing), kind="equality"),  # above zero
+    "grows": Judge(lambda data: _monotonic(data, 1), kind="difference"),
+    "falls": Judge(lambda data: _monotonic(data, -1), kind="difference"),
+    "flat": Judge(_flat, kind="equality"),
+    "between": Judge(_between, kind="equality"),
     "steps": Judge(_steps, "both"),
-}
+}  # fmt: skip

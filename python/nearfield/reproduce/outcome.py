@@ -56,10 +56,12 @@ class Shown(Table):
 
 
 class Answer(Table):
-    """The answer of the reader's machine to a statement. If there is none, `answer` is "", and `ours` has why."""
+    """The answer of the reader's machine to a statement. "artefact": the effect is there, and so it is in its control.
+    If there is no answer, `answer` is "", and `ours` has why."""
 
-    answer: Literal["holds", "does not", "cannot tell", ""] = ""
+    answer: Literal["holds", "does not", "artefact", "cannot tell", ""] = ""
     ours: str = Field(default="", description="our numbers, each with its interval")
+    control: str = Field(default="", description="what the control is, its answer and its numbers; '' without one")
     launches: int = 0
     profile: str = Field(default="", description="the profile whose records judge the statement")
 
@@ -74,7 +76,12 @@ class Judged(Table):
     ours: str
     holds: bool | None
     is_number: bool
+    is_question: bool = Field(
+        default=True, description="false: it says that something was measured at all, or is a control of the claim"
+    )
+    is_control: bool = Field(default=False, description="it is not of the paper, but a control of the claim")
     not_counted: str = ""
+    degree: str = Field(default="", description="the paper's word of degree that set the thresholds (adverbs.py)")
     why: str = ""
     number: tuple[float, float] | None = None
     at: tuple[float, float] | None = None
@@ -89,7 +96,9 @@ class JudgedClaim(Table):
     id: str
     says: str
     where: str
+    weight: int = Field(description="from 0, a description, to 3, in the abstract (schema.py)")
     verdict: Verdict
+    score: float | None = Field(default=None, description="how much of it holds (score.py); null if it was not judged")
     statements: list[Judged]
     note: str = ""
 
@@ -121,10 +130,14 @@ class Measured(Table):
     """The machine and the launches of `--live`."""
 
     machine: str
+    cores: int = Field(description="cores that the launches were allowed to use")
+    kernel: str
+    virtual: str | None = Field(default=None, description="the hypervisor or container; null on bare metal")
     mpi: str
+    compiler: str = Field(default="", description="the C compiler that answers what compilers do; '' if there is none")
     launches: int
     folder: str = Field(description="the folder of the live profiles, below the output folder")
-    load_1m: float | None = Field(description="load average of the machine when it was measured")
+    load_1m: float | None = Field(description="the highest load average when a launch began")
     complete: bool = Field(description="false: the measurement was stopped, and the same command resumes it")
 
 
@@ -134,6 +147,41 @@ class TracedFrom(Table):
     name: str = Field(description="the application in the claims, and its problem size")
     command: str
     ranks: int
+
+
+CardVerdict = Literal["artefact", "does not", "holds in part", "holds", "cannot tell", "not measured"]
+
+
+class Card(Table):
+    """The verdict on a claim on the reader's machine. `statement`, `paper`, `here` and `control` are of one of its
+    statements; `control` ends with the controls of the whole claim."""
+
+    claim: str
+    title: str = Field(description="of the paper")
+    weight: int
+    says: str
+    where: str
+    verdict: CardVerdict
+    line: str
+    statement: str
+    paper: str
+    here: str
+    control: str
+    command: str
+
+
+class Score(Table):
+    """How much of the papers' claims holds, each with its weight. `simulated` and `all` are shares; claims that were
+    not judged count as 0 in `all`, and not at all in `simulated`. `whole`, `half` and `less` are numbers of claims that
+    hold whole, at least by half, and less. Claims of weight 0 are left out."""
+
+    simulated: float | None
+    all: float | None = Field(description="null if simulations are missing")
+    judged: int
+    claims: int
+    whole: int
+    half: int
+    less: int
 
 
 class Reproduction(Table):
@@ -146,7 +194,9 @@ class Reproduction(Table):
     complete: bool
     seconds: float
     papers: list[JudgedPaper]
+    score: Score
     here: Measured | None = None
+    cards: list[Card] = Field(default_factory=list, description="if something was measured: negative results first")
     traced: list[TracedFrom] = Field(default_factory=list)
 
 

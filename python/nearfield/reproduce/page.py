@@ -8,46 +8,80 @@ from pathlib import Path
 from nearfield.base import own_command
 from nearfield.base.units import counted
 from nearfield.base.words import capitalize
+from nearfield.reproduce.cards import LEAST_WEIGHT
+from nearfield.reproduce.cards_page import cards_html
 from nearfield.reproduce.outcome import (
     Answer,
     Chosen,
     Judged,
     JudgedClaim,
     JudgedPaper,
-    Measured,
     Reproduction,
     TracedFrom,
     counts,
     standing,
 )
+from nearfield.reproduce.score import score_words
 from nearfield.reproduce.supporting_records import supporting_records_html
 from nearfield.reproduce.svg_chart import draw_chart
 from nearfield.ui.html import asset, fill, folded, framed, raw, table, tag, text
 
+NEGATIVE = 0.4
 _MARKS = {True: "✓", False: "✗", None: "–"}
 
 
 def render(found: Reproduction, folder: Path) -> str:
     """Returns the whole page; reads only the package's own files. The profiles are in `folder`, like the page."""
-    main = fill(
-        asset("main.html", __package__),
-        {
-            "strips": _strips(found.papers),
-            "banner": _incomplete_banner(found, folder) + _live_banner(found.here) + _traces_banner(found.traced),
-            "overview": _overview(found),
-            "papers": "".join(_paper(paper, folder) for paper in found.papers),
-        },
-    )
-    title = "What the papers claim, and what is simulated"
+    simulated = any(paper.simulated for paper in found.papers) or found.here is None
+    main = cards_html(found.cards, found.here, found.papers)
+    main = tag("section", tag("h2", "Does it still hold? This machine, measured") + main, id="here")
+    if simulated:
+        main += _simulated(found, folder)
     return framed(
         title="nearfield: claims reproduced",
         verb="reproduce",
-        headline=tag("h1", title) + tag("p", _facts(found), class_="facts-line"),
-        links=[("verdicts", "Verdicts"), *((p.name, p.name) for p in found.papers)],
+        headline=tag("h1", "What the papers claim: does it still hold?") + tag("p", _facts(found), class_="facts-line"),
+        links=[("here", "This machine"), *(_simulated_links(found) if simulated else [])],
         main=main,
         version=found.nearfield,
         style=asset("style.css", __package__),
     )
+
+
+def _simulated_links(found: Reproduction) -> list[tuple[str, str]]:
+    return [("verdicts", "The papers' machines"), *((paper.name, paper.name) for paper in found.papers)]
+
+
+def _simulated(found: Reproduction, folder: Path) -> str:
+    """Returns the part of the page on the papers' machines. Nothing in it was measured."""
+    return fill(
+        asset("main.html", __package__),
+        {
+            "strips": _strips(found.papers),
+            "banner": _incomplete_banner(found, folder) + _traces_banner(found.traced),
+            "negative": _negative_results(found.papers),
+            "score": tag("p", tag("b", text(capitalize(f"{score_words(found.score)}.")))),
+            "overview": _overview(found),
+            "papers": "".join(_paper(paper, folder) for paper in found.papers),
+        },
+    )
+
+
+def _negative_results(papers: Iterable[JudgedPaper]) -> str:
+    """Returns the main claims of which less than NEGATIVE comes out in simulation, with what is known of the
+    reasons."""
+    claims = [claim for paper in papers for claim in paper.claims]
+    poor = [one for one in claims if one.weight >= LEAST_WEIGHT and one.score is not None and one.score < NEGATIVE]
+    items = [
+        tag(
+            "li",
+            tag("a", raw(one.id), href=f"#{one.id}")
+            + text(f" ({one.score:.0%}): {one.says}.")
+            + folded("Why", text(one.note)),
+        )
+        for one in sorted(poor, key=lambda one: one.score or 0.0)
+    ]
+    return tag("h3", "Negative results") + tag("ul", "".join(items), class_="negative") if items else ""
 
 
 def _facts(found: Reproduction) -> str:
@@ -64,19 +98,21 @@ def _incomplete_banner(found: Reproduction, folder: Path) -> str:
 
 
 def _overview(found: Reproduction) -> str:
-    sources = [*["here"] * (found.here is not None), *["traced"] * bool(found.traced)]
+    sources = ["traced"] * bool(found.traced)
     rows = [
         [
             tag("a", claim.id, href=f"#{claim.id}"),
             text(claim.says),
             _verdict(claim),
             _count(claim.statements),
+            text(str(claim.weight)),
+            text("" if claim.score is None else f"{claim.score:.0%}"),
             *(_answers(claim.statements, name) for name in sources),
         ]
         for paper in found.papers
         for claim in paper.claims
     ]
-    headings = ("claim", "what the paper says", "verdict", "statements that hold", *sources)
+    headings = ("claim", "what the paper says", "verdict", "statements that hold", "weight", "score", *sources)
     return table(headings, rows)
 
 
@@ -141,14 +177,15 @@ def _statement(one: Judged, folder: Path) -> str:
     mark = f"({_MARKS[one.holds]})" if one.not_counted else _MARKS[one.holds]
     summary = tag("p", tag("span", mark, class_="mark") + text(one.says), class_="says")
     facts = tag("dt", "the paper") + tag("dd", text(one.paper)) + tag("dt", "ours") + tag("dd", text(one.ours))
-    for name, answer in (("here", one.here), ("traced", one.traced)):
-        if answer and (answer.answer or answer.ours):
-            facts += tag("dt", name) + tag("dd", _answer(answer))
+    if one.traced and (one.traced.answer or one.traced.ours):
+        facts += tag("dt", "traced") + tag("dd", _answer(one.traced))
     summary += tag("dl", facts)
     if one.why:
         summary += tag("p", tag("b", "Why: ") + text(one.why))
     if one.not_counted:
         summary += tag("p", text(f"Not counted: {one.not_counted}."), class_="quiet")
+    if one.degree:
+        summary += tag("p", text(f"Judged as '{one.degree}'."), class_="quiet")
     look = {True: "holds", False: "fails", None: "open"}[one.holds]
     return tag(
         "li", tag("div", summary + supporting_records_html(one, folder)) + draw_chart(one), class_=f"statement {look}"
@@ -160,17 +197,6 @@ def _answer(here: Answer) -> str:
         return tag("span", text(here.ours), class_="quiet")
     word = tag("span", text(here.answer), class_=f"verdict {here.answer.replace(' ', '-')}")
     return word + text(f": {here.ours}")
-
-
-def _live_banner(here: Measured | None) -> str:
-    if here is None:
-        return ""
-    load = f", load average {here.load_1m:.1f} when it began" if here.load_1m is not None else ""
-    message = (
-        f"The column 'here' was measured, on {here.machine} under {here.mpi}, in {here.launches} launches{load}; they "
-        f"are in {here.folder}. No verdict depends on it."
-    )
-    return tag("p", text(message), class_="banner", role="note")
 
 
 def _traces_banner(traces: list[TracedFrom]) -> str:

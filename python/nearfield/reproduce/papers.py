@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from nearfield.base import own_command
-from nearfield.base.errors import UsageError
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import read_file
 from nearfield.base.toml import parse_toml
 from nearfield.base.words import suggest
@@ -24,9 +24,15 @@ def paper_files() -> dict[str, Path]:
 
 @cache
 def load_paper(name: str) -> Paper:
-    """Returns the paper. Raises ProfileError with the file and the wrong key."""
+    """Returns the paper. Raises ProfileError with the file and the wrong key, and for a folder without a README or with
+    the claims of a paper of another name."""
     path = paper_files()[name]
-    return parse_toml(Paper, read_file(path), path, _REMEDY)
+    paper = parse_toml(Paper, read_file(path), path, _REMEDY)
+    if paper.name != name:
+        raise ProfileError(f"{path} is of {paper.name}, and its folder is called {name}", _REMEDY)
+    if not path.with_name("README.md").is_file():
+        raise ProfileError(f"{path.parent} has no README.md", "Write one: which paper it is, and what is judged of it.")
+    return paper
 
 
 def choose(names: list[str]) -> list[tuple[Paper, list[Claim]]]:

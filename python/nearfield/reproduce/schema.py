@@ -109,7 +109,9 @@ class Curve(Table):
         default=None, description="comparison with the base: the saved share, the ratio, or the difference"
     )
     unit: Literal["mb_per_s", "per_line"] | None = Field(default=None, description="the unit of the converted numbers")
+    plus: str | None = Field(default=None, description="a metric of the same records that is added")
     per: str | None = Field(default=None, description="the metric of these records that numbers are divided by")
+    per_rest: bool = Field(default=False, description="divide by what the metric leaves of `per`, not by all of it")
     by: str = Field(
         default="size_bytes", description="the parameter; whole_bytes is the size of a collective's whole buffer"
     )
@@ -118,7 +120,19 @@ class Curve(Table):
     def _has_a_base(self) -> Curve:
         if (self.how is None) != (self.versus is None and self.base is None):
             raise ValueError("how needs versus or base, and they need it")
+        if self.per_rest and self.per is None:
+            raise ValueError("per_rest needs per")
         return self
+
+
+class Quote(Curve):
+    """A number of ours that texts of this file quote as {NAME}: the range of a curve, or its maximum."""
+
+    points: list[float] = Field(default_factory=list, description="only these values of the parameter; []: all")
+    over: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="the smallest and the largest value of the parameter"
+    )
+    of: Literal["range", "max"] = "range"
 
 
 class PlacementRule(Table):
@@ -126,6 +140,16 @@ class PlacementRule(Table):
 
     profile: str
     number: Literal[1, 2, 3]
+
+
+class Control(Table):
+    """A measurement that tells an effect from an artefact. "vanishes": without what the paper holds to be the cause,
+    the effect must be gone. "stays": without another explanation, it must still be there."""
+
+    effect: Literal["vanishes", "stays"]
+    says: str = Field(description="what is different from the measurement that it is the control of")
+    profile: str = Field(default="", description="a live profile of its own; '': the same as the measurement's")
+    curve: dict[str, Any] = Field(default_factory=dict, description="keys of the measurement's curve that differ")
 
 
 class LiveCheck(Table):
@@ -142,6 +166,7 @@ class LiveCheck(Table):
     points: list[Size] | None = None
     at: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
     says: str = Field(default="", description="what is judged, if it differs from the wording of the statement")
+    control: Control | None = Field(default=None, description="an effect that its control shows, too, is an artefact")
 
     @model_validator(mode="after")
     def _has_one_source(self) -> LiveCheck:
@@ -171,6 +196,7 @@ class Statement(Table):
     not_simulated: str | None = Field(default=None, description="why no record judges the statement")
     not_counted: str = Field(default="", description="why the verdict is not counted: it cannot fail")
     why: str = Field(default="", description="a cause of the difference from the paper that a reader can check")
+    is_control: bool = Field(default=False, description="it is not of the paper, but a control of the whole claim")
     here: LiveCheck | None = Field(default=None, description="how `reproduce --live` judges the statement")
     here_not: str = Field(default="", description="why the statement cannot be measured on the reader's machine")
 
@@ -191,6 +217,9 @@ class Claim(Table):
     id: ClaimId
     says: str = Field(description="the claim in a line, in our words")
     where: str = Field(description="section and figure of the paper")
+    weight: Literal[0, 1, 2, 3] = Field(
+        description="3: in the abstract or the conclusion; 2: main finding of a section; 1: detail; 0: description"
+    )
     statement: list[Statement] = Field(min_length=1)
     note: str = Field(default="", description="why our numbers differ, as far as is known")
 
@@ -199,10 +228,11 @@ class Paper(Table):
     """A paper with its claims and their simulated profiles."""
 
     schema_version: Literal[1]
-    name: str = Field(pattern=r"^S\d$")
+    name: str = Field(pattern=r"^[A-Z][A-Za-z0-9]*$", description="that of its folder")
     title: str
     reading: str = Field(default="", description="a paragraph on what holds, what does not, and why, without counts")
     profile: dict[str, ProfileRun] = Field(default_factory=dict)
+    quote: dict[str, Quote] = Field(default_factory=dict, description="numbers in the texts, filled from records")
     chosen: list[Choice] = Field(default_factory=list)
     here: dict[str, LiveProfile] = Field(default_factory=dict, description="what `reproduce --live` measures")
     here_not: str = Field(default="", description="why no statement can be measured on the reader's machine")

@@ -28,10 +28,14 @@ from nearfield.measure.sim.pool import Runner
 from nearfield.measure.sim.profile import save_profile
 from nearfield.measure.sim.store import Store, simulate
 from nearfield.reproduce import outcome
+from nearfield.reproduce.cards import cards_of
 from nearfield.reproduce.checks import profiles_of
 from nearfield.reproduce.live.answers import answer_statement
+from nearfield.reproduce.live.compiler import compiler_words, first_line_of_version
 from nearfield.reproduce.live.measure import Measured
+from nearfield.reproduce.quotes import fill_in
 from nearfield.reproduce.schema import Claim, ClusterRun, Paper, ProfileRun, ScenarioRun, Statement
+from nearfield.reproduce.score import score_papers
 from nearfield.reproduce.verdicts import Evidence, free_parameters, judge_claim
 
 JOURNAL = "simulated.jsonl"
@@ -69,6 +73,7 @@ def reproduce(
         simulate([case for some in cases.values() for case in some], store, runner, report, at_once)
         done = {name: some for name, some in cases.items() if not any(map(store.missing, some))}
         profiles = {name: _save(settings, name, needed[name], some, store) for name, some in done.items()}
+    papers = _judge_papers(wanted, Evidence.of(profiles), here, traced.answer if traced else None)
     found = outcome.Reproduction(
         nearfield=nearfield.__version__,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -76,8 +81,10 @@ def reproduce(
         quick=settings.quick,
         complete=len(done) == len(cases),
         seconds=time.monotonic() - started,
-        papers=_judge_papers(wanted, Evidence.of(profiles), here, traced.answer if traced else None),
+        papers=papers,
+        score=score_papers(papers),
         here=_live_summary(here, settings.out) if here else None,
+        cards=cards_of(papers) if here else [],
         traced=traced.sources if traced else [],
     )
     outcome.save(settings.out, found)
@@ -109,25 +116,38 @@ def _judge_paper(
     needed = profiles_needed([(paper, claims)])
     missing = [name for name in needed if name not in evidence.profiles]
     explained = bool(needed) and not missing and len(claims) == len(paper.claim)
+    fill = partial(fill_in, quotes=paper.quote, points=evidence.points, records=evidence.rows)
     return outcome.JudgedPaper(
         name=paper.name,
         title=paper.title,
-        reading=paper.reading if explained else "",
-        claims=[judge_claim(claim, evidence, here=here, traced=traced) for claim in claims],
+        reading=fill(paper.reading) if explained else "",
+        claims=[_with_numbers(judge_claim(claim, evidence, here=here, traced=traced), fill) for claim in claims],
         chosen=free_parameters(paper, claims),
         simulated=[name for name in needed if name not in missing],
         missing=missing,
     )
 
 
+def _with_numbers(claim: outcome.JudgedClaim, fill: Callable[[str], str]) -> outcome.JudgedClaim:
+    """Returns the claim with the numbers in its texts filled in."""
+    statements = [one.model_copy(update={"why": fill(one.why)}) for one in claim.statements]
+    return claim.model_copy(update={"note": fill(claim.note), "statements": statements})
+
+
 def _live_summary(here: Measured, out: Path) -> outcome.Measured:
     facts = here.live.sizes.profile
+    loads = [one.run.host.load_1m for some in here.live.profiles.values() for one in some] + [facts.run.host.load_1m]
+    compiler = compiler_words()
     return outcome.Measured(
         machine=facts.machine.cpu_model,
+        cores=len(facts.run.host.cpus),
+        kernel=facts.run.host.kernel,
+        virtual=facts.run.host.virtual,
         mpi=facts.run.mpi.name,
+        compiler=first_line_of_version(compiler) if compiler else "",
         launches=max(map(len, here.live.profiles.values()), default=0),
         folder=str(here.folder.relative_to(out)),
-        load_1m=facts.run.host.load_1m,
+        load_1m=max((load for load in loads if load is not None), default=None),
         complete=here.stopped_by is None,
     )
 

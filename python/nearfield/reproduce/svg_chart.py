@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nearfield.reproduce.judges import NEAR, SAME
+from nearfield.reproduce.adverbs import SAME
+from nearfield.reproduce.judges import NEAR
 from nearfield.reproduce.outcome import Judged, Shown
 from nearfield.reproduce.writers import WRITERS, writer_x
 from nearfield.ui.html import tag, text

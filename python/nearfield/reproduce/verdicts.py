@@ -11,12 +11,14 @@ from nearfield.machine import load_machine
 from nearfield.machine.quantity import facts
 from nearfield.profile import Profile
 from nearfield.report.rules import evaluate_guidelines
+from nearfield.reproduce.adverbs import degree_of
 from nearfield.reproduce.checks import other_curve, profiles_of
 from nearfield.reproduce.curves import Points, Row, alternatives, points
 from nearfield.reproduce.evidence_data import collect_evidence, kind_of
 from nearfield.reproduce.judges import JUDGES, JudgeInput
 from nearfield.reproduce.outcome import Answer, Chosen, Judged, JudgedClaim, Shown, verdict
 from nearfield.reproduce.schema import Claim, Curve, Paper, Statement
+from nearfield.reproduce.score import score_of
 from nearfield.reproduce.writers import WRITERS, writer_x
 
 
@@ -51,7 +53,8 @@ def judge_claim(claim: Claim, evidence: Evidence, **additional: Callable[[Statem
     ]
     needed = {name for one in claim.statement for name in profiles_of(one)}
     explained = bool(needed) and needed <= evidence.profiles.keys()
-    return JudgedClaim(id=claim.id, says=claim.says, where=claim.where, verdict=verdict(statements),
+    return JudgedClaim(id=claim.id, says=claim.says, where=claim.where, weight=claim.weight,
+                       verdict=verdict(statements), score=score_of(statements) if explained else None,
                        statements=statements, note=claim.note if explained else "")  # fmt: skip
 
 
@@ -65,12 +68,19 @@ def judge_statement(statement: Statement, evidence: Evidence) -> Judged:
         ours=ours,
         holds=holds,
         is_number=statement.number is not None,
+        is_question=not statement.is_control and _judge_here(statement) != "given",
+        is_control=statement.is_control,
         not_counted=statement.not_counted,
+        degree=degree_of(statement.paper, JUDGES[statement.judge].kind).word if statement.judge else "",
         why=statement.why if holds is False else "",
         number=_range(statement.number),
         at=_range(statement.at),
         shown=behind,
     )
+
+
+def _judge_here(statement: Statement) -> str | None:
+    return (statement.here and statement.here.judge) or statement.judge
 
 
 def evaluate_statement(statement: Statement, evidence: Evidence) -> tuple[bool | None, str, Shown | None]:
@@ -104,6 +114,7 @@ def judge_input(statement: Statement, evidence: Evidence) -> JudgeInput:
         is_difference=curve.how in ("gain", "minus"),
         is_gain=curve.how == "gain",
         is_count=curve.how == "minus" and curve.unit != "per_line",
+        degree=degree_of(statement.paper, JUDGES[statement.judge or ""].kind),
         alternatives=tuple(chosen_points(statement, one) for one in evidence.alternatives(curve)),
         write=WRITERS[kind_of(curve, evidence.rows)],
         write_x=writer_x(curve.by),

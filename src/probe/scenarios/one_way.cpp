@@ -11,11 +11,19 @@ namespace nearfield::probe {
 namespace {
 
 constexpr int one_way_tag = 3;
+// The control of preloading: the pages of the message have been used, and its lines are not cached.
+constexpr const char* touched_pages = "pages";
+constexpr std::size_t page_bytes = 4096;
 
 class OneWayMessage final : public Scenario {
  public:
   explicit OneWayMessage(Context& ctx) : Scenario(ctx) {
     cases_ = one_way_cases(ctx.size_choice());
+    for (std::size_t i = 0, count = cases_.size(); i < count; ++i)
+      if (word(cases_[i], "state") == "exclusive")
+        cases_.push_back({{"size_bytes", number(cases_[i], "size_bytes")},
+                          {"state", touched_pages},
+                          {"access", word(cases_[i], "access")}});
     const std::size_t largest = max_bytes();
     message_ = Buffer(largest);
     foreign_ = Buffer(std::max(largest, static_cast<std::size_t>(ctx.plan.llc_bytes())));
@@ -30,6 +38,10 @@ class OneWayMessage final : public Scenario {
     const std::size_t line = ctx_.line_bytes();
     for (std::size_t i = 0; i < foreign_bytes(); i += line) rewrite(foreign_.data()[i]);
     if (case_.lines == "invalid") return;
+    if (case_.lines == touched_pages) {
+      for (std::size_t i = 0; i < memory_.size(); i += page_bytes) sum_ += load(memory_[i]);
+      return;
+    }
     for (std::size_t i = (memory_.size() + line - 1) / line * line; i > 0;) {
       i -= line;
       if (case_.lines == "modified")
@@ -61,7 +73,10 @@ class OneWayMessage final : public Scenario {
   void fill(unsigned seed) override { fill_pattern(memory_, ctx_.sender() || !case_.with_call ? seed : seed + 1); }
   std::string problem(unsigned seed) override { return pattern_problem(memory_, seed); }
   std::span<std::byte> arrived() override { return memory_; }
-  std::vector<StatedBuffer> stated() override { return {{memory_, case_.lines}}; }
+  std::vector<StatedBuffer> stated() override {
+    if (case_.lines == touched_pages) return {};
+    return {{memory_, case_.lines}};
+  }
 
  private:
   static unsigned load(const std::byte& byte) { return *reinterpret_cast<const volatile unsigned char*>(&byte); }

@@ -25,6 +25,7 @@ struct LevelCounts {
   Count injected_unused = 0;     // of these, evicted or overwritten before any use
   Count injected_victims = 0;    // lines that they evicted
   Count victims_missed = 0;      // of these, those that missed later
+  Count device_hits = 0;         // granules that caches gave to a device, at the outermost level that had them
 
   bool operator==(const LevelCounts&) const = default;
   LevelCounts& operator+=(const LevelCounts& other) { return add(other, 1); }
@@ -33,7 +34,7 @@ struct LevelCounts {
     for (auto field : {&LevelCounts::hits, &LevelCounts::misses, &LevelCounts::evictions, &LevelCounts::write_backs,
                        &LevelCounts::back_invalidations, &LevelCounts::snoops, &LevelCounts::invalidations,
                        &LevelCounts::prefetches, &LevelCounts::injections, &LevelCounts::injected_unused,
-                       &LevelCounts::injected_victims, &LevelCounts::victims_missed})
+                       &LevelCounts::injected_victims, &LevelCounts::victims_missed, &LevelCounts::device_hits})
       this->*field += other.*field * static_cast<Count>(times);
     return *this;
   }

@@ -75,11 +75,12 @@ void Devices::write_part(Address granule) {
 
 bool Devices::read(Address granule) {
   bool was_modified = false, was_whole = false;  // in one cache
-  const CacheNode* last = nullptr;
+  const CacheNode *last = nullptr, *outermost = nullptr;
   std::uint64_t held = 0;  // bytes of the granule in that cache
   tree_.for_each_copy(granule, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
     held = &node == last ? held + node.array.sub_block_bytes() : node.array.sub_block_bytes();
     last = &node;
+    if (!outermost || node.level > outermost->level) outermost = &node;
     was_whole = was_whole || held == tree_.granule_bytes();
     const auto old_state = node.array.state(way, at);
     auto state = static_cast<std::uint8_t>(old_state & ~injected);  // it has been used
@@ -97,7 +98,10 @@ bool Devices::read(Address granule) {
     if (read_of_modified_ == DmaRead::invalidate) tree_.invalidate_all_copies(granule, &LevelCounts::invalidations);
   }
   const bool from_dram = !was_modified && !was_whole;
-  tree_.dram_counts().dma_reads += from_dram;
+  if (from_dram)
+    ++tree_.dram_counts().dma_reads;
+  else
+    ++tree_.counts_of(*outermost).device_hits;
   return from_dram;
 }
 

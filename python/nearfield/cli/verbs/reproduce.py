@@ -51,6 +51,12 @@ _Traces = Annotated[
 ]
 
 
+_Collect = Annotated[
+    Path | None,
+    typer.Option("--collect", help="Print a table, machine by claim, of --live --json files in this folder."),
+]
+
+
 def command(
     claims: _Claims = None,
     quick: Annotated[bool, typer.Option("--quick", help="Simulate fewer sizes.")] = False,
@@ -61,6 +67,7 @@ def command(
     mpi_name: Annotated[str | None, mpi_option(help="With --live: which MPI, a name of `nearfield mpi`.")] = None,
     hostfile: _Hostfile = None,
     traces: _Traces = None,
+    collect_from: _Collect = None,
     list_: Annotated[bool, typer.Option("--list", help="List the claims and stop.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -80,7 +87,8 @@ def command(
     --live also tests the statements on this machine, as far as they apply to any machine: it measures in several
     launches, and a further column says 'holds', 'does not', or 'cannot tell' if launches differ too much, are
     incomplete, or ran while the machine was busy. The exit code is 6 if no statement could be decided. The verdicts on
-    the papers are not affected. Keep the machine idle during the measurement. Each launch is saved as a profile.
+    the papers are not affected. Some statements have a control, and an effect that its control shows, too, is an
+    'artefact'. Keep the machine idle during the measurement. Each launch is saved as a profile.
 
     --trace uses a real program instead of the model of the application that the paper names: a trace of
     `nearfield observe`, on as many nodes as it has ranks. A further column shows the result; the verdicts are not
@@ -96,11 +104,14 @@ def command(
 
       nearfield reproduce --live --quick S0 S1
 
+      nearfield reproduce --live-only --json >epyc.json; nearfield reproduce --collect .
+
       nearfield reproduce --list
     """
     from nearfield.cli import reproduce_tables as tables
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.measure.sim import pool
+    from nearfield.reproduce.collect import collect
     from nearfield.reproduce.page import render
     from nearfield.reproduce.papers import choose
     from nearfield.reproduce.session import Settings
@@ -109,6 +120,9 @@ def command(
     from nearfield.ui.html import write_page
     from nearfield.ui.progress import ProgressDisplay
 
+    if collect_from is not None:
+        tables.show_collected(collect(collect_from), as_json)
+        return
     wanted = choose(list(claims or ()))
     if list_:
         tables.list_claims(wanted, as_json)
@@ -133,16 +147,16 @@ def command(
         print(found.model_dump_json(indent=1))
     else:
         for paper in found.papers:
-            if live_only:
-                tables.show_live(paper)
-            else:
+            if not live_only:
                 tables.show(paper)
+            if live:
+                tables.show_live(paper)
         tables.count(found, live_only)
     if stopped or (not found.complete and not live_only):
         err.print("stopped: incomplete claims are not judged; the same command goes on")
         raise typer.Exit(128 + stopped if stopped else stop.exit_code)
     err.print(f"page: [bold]{escape(str(page))}[/bold]   the profiles are beside it")
-    if live and not {"holds", "does not"} & set(tables.live_answers(found)):
+    if live and not {"holds", "does not", "artefact"} & set(tables.live_answers(found)):
         err.print("nothing could be told of this machine: the column 'here' says why, statement by statement")
         raise typer.Exit(NOT_DECIDED)
 

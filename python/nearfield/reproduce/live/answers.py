@@ -20,7 +20,7 @@ from nearfield.reproduce.live.questions import QUESTIONS
 from nearfield.reproduce.live.quiet import disturbance
 from nearfield.reproduce.live.sizes import Sizes
 from nearfield.reproduce.outcome import Answer
-from nearfield.reproduce.schema import LiveCheck, Paper, Statement
+from nearfield.reproduce.schema import Control, LiveCheck, Paper, Statement
 from nearfield.reproduce.verdicts import Evidence, judge_input
 
 ANYWHERE = (-math.inf, math.inf)
@@ -56,7 +56,31 @@ def answer_statement(paper: Paper, statement: Statement, live: LiveData) -> Answ
     except _NotJudgeable as lacking:
         return Answer(answer="cannot tell", ours=str(lacking), **common)
     ours = f"{check.says}: {answer_here.ours}" if check.says else answer_here.ours
-    return answer_here.model_copy(update={**common, "ours": ours})
+    found = answer_here.model_copy(update={**common, "ours": ours})
+    if check.control is None:
+        return found
+    without = check.model_copy(update={"control": None, "says": ""} | _changes(check, check.control))
+    controlled = answer_statement(paper, statement.model_copy(update={"here": without}), live)
+    return apply_control(found, check.control, controlled)
+
+
+def _changes(check: LiveCheck, control: Control) -> dict[str, Any]:
+    where = {**check.curve.get("where", {}), **control.curve.get("where", {})}
+    return {
+        "profile": control.profile or check.profile,
+        "curve": {**check.curve, **control.curve, **({"where": where} if where else {})},
+    }
+
+
+def apply_control(found: Answer, control: Control, controlled: Answer) -> Answer:
+    """Returns the answer in the light of its control. Only an effect that is there can be an artefact; one whose
+    control cannot tell is not known to be one or the other."""
+    text = f"{control.says}: {controlled.answer or 'cannot tell'}, {controlled.ours}"
+    answer = found.answer
+    if answer == "holds":
+        wanted, other = ("does not", "holds") if control.effect == "vanishes" else ("holds", "does not")
+        answer = {wanted: "holds", other: "artefact"}.get(controlled.answer, "cannot tell")  # type: ignore[assignment]
+    return found.model_copy(update={"answer": answer, "control": text})
 
 
 def _check_launches(name: str, every: Sequence[Profile], usable: Sequence[Profile], live: LiveData) -> None:

@@ -23,17 +23,27 @@ REPORTS = {
 
 def by_compiler(question: str) -> Answer:
     """Returns the answer of the compiler's report; "cannot tell" without a compiler that has one."""
-    words = shlex.split(os.environ.get("CC", "")) or [name for name in ("cc", "gcc", "clang") if shutil.which(name)][:1]
-    if not words or not shutil.which(words[0]):
+    words = compiler_words()
+    if not words:
         return Answer(answer="cannot tell", ours="there is no C compiler here; $CC may name one")
-    version = subprocess.run([*words, "--version"], capture_output=True, text=True, check=False).stdout
+    version = first_line_of_version(words)
     loops = vectorised(words, "clang" if "clang" in version else "gcc")
     if loops is None:
         return Answer(answer="cannot tell", ours=f"{words[0]} gives no report of vectorised loops")
     results = ", ".join(f"{name} {'vectorised' if yes else 'not vectorised'}" for name, yes in loops.items())
-    return Answer(
-        answer="holds" if COMPILED[question](loops) else "does not", ours=f"{version.splitlines()[0]} -O3: {results}"
-    )
+    return Answer(answer="holds" if COMPILED[question](loops) else "does not", ours=f"{version} -O3: {results}")
+
+
+def compiler_words() -> list[str]:
+    """Returns the command of this machine's C compiler: $CC, or cc; [] if there is none."""
+    words = shlex.split(os.environ.get("CC", "")) or [name for name in ("cc", "gcc", "clang") if shutil.which(name)][:1]
+    return words if words and shutil.which(words[0]) else []
+
+
+def first_line_of_version(words: list[str]) -> str:
+    """Returns the compiler's name and version in a line."""
+    done = subprocess.run([*words, "--version"], capture_output=True, text=True, check=False)
+    return (done.stdout.splitlines() or [words[0]])[0]
 
 
 def vectorised(compiler: list[str], kind: str) -> dict[str, bool] | None:

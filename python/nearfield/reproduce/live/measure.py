@@ -94,13 +94,15 @@ def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, report: Repor
 
 
 def needed_profiles(wanted: list[tuple[Paper, list[Claim]]]) -> dict[str, LiveProfile]:
-    """Returns the live profiles that the claims' statements need."""
+    """Returns the live profiles that the claims' statements and their controls need."""
     return {
-        statement.here.profile: paper.here[statement.here.profile]
+        name: paper.here[name]
         for paper, claims in wanted
         for claim in claims
         for statement in claim.statement
-        if statement.here and statement.here.profile
+        if statement.here
+        for name in (statement.here.profile, statement.here.control.profile if statement.here.control else "")
+        if name
     }
 
 

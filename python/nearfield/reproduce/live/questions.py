@@ -1,4 +1,5 @@
-"""Questions that no record answers: to the rules found by `nearfield tune`, and to the compiler."""
+"""Questions that no record answers: to the rules found by `nearfield tune`, to the compiler, and to loops without
+messages."""
 
 from __future__ import annotations
 
@@ -7,12 +8,17 @@ from functools import partial
 
 from nearfield.profile.schema import Mpi
 from nearfield.reproduce.live.compiler import COMPILED, by_compiler
+from nearfield.reproduce.live.loops import LOOPS, by_loops
 from nearfield.reproduce.live.tuned import TUNED, by_rules
 from nearfield.reproduce.outcome import Answer
 
 
 def _of_rules(question: str, mpi: Mpi) -> Answer:
     return by_rules(question, mpi.family, mpi.version)
+
+
+def _of_loops(question: str, _: Mpi) -> Answer:
+    return by_loops(question)
 
 
 def _of_compiler(question: str, _: Mpi) -> Answer:
@@ -22,4 +28,5 @@ def _of_compiler(question: str, _: Mpi) -> Answer:
 QUESTIONS: dict[str, Callable[[Mpi], Answer]] = {
     **{name: partial(_of_rules, name) for name in TUNED},
     **{name: partial(_of_compiler, name) for name in COMPILED},
+    **{name: partial(_of_loops, name) for name in LOOPS},
 }

@@ -58,6 +58,7 @@ struct CountedAtLevel {
 constexpr CountedAtLevel counted_at_levels[] = {
     {"hits", "hits of cache level ", 1, &LevelCounts::hits},
     {"misses", "misses of cache level ", 1, &LevelCounts::misses},
+    {"device_hits", "granules of memory that NICs read out of cache level ", 2, &LevelCounts::device_hits},
     {"injected", "lines that NICs put into cache level ", 2, &LevelCounts::injections},
     {"injected_unused", "lines put by NICs and lost before they were used, of cache level ", 2,
      &LevelCounts::injected_unused},

@@ -1,0 +1,70 @@
+"""Cards that say whether a claim still holds on the reader's machine: one per claim that is in a paper's abstract or
+the main finding of a section. They are made of measurements only; what is simulated on the papers' machines is not in
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nearfield.base.units import counted
+from nearfield.reproduce.outcome import Card, CardVerdict, Judged, JudgedClaim, JudgedPaper
+
+LEAST_WEIGHT = 2
+_ORDER: Sequence[CardVerdict] = ("artefact", "does not", "holds in part", "holds", "cannot tell", "not measured")
+_VERBS = {
+    "holds": ("holds", "hold"), "does not": ("does not", "do not"), "artefact": ("is an artefact", "are artefacts"),
+    "cannot tell": ("cannot be told", "cannot be told"),
+}  # fmt: skip
+
+
+def cards_of(papers: Iterable[JudgedPaper]) -> list[Card]:
+    """Returns the cards, negative results first, then by weight."""
+    cards = [_card(paper, claim) for paper in papers for claim in paper.claims if claim.weight >= LEAST_WEIGHT]
+    return sorted(cards, key=lambda card: (_ORDER.index(card.verdict), -card.weight))
+
+
+def _card(paper: JudgedPaper, claim: JudgedClaim) -> Card:
+    measured = [one for one in claim.statements if one.is_question and one.here and one.here.answer]
+    words = [one.here.answer for one in measured if one.here]
+    shown = min(measured, key=lambda one: _ORDER.index((one.here and one.here.answer) or "not measured"), default=None)
+    reasons = [one.here.ours for one in claim.statements if one.here and not one.here.answer and one.here.ours]
+    own = [shown.here.control] if shown and shown.here and shown.here.control else []
+    return Card(
+        claim=claim.id,
+        title=paper.title,
+        weight=claim.weight,
+        says=claim.says,
+        where=claim.where,
+        verdict=_verdict(words),
+        line=_line(words) if measured else f"Not measured here: {reasons[0] if reasons else 'nothing asks it'}.",
+        statement=shown.says if shown else "",
+        paper=(shown or claim.statements[0]).paper,
+        here=f"{shown.here.answer}: {shown.here.ours}" if shown and shown.here else "",
+        control="; ".join([*own, *_controls(claim.statements)]),
+        command=f"nearfield reproduce {claim.id}{' --live-only' if measured else ''}",
+    )
+
+
+def _controls(statements: Iterable[Judged]) -> list[str]:
+    """Returns the controls of the whole claim with their answers. They say nothing of whether the claim holds."""
+    return [f"{s.says}: {s.here.answer} ({s.here.ours})" for s in statements if s.is_control and s.here]
+
+
+def _verdict(words: Sequence[str]) -> CardVerdict:
+    """Returns the verdict of a claim from its answers. One answer that is missing keeps it from holding whole."""
+    if not words:
+        return "not measured"
+    if "artefact" in words:
+        return "artefact"
+    decided = {word for word in words if word != "cannot tell"}
+    if not decided:
+        return "cannot tell"
+    if decided == {"does not"}:
+        return "does not"
+    return "holds" if decided == {"holds"} and "cannot tell" not in words else "holds in part"
+
+
+def _line(words: Sequence[str]) -> str:
+    counts = {word: words.count(word) for word in _VERBS if word in words}
+    parts = [f"{number} {_VERBS[word][number > 1]}" for word, number in counts.items()]
+    return f"Of {counted(len(words), 'statement')} {', '.join(parts)}."

@@ -1,0 +1,89 @@
+"""The part of the page that says whether claims still hold on the reader's machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nearfield.base.units import counted
+from nearfield.reproduce.outcome import Card, JudgedPaper, Measured
+from nearfield.ui.html import folded, raw, table, tag, text
+
+MEANINGS = (
+    ("artefact", "the effect is there, and so it is in its control"),
+    ("does not", "what the paper says is not so here"),
+    ("holds in part", "some of it holds, or some of it cannot be told"),
+    ("holds", "all of it holds"),
+    ("cannot tell", "noise, too few launches, no second node, or no counter: nothing follows"),
+)
+
+
+def cards_html(cards: Sequence[Card], here: Measured | None, papers: Sequence[JudgedPaper]) -> str:
+    """Returns the section of cards; if nothing was measured, only how to measure."""
+    if here is None:
+        command = tag("code", "nearfield reproduce --live-only")
+        message = text("Nothing was measured on this machine. ") + command
+        return tag("p", message + text(" adds a card for each claim: does it still hold?"), class_="quiet")
+    measured = [card for card in cards if card.verdict != "not measured"]
+    others = [card for card in cards if card.verdict == "not measured"]
+    return (
+        tag("p", text(machine_words(here)), role="note")
+        + _meanings(measured)
+        + tag("div", "".join(map(_card, measured)), class_="cards")
+        + folded(f"{counted(len(others), 'claim')} that cannot be measured here", _list(others))
+        + folded("Every answer", _answers(papers))
+    )
+
+
+def machine_words(here: Measured) -> str:
+    """Returns the machine, MPI, compiler and load in a sentence."""
+    load = f", load average at most {here.load_1m:.1f}" if here.load_1m is not None else ""
+    where = f" ({here.virtual})" if here.virtual else ""
+    compiler = f"; compiler: {here.compiler}" if here.compiler else ""
+    machine, launches = (
+        f"{here.machine}, {counted(here.cores, 'core')}{where}",
+        counted(here.launches, "launch", "launches"),
+    )
+    return f"Measured on {machine}, under {here.mpi}, in {launches}{load}{compiler}. The launches are in {here.folder}."
+
+
+def _meanings(cards: Sequence[Card]) -> str:
+    found = {card.verdict for card in cards}
+    items = [tag("dt", _word(name)) + tag("dd", text(says)) for name, says in MEANINGS if name in found]
+    return tag("dl", "".join(items), class_="meanings")
+
+
+def _word(verdict: str) -> str:
+    return tag("span", text(verdict), class_=f"verdict {verdict.replace(' ', '-')}")
+
+
+def _card(card: Card) -> str:
+    facts = [("statement", text(card.statement)), ("the paper", text(card.paper)), ("this machine", text(card.here))]
+    if card.control:
+        facts.append(("control", text(card.control)))
+    rows = "".join(tag("dt", name) + tag("dd", value) for name, value in facts if value)
+    return tag(
+        "article",
+        tag("h3", f"{raw(card.claim)} {_word(card.verdict)}")
+        + tag("p", text(card.title), class_="quiet")
+        + tag("p", text(card.says), class_="says")
+        + tag("p", text(card.line))
+        + tag("dl", rows)
+        + tag("p", tag("code", raw(card.command)))
+        + tag("p", text(card.where), class_="quiet"),
+        class_=f"card {card.verdict.replace(' ', '-')}",
+        id=f"card-{card.claim}",
+    )
+
+
+def _list(cards: Sequence[Card]) -> str:
+    rows = [[raw(card.claim), text(card.says), text(card.line)] for card in cards]
+    return table(("claim", "what the paper says", "why not"), rows)
+
+
+def _answers(papers: Sequence[JudgedPaper]) -> str:
+    rows = [
+        [raw(claim.id), text(one.here.ours and one.says), text(one.paper), _word(one.here.answer), text(one.here.ours),
+         text(one.here.control)]
+        for paper in papers for claim in paper.claims for one in claim.statements if one.here and one.here.answer
+    ]  # fmt: skip
+    return table(("claim", "statement", "the paper", "here", "this machine", "control"), rows) if rows else ""

@@ -1,0 +1,57 @@
+"""Collects what `nearfield reproduce --live --json` printed on many machines into one table: machine by claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from nearfield.base.errors import ProfileError, UsageError
+from nearfield.base.files import read_file
+from nearfield.base.toml import Table
+from nearfield.reproduce.outcome import Card, Measured, Reproduction
+
+_REMEDY = "Make one with: nearfield reproduce --live-only --json >FILE.json"
+
+
+class Collected(Table):
+    """One machine's file."""
+
+    file: str
+    here: Measured
+    created: str
+    quick: bool
+    verdicts: dict[str, str]  # claim -> verdict
+
+
+def collect(folder: Path) -> list[Collected]:
+    """Returns the machines of all JSON files in the folder, by file name. Raises UsageError if there are none, and
+    ProfileError for a file that is damaged or that has no measurement."""
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise UsageError(f"{folder} has no .json files", _REMEDY)
+    return [_read(file) for file in files]
+
+
+def _read(path: Path) -> Collected:
+    try:
+        found = Reproduction.model_validate_json(read_file(path))
+    except ValidationError as error:
+        raise ProfileError(f"{path}: {error.error_count()} of its keys are wrong", _REMEDY) from error
+    if found.here is None:
+        raise ProfileError(f"{path}: nothing was measured, only simulated", _REMEDY)
+    cards: Sequence[Card] = found.cards
+    return Collected(
+        file=path.name,
+        here=found.here,
+        created=found.created,
+        quick=found.quick,
+        verdicts={card.claim: card.verdict for card in cards if card.verdict != "not measured"},
+    )
+
+
+def claims_of(machines: Sequence[Collected]) -> list[str]:
+    """Returns the claims that some machine has a card of, in the order of the first one that has them all or most."""
+    widest = max(machines, key=lambda one: len(one.verdicts))
+    return list(dict.fromkeys([*sorted(widest.verdicts), *(name for one in machines for name in one.verdicts)]))

@@ -1,0 +1,80 @@
+"""Measures S0's stencil loops without their messages, as this machine's C compiler places them in the code and with
+aligned loops: the control of S0.9. Needs no MPI. Each program takes the fastest of many batches; it is run several
+times, and an answer needs all of them, and a machine that is not busy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from nearfield.reproduce.adverbs import SAME
+from nearfield.reproduce.live.bootstrap import Word
+from nearfield.reproduce.live.compiler import compiler_words, first_line_of_version
+from nearfield.reproduce.live.quiet import overload
+from nearfield.reproduce.outcome import Answer
+from nearfield.reproduce.papers import paper_files
+
+RUNS = 3
+SCALAR = ("-O2", "-fno-tree-vectorize")  # what -O2 was before GCC 12
+ALIGNED = (*SCALAR, "-falign-functions=64", "-falign-loops=64")
+AS_COMPILED = (SCALAR, (*SCALAR, "-falign-functions=64"), ("-O2",), ("-O3",))
+Gains = list[list[float]]  # of one set of options: for each run, what OPT1 and OPT2 save at each shape
+
+
+def by_loops(question: str) -> Answer:
+    """Returns whether the order of rows gains or loses time without messages: as compiled, or with aligned loops."""
+    words = compiler_words()
+    if not words:
+        return Answer(answer="cannot tell", ours="there is no C compiler here; $CC may name one")
+    options, answer = LOOPS[question]
+    busy = overload(os.getloadavg()[0], len(os.sched_getaffinity(0)))
+    found = {" ".join(some): gains for some in options if (gains := measure_loops([*words, *some]))}
+    if not found:
+        return Answer(answer="cannot tell", ours=f"{words[0]} does not compile the loops")
+    ours = "; ".join(f"{name}: {_range(gains)}" for name, gains in found.items())
+    ours = f"{first_line_of_version(words)}: {ours}"
+    if busy:
+        return Answer(answer="cannot tell", ours=f"{busy}; {ours}")
+    return Answer(answer=answer(list(found.values())), ours=ours)
+
+
+def measure_loops(command: Sequence[str]) -> Gains:
+    """Returns what the orders of rows save, run by run; [] if the compiler refuses the options or a run fails."""
+    source = paper_files()["S0"].with_name("stencil.c")
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "stencil"
+        if subprocess.run([*command, str(source), "-o", str(program)], capture_output=True, check=False).returncode:
+            return []
+        done = [subprocess.run([program], capture_output=True, text=True, check=False) for _ in range(RUNS)]
+    if any(one.returncode for one in done):
+        return []
+    return [[float(word) for line in one.stdout.splitlines() for word in line.split()[2:]] for one in done]
+
+
+def _range(gains: Gains) -> str:
+    every = [gain for run in gains for gain in run]
+    return f"{100 * min(every):.1f} to {100 * max(every):.1f} %"
+
+
+def gains_somewhere(found: Sequence[Gains]) -> Word:
+    """Returns "holds" if an order gains or loses more than what is the same in every run; "does not" if none does in
+    any run."""
+    columns = [column for gains in found for column in zip(*gains, strict=True)]
+    if any(min(column) > SAME or max(column) < -SAME for column in columns):
+        return "holds"
+    return "does not" if all(abs(gain) <= SAME for column in columns for gain in column) else "cannot tell"
+
+
+def gains_nowhere(found: Sequence[Gains]) -> Word:
+    """Returns the opposite answer."""
+    opposites: dict[Word, Word] = {"holds": "does not", "does not": "holds", "cannot tell": "cannot tell"}
+    return opposites[gains_somewhere(found)]
+
+
+LOOPS: dict[str, tuple[Sequence[tuple[str, ...]], Callable[[Sequence[Gains]], Word]]] = {
+    "loops-gain-alone": (AS_COMPILED, gains_somewhere),
+    "aligned-loops-gain-nothing": ((ALIGNED,), gains_nowhere),
+}

@@ -1,0 +1,52 @@
+"""How much of the papers' claims holds. A sentence of a paper that was written down as many statements counts once: the
+score of a claim is the mean over its passages of the share of a passage's statements that hold."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from nearfield.reproduce.outcome import Judged, JudgedPaper, Score
+
+HALF = 0.5
+
+
+def score_of(statements: Iterable[Judged]) -> float | None:
+    """Returns the score of a claim with these statements, from 0 to 1; None if none of them is judged and counted. A
+    passage is a quoted text: statements with the same `paper` share it."""
+    passages: dict[str, list[bool]] = defaultdict(list)
+    for one in statements:
+        if one.holds is not None and not one.not_counted:
+            passages[one.paper].append(one.holds)
+    shares = [sum(held) / len(held) for held in passages.values()]
+    return sum(shares) / len(shares) if shares else None
+
+
+def score_papers(papers: Iterable[JudgedPaper]) -> Score:
+    """Returns the weighted scores of all claims together. That of all claims needs every simulation to be complete."""
+    papers = list(papers)
+    claims = [claim for paper in papers for claim in paper.claims]
+    weighed = [(claim.weight, claim.score) for claim in claims if claim.weight]
+    judged = [(weight, score) for weight, score in weighed if score is not None]
+    held = sum(weight * score for weight, score in judged)
+    scores = [score for _, score in judged]
+    return Score(
+        simulated=held / sum(weight for weight, _ in judged) if judged else None,
+        all=None if any(one.missing for one in papers) else held / max(sum(weight for weight, _ in weighed), 1),
+        judged=len(judged),
+        claims=len(claims),
+        whole=sum(score == 1 for score in scores),
+        half=sum(HALF <= score < 1 for score in scores),
+        less=sum(score < HALF for score in scores),
+    )
+
+
+def score_words(score: Score) -> str:
+    """Returns the three published numbers in words."""
+    if score.simulated is None:
+        return "no claim is judged"
+    of_all = "" if score.all is None else f", {score.all:.0%} of all {score.claims} claims"
+    return (
+        f"by weight {score.simulated:.0%} of what is simulated holds{of_all}; of {score.judged} simulated claims "
+        f"{score.whole} hold whole, {score.half} at least by half, {score.less} less"
+    )
