@@ -32,7 +32,8 @@ inline constexpr int max_chains = 48;
 // small or has fewer elements than chains.
 Samples chase_ns(const Block& block, const Chase& chase, int samples);
 
-// Returns the time of reading the first `bytes` once, in order, in words of 8 bytes.
+// Returns the time of reading the first `bytes` once, in order, in words of 8 bytes. If they are longer than 1 MiB, each
+// sample is the time of another piece, scaled to the whole.
 Samples read_ns(const Block& block, std::size_t bytes, int samples);
 
 enum class CopyRoutine {

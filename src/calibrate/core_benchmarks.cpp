@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t steps_per_sample = 4096;
 constexpr double min_sample_ns = 4000;
+constexpr std::size_t max_read_bytes = std::size_t{1} << 20;
 
 // Calls `work` until enough time has passed for the clock not to matter; returns the ns of one call.
 template <class Work>
@@ -102,15 +103,23 @@ Samples chase_ns(const Block& block, const Chase& chase, int samples) {
 
 Samples read_ns(const Block& block, std::size_t bytes, int samples) {
   if (bytes > block.size()) throw std::invalid_argument("the block is too small");
+  // Other programs interrupt a sample that is too long, so each one reads another piece of a long block.
+  const std::size_t piece = std::min(bytes, max_read_bytes), pieces = bytes / std::max(piece, std::size_t{1});
+  std::size_t next = 0;
   std::uint64_t sums[4] = {};
-  return sample_calls(samples, [&] {
-    for (std::size_t i = 0; i + 32 <= bytes; i += 32) {
+  const auto read_piece = [&] {
+    const std::byte* const begin = block.data() + next * piece;
+    next = next + 1 < pieces ? next + 1 : 0;
+    for (std::size_t i = 0; i + 32 <= piece; i += 32) {
       std::uint64_t words[4];
-      std::memcpy(words, block.data() + i, sizeof words);
+      std::memcpy(words, begin + i, sizeof words);
       for (int w = 0; w < 4; ++w) sums[w] += words[w];
     }
     hide(sums[0]);
-  });
+  };
+  Samples all = sample_calls(samples, read_piece);
+  for (double& ns : all) ns *= static_cast<double>(bytes) / static_cast<double>(piece);
+  return all;
 }
 
 }  // namespace nearfield::calibrate

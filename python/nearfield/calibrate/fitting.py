@@ -125,17 +125,13 @@ class _Fitting:
         end = last_below(curve, math.sqrt(curve[at] * memory_ns))
         if end is None or end[0] >= SMALLER * self.last_cache_bytes:
             return
-        line, ways = cache["line_bytes"]["value"], cache["ways"]["value"]
-        way_bytes = self.last_cache_bytes // ways
-        ours = max(1, round(math.sqrt(end[0] * end[1]) / way_bytes))
-        probe = f"chains get slower beyond {format_bytes(end[0])}: {ours} of {ways} ways of what the topology states"
+        set_bytes = cache["line_bytes"]["value"] * cache["ways"]["value"]
+        ours = max(1, round(math.sqrt(end[0] * end[1]) / set_bytes)) * set_bytes
+        probe = f"chains get slower beyond {format_bytes(end[0])}: others use the rest of what the topology states"
         names = [f"chains of {format_bytes(sizes[0])} to {format_bytes(sizes[-1])}"]
-        low, high = (float(max(1, end[0] // way_bytes)), float(-(-end[1] // way_bytes)))
-        cache["ways"] = fact(ours, Estimate(ours, min(low, ours), max(high, ours)), probe, *names, whole=True)
-        size = Estimate(ours * way_bytes, float(end[0]), float(end[1]))
+        size = Estimate(ours, float(end[0]), float(end[1]))
         cache["size_bytes"] = fact(size.value, size, probe, *names, whole=True)
-        assert size.value % (ours * line) == 0
-        self.last_cache_bytes = int(size.value)
+        self.last_cache_bytes = ours
 
     def memory(self) -> None:
         size, time = self.found.memory
@@ -151,6 +147,8 @@ class _Fitting:
         pages = self.values.setdefault("pages", {})
         extra = {count: spread.value - packed.value for count, (spread, packed) in self.found.pages.items()}
         steps = fit_plateaus(extra)
+        if steps:  # the last height is that of many pages: TLBs that are no LRU begin to miss before they are full
+            steps[-1] = steps[-1][0], max(extra[WALKED_PAGES] - sum(height for _, height in steps[:-1]), 0.1)
         counts = list(extra)
         tlbs = []
         for entries, height in steps:

@@ -141,7 +141,7 @@ class Probing:
         for size in sorted({4 * KIB, sizes[0] // 4, *sizes[:-1], sizes[-1] // 4}):
             found.copies[size] = undisturbed(bench.copy_ns(other, block, size, samples=40))
         for size in (sizes[0] // 2, block.bytes // 2):
-            found.reads[size] = undisturbed(bench.read_ns(block, size, samples=20))
+            found.reads[size] = undisturbed(bench.read_ns(block, size, samples=100))
 
     def _traffic(self) -> Estimate:
         """Returns the rate at which all cores together read from memory, in GB/s."""
@@ -153,7 +153,7 @@ class Probing:
 
         def read(which: int) -> None:
             os.sched_setaffinity(0, {pus[which]})
-            rates[which] += [size / ns for ns in bench.read_ns(blocks[which], size, samples=12)]
+            rates[which] += [size / ns for ns in bench.read_ns(blocks[which], size, samples=200)]
 
         threads = [Thread(target=read, args=(which,)) for which in range(len(pus))]
         for thread in threads:
