@@ -180,6 +180,7 @@ def test_a_table_of_times_is_compared(tmp_path: Path) -> None:
         "a,b\n1,2\n",
         "scenario,ns\n",
         "scenario,ns\npingpong,-3\n",
+        "scenario,size_bytes,ns\npingpong,0,3\n",
         "scenario,ns\npingpong,abc\n",
         "scenario,ns\n\0\n",
     ],

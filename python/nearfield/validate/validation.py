@@ -18,6 +18,7 @@ from nearfield.validate import cases, trust
 from nearfield.validate.scores import Order, Score, StepScore, order_of_states, score_of, scores, steps
 
 MAX_BYTES = 4 << 20  # longer messages take long to simulate, and are those of memory alone
+MAX_PARAMETER = 1 << 31
 FIRST_METRIC = {"pingpong": "half_round_trip", "stride": "half_round_trip", "pollution": "traverse"}
 
 
@@ -70,7 +71,7 @@ def validate(
     """Simulates the cases of the first of `against`, up to a size, and compares. A second one says how well times
     repeat. Raises ProfileError if one of them cannot be read."""
     if against[0].suffix == ".csv":
-        return _of_table(machine, against[0], report)
+        return _of_table(machine, against[0], report, max_bytes)
     profiles = [load(path) for path in against]
     first = profiles[0]
     doubts = list(trust.doubts(first, machine))
@@ -78,10 +79,7 @@ def validate(
     for other in profiles[1:2]:
         doubts += [f"{other.path}: {why}" for why in trust.doubts(other, machine)]
         repeats = {cases.key_of(row): row["value"] for row in _rows(other.records)}
-    records = first.records
-    if "size_bytes" in records.columns:
-        records = records.filter(pl.col("size_bytes").is_null() | (pl.col("size_bytes") <= max_bytes))
-    found = cases.simulate(machine, records, first.run, report)
+    found = cases.simulate(machine, _up_to(first.records, max_bytes), first.run, report)
     described = machine.messaging.node_eager_bytes if machine.messaging else None
     return Validation(
         machine,
@@ -96,11 +94,18 @@ def validate(
     )
 
 
-def _of_table(machine: DescribedMachine, path: Path, report: Report) -> Validation:
-    records = read_times(path)
+def _of_table(machine: DescribedMachine, path: Path, report: Report, max_bytes: int) -> Validation:
+    records = _up_to(read_times(path), max_bytes)
     found = cases.simulate(machine, records, None, report)
     order = order_of_states(found.pairs)
     return Validation(machine, [str(path)], found, [], scores(found.pairs), order, [])
+
+
+def _up_to(records: pl.DataFrame, max_bytes: int) -> pl.DataFrame:
+    """Returns the records without those of longer messages."""
+    if "size_bytes" not in records.columns or not records["size_bytes"].dtype.is_numeric():
+        return records
+    return records.filter(pl.col("size_bytes").is_null() | (pl.col("size_bytes") <= max_bytes))
 
 
 def read_times(path: Path) -> pl.DataFrame:
@@ -124,6 +129,9 @@ def _row(row: dict[str, Any], path: Path, remedy: str) -> dict[str, Any]:
         raise ProfileError(f"{path}: ns = {ns!r} is no time above 0", remedy)
     known = {"scenario", "ns", "metric", "side"}
     parameters = {k: v for k, v in row.items() if k not in known and k not in CORE and v is not None}
+    for name, one in parameters.items():
+        if isinstance(one, (int, float)) and not 1 <= one <= MAX_PARAMETER:
+            raise ProfileError(f"{path}: {name} = {one:g} is not from 1 to {MAX_PARAMETER}", remedy)
     metric = row.get("metric") or FIRST_METRIC.get(str(scenario), "time")
     of = {"scenario": scenario, "metric": metric, "side": row.get("side"), "unit": "ns", "value": float(ns)}
     return of | {"n": 1, "stable": True, "source": "live"} | parameters
