@@ -18,7 +18,7 @@ endif
 # Runs a command, says every few seconds how far it is, and keeps what it writes in a log.
 FOLLOW := $(PYTHON) -I $(SOURCE)/follow.py build/set-up.log
 # What the extension module and the shared heap are made of; the engine is built by `nearfield` itself, once per MPI.
-NATIVE := $(shell find src/analysis src/base src/collectives src/machine src/preload/heap src/preload/observe src/plan src/scenario src/sim src/trace/stream src/topology src/trace src/python -type f) src/variants.cmake CMakeLists.txt
+NATIVE := $(shell find src/analysis src/base src/calibrate src/collectives src/machine src/preload/heap src/preload/observe src/plan src/scenario src/sim src/trace/stream src/topology src/trace src/python -type f) src/variants.cmake CMakeLists.txt
 
 # Installs what is named. The package itself, `-e .`, takes its settings from variables, since older versions of pip have
 # no option for them. Its build folder can also build the C++ tests, from the same objects.

@@ -22,6 +22,7 @@ NATIVE = {
     "base": set(),
     "topology": {"base"},
     "machine": {"base", "topology"},
+    "calibrate": {"base"},
     "scenario": {"base", "machine"},
     "probe": _BELOW | {"scenario"},
     **{room: _BELOW | set(_SIM[:floor]) for floor, room in enumerate(_SIM)},
@@ -38,7 +39,7 @@ NATIVE = {
     "preload/verify": {"trace/stream"},  # it is the other recorder of the hooks in preload/observe
     "analysis": {"base", "trace/stream"},
     "trace": {"base", "machine", "sim/memory"},
-    "python": _BELOW | set(_SIM) | {"scenario", "plan", "trace", "trace/stream", "analysis"},
+    "python": _BELOW | set(_SIM) | {"calibrate", "scenario", "plan", "trace", "trace/stream", "analysis"},
 }
 
 # What everything may use, and what uses nothing but each other and the extension.
@@ -56,6 +57,8 @@ PYTHON = {
     "machine": _RECORDS,
     "measure": _MACHINES | {"mpi"},
     "simulate": _MACHINES | {"measure"},
+    "calibrate": _MACHINES,
+    "validate": _MACHINES | {"measure", "calibrate", "report"},
     "plan": _MACHINES,
     "halo": _MACHINES | {"plan", "mpi"},
     "rules": _MACHINES | {"mpi"},

@@ -41,12 +41,14 @@ struct Cache {
 
 struct Core {
   double clock_ghz = 0;
-  double cycles_per_access = 1;    // throughput of loads and stores that hit L1
-  int outstanding_misses = 1;      // of one core, in flight at a time
-  int outstanding_bypass = 0;      // likewise for non-temporal accesses; 0: as outstanding_misses
-  int window = 0;                  // instructions issued after a load without its data; 0: no limit
-  double flops_per_cycle = 0;      // throughput of independent floating-point instructions; 0: they take no time
-  double flop_latency_cycles = 0;  // of dependent floating-point instructions; 0: they take no time
+  double cycles_per_access = 1;     // throughput of loads and stores that hit L1
+  int outstanding_misses = 1;       // of one core, in flight at a time
+  int outstanding_bypass = 0;       // likewise for non-temporal accesses; 0: as outstanding_misses
+  int window = 0;                   // instructions issued after a load without its data; 0: no limit
+  double flops_per_cycle = 0;       // throughput of independent floating-point instructions; 0: they take no time
+  double flop_latency_cycles = 0;   // of dependent floating-point instructions; 0: they take no time
+  double copy_bytes_per_cycle = 0;  // of copies in L1; 0: words of 8 bytes, each of which is two accesses
+  double clock_reading_ns = 0;      // of reading the clock around what scenarios time
 };
 
 struct Dram {
@@ -91,21 +93,30 @@ enum class PagePlacement { identity, random };
 struct Pages {
   std::uint64_t page_bytes = 4096;
   PagePlacement placement = PagePlacement::identity;
-  double fault_ns = 0;    // the first touch of a page
-  std::vector<Tlb> tlbs;  // L1 first
+  double fault_ns = 0;       // the first touch of a page
+  double huge_fault_ns = 0;  // likewise of a huge page of 2 MiB; 0: as fault_ns
+  int walkers = 0;           // TLB misses of a core in flight while it continues; 0: it waits for each
+  std::vector<Tlb> tlbs;     // L1 first
 };
+
+// What a stream prefetches when it is found: the line at the distance, or all lines up to it. With the latter, the
+// first use of a prefetched line advances its stream, as a miss does.
+enum class StreamStart { one, all };
 
 struct Prefetcher {
   int streams = 0;         // tracked at a time, per core; 0: there is none
   int distance_lines = 0;  // how far ahead of the access
   int level = 1;           // the target cache, counted from 0
   int outstanding = 0;     // prefetches in flight; 0: they share Core::outstanding_misses
+  StreamStart start = StreamStart::one;
 };
 
 // The costs of getting a line from another core's cache.
 struct Transfers {
-  double shared_cycles = 0;  // from a cache below the same last-level cache
-  double remote_cycles = 0;  // from below another last-level cache of the node
+  double shared_cycles = 0;   // from a cache below the same last-level cache
+  double remote_cycles = 0;   // from below another last-level cache of the node
+  double upgrade_cycles = 0;  // core time of a store to a line that other cores share, beyond that of other stores
+  int outstanding = 0;        // lines from other caches that a core has in flight; 0: as many as other misses
 };
 
 struct Nic {
@@ -140,9 +151,12 @@ struct Messaging {
   std::uint64_t ring_bytes = 32768;    // of the ring that copy-in-copy-out goes through
   double send_ns = 0;                  // core time per call, excluding memory
   double receive_ns = 0;
-  double match_ns = 0;        // per arrived header
-  double register_ns = 0;     // per page of memory registered for a zero-copy transfer
-  double system_call_ns = 0;  // of a kernel's single copy
+  double match_ns = 0;             // per arrived header
+  double register_ns = 0;          // per page of memory registered for a zero-copy transfer
+  double system_call_ns = 0;       // of a kernel's single copy
+  double copy_page_ns = 0;         // the same for each page
+  std::uint64_t inline_bytes = 0;  // the longest message inside a node that travels in the line that announces it
+  double piece_ns = 0;             // core time per contiguous piece of a datatype that is copied
 };
 
 struct Machine {

@@ -31,6 +31,7 @@ void bind_words(nb::module_& module) {
   nb::enum_<SocketTraffic>(module, "SocketTraffic")
       .value("remote", SocketTraffic::remote)
       .value("everything", SocketTraffic::everything);
+  nb::enum_<StreamStart>(module, "StreamStart").value("one", StreamStart::one).value("all", StreamStart::all);
   nb::enum_<Polling>(module, "Polling").value("queue", Polling::queue).value("command", Polling::command);
 }
 
@@ -38,7 +39,9 @@ void bind_core_and_caches(nb::module_& module) {
   settable(nb::class_<Core>(module, "Core").def(nb::init<>()), field("clock_ghz", &Core::clock_ghz),
            field("cycles_per_access", &Core::cycles_per_access), field("outstanding_misses", &Core::outstanding_misses),
            field("outstanding_bypass", &Core::outstanding_bypass), field("window", &Core::window),
-           field("flops_per_cycle", &Core::flops_per_cycle), field("flop_latency_cycles", &Core::flop_latency_cycles));
+           field("flops_per_cycle", &Core::flops_per_cycle), field("flop_latency_cycles", &Core::flop_latency_cycles),
+           field("copy_bytes_per_cycle", &Core::copy_bytes_per_cycle),
+           field("clock_reading_ns", &Core::clock_reading_ns));
   settable(nb::class_<Cache>(module, "Cache").def(nb::init<>()), field("size_bytes", &Cache::size_bytes),
            field("ways", &Cache::ways), field("line_bytes", &Cache::line_bytes),
            field("sub_blocks", &Cache::sub_blocks), field("shared_by", &Cache::shared_by),
@@ -46,7 +49,8 @@ void bind_core_and_caches(nb::module_& module) {
            field("replacement", &Cache::replacement), field("latency_cycles", &Cache::latency_cycles),
            field("bytes_per_cycle", &Cache::bytes_per_cycle));
   settable(nb::class_<Transfers>(module, "Transfers").def(nb::init<>()),
-           field("shared_cycles", &Transfers::shared_cycles), field("remote_cycles", &Transfers::remote_cycles));
+           field("shared_cycles", &Transfers::shared_cycles), field("remote_cycles", &Transfers::remote_cycles),
+           field("upgrade_cycles", &Transfers::upgrade_cycles), field("outstanding", &Transfers::outstanding));
 }
 
 void bind_memory(nb::module_& module) {
@@ -63,10 +67,12 @@ void bind_memory(nb::module_& module) {
   settable(nb::class_<Tlb>(module, "Tlb").def(nb::init<>()), field("entries", &Tlb::entries), field("ways", &Tlb::ways),
            field("miss_cycles", &Tlb::miss_cycles));
   settable(nb::class_<Pages>(module, "Pages").def(nb::init<>()), field("page_bytes", &Pages::page_bytes),
-           field("placement", &Pages::placement), field("fault_ns", &Pages::fault_ns), field("tlbs", &Pages::tlbs));
+           field("placement", &Pages::placement), field("fault_ns", &Pages::fault_ns),
+           field("huge_fault_ns", &Pages::huge_fault_ns), field("walkers", &Pages::walkers),
+           field("tlbs", &Pages::tlbs));
   settable(nb::class_<Prefetcher>(module, "Prefetcher").def(nb::init<>()), field("streams", &Prefetcher::streams),
            field("distance_lines", &Prefetcher::distance_lines), field("level", &Prefetcher::level),
-           field("outstanding", &Prefetcher::outstanding));
+           field("outstanding", &Prefetcher::outstanding), field("start", &Prefetcher::start));
 }
 
 void bind_between_nodes(nb::module_& module) {
@@ -83,7 +89,8 @@ void bind_between_nodes(nb::module_& module) {
            field("node_eager_bytes", &Messaging::node_eager_bytes), field("ring_bytes", &Messaging::ring_bytes),
            field("send_ns", &Messaging::send_ns), field("receive_ns", &Messaging::receive_ns),
            field("match_ns", &Messaging::match_ns), field("register_ns", &Messaging::register_ns),
-           field("system_call_ns", &Messaging::system_call_ns));
+           field("system_call_ns", &Messaging::system_call_ns), field("copy_page_ns", &Messaging::copy_page_ns),
+           field("inline_bytes", &Messaging::inline_bytes), field("piece_ns", &Messaging::piece_ns));
 }
 
 }  // namespace

@@ -80,6 +80,8 @@ void bind_simulated_memory(nb::module_& parent) {
            nb::arg("bytes") = 8, "Accesses of so many bytes at these addresses (uint64, contiguous), in order.")
       .def("sweep", &NodeMemory::sweep, nb::arg("core"), nb::arg("kind"), nb::arg("address"), nb::arg("count"),
            nb::arg("stride_bytes"), nb::arg("bytes"), nb::arg("work_ps") = 0, nb::call_guard<nb::gil_scoped_release>())
+      .def("copy", &NodeMemory::copy, nb::arg("core"), nb::arg("to"), nb::arg("source"), nb::arg("bytes"),
+           nb::call_guard<nb::gil_scoped_release>())
       .def("write_by_device", &write_by_device, nb::arg("address"), nb::arg("bytes"), nb::arg("levels"),
            "A device writes, when core 0's clock has come so far: for each variant into core 0's cache of this level, "
            "counted from 0, or to memory (-1).")

@@ -13,6 +13,7 @@ void bind_traces(nb::module_& module);
 void bind_streams(nb::module_& module);
 void bind_replay(nb::module_& module);
 void bind_advise(nb::module_& module);
+void bind_calibration(nb::module_& module);
 
 NB_MODULE(_native, module) {
   nb::set_leak_warnings(false);  // lists of variants live until the process ends, in caches of Python functions
@@ -26,4 +27,5 @@ NB_MODULE(_native, module) {
   bind_streams(module);
   bind_replay(module);
   bind_advise(module);
+  bind_calibration(module);
 }

@@ -54,21 +54,21 @@ void bind_memory(nb::module_& module) {
 void bind_readers(nb::module_& module) {
   readable(nb::class_<FormatSpec>(module, "Format"), field("name", &FormatSpec::name),
            field("summary", &FormatSpec::summary), field("expected", &FormatSpec::expected));
-  readable(
-      nb::class_<Accesses>(module, "Accesses", "What was read from traces.")
-          .def(
-              "__init__",
-              [](Accesses* accesses, VirtualMemory& memory, Count skip, std::optional<Count> limit, bool instructions) {
-                new (accesses)
-                    Accesses(memory, Accesses::Options{skip, limit.value_or(Accesses::no_limit), instructions});
-              },
-              nb::arg("memory"), nb::arg("skip"), nb::arg("limit").none(), nb::arg("instructions"),
-              nb::keep_alive<1, 2>())
-          .def_prop_ro("full", &Accesses::full)
-          .def_prop_ro("threads", &Accesses::threads),
-      field("loads", &Accesses::loads), field("stores", &Accesses::stores),
-      field("instructions", &Accesses::instructions), field("others", &Accesses::others),
-      field("skipped", &Accesses::skipped));
+  readable(nb::class_<Accesses>(module, "Accesses", "What was read from traces.")
+               .def(
+                   "__init__",
+                   [](Accesses* accesses, VirtualMemory& memory, Count skip, std::optional<Count> limit,
+                      bool instructions, bool chase) {
+                     new (accesses) Accesses(
+                         memory, Accesses::Options{skip, limit.value_or(Accesses::no_limit), instructions, chase});
+                   },
+                   nb::arg("memory"), nb::arg("skip"), nb::arg("limit").none(), nb::arg("instructions"),
+                   nb::arg("chase") = false, nb::keep_alive<1, 2>())
+               .def_prop_ro("full", &Accesses::full)
+               .def_prop_ro("threads", &Accesses::threads),
+           field("loads", &Accesses::loads), field("stores", &Accesses::stores),
+           field("instructions", &Accesses::instructions), field("others", &Accesses::others),
+           field("skipped", &Accesses::skipped));
   nb::class_<Reader>(module, "Reader", "Reads one trace; ValueError for a record that cannot be read.")
       .def(
           "__init__",

@@ -18,18 +18,23 @@ class Accesses {
     Count skip = 0;             // at the beginning
     Count limit = no_limit;     // of accesses after these
     bool instructions = false;  // include them, as loads
+    bool chase = false;         // every load needs the data of the load before it
   };
 
   // Without a memory it performs nothing, which serves to test formats.
   Accesses() = default;
   Accesses(VirtualMemory& memory, const Options& options)
-      : memory_(&memory), skip_(options.skip), left_(options.limit), takes_instructions_(options.instructions) {}
+      : memory_(&memory),
+        skip_(options.skip),
+        left_(options.limit),
+        takes_instructions_(options.instructions),
+        load_(options.chase ? sim::Access::chase : sim::Access::load) {}
 
   // ---- for parsers, which call these in trace order. An access has from 1 to max_bytes.
   static constexpr std::uint64_t max_bytes = 1 << 20;  // in which a mistaken size shows
   static bool is_size(std::uint64_t bytes) { return bytes - 1 < max_bytes; }
 
-  void load(std::uint64_t address, std::uint64_t bytes) { add(sim::Access::load, address, bytes, loads); }
+  void load(std::uint64_t address, std::uint64_t bytes) { add(load_, address, bytes, loads); }
   void store(std::uint64_t address, std::uint64_t bytes) { add(sim::Access::store, address, bytes, stores); }
   void instruction(std::uint64_t address, std::uint64_t bytes) {
     if (takes_instructions_)
@@ -73,6 +78,7 @@ class Accesses {
   VirtualMemory* memory_ = nullptr;
   Count skip_ = 0, left_ = 0;
   bool takes_instructions_ = false;
+  sim::Access load_ = sim::Access::load;          // the kind of loads
   std::unordered_map<std::uint64_t, int> cores_;  // of threads
   std::uint64_t thread_ = ~std::uint64_t{0};
   int core_ = 0;

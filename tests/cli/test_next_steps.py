@@ -166,7 +166,12 @@ def test_rules_are_found_by_the_command_that_applies_them(called: Called) -> Non
 # Examples of these verbs take a moment, given the files that they name.
 AT_ONCE = ("show", "diff", "report", "export", "plan", "machine", "topology")
 # These need what takes long to make, or this very machine's profile; other tests have them.
-IN_OTHER_TESTS = ("nearfield report reproduction", "nearfield machine new --from here")
+IN_OTHER_TESTS = (
+    "nearfield report reproduction",
+    "nearfield machine new --from here",
+    "nearfield machine calibrate",
+    "nearfield machine validate",
+)
 PROFILES = ("nearfield-profile", "mpich-profile", "my-profile", "before", "after", "P")
 
 NATIVE = """

@@ -45,7 +45,10 @@ Machine any_machine(Random& random) {
     const auto level = random.below(machine.caches.size());
     const bool can = machine.caches[level].inclusion != Inclusion::exclusive;
     machine.prefetcher = Prefetcher{random.between(1, 4), random.between(1, 6), can ? static_cast<int>(level) : 0};
+    if (random.in(50)) machine.prefetcher->start = StreamStart::all;
   }
+  if (random.in(30)) machine.transfers.upgrade_cycles = random.between(1, 30);
+  if (random.in(30)) machine.pages.walkers = random.between(1, 4);
   if (random.in(30)) machine.pages.placement = PagePlacement::random;
   return machine;
 }
@@ -269,7 +272,7 @@ void streams_are_followed_as_in_a_list() {
       const auto expected = list.on_miss(at);
       followed += expected.has_value();
       CHECK(target.has_value() == expected.has_value());
-      CHECK(!target || !expected || *target == static_cast<Address>(*expected) * line);
+      CHECK(!target || !expected || target->line == static_cast<Address>(*expected) * line);
     }
   }
   CHECK(followed > 1000);

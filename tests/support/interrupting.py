@@ -93,6 +93,8 @@ VERBS = {
         Verb("machine-show", "machine show leo3"),
         Verb("machine-new", "machine new --from here -o new.toml"),
         Verb("machine-diff", "machine diff leo3 vsc2"),
+        Verb("machine-calibrate", "machine calibrate -o calibrated.toml"),
+        Verb("machine-validate", "machine validate leo3 --against p --force -o validation.html"),
         Verb("halo", "halo", cold=True),
         Verb("mpi-build", "mpi --build --mpi {mpi}", cold=True),
         Verb("build", "build --mpi {mpi}", cold=True),

@@ -62,6 +62,11 @@ def _copy(*sources: Path) -> Callable[[Path], None]:
     return seed
 
 
+def _times(folder: Path) -> None:
+    lines = ["scenario,size_bytes,state,ns", "pingpong,8,reused,310.5", "pingpong,4096,exclusive,2100"]
+    (folder / "times.csv").write_text("\n".join(lines) + "\n")
+
+
 # ---- profiles
 
 
@@ -386,6 +391,12 @@ READERS = {
                 ["plan", "64x64x64", "-n", "64", "--on", "{}/power5-redstorm.toml"],
                 ["simulate", "trace", "{}/threads.view", "--on", "{}/power5-redstorm.toml"],
             ],
+        ),
+        Reader(
+            "times",
+            _times,
+            {"times.csv": "text"},
+            [["machine", "validate", "leo3", "--against", "{}/times.csv"]],
         ),
         Reader("machine-of-profile", _profiles, {"p/machine.toml": "toml"}, _OF_PROFILES),
         Reader("run", _profiles, {"p/run.toml": "toml"}, _OF_PROFILES),

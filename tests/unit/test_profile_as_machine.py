@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ from machines import PROFILE, load_content
 from tuning import in_process
 
 from nearfield.base.errors import UsageError
+from nearfield.base.frames import pl
 from nearfield.machine import facts, load_machine
 from nearfield.machine.captured import machine_from_profile
 from nearfield.machine.native import native
-from nearfield.profile import load
+from nearfield.profile import Profile, load, save
+from nearfield.profile.contradictions import contradictions
 from nearfield.profile.schema import Calibration
 
 
@@ -70,3 +73,39 @@ def test_a_profile_as_a_file(tmp_path: Path) -> None:
     printed = in_process("machine", "show", PROFILE, "--toml")
     assert printed.code == 0
     assert load_content(printed.out, tmp_path) == load_machine(str(PROFILE))
+
+
+def with_rows(profile: Profile, **changes: dict[str, object]) -> Profile:
+    """Returns the profile with other values in its flags (`flag`) and shortest messages (`message`)."""
+    records = profile.records
+    selected = {
+        "flag": (pl.col("scenario") == "floor") & (pl.col("kind") == "flag") & (pl.col("metric") == "time"),
+        "message": (pl.col("metric") == "half_round_trip") & (pl.col("size_bytes") == 8),
+    }
+    for name, columns in changes.items():
+        records = records.with_columns(
+            pl.when(selected[name]).then(pl.lit(value)).otherwise(pl.col(column)).alias(column)
+            for column, value in columns.items()
+        )
+    return replace(profile, records=records)
+
+
+def test_an_unstable_value_comes_with_an_interval() -> None:
+    """It is nearer to the truth than a usual one, which "not measured" would be untrue of."""
+    profile = load(PROFILE)
+    unstable = with_rows(profile, flag={"value": 90.0, "low": 80.0, "high": 120.0, "stable": False})
+    shared = machine_from_profile(unstable).transfers.shared_cycles
+    assert shared.kind == "fitted" and shared.value == pytest.approx(90 * 2.445, rel=1e-3)
+    assert shared.interval == pytest.approx([80 * 2.445, 120 * 2.445], rel=1e-3) and "not stable" in shared.probe
+
+
+def test_a_contradiction_is_found_and_warned_of(tmp_path: Path) -> None:
+    """A message that is shorter than the flag in it; and is the file written all the same?"""
+    profile = load(PROFILE)
+    assert not list(contradictions(profile))
+    wrong = with_rows(profile, message={"value": 30.0, "low": 30.0, "high": 30.0})
+    assert any("8 B" in sentence for sentence in contradictions(wrong))
+    save(tmp_path / "p", machine=wrong.machine, topology_xml=wrong.topology_xml, run=wrong.run, records=wrong.records)
+    done = in_process("machine", "new", "--from", str(tmp_path / "p"), "-o", str(tmp_path / "mine.toml"))
+    assert done.code == 0 and "warning: a message of 8 B" in " ".join(done.err.split())
+    assert (tmp_path / "mine.toml").exists()

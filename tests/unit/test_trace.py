@@ -373,3 +373,11 @@ def test_binary_is_what_numpy_writes(tmp_path: Path) -> None:
     accesses = make_accesses(100, "L")
     np.array([address for _, address in accesses], dtype="<u8").tofile(tmp_path / "numpy")
     assert (tmp_path / "numpy").read_bytes() == binary(accesses)
+
+
+def test_a_chase_takes_longer_than_independent_loads(tmp_path: Path) -> None:
+    """And misses as often? The true time lies between the two."""
+    content = WRITERS["binary"](make_accesses(400, "L"))
+    free, chase = (simulated(content, tmp_path, chase=one).memory for one in (False, True))
+    assert chase.now_ns[0] > 1.5 * free.now_ns[0]
+    assert chase.counts.levels[0].misses == free.counts.levels[0].misses

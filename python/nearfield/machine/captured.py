@@ -1,11 +1,14 @@
 """Turns the profile of a live machine into a described machine, so that it can be simulated.
 
-Values that the profile measured are computed from its records. Every other value is a usual one of kind "chosen". Its
-reason says why it was not measured: no probe can see it, the profile lacks it, or the clock cannot resolve it.
-`nearfield machine show` lists them, and `nearfield machine new --from PROFILE` writes a file to correct them."""
+Values that the profile measured are computed from its records; those that are not stable come with their interval.
+Every other value is a usual one of kind "chosen". Its reason says why it was not measured: no probe can see it, the
+profile lacks it, or the clock cannot resolve it. `nearfield machine show` lists them, `nearfield machine new --from
+PROFILE` writes a file to correct them, and `nearfield machine calibrate` measures most of them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
@@ -16,9 +19,11 @@ from nearfield.base.frames import pl
 from nearfield.base.validation_errors import error_messages, format_errors
 from nearfield.machine import quantity as q
 from nearfield.machine import schema as s
+from nearfield.profile import Profile, records
+from nearfield.profile import schema as profile_schema
 
 if TYPE_CHECKING:
-    from nearfield.profile import Profile
+    from nearfield.profile.curves import Point
     from nearfield.profile.schema import Cache
 
 Fact = TypeVar("Fact", bound=q.Valued)
@@ -47,6 +52,12 @@ def machine_from_profile(profile: Profile, what: str = "") -> s.DescribedMachine
             f"{what} is of no machine that can be simulated: {found}",
             "Mend its machine.toml if it was edited by hand; otherwise measure anew with: " + own_command.line("probe"),
         ) from error
+
+
+def unmeasured_profile(host: profile_schema.Machine) -> Profile:
+    """Returns a profile without any measurement of a machine that is described by its topology only."""
+    run = profile_schema.Run.model_construct(clock=profile_schema.RunClock(), calibration=None, switch=[])
+    return Profile(Path(), host, run, records.from_rows([]), "")
 
 
 def _machine(profile: Profile) -> s.DescribedMachine:
@@ -89,6 +100,20 @@ def _chosen_fact(kind: type[Fact], value: Any, reason: str = UNSEEN) -> Fact:
 def _derived_or(usual: Any, kind: type[Fact], value: Any, source: str, why: str = UNMEASURED) -> Fact:
     """Returns the measured value; without one, the usual value with the reason."""
     return _derived(kind, value, source) if value else _chosen_fact(kind, usual, why)
+
+
+def _measured_or(usual: Any, kind: type[Fact], point: Point | None, source: str, selector: str) -> Fact:
+    """Returns the measured value. One that is not stable comes with its interval: it is nearer to the truth than a
+    usual value. Without any measurement, returns the usual value with the reason."""
+    if point is None or point.stable:
+        return _derived_or(usual, kind, point and point.value, source)
+    return kind(
+        value=point.value,
+        kind="fitted",
+        interval=[point.low, point.high],
+        probe=f"{source}; not stable",
+        fitted_to=[selector],
+    )
 
 
 def _cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -> s.Cache:
@@ -148,14 +173,14 @@ def _transfers(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.T
     last, cores = caches[-1].shared_by.value, profile.machine.cores
     usual = 2 * caches[-1].latency_cycles.value
     flags = _times(profile, "floor", "time", "distance", kind="flag")
-    near = [ns for distance, ns in flags.items() if distance in SHARED]
-    far = [ns for distance, ns in flags.items() if not (distance in SHARED or distance.startswith("network"))]
+    near = [point for distance, point in flags.items() if distance in SHARED]
+    far = [point for distance, point in flags.items() if not (distance in SHARED or distance.startswith("network"))]
 
-    def cycles(found: list[float]) -> q.Cycles:
+    def cycles(found: list[Point]) -> q.Cycles:
         source = "floor: a flag's way, the farthest such distance"
-        return (
-            _derived(q.Cycles, max(found) * clock_ghz, source) if found else _chosen_fact(q.Cycles, usual, UNMEASURED)
-        )
+        slowest = max(found, key=lambda point: point.value, default=None)
+        slowest = slowest and slowest.scaled(clock_ghz, "cycles")
+        return _measured_or(usual, q.Cycles, slowest, source, "floor:time:kind=flag")
 
     if cores == 1:
         return None
@@ -176,7 +201,13 @@ def _memory(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Memo
         else _chosen_fact(
             q.Ns, max(100.0, least_ns), UNMEASURED if resolved or not calibration else _unresolved(profile)
         ),
-        gb_per_s=_derived_or(20, q.Rate, _memory_rate(profile), "floor: read-local, the largest size; of one core"),
+        gb_per_s=_measured_or(
+            20,
+            q.Rate,
+            _memory_rate(profile),
+            "floor: read-local, the largest size; of one core",
+            "floor:time:kind=read-local",
+        ),
         shared_by=_derived(q.Count, machine.cores // machine.memory.numa_nodes, "machine.toml: cores and numa_nodes")
         if several
         else None,
@@ -188,7 +219,7 @@ def _pages(profile: Profile) -> s.Pages:
     source = "pages: first_touch over first_touch_faults, private memory"
     return s.Pages(
         page_bytes=_stated(q.Size, profile.machine.pages.base_bytes, "machine.toml: base_bytes"),
-        fault_ns=_derived_or(500, q.Ns, _fault_ns(profile), source),
+        fault_ns=_measured_or(500, q.Ns, _fault_ns(profile), source, "pages:first_touch:memory=private"),
     )
 
 
@@ -212,23 +243,31 @@ def _messaging(profile: Profile) -> s.Messaging:
 # ---- records
 
 
-def _times(profile: Profile, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any) -> dict[Any, float]:
-    """Returns x -> value, ascending, of the records that a decision may use and that are above 0."""
+def _times(profile: Profile, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any) -> dict[Any, Point]:
+    """Returns x -> value, ascending, of the records above 0 that a decision may use; without any, of those that are not
+    stable."""
     from nearfield.profile.curves import curve
-    from nearfield.profile.records import select_deciding
+    from nearfield.profile.records import VERDICT, select_deciding
 
-    positive = select_deciding(profile.records).filter(pl.col("value") > 0)
-    return {key: point.value for key, point in curve(positive, scenario, metric, x=x, **fixed).items()}
+    positive = profile.records.filter((pl.col("value") > 0) & pl.col(VERDICT).ne_missing("refuted"))
+    deciding = curve(select_deciding(positive), scenario, metric, x=x, **fixed)
+    return deciding or curve(positive, scenario, metric, x=x, deciding=False, **fixed)
 
 
-def _memory_rate(profile: Profile) -> float | None:
-    """Returns the rate in GB/s of reading beyond the caches' size; None if no stable record reads that much."""
+def _memory_rate(profile: Profile) -> Point | None:
+    """Returns the rate in GB/s of reading beyond the caches' size; None if no record reads that much."""
     times = _times(profile, "floor", "time", kind="read-local")
     size = max(times, default=0)
-    return size / times[size] if size > (profile.machine.llc_bytes or 0) else None
+    if size <= (profile.machine.llc_bytes or 0):
+        return None
+    return _between(times[size], size / times[size].value, size / times[size].high, size / times[size].low)
 
 
-def _fault_ns(profile: Profile) -> float | None:
+def _fault_ns(profile: Profile) -> Point | None:
     times, faults = (_times(profile, "pages", one, memory="private") for one in ("first_touch", "first_touch_faults"))
     size = max(times.keys() & faults.keys(), default=None)
-    return None if size is None else times[size] / faults[size]
+    return None if size is None else times[size].scaled(1 / faults[size].value, "ns")
+
+
+def _between(point: Point, value: float, low: float, high: float) -> Point:
+    return replace(point, value=value, low=low, high=high)

@@ -34,5 +34,7 @@ def _scale(fact: Valued | None, factor: float) -> None:
     fact.value *= factor
     if fact.kind == "chosen":
         fact.reason += "; scaled with the processor's frequency"
-    else:
-        fact.kind, fact.source = "derived", fact.source + "; scaled with the processor's frequency"
+        return
+    source = fact.origin + "; scaled with the processor's frequency"
+    fact.interval, fact.probe, fact.fitted_to = None, "", []
+    fact.kind, fact.source = "derived", source

@@ -20,6 +20,7 @@ _WORDS = {
     "placement": structs.PagePlacement,
     "read_of_modified": structs.DmaRead,
     "polling": structs.Polling,
+    "start": structs.StreamStart,
     "carries": structs.SocketTraffic,
 }  # members that are enumerations
 _TABLES = {

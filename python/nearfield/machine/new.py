@@ -8,10 +8,10 @@ from pathlib import Path
 
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
-from nearfield.machine.captured import UNMEASURED, machine_from_profile
+from nearfield.machine.captured import UNMEASURED, machine_from_profile, unmeasured_profile
 from nearfield.machine.files import as_toml, load_machine, machine_text
 from nearfield.machine.quantity import Sourced
-from nearfield.profile import Profile, records
+from nearfield.profile import Profile
 from nearfield.profile import schema as profile_schema
 
 _HEAD = """\
@@ -41,11 +41,11 @@ def of_here(host: profile_schema.Machine, profile: Profile | None, file: Path) -
     """Returns the text for this machine, which `host` describes. Raises UsageError if `host` has no caches, or if
     `profile` was measured on another machine."""
     if profile:
-        _require_same(host, profile)
+        require_same(host, profile)
         return _head(f"This machine, as the profile {profile.path} measured it.", file) + _rename(
             as_toml(machine_from_profile(profile)), file
         )
-    machine = machine_from_profile(_unmeasured(host), "this machine")
+    machine = machine_from_profile(unmeasured_profile(host), "this machine")
     machine.title, machine.study = host.cpu_model, "what this machine says of itself (hwloc, kernel)"
     text = as_toml(machine, _how_to_get).replace('source = "machine.toml: ', 'source = "hwloc: ')
     measured = _OPEN.format(probe=own_command.line("probe", "--quick"), profile="nearfield-profile")
@@ -74,7 +74,8 @@ def _how_to_get(fact: Sourced) -> str:
     return "only measuring tells" if fact.reason.startswith(UNMEASURED) else ""
 
 
-def _require_same(host: profile_schema.Machine, profile: Profile) -> None:
+def require_same(host: profile_schema.Machine, profile: Profile) -> None:
+    """Raises UsageError if the profile was measured on another machine."""
     measured = profile.machine
     if (measured.cpu_model, measured.cores) != (host.cpu_model, host.cores):
         raise UsageError(
@@ -82,8 +83,3 @@ def _require_same(host: profile_schema.Machine, profile: Profile) -> None:
             f"{measured.cpu_model}, and this one {host.cores} of {host.cpu_model}",
             f"To start from that machine: {own_command.line('machine', 'new', '--from', profile.path)}",
         )
-
-
-def _unmeasured(host: profile_schema.Machine) -> Profile:
-    run = profile_schema.Run.model_construct(clock=profile_schema.RunClock(), calibration=None, switch=[])
-    return Profile(Path(), host, run, records.from_rows([]), "")

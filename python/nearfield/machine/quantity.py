@@ -2,6 +2,7 @@
 
 size_bytes = { value = 32768, source = "S4 table 2" }
 gap_ns = { value = 20, kind = "chosen", reason = "nobody states it; that of a similar NIC", claims = ["S4.7"] }
+clock_ghz = { value = 2.99, kind = "fitted", interval = [2.98, 3.0], probe = "a chain", fitted_to = ["additions"] }
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pydantic import BaseModel, Field, model_validator
 from nearfield._native import simulation
 from nearfield.base.toml import Table
 
-Kind = Literal["stated", "derived", "read-off", "chosen"]
+Kind = Literal["stated", "derived", "read-off", "chosen", "fitted"]
 Claim = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*\.\d+$")]
 
 
@@ -24,12 +25,21 @@ class Sourced(Table):
 
     kind: Kind = Field(
         default="stated",
-        description="stated, derived (the source says how), read-off (from a figure), or chosen: a free parameter",
+        description="stated, derived (the source says how), read-off (from a figure), fitted (measured there), "
+        "or chosen: a free parameter",
     )
-    source: str = Field(default="", description="where it is from; of all but chosen ones")
+    source: str = Field(default="", description="where it is from; of all but chosen and fitted ones")
     reason: str = Field(default="", description="of a chosen one: why this value")
     claims: list[Claim] | None = Field(
         default=None, description="of a chosen one: the claims of nearfield's papers that it touches, if any"
+    )
+    interval: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="of a fitted one: from where to where the value may be"
+    )
+    probe: str = Field(default="", description="of a fitted one: what was measured, and how the value follows from it")
+    fitted_to: list[str] = Field(
+        default_factory=list,
+        description="of a fitted one: the micro-benchmarks or records (scenario:metric:key=value) that it repeats",
     )
 
     @model_validator(mode="after")
@@ -40,6 +50,10 @@ class Sourced(Table):
 
     def origin_problem(self) -> str:
         """Returns the error in this value's source; empty if it is valid."""
+        if self.kind == "fitted":
+            return self._fit_problem()
+        if self.interval is not None or self.probe or self.fitted_to:
+            return f'interval, probe and fitted_to are of kind = "fitted", and this is {self.kind}'
         if self.kind == "chosen" and not self.reason:
             return "a chosen value must have a reason"
         if self.kind != "chosen" and not self.source:
@@ -48,9 +62,22 @@ class Sourced(Table):
             return f'reason and claims are of kind = "chosen", and this is {self.kind}'
         return ""
 
+    def _fit_problem(self) -> str:
+        if self.interval is None or not self.probe or not self.fitted_to:
+            return "a fitted value must have an interval, a probe, and what it was fitted to"
+        if self.source or self.reason or self.claims is not None:
+            return "a fitted value has a probe and what it was fitted to, and no source, reason or claims"
+        value = getattr(self, "value", None)
+        if isinstance(value, (int, float)) and not self.interval[0] <= value <= self.interval[1]:
+            return f"the interval {self.interval[0]:g} to {self.interval[1]:g} does not contain the value {value:g}"
+        return ""
+
     @property
     def origin(self) -> str:
-        """Returns the source, or the reason of a chosen value, as text."""
+        """Returns the source, the reason of a chosen value, or the probe and interval of a fitted one, as text."""
+        if self.kind == "fitted" and self.interval:
+            low, high = self.interval
+            return f"{self.probe}; {low:.4g} to {high:.4g}; fitted to {', '.join(self.fitted_to)}"
         return self.reason if self.kind == "chosen" else self.source
 
     @property
@@ -165,6 +192,12 @@ class SocketTraffic(Valued):
     """The lines that cross the links or the bus of a socket."""
 
     value: Literal["remote", "everything"]
+
+
+class StreamStart(Valued):
+    """What a stream prefetches when it is found."""
+
+    value: Literal["one", "all"]
 
 
 class Polling(Valued):

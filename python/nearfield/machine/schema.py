@@ -47,6 +47,12 @@ class Core(Table):
         "floating-point instructions that need no other's result; absent: no limit"
     )
     flop_latency_cycles: q.Cycles | None = _optional("from one to the next that needs its result; absent: no time")
+    copy_bytes_per_cycle: q.Rate | None = _optional(
+        "of a copying loop in the nearest cache; absent: words of 8 bytes, two accesses each"
+    )
+    clock_reading_ns: q.Ns | None = _optional(
+        "of reading the clock, as scenarios do around what they time; absent: none"
+    )
 
 
 class Cache(Table):
@@ -75,6 +81,12 @@ class Transfers(Table):
     )
     remote_cycles: q.Cycles | None = _optional(
         "from below another last-level cache of the node", needed="with several last-level caches"
+    )
+    upgrade_cycles: q.Cycles | None = _optional(
+        "of the core, for a store to a line that another core's cache has, too; absent: no more than for other stores"
+    )
+    outstanding: q.Count | None = _optional(
+        "lines from other cores' caches that a core has in flight; absent: as core.outstanding_misses"
     )
 
 
@@ -132,6 +144,10 @@ class Pages(Table):
         "identity (absent): a page lies where its address says; random: anywhere"
     )
     fault_ns: q.Ns = _key("the first touch of a page")
+    huge_fault_ns: q.Ns | None = _optional("the first touch of a huge page of 2 MiB; absent: as fault_ns")
+    walkers: q.Count | None = _optional(
+        "TLB misses of a core that are resolved at a time, while it goes on; absent: it waits for each"
+    )
     tlb: list[Tlb] = Field(default_factory=list, max_length=4, description="nearest first; absent: no misses")
 
 
@@ -143,6 +159,9 @@ class Prefetcher(Table):
     level: q.Level = _key("into which cache, counted from 0")
     outstanding: q.Count | None = _optional(
         "requests of its own in flight at a time; absent: they are among core.outstanding_misses"
+    )
+    start: q.StreamStart | None = _optional(
+        "what a found stream fetches: one line, at the distance (absent), or all up to it; then uses advance it, too"
     )
 
 
@@ -202,6 +221,11 @@ class Messaging(Table):
         "of memory for a zero-copy transfer, per page", needed="with network eager-rendezvous"
     )
     system_call_ns: q.Ns | None = _optional("of a kernel's single copy", needed="with node single-copy")
+    copy_page_ns: q.Ns | None = _optional("of a kernel's single copy, for each page; absent: none")
+    inline_bytes: q.Limit | None = _optional(
+        "the longest message inside a node that travels in the cache line that announces it; absent: 0"
+    )
+    piece_ns: q.Ns | None = _optional("of the core, for each contiguous piece of a datatype; absent: none")
 
 
 HARDWARE = ("cores", "core", "cache", "memory")  # a machine has all of these or none

@@ -28,6 +28,7 @@ class Choice:
     skip: int = 0  # accesses to skip at the beginning
     limit: int | None = None  # maximum accesses after these
     instructions: bool = False  # instruction fetches count as loads
+    chase: bool = False  # every load needs the data of the load before it
 
 
 class TraceRun:
@@ -39,7 +40,7 @@ class TraceRun:
 
     def __init__(self, memory: Memory, choice: Choice, guarded: Read = lambda read: read()) -> None:
         self.memory, self.choice = memory, choice
-        self.found = trace.Accesses(memory.native, choice.skip, choice.limit, choice.instructions)
+        self.found = trace.Accesses(memory.native, choice.skip, choice.limit, choice.instructions, choice.chase)
         self.formats: list[str] = []  # of the traces so far
         self._guarded = guarded
         if choice.format and choice.format not in formats():

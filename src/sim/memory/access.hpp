@@ -50,6 +50,8 @@ struct LookupResult {
   int level = 0;             // the number of caches stands for memory
   bool transferred = false;  // another core's cache supplied it
   bool written = false;      // which wrote it to memory, too; set beyond the last cache only
+  bool upgraded = false;     // a store took the line from other caches that had it, too
+  bool first_use = false;    // of a line that was prefetched into L1
   int holder = 0;            // beyond the last cache: which last-level cache had it
 };
 

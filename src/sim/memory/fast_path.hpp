@@ -31,17 +31,24 @@ class FastPath {
     if (!store) {
       if (!found) return miss<Use::load>(address, in_l1);
       hit_l1(set, way);
-      if (set.flags[way] & (injected | prefetched)) [[unlikely]]
+      if (set.flags[way] & (injected | prefetched)) [[unlikely]] {
+        is_first_use_ = set.flags[way] & prefetched;
         set.flags[way] &= static_cast<std::uint8_t>(~(injected | prefetched));
+      }
       return 0;
     }
     if (path_.l1_writes_through) return store_through(address, in_l1, found);
     if (!found) return miss<Use::store>(address, in_l1);
     if (set.flags[way] & shared) return slow;
     hit_l1(set, way);
-    if (set.flags[way] != modified) set.flags[way] = modified;
+    if (set.flags[way] != modified) {
+      is_first_use_ = set.flags[way] & prefetched;
+      set.flags[way] = modified;
+    }
     return 0;
   }
+  // Returns whether the last access was the first use of a line that was prefetched into L1.
+  bool is_first_use() const { return is_first_use_; }
   // Counts `count` more accesses to the line of the last access, which took the fast path: hits, or stores that L1
   // writes through.
   NEARFIELD_ALWAYS_INLINE void repeat(bool store, Count count) {
@@ -310,7 +317,7 @@ class FastPath {
   CacheTree& tree_;
   const Hierarchy::Path& path_;
   CounterBlock& counters_;
-  bool stored_in_l1_ = false;
+  bool stored_in_l1_ = false, is_first_use_ = false;
 };
 
 }  // namespace nearfield::sim

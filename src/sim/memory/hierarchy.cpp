@@ -156,8 +156,10 @@ LookupResult Hierarchy::load(int core, Address address) {
   const auto where = l1.array.locate(address);
   const auto way = l1.array.find(where, address);
   if (!way) return load_miss(core, address, where);
+  LookupResult found;
+  found.first_use = l1.array.state(way, address) & prefetched;
   tree_.hit(l1, way, address);
-  return {};
+  return found;
 }
 
 LookupResult Hierarchy::store(int core, Address address) {
@@ -208,21 +210,27 @@ LookupResult Hierarchy::store_at(int core, int level, Address address) {
   const auto where = node.array.locate(address);
   const auto way = node.array.find(where, address);
   if (!way) return store_miss(core, level, address, where);
-  store_hit(core, node, way, address);
-  return {level, false};
+  LookupResult found{level};
+  found.first_use = level == 0 && (node.array.state(way, address) & prefetched);
+  found.upgraded = store_hit(core, node, way, address);
+  return found;
 }
 
-void Hierarchy::store_hit(int core, CacheNode& node, const CacheArray::Way& way, Address address) {
+// Returns whether others had the line, too.
+bool Hierarchy::store_hit(int core, CacheNode& node, const CacheArray::Way& way, Address address) {
   const auto state = node.array.state(way, address);
   tree_.hit(node, way, address);
   if (state == modified && node.level == 0) [[likely]]
-    return;
+    return false;
+  bool is_shared = state & shared;
   if (node.level > 0) {
     const auto& own = tree_.cache_at(core, node.level - 1);
-    if (Snooping::others_may_have(node, way, own)) snooping_.snoop(node, own, address, SnoopRequest::invalidate);
+    if (Snooping::others_may_have(node, way, own))
+      is_shared |= snooping_.snoop(node, own, address, SnoopRequest::invalidate).has_part;
   }
   if (state & shared) snooping_.invalidate_remote_copies(core, node.level, address);
   node.array.set_state(way, address, modified);
+  return is_shared;
 }
 
 LookupResult Hierarchy::store_miss(int core, int level, Address address, CacheArray::SetAndTag first) {
@@ -247,6 +255,7 @@ LookupResult Hierarchy::store_miss(int core, int level, Address address, CacheAr
         exclusive = !(state & shared);
         if (!exclusive && node.inclusion != Inclusion::exclusive) node.array.drop_state(way, address, shared);
         found = {k, snooped.modified};
+        found.upgraded = !snooped.modified && (snooped.has_part || !exclusive);
         break;
       }
       tree_.miss(node, address);

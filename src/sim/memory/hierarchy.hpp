@@ -76,7 +76,7 @@ class Hierarchy {
   template <bool counts>
   LookupResult fetch(int core, int first, Address address, Located& located);
   LookupResult store_miss(int core, int level, Address address, CacheArray::SetAndTag where);
-  void store_hit(int core, CacheNode& node, const CacheArray::Way& way, Address address);
+  bool store_hit(int core, CacheNode& node, const CacheArray::Way& way, Address address);
   LookupResult store_through(int core, Address address);
   LookupResult store_at(int core, int level, Address address);
   NEARFIELD_ALWAYS_INLINE void fill(int core, int first, int end, Address address, const Located& located,

@@ -70,7 +70,7 @@ class NodeMemory {
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes,
              Ps work = 0);
   // Copies in pieces of one L1 line. Each piece is loaded, then stored, in words of 8 bytes; the remainder is copied
-  // in single bytes.
+  // in single bytes. If the machine has Core::copy_bytes_per_cycle, a piece is one load and one store, by vectors.
   void copy(int core, Address to, Address from, std::uint64_t bytes);
   // Makes the accesses of a recorded trace; or accesses of one kind, to `bytes` each.
   void replay(int core, std::span<const Reference> trace);

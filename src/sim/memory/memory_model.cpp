@@ -40,7 +40,10 @@ MemoryModel::MemoryModel(const Machine& machine, Timings timings, bool limits_wa
       timings_(std::move(timings)),
       translation_(std::make_unique<Translation>(machine, counts_of_tlbs_->tlbs, counts_of_tlbs_->page_faults)),
       events_(std::make_unique<TimingEventBuffer>()),
-      translates_(!machine.pages.tlbs.empty()) {
+      translates_(!machine.pages.tlbs.empty()),
+      per_access_(ps_from_ns(machine.core.cycles_per_access / machine.core.clock_ghz)) {
+  if (const double rate = machine.core.copy_bytes_per_cycle; rate > 0)
+    copy_ps_per_byte_ = 1e3 / machine.core.clock_ghz / rate / 2;
   add_prefetchers(machine);
   for (int core = 0; core < machine.cores; ++core) {
     auto& hierarchy = caches_->hierarchy;
@@ -113,7 +116,7 @@ void MemoryModel::flush_timing_events() const {
 template <class Config>
 NEARFIELD_ALWAYS_INLINE void MemoryModel::access_line(const CoreContext& context, Access kind, Address address,
                                                       unsigned bytes, Count times, Ps work) {
-  translate(context, address, times);
+  translate(context, kind, address, times);
   address = context.frames.physical(address);
   const bool store = is_store(kind);
   FastPath<Config> fast(context.hierarchy, context.path);
@@ -137,6 +140,11 @@ NEARFIELD_ALWAYS_INLINE void MemoryModel::access_line(const CoreContext& context
   } else if (context.is_in_flight(address)) [[unlikely]] {
     context.add(
         {.what = TimingEvent::What::hit_under_fill, .kind = kind, .bytes = bytes, .address = address, .time = work});
+    if (fast.is_first_use() && context.prefetcher->uses_advance())
+      prefetched_line = run_prefetcher<Config>(context, address);
+  } else if (fast.is_first_use() && context.prefetcher->uses_advance()) [[unlikely]] {
+    context.add_hits(kind, bytes, 1, work);
+    prefetched_line = run_prefetcher<Config>(context, address);
   } else {
     hits = times;
   }
@@ -154,10 +162,14 @@ void MemoryModel::dispatch_access_line(const CoreContext& context, Access kind, 
       [&]<class Config>(Config) { access_line<Config>(context, kind, address, bytes, 1, work); });
 }
 
-NEARFIELD_ALWAYS_INLINE void MemoryModel::translate(const CoreContext& context, Address address, Count times) {
+NEARFIELD_ALWAYS_INLINE void MemoryModel::translate(const CoreContext& context, Access kind, Address address,
+                                                    Count times) {
   if (!context.translation) return;
-  if (const Ps cost = context.translation->cost(context.core, address); cost > 0)
-    context.add({.what = TimingEvent::What::stall, .time = cost});
+  if (const Ps cost = context.translation->cost(context.core, address); cost > 0) {
+    const bool overlaps =
+        context.timing.overlaps_walks() && kind != Access::chase && !context.translation->last_miss_was_fault();
+    context.add({.what = overlaps ? TimingEvent::What::walk : TimingEvent::What::stall, .time = cost});
+  }
   context.translation->repeat(times - 1);
 }
 
@@ -246,6 +258,7 @@ void MemoryModel::sweep_lines(const CoreContext& context, Access kind, Address a
 }
 
 void MemoryModel::copy(int core, Address to, Address from, std::uint64_t bytes) {
+  if (copy_ps_per_byte_ > 0) return copy_by_lines(core_context(core), to, from, bytes);
   // Line by line, because the loads of a copying loop run ahead of its stores.
   const auto line = caches_->tree.l1_line_bytes();
   for (std::uint64_t done = 0; done < bytes;) {
@@ -255,6 +268,26 @@ void MemoryModel::copy(int core, Address to, Address from, std::uint64_t bytes) 
       const Address at = (kind == Access::load ? from : to) + done;
       sweep(core, kind, at, words, word_bytes, word_bytes, 0);
       sweep(core, kind, at + words * word_bytes, rest, 1, 1, 0);
+    }
+    done += piece;
+  }
+}
+
+// A copy by vector instructions, whose rate is known: a load and a store for each L1 line, or for what of it is copied.
+// They take as long as the described rate says, but at least as long as an access that is no longer than a word.
+void MemoryModel::copy_by_lines(const CoreContext& context, Address to, Address from, std::uint64_t bytes) {
+  const auto line = caches_->tree.l1_line_bytes();
+  const Ps min_time = std::min(per_access_, copy_ps_per_byte_ * static_cast<double>(line));
+  for (std::uint64_t done = 0; done < bytes;) {
+    const auto piece = std::min(line, bytes - done);
+    for (const auto kind : {Access::load, Access::store}) {
+      Address at = (kind == Access::load ? from : to) + done;
+      for (const Address end = at + piece; at < end;) {
+        const auto part = std::min((at & ~(line - 1)) + line, end) - at;
+        const Ps time = std::max(min_time, std::nearbyint(copy_ps_per_byte_ * static_cast<double>(part)));
+        access_spanning_lines(context, kind, at, static_cast<unsigned>(part), time - per_access_);
+        at += part;
+      }
     }
     done += piece;
   }

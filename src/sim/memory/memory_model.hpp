@@ -68,9 +68,10 @@ class MemoryModel {
   Timings take_timings(int variant);
   const CoreContext& core_context(int core) const;
   void flush_timing_events() const;
-  void translate(const CoreContext& context, Address address, Count times);
+  void translate(const CoreContext& context, Access kind, Address address, Count times);
   void access_spanning_lines(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
   void access_nontemporal(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
+  void copy_by_lines(const CoreContext& context, Address to, Address from, std::uint64_t bytes);
   void add_prefetchers(const Machine& machine);
   // Accesses inside one L1 line, on the fast path for this configuration of caches (core_context.hpp) if possible.
   void dispatch_access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
@@ -95,6 +96,8 @@ class MemoryModel {
   bool run_prefetcher(const CoreContext& context, Address address);
   template <class Config>
   bool run_prefetcher(const CoreContext& context, const Outcomes& outcomes);
+  template <class Config>
+  bool prefetch_nth(const CoreContext& context, const Outcomes& outcomes, int n);
   template <class Action>
   std::pair<ConfigClock, unsigned char> transfer(Address address, std::uint64_t bytes, const ConfigClock& start,
                                                  const std::array<unsigned char, max_variants>& classes,
@@ -113,6 +116,8 @@ class MemoryModel {
   mutable const CoreContext* current_context_ = nullptr;  // whose events are buffered
   Count diverging_accesses_ = 0;
   bool translates_ = false;
+  Ps copy_ps_per_byte_ = 0;  // of either the load or the store; 0: copies make accesses of words
+  Ps per_access_;
   bool prefetch_may_evict_trigger_ = false;  // a prefetched line may evict the line whose access triggered the prefetch
 };
 

@@ -11,8 +11,8 @@ struct MemoryModel::Outcomes {
     union {
       LookupResult found;
     };
-    unsigned writes;        // granules written to memory
-    Address prefetch_line;  // the line to prefetch, or no_line
+    unsigned writes;  // granules written to memory
+    std::optional<StreamPrefetcher::Request> prefetch;
   };
   const Outcome& of(std::size_t variant) const { return by[leaders[variant]]; }
 
@@ -26,23 +26,29 @@ void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Addr
   auto& hierarchy = context.hierarchy;
   auto& tree = context.tree;
   const bool store = is_store(kind);
+  // The first use of a prefetched line concerns streams, which may differ between variants.
+  const bool uses_advance = context.prefetcher && context.prefetcher->uses_advance();
   Outcomes outcomes;
   const auto access = [&](int variant) {
     auto& outcome = outcomes.by[static_cast<std::size_t>(variant)];
     outcome.found = store ? hierarchy.store(context.core, address) : hierarchy.load(context.core, address);
     outcome.writes = tree.take_writes();
-    outcome.prefetch_line = no_line;
-    if (context.prefetcher && outcome.found.level > 0)
-      outcome.prefetch_line = context.prefetcher->on_miss(address).value_or(no_line);
+    outcome.prefetch.reset();
+    if (context.prefetcher && (outcome.found.level > 0 || (outcome.found.first_use && uses_advance)))
+      outcome.prefetch = context.prefetcher->on_miss(address);
   };
-  if (context.has_variants() && hierarchy.hits_l1_in_all_variants(context.core, store, address))
+  if (context.has_variants() && !uses_advance && hierarchy.hits_l1_in_all_variants(context.core, store, address))
     tree.run_common([&] { access(0); });
   else
     outcomes.leaders = tree.run(access);
+  // A store that takes its line from other caches occupies the core longer.
+  const auto time_of = [&](const Outcomes::Outcome& outcome) {
+    return outcome.found.upgraded ? work + context.timing.upgrade_time() : work;
+  };
   const bool diverged = outcomes.leaders.has_several();
   diverging_accesses_ += diverged;
   if (!diverged && outcomes.by[0].found.level == 0 && !context.is_in_flight(address))
-    context.add_hits(kind, bytes, 1, work);
+    context.add_hits(kind, bytes, 1, time_of(outcomes.by[0]));
   else
     context.add_per_group(outcomes.leaders, [&](std::size_t leader) -> TimingEvent {
       const auto& outcome = outcomes.by[leader];
@@ -53,7 +59,7 @@ void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Addr
               .bytes = bytes,
               .writes = outcome.writes,
               .address = address,
-              .time = work};
+              .time = time_of(outcome)};
     });
   if (context.prefetcher) run_prefetcher<SlowPathConfig>(context, outcomes);
   if (times > 1) repeat_slow(context, kind, address, bytes, times - 1, work);
@@ -104,13 +110,15 @@ bool MemoryModel::prefetch(const CoreContext& context, Address line) {
 template <class Config>
 bool MemoryModel::run_prefetcher(const CoreContext& context, Address address) {
   if constexpr (!Config::has_variants) {
-    const auto line = context.prefetcher->on_miss(address);
-    return line && *line < end_of_memory && prefetch<Config>(context, *line);
+    const auto request = context.prefetcher->on_miss(address);
+    bool fetched = false;
+    for (int n = 0; request && n <= request->before; ++n)
+      fetched |= request->nth(n) < end_of_memory && prefetch<Config>(context, request->nth(n));
+    return fetched;
   }
   Outcomes outcomes;
   const auto choose_line = [&](int variant) {
-    outcomes.by[static_cast<std::size_t>(variant)].prefetch_line =
-        context.prefetcher->on_miss(address).value_or(no_line);
+    outcomes.by[static_cast<std::size_t>(variant)].prefetch = context.prefetcher->on_miss(address);
   };
   if (context.prefetcher->is_common())
     choose_line(0);
@@ -119,17 +127,28 @@ bool MemoryModel::run_prefetcher(const CoreContext& context, Address address) {
   return run_prefetcher<Config>(context, outcomes);
 }
 
-// Prefetches, in each variant, the line that the prefetcher chose if there is a slot. Returns whether any line was
-// fetched.
+// Prefetches, in each variant, the lines that the prefetcher chose. Returns whether any line was fetched.
 template <class Config>
 bool MemoryModel::run_prefetcher(const CoreContext& context, const Outcomes& outcomes) {
-  if (!outcomes.leaders.has_several() && outcomes.by[0].prefetch_line >= end_of_memory) return false;
+  if (!outcomes.leaders.has_several() && !outcomes.by[0].prefetch) return false;
+  int last = 0;
+  for (std::size_t v = 0; v < context.times.size(); ++v)
+    if (const auto& request = outcomes.of(v).prefetch) last = std::max(last, request->before);
+  bool fetched = false;
+  for (int n = 0; n <= last; ++n) fetched |= prefetch_nth<Config>(context, outcomes, n);
+  return fetched;
+}
+
+// Prefetches, in each variant, one of the lines that the prefetcher chose if there is a slot.
+template <class Config>
+bool MemoryModel::prefetch_nth(const CoreContext& context, const Outcomes& outcomes, int n) {
   context.flush_timing_events();
   std::array<Address, max_variants> lines{};
   bool all_equal = true;
   for (std::size_t v = 0; v < context.times.size(); ++v) {
     auto& [timing, clock] = context.times[v];
-    const auto prefetch_line = outcomes.of(v).prefetch_line;
+    const auto& request = outcomes.of(v).prefetch;
+    const Address prefetch_line = request && n <= request->before ? request->nth(n) : no_line;
     lines[v] = prefetch_line < end_of_memory && timing.has_prefetch_slot(clock) ? prefetch_line : no_line;
     all_equal &= lines[v] == lines[0];
   }

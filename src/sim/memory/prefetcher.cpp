@@ -26,9 +26,10 @@ StreamPrefetcher::StreamPrefetcher(const Prefetcher& prefetcher, std::uint64_t l
       way_groups_((ways_ + ways_per_group - 1) / ways_per_group),
       lines_per_page_(static_cast<std::int64_t>(std::max(page_bytes / line_bytes, std::uint64_t{1}))),
       distance_(prefetcher.distance_lines),
-      level_(prefetcher.level) {}
+      level_(prefetcher.level),
+      starts_with_all_(prefetcher.start == StreamStart::all) {}
 
-std::optional<Address> StreamPrefetcher::on_miss(Address address) {
+std::optional<StreamPrefetcher::Request> StreamPrefetcher::on_miss(Address address) {
   const auto line = streams_.locate(address);  // one set: the tag is the line's number, from 1
   Way above, below;
   for (auto* group = line.set; group < line.set + way_groups_; ++group) {
@@ -43,22 +44,29 @@ std::optional<Address> StreamPrefetcher::on_miss(Address address) {
     first_with(line.tag - 1, below);
   }
   // The last line of a stream may be accessed again, as by consecutive stores to it.
-  const bool is_followed = (above && above.flags() == up) || (below && below.flags() == down && line.tag - 1 != no_tag);
+  const bool is_followed =
+      (above && (above.flags() & up)) || (below && (below.flags() & down) && line.tag - 1 != no_tag);
   if (!is_followed) start(line);
   return std::nullopt;
 }
 
 // If two streams meet at a line, one of them continues.
-std::optional<Address> StreamPrefetcher::advance(const CacheArray::SetAndTag& line, const CacheArray::Way& stream) {
-  const std::int64_t step = stream.flags() == up ? 1 : -1, number = line.tag - 1;
+std::optional<StreamPrefetcher::Request> StreamPrefetcher::advance(const CacheArray::SetAndTag& line,
+                                                                   const CacheArray::Way& stream) {
+  const std::int64_t step = stream.flags() & up ? 1 : -1, number = line.tag - 1;
+  const bool starts = starts_with_all_ && !(stream.flags() & started);
+  const auto flags = static_cast<std::uint8_t>(stream.flags() | (starts ? started : 0));
   if (in_one_page(number, number + step))
-    streams_.fill({line.set, line.tag + static_cast<std::uint32_t>(step)}, stream, 0, stream.flags());
+    streams_.fill({line.set, line.tag + static_cast<std::uint32_t>(step)}, stream, 0, flags);
   else
     streams_.remove(stream, 0);
   while (const auto met = streams_.find_tag(line)) streams_.remove(met, 0);
-  const std::int64_t target = number + step * distance_;
+  std::int64_t ahead = distance_;
+  while (starts && ahead > 1 && !in_one_page(number, number + step * ahead)) --ahead;
+  const std::int64_t target = number + step * ahead;
   if (target < 0 || !in_one_page(number, target)) return std::nullopt;
-  return static_cast<Address>(target) << line_shift_;
+  return Request{static_cast<Address>(target) << line_shift_, starts ? static_cast<int>(ahead) - 1 : 0,
+                 step * (std::int64_t{1} << line_shift_)};
 }
 
 // Replaces the oldest stream by an upward one, and the second oldest by a downward one. Of these two the one in the

@@ -1,6 +1,7 @@
 // A stream prefetcher: two misses in neighbouring lines start a stream, and each further line of it prefetches a line
 // some distance ahead, up to the end of the page, since the next physical page is unrelated. Streams go up or down;
-// strides of more than a line are not detected.
+// strides of more than a line are not detected. With StreamStart::all, a stream that starts prefetches all lines up to
+// that distance.
 #pragma once
 
 #include <optional>
@@ -15,17 +16,28 @@ class StreamPrefetcher {
   StreamPrefetcher(const Prefetcher& prefetcher, std::uint64_t line_bytes, std::uint64_t page_bytes,
                    Variants* variants = nullptr);
 
-  // Must be called for each access that misses L1. Returns the line to prefetch, if any.
-  std::optional<Address> on_miss(Address address);
+  // The line to prefetch, and how many lines before it, `step_bytes` apart, are to be prefetched first.
+  struct Request {
+    Address line;
+    int before;
+    std::int64_t step_bytes;
+
+    Address nth(int n) const { return line + static_cast<Address>(step_bytes * (n - before)); }
+  };
+  // Must be called for each access that misses L1 and, if uses_advance(), for the first use of a prefetched line.
+  std::optional<Request> on_miss(Address address);
+  bool uses_advance() const { return starts_with_all_; }
   int level() const { return level_; }
   // Copies the streams that another one of the same machine has under a variant.
   void copy_variant(const StreamPrefetcher& other, int variant) { streams_.copy_variant(other.streams_, variant); }
   bool is_common() const { return streams_.locate_common(0).set != nullptr; }  // to all variants
 
  private:
-  // A stream's direction, stored in the flags of the line that the stream expects.
+  // A stream's direction, stored in the flags of the line that the stream expects, with whether it has prefetched all
+  // lines up to its distance.
   enum Direction : std::uint8_t { up = 1, down = 2 };
-  std::optional<Address> advance(const CacheArray::SetAndTag& line, const CacheArray::Way& stream);
+  static constexpr std::uint8_t started = 4;
+  std::optional<Request> advance(const CacheArray::SetAndTag& line, const CacheArray::Way& stream);
   bool in_one_page(std::int64_t line, std::int64_t other) const {
     return ((line ^ other) & ~(lines_per_page_ - 1)) == 0;
   }
@@ -37,6 +49,7 @@ class StreamPrefetcher {
   std::int64_t lines_per_page_;  // a power of two
   int distance_;
   int level_;
+  bool starts_with_all_;
 };
 
 }  // namespace nearfield::sim

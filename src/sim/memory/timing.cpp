@@ -59,8 +59,13 @@ Timing::Timing(const Machine& machine, const std::array<double, num_memory_speed
   const auto ps = [&](double cycles) { return ps_from_ns(cycles / machine.core.clock_ghz); };
   per_access_ = ps(machine.core.cycles_per_access);
   window_ = static_cast<Count>(std::max(0, machine.core.window));
+  upgrade_ = ps(machine.transfers.upgrade_cycles);
+  overlaps_walks_ = machine.pages.walkers > 0;
+  limits_transfers_ = machine.transfers.outstanding > 0;
   Ps min_latency = per_access_;  // between two instructions; a chase takes at least the latency of its level
   for (const auto& cache : machine.caches) min_latency = std::min(min_latency, ps(cache.latency_cycles));
+  if (const double rate = machine.core.copy_bytes_per_cycle; rate > 0)
+    min_latency = std::min(min_latency, ps(machine.caches.front().line_bytes / 2.0 / rate));
   shared_transfer_ = ps(machine.transfers.shared_cycles);
   remote_transfer_ = ps(machine.transfers.remote_cycles);
   if (machine.cores > machine.caches.back().shared_by) min_latency = std::min(min_latency, remote_transfer_);
@@ -86,7 +91,9 @@ Timing::Timing(const Machine& machine, const std::array<double, num_memory_speed
     clock.core = core;
     clock.miss_slots.resize(misses);
     clock.nontemporal_slots.resize(nontemporal > 0 ? nontemporal : misses);
-    clock.window.resize(misses + InFlightLines::capacity);
+    clock.window.resize(misses + InFlightLines::capacity + std::max(0, machine.pages.walkers));
+    if (limits_transfers_) clock.transfer_slots.resize(machine.transfers.outstanding);
+    if (overlaps_walks_) clock.walk_slots.resize(machine.pages.walkers);
     if (has_own_prefetch_slots_) clock.prefetch_slots.resize(machine.prefetcher->outstanding);
   }
 }
@@ -131,6 +138,7 @@ void Timing::post_writes(CoreClock& clock, Address address, unsigned writes, con
 void Timing::drain(int core) {
   auto& clock = clock_of(core);
   for (const auto& done : clock.miss_slots.all()) clock.now = later(clock.now, done);
+  for (const auto& done : clock.walk_slots.all()) clock.now = later(clock.now, done);
   clock.now = later(clock.now, clock.nontemporal_done);
 }
 

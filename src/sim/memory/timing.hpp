@@ -3,7 +3,8 @@
 // at a time, non-temporal ones at most Core::outstanding_bypass at a time. Prefetches do, too: they occupy miss slots,
 // unless the prefetcher has slots of its own, and an access to such a line occupies no further slot. No instruction is
 // issued Core::window instructions after a load whose data has not arrived. A chase waits for its data, a gather for
-// the data of the index load before it.
+// the data of the index load before it. A TLB miss stops the core. With Pages::walkers, this number of them is in
+// flight at a time, together with the accesses that need them; only a chase then waits.
 #pragma once
 
 #include <algorithm>
@@ -177,6 +178,8 @@ class Timing {
     Count issued = 0;  // instructions
     MissSlots miss_slots, nontemporal_slots;
     MissSlots prefetch_slots;  // if the prefetcher has slots of its own
+    MissSlots walk_slots;      // if TLB misses overlap
+    MissSlots transfer_slots;  // if there are fewer for lines from other caches
     ReorderWindow window;
     TimeVector index;             // when the data of the last index load that missed arrives
     TimeVector nontemporal_done;  // when all non-temporal accesses are complete
@@ -194,6 +197,10 @@ class Timing {
     return (kind == Access::chase ? levels_.front().latency : per_access_) + work;
   }
   bool writes_through() const { return write_back_level_ > 0; }
+  // Returns the extra time of a store that took its line from other caches.
+  Ps upgrade_time() const { return upgrade_; }
+  // Returns whether the core continues while TLB misses are resolved.
+  bool overlaps_walks() const { return overlaps_walks_; }
   // Returns whether a line can be prefetched now: it is not if it had to wait for a slot. The first memory speed
   // decides for all, since all speeds share the caches.
   bool has_prefetch_slot(CoreClock& clock) {
@@ -240,7 +247,8 @@ class Timing {
   Ps per_access_;
   Count window_;
   Ps min_window_time_;  // lower bound of the time that a window of instructions takes
-  Ps shared_transfer_, remote_transfer_;
+  Ps shared_transfer_, remote_transfer_, upgrade_;
+  bool overlaps_walks_, limits_transfers_;
   std::uint64_t granule_bytes_;
   double nontemporal_ps_per_byte_;
 };

@@ -20,6 +20,7 @@ struct TimingEvent {
     nontemporal,     // a non-temporal access
     memory_writes,   // only granules that were written to memory
     stall,           // the core issues nothing for `time`
+    walk,            // a TLB miss that takes `time`, while the core continues
   };
   What what = What::hits;
   Access kind = Access::load;

@@ -61,6 +61,8 @@ struct TimingKernel {
         if (!calls && timing.has_limited_links_) return false;
         write_back<calls>(event);
         return true;
+      case TimingEvent::What::walk:
+        return walk<calls>(event);
       case TimingEvent::What::stall:
         now = now + event.time;
     }
@@ -137,11 +139,15 @@ struct TimingKernel {
       now = data_arrival<calls>(event, arrived) + event.time;
       return true;
     }
-    const SimdTimes start = is_new ? with_slot : now;
+    const bool takes_transfer_slot = calls && event.found.transferred && timing.limits_transfers_;
+    const SimdTimes start = takes_transfer_slot ? later(is_new ? with_slot : now, next_transfer())
+                            : is_new            ? with_slot
+                                                : now;
     const SimdTimes known =
         event.kind == Access::gather ? later(start, load_whole(clock.index)) : start;  // when the address is known
     const SimdTimes done = data_arrival<calls>(event, is_new ? known : later(known, arrived));
     if (is_new) occupy_slot(clock.miss_slots, done);
+    if (takes_transfer_slot) occupy_slot(clock.transfer_slots, done);
     continue_past<calls>(event, start, done);
     return true;
   }
@@ -158,6 +164,8 @@ struct TimingKernel {
     ++issued;
     now = start + (timing.per_access_ + event.time);
   }
+
+  SimdTimes next_transfer() const { return load_whole(clock.transfer_slots.next_free()); }
 
   NEARFIELD_ALWAYS_INLINE static void occupy_slot(MissSlots& slots, SimdTimes done) {
     // Usually the latest one is done last.
@@ -231,10 +239,28 @@ struct TimingKernel {
     if (!calls && (clock.in_flight.is_unallocated() || needs_call(event, start))) [[unlikely]]
       return false;
     write_back<calls>(event);
-    const SimdTimes arrival = data_arrival<calls>(event, start);
+    const bool takes_transfer_slot = calls && event.found.transferred && timing.limits_transfers_;
+    const SimdTimes arrival = data_arrival<calls>(event, takes_transfer_slot ? later(start, next_transfer()) : start);
+    if (takes_transfer_slot) occupy_slot(clock.transfer_slots, arrival);
     if (calls && clock.in_flight.is_unallocated()) clock.in_flight.allocate();
     clock.in_flight.add(event.address, to_times(arrival));
     occupy_slot(slots, arrival);
+    return true;
+  }
+
+  // A TLB miss that the core does not wait for, unless all walkers are busy.
+  template <bool calls>
+  NEARFIELD_ALWAYS_INLINE bool walk(const TimingEvent& event) {
+    wait_for_window();
+    if (!calls && clock.window.is_full()) [[unlikely]]
+      return false;
+    const SimdTimes start = later(now, load_whole(clock.walk_slots.next_free())), done = start + event.time;
+    occupy_slot(clock.walk_slots, done);
+    if (!all_at_least(start + timing.min_window_time_, done)) [[unlikely]] {
+      if (calls && clock.window.is_full()) clock.window.grow();
+      store(done, clock.window.add(issued + timing.window_));
+    }
+    now = start;
     return true;
   }
 

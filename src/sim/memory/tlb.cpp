@@ -91,6 +91,7 @@ Ps Translation::look_up(int core, Address address) {
     tlbs = initial_tlbs_;
   const Address page = address >> page_shift_;
   Ps cost = 0;
+  last_miss_was_fault_ = false;
   for (std::size_t k = 0; k < tlbs.size(); ++k) {
     if (tlbs[k].use(static_cast<std::uint32_t>(page))) {
       ++counts_[k].hits;
@@ -101,6 +102,7 @@ Ps Translation::look_up(int core, Address address) {
   }
   // A page that was never touched is in no TLB.
   if (touched_.insert(page)) {
+    last_miss_was_fault_ = true;
     ++page_faults_;
     cost += fault_ps_;
   }

@@ -100,6 +100,8 @@ class Translation {
   void repeat(Count count) {
     if (!cores_.empty()) counts_[0].hits += count;
   }
+  // Returns whether the last TLB miss was the first touch of a page.
+  bool last_miss_was_fault() const { return last_miss_was_fault_; }
   void invalidate_all();
   // Copies the state of another one of the same machine; not its counts.
   void copy_from(const Translation& other);
@@ -118,6 +120,7 @@ class Translation {
   TouchedPages touched_;
   std::vector<TlbCounts>& counts_;
   Count& page_faults_;
+  bool last_miss_was_fault_ = false;
   Ps fault_ps_;
   int page_shift_;
 };

@@ -170,6 +170,8 @@ void Rank::start() {
   if (endpoint_.cluster().count_sides) mark.counters = endpoint_.node().counters_of(endpoint_.core());
   mark.start = now();
   endpoint_.marks().push_back(std::move(mark));
+  if (const double reading_ns = core().clock_reading_ns; reading_ns > 0)
+    endpoint_.node().advance(endpoint_.core(), ps_from_ns(reading_ns));
 }
 
 void Rank::stop() {

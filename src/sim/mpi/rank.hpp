@@ -104,6 +104,7 @@ class Rank {
   // messages.
   Task<> barrier();
   ConfigClock now() const;
+  // A mark contains one reading of the clock (Core::clock_reading_ns), as a live time does.
   void start();
   void stop();  // waits for the core's outstanding loads and stores
 

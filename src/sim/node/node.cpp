@@ -30,6 +30,7 @@ Node::Node(const Machine& machine, const Options& options)
     : variants_(options.variants),
       page_bytes_(machine.pages.page_bytes),
       ps_per_cycle_(1e3 / machine.core.clock_ghz),
+      per_piece_(ps_from_ns(machine.messaging.piece_ns)),
       cores_per_memory_(machine.dram.shared_by > 0 ? machine.dram.shared_by : machine.cores) {
   if (page_bytes_ == 0) throw std::invalid_argument("machine '" + machine.name + "': page_bytes: at least 1");
   if (machine.cores < 1) throw std::invalid_argument("machine '" + machine.name + "': cores: at least 1");
@@ -130,7 +131,9 @@ void Node::copy(int core, Address to, Address from, std::uint64_t bytes) {
 void Node::copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
                 std::uint64_t bytes) {
   if (!has_memory()) return;
+  const bool has_pieces = per_piece_ > 0 && !(to.contiguous() && from.contiguous());
   while (bytes > 0) {
+    if (has_pieces) memory_->advance(core, per_piece_);
     const Run target = run_at(to, to_offset), source = run_at(from, from_offset);
     const std::uint64_t piece = std::min({bytes, target.bytes, source.bytes});
     copy(core, target.address, source.address, piece);

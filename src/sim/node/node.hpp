@@ -68,7 +68,7 @@ class Node {
   void touch(int core, Access kind, Address address, std::uint64_t bytes);
   void copy(int core, Address to, Address from, std::uint64_t bytes);
   // Copies `bytes` of one buffer's data, which begin at `from_offset`, to `to_offset` in another buffer, block by
-  // block.
+  // block. If one of them is not contiguous, each block takes Messaging::piece_ns more.
   void copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
             std::uint64_t bytes);
   // Accesses a part of a buffer's data.
@@ -102,6 +102,7 @@ class Node {
   int variants_;
   std::uint64_t page_bytes_;
   double ps_per_cycle_;
+  Ps per_piece_;  // of a datatype that is copied
   int cores_per_memory_;
   std::vector<Address> next_;  // per memory
   std::unique_ptr<NodeMemory> memory_;

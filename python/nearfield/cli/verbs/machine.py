@@ -20,7 +20,8 @@ from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import atomic_write
 from nearfield.cli import complete
 from nearfield.cli.options import AsCsv, AsJson, out_option, require_one_format
-from nearfield.ui.terminal import Column, Table, Terminal, print_csv
+from nearfield.cli.verbs import machine_calibrate, machine_validate
+from nearfield.ui.terminal import Column, Table, Terminal, err, print_csv
 
 CONSISTENT = "consistent: simulated, the machine takes the times that its file says."
 NOT_REACHED = (
@@ -35,6 +36,10 @@ app = typer.Typer(
     help=__doc__,
     epilog="Start with `nearfield machine list`; what the keys mean: docs/reference/machine.md.",
 )
+
+
+app.command("calibrate")(machine_calibrate.command)
+app.command("validate")(machine_validate.command)
 
 
 def _machine_argument(what: str) -> Any:
@@ -164,9 +169,11 @@ def new(
       nearfield machine new --from here --profile nearfield-profile -o mine.toml
     """
     from nearfield.base.topology import Topology
+    from nearfield.machine.files import RUN
     from nearfield.machine.new import of_here, of_machine
     from nearfield.measure.live.facts import capture_machine
     from nearfield.profile import load
+    from nearfield.profile.contradictions import contradictions
     from nearfield.profile.store import DEFAULT_NAME
 
     if profile is not None and source != "here":
@@ -176,6 +183,9 @@ def new(
     text = of_here(capture_machine(Topology.live(), None), load(profile) if profile else None, out) \
         if source == "here" else of_machine(source, out)  # fmt: skip
     _write_new(out, text)
+    if measured_by := profile or (Path(source) if Path(source, RUN).is_file() else None):
+        for contradiction in contradictions(load(measured_by)):
+            err.print(f"[yellow]warning:[/yellow] {escape(contradiction)}")
     open_lines = len(re.findall(r"^# \w+ = \{", text, re.MULTILINE))
     lacks = f", without {open_lines} values that only measuring tells" if open_lines else ""
     print(f"wrote {out}{lacks}")

@@ -39,6 +39,9 @@ def command(
         bool,
         typer.Option("--instructions", help="Simulate fetches of instructions as loads (default: only count them)."),
     ] = False,
+    chase: Annotated[
+        bool, typer.Option("--chase", help="Every load waits for the load before it: the other bound of the time.")
+    ] = False,
     skip: Annotated[int, typer.Option(min=0, metavar="N", help="Skip the first N accesses.")] = 0,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Stop after N accesses (default: at the end).")
@@ -50,7 +53,8 @@ def command(
 
     Traces of other tools are read as they are, also compressed by gzip, xz or bzip2. The tables show the hits and
     misses of each cache level, the DRAM traffic, and the time at every memory speed, as if the program did nothing but
-    these accesses.
+    these accesses. No format says which loads need the data of others: the time assumes that none does, and is a lower
+    bound. With --chase each load needs the one before, which is an upper bound for the accesses.
 
     din: Dinero's, `label address` (Dinero III) or `label address size` (Dinero IV's extended format).
 
@@ -77,7 +81,7 @@ def command(
     from nearfield.simulate.trace import Choice, TraceRun
 
     memory = Memory(on, parse_factors(memory_slowdown))
-    choice = Choice(format_, skip, limit, instructions)
+    choice = Choice(format_, skip, limit, instructions, chase)
     with InterruptGuard() as stop:
         run = TraceRun(memory, choice, stop.run)
         begun = time.monotonic()

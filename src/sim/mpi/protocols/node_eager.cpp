@@ -1,6 +1,7 @@
 // Within a node, up to its eager limit: the sender's core copies into a buffer in shared memory and notifies the
 // receiver, whose core copies it out when the message is matched. The buffers are the sender's, reused last in, first
-// out.
+// out. A message of up to Messaging::inline_bytes is in the line that the receiver reads anyway.
+#include "machine/machine.hpp"
 #include "sim/mpi/endpoint.hpp"
 
 namespace nearfield::sim {
@@ -9,7 +10,9 @@ namespace {
 class NodeEager final : public Protocol {
  public:
   void start(Endpoint& sender, Message& message) override {
-    if (message.bytes > 0) {
+    if (is_inline(sender, message)) {
+      sender.node().touch(sender.core(), Access::load, message.data, 0, message.bytes);
+    } else if (message.bytes > 0) {
       message.staged_out = sender.scratch().acquire(message.bytes);
       sender.copy_now(Buffer(message.staged_out, message.bytes), message.data, message.bytes);
     }
@@ -18,9 +21,19 @@ class NodeEager final : public Protocol {
   }
 
   Task<> matched(Endpoint& receiver, Message& message) override {
+    if (is_inline(receiver, message)) {
+      receiver.node().touch(receiver.core(), Access::store, message.receive->buffer, 0, message.bytes);
+      receiver.finish(message, message.receive);
+      co_return;
+    }
     co_await receiver.copy(message.receive->buffer, 0, Buffer(message.staged_out, message.bytes), 0, message.bytes);
     if (message.bytes > 0) message.from->scratch().release(message.staged_out, message.bytes);
     receiver.finish(message, message.receive);
+  }
+
+ private:
+  static bool is_inline(Endpoint& rank, const Message& message) {
+    return message.bytes > 0 && message.bytes <= rank.messaging().inline_bytes;
   }
 };
 

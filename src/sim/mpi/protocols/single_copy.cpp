@@ -1,10 +1,20 @@
 // Within a node, by the kernel (S0: KNEM): the sender announces the address of its data. When the message is matched,
-// the receiver's core enters the kernel, copies from the sender's buffer into its own, and notifies the sender. Left
-// out: pinning of pages.
+// the receiver's core enters the kernel, copies from the sender's buffer into its own, and notifies the sender. For each
+// page of the sender's buffer, which the kernel looks up and pins, it takes Messaging::copy_page_ns more.
 #include "sim/mpi/endpoint.hpp"
 
 namespace nearfield::sim {
 namespace {
+
+std::uint64_t count_pages(const Buffer& buffer, std::uint64_t page_bytes) {
+  std::uint64_t pages = 0;
+  for (std::uint64_t offset = 0; offset < buffer.bytes();) {
+    const Run run = run_at(buffer, offset);
+    pages += (run.address + run.bytes - 1) / page_bytes - run.address / page_bytes + 1;
+    offset += run.bytes;
+  }
+  return pages;
+}
 
 class SingleCopy final : public Protocol {
  public:
@@ -13,7 +23,12 @@ class SingleCopy final : public Protocol {
   }
 
   Task<> matched(Endpoint& receiver, Message& message) override {
-    receiver.advance(ps_from_ns(receiver.messaging().system_call_ns));
+    const auto& costs = receiver.messaging();
+    receiver.advance(ps_from_ns(costs.system_call_ns));
+    if (costs.copy_page_ns > 0) {
+      const auto pages = count_pages(message.data, receiver.node().page_bytes());
+      receiver.advance(ps_from_ns(static_cast<double>(pages) * costs.copy_page_ns));
+    }
     co_await receiver.copy(message.receive->buffer, 0, message.data, 0, message.bytes);
     receiver.notify_peer(*message.from, receiver.make_packet(message, PacketKind::taken));
     receiver.finish(message, message.receive);

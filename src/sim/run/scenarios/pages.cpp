@@ -1,6 +1,6 @@
 // scenario/pages.hpp on a simulated machine: private memory with base pages and with huge pages (2 MiB), with TLB
 // misses. Every core of one node touches and reads its own part. Left out: that a huge page takes longer to clear than
-// a base page (its fault takes as long here), TLBs with entries for base pages only, and windows, whose pages are like
+// a base page, unless the machine says how long (Pages::huge_fault_ns); TLBs with entries for base pages only, and windows, whose pages are like
 // private ones here.
 #include "scenario/pages.hpp"
 
@@ -44,7 +44,10 @@ void add_slowest(Results& results, const std::string& name, const Outcome& outco
 std::vector<Result> run(const Job& job) {
   Machine machine = job.machine;
   const bool huge = word(job.parameters, "memory") == "private-huge";
-  if (huge) machine.pages.page_bytes = huge_bytes;
+  if (huge) {
+    machine.pages.page_bytes = huge_bytes;
+    if (machine.pages.huge_fault_ns > 0) machine.pages.fault_ns = machine.pages.huge_fault_ns;
+  }
   const auto bytes = static_cast<std::uint64_t>(number(job.parameters, "size_bytes"));
   ClusterOptions options = job.options();
   options.ranks_per_node = machine.cores;

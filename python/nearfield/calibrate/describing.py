@@ -1,0 +1,103 @@
+"""Writes the descriptions that a calibration found: one for each place of the two cores, the usual one first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from nearfield.base import own_command
+from nearfield.base.estimates import Estimate
+from nearfield.calibrate.fitting import fit, repeated
+from nearfield.calibrate.measured import Measured, Place
+from nearfield.calibrate.messages import fit_messages
+from nearfield.machine import DescribedMachine
+from nearfield.machine.captured import machine_from_profile, unmeasured_profile
+from nearfield.machine.files import as_toml
+from nearfield.profile import Profile
+from nearfield.profile.contradictions import flag_of
+from nearfield.profile.schema import Machine
+
+BAR = 0.10  # the simulated micro-benchmarks are within this of the measured ones
+DISTURBED_SHARE = 0.25
+
+
+@dataclass
+class Description:
+    """A described machine with its file, and the micro-benchmarks: name, measured, simulated in ns."""
+
+    path: Path
+    machine: DescribedMachine
+    place: Place | None
+    compared: list[tuple[str, Estimate, float]]
+
+    @property
+    def within(self) -> int:
+        """Returns how many micro-benchmarks the simulated machine repeats within BAR."""
+        return sum(is_within(time, simulated) for _, time, simulated in self.compared)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns it for --json."""
+        return {
+            "file": str(self.path),
+            "core_to_core_ns": self.place and self.place.flag_ns.value,
+            "share_of_samples": self.place and self.place.share,
+            "micro_benchmarks": [
+                {"name": name, "measured_ns": time.value, "low": time.low, "high": time.high, "simulated_ns": simulated}
+                for name, time, simulated in self.compared
+            ],
+            "within_10_percent": self.within,
+        }
+
+
+def is_within(time: Estimate, simulated: float) -> bool:
+    """Returns whether the simulated time is within BAR of the measured one."""
+    return simulated > 0 and abs(math.log(simulated / time.value)) <= math.log1p(BAR)
+
+
+def describe(host: Machine, found: Measured, profile: Profile | None, out: Path) -> tuple[list[Description], list[str]]:
+    """Returns a description for each place, and notes."""
+    base = machine_from_profile(profile or unmeasured_profile(host), "this machine")
+    notes, made = list(found.notes), list[Description]()
+    places: list[Place | None] = list(found.places) or [None]
+    if profile and found.places and (flag_ns := flag_of(profile)):
+        nearest = min(found.places, key=lambda one: abs(math.log(one.flag_ns.value / flag_ns)))
+        places = [nearest, *(one for one in places if one is not nearest)]
+    for number, place in enumerate(places):
+        if number and place and place.store_read_ns is None:
+            notes.append(f"the place of {place.flag_ns.value:.0f} ns was left too soon to be described")
+            continue
+        path = out if not number or place is None else out.with_stem(f"{out.stem}-{place.flag_ns.value:.0f}ns")
+        machine = fit(base, found, place, made[0].machine if made else None)
+        if profile and place:
+            fitted = fit_messages(machine, profile, place.flag_ns.value)
+            machine = fitted.machine
+            notes += [note for note in fitted.notes if number == 0]
+        _name(machine, host, path, profile)
+        made.append(Description(path, machine, place, list(repeated(machine, found, place))))
+    if not profile:
+        notes.append("costs of MPI calls are usual values: -p PROFILE fits them to a profile of this machine")
+    return made, notes
+
+
+def _name(machine: DescribedMachine, host: Machine, path: Path, profile: Profile | None) -> None:
+    machine.name, machine.title = path.stem, f"{host.cpu_model}, calibrated"
+    day = datetime.now(timezone.utc).date()
+    on = f"nearfield machine calibrate on {host.name}, {day}"
+    machine.study = f"{on}; {profile.path}" if profile else on
+
+
+def text_of(description: Description, notes: list[str], disturbed: str) -> str:
+    """Returns the file's text."""
+    head = ["This machine, calibrated by micro-benchmarks; nearfield's docs/reference/machine.md lists the keys."]
+    if description.place:
+        place = description.place
+        head.append(
+            f"The two cores are {place.flag_ns.value:.0f} ns apart ({place.share:.0%} of the samples of this file)."
+        )
+    head += [f"Disturbed: {disturbed}."] * bool(disturbed) + [f"{note[:1].upper()}{note[1:]}." for note in notes]
+    head.append("How far simulated messages are from measured ones:")
+    head.append(f"  {own_command.line('machine', 'validate', description.path, '--against', 'nearfield-profile')}")
+    return "".join(f"# {line}\n" for line in head) + "\n" + as_toml(description.machine)

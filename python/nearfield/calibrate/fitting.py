@@ -1,0 +1,426 @@
+"""Makes the description of a machine from its measurements. Most values follow from one measurement; those of the
+prefetcher, of cache ports and of page faults are chosen so that the simulated machine repeats the measurement."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from nearfield._native import machine as structs
+from nearfield.base.estimates import Estimate
+from nearfield.base.units import format_bytes
+from nearfield.calibrate import simulated as sim
+from nearfield.calibrate.measured import Measured, Place
+from nearfield.calibrate.probing import PAGE_STRIDE, WALKED_PAGES
+from nearfield.calibrate.steps import fit_plateaus, last_below
+from nearfield.machine import DescribedMachine
+from nearfield.machine.native import native
+
+Values = dict[str, Any]
+KIB = 1 << 10
+PREFETCH_DISTANCES, PREFETCH_OUTSTANDING = (1, 2, 4, 8, 16, 32), (8, 16, 32, 48)
+AS_SLOW = 0.7  # of memory's latency
+SMALLER = 0.75  # of the stated size: a last cache that ends before that is described as smaller
+MAX_BYTES_PER_CYCLE = 256.0
+
+
+def fact(value: float, estimate: Estimate | None, probe: str, *fitted_to: str, whole: bool = False) -> Values:
+    """Returns a fitted value as a file holds it, with the digits that matter."""
+    low, high = (estimate.low, estimate.high) if estimate else (value, value)
+    rounded: float = round(value) if whole else float(f"{value:.4g}")
+    interval = [float(f"{min(low, value):.4g}"), float(f"{max(high, value):.4g}")]
+    interval = [min(interval[0], float(rounded)), max(interval[1], float(rounded))]
+    return {"value": rounded, "kind": "fitted", "interval": interval, "probe": probe, "fitted_to": list(fitted_to)}
+
+
+def fit(
+    base: DescribedMachine, found: Measured, place: Place | None, other: DescribedMachine | None = None
+) -> DescribedMachine:
+    """Returns the machine with all that was measured; what was not keeps its value of `base`. `other` is what the same
+    measurements gave for another place of the cores: one core's prefetcher is the same there."""
+    values = base.model_dump(exclude_none=True)
+    fitting = _Fitting(values, found)
+    fitting.core()
+    fitting.caches()
+    fitting.memory()
+    fitting.translation()
+    if place:
+        fitting.sharing(place)
+    fitting.transfers(place)
+    if other:
+        fitting.take_prefetcher(other)
+    else:
+        fitting.prefetcher()
+    fitting.ports()
+    fitting.faults()
+    fitting.kernel_copies()
+    return fitting.machine()
+
+
+class _Fitting:
+    """Fills the values of one machine, in an order in which each fit needs the ones before."""
+
+    def __init__(self, values: Values, found: Measured) -> None:
+        self.values, self.found = values, found
+        self.ghz = 1 / found.addition.value
+
+    def machine(self) -> DescribedMachine:
+        return DescribedMachine.model_validate(copy.deepcopy(self.values))
+
+    def native(self, pages: bool = False) -> structs.Machine:
+        """Returns the machine so far for the simulator, with base pages or in huge ones."""
+        made = native(self.machine())
+        return made if pages else sim.in_huge_pages(made)
+
+    def _cycles(self, time: Estimate, probe: str, what: str) -> Values:
+        return fact(time.value * self.ghz, time * self.ghz, probe, what)
+
+    # ---- the core
+
+    def core(self) -> None:
+        add, core = self.found.addition, self.values["core"]
+        clock = Estimate(1 / add.value, 1 / add.high, 1 / add.low)
+        core["clock_ghz"] = fact(clock.value, clock, "a chain of additions takes a cycle each", "additions")
+        size = min(self.found.reads)
+        words = size // 8
+        core["cycles_per_access"] = self._cycles(
+            self.found.reads[size] * (1 / words), "reading in words of 8 bytes", f"reading {format_bytes(size)}"
+        )
+        size = min(self.found.copies, key=lambda one: abs(one - 8 * KIB))
+        rate = _inverse(self.found.copies[size], size / self.ghz)
+        core["copy_bytes_per_cycle"] = fact(rate.value, rate, "memcpy", f"copying {format_bytes(size)}")
+        reading = self.found.clock_reading
+        core["clock_reading_ns"] = fact(reading.value, reading, "reading the clock", "clock readings")
+        latency = self.found.memory[1]
+        best = min(self.found.chains.values(), key=lambda one: one.value)
+        count = _ratio(latency, best)
+        probe = "latency of one chain through memory over the time per load of many"
+        core["outstanding_misses"] = fact(max(1.0, count.value), count, probe, "chains through memory", whole=True)
+
+    # ---- caches and memory
+
+    def caches(self) -> None:
+        caches = self.values["cache"]
+        for cache, (size, time) in zip(caches, self.found.levels, strict=False):
+            cache["latency_cycles"] = self._cycles(time, "a chain in huge pages", f"chain of {format_bytes(size)}")
+        if self.found.by_bytes and len(caches) > len(self.found.levels):
+            self._last_cache(caches[-1])
+
+    def _last_cache(self, cache: Values) -> None:
+        """The last cache's latency is that of the chain over twice the nearer cache or, if that is still in the cache,
+        over four times as much. Of a cache that other machines of the host use, too, only a part is ours."""
+        curve = {size: one.value for size, one in self.found.by_bytes.items()}
+        sizes = list(curve)
+        memory_ns = self.found.memory[1].value
+        at = sizes[0]
+        if len(sizes) > 2 and curve[sizes[2]] < math.sqrt(curve[sizes[0]] * memory_ns):
+            at = sizes[2]
+        probe = "a chain in huge pages"
+        if curve[at] > AS_SLOW * memory_ns:
+            probe += ", as slow as one in memory: other programs, or other machines of the host, use this cache"
+        cache["latency_cycles"] = self._cycles(self.found.by_bytes[at], probe, f"chain of {format_bytes(at)}")
+        self.last_cache_bytes = cache["size_bytes"]["value"]
+        end = last_below(curve, math.sqrt(curve[at] * memory_ns))
+        if end is None or end[0] >= SMALLER * self.last_cache_bytes:
+            return
+        set_bytes = cache["line_bytes"]["value"] * cache["ways"]["value"]
+        ours = max(1, round(math.sqrt(end[0] * end[1]) / set_bytes)) * set_bytes
+        probe = f"chains get slower beyond {format_bytes(end[0])}: others use the rest of what the topology states"
+        names = [f"chains of {format_bytes(sizes[0])} to {format_bytes(sizes[-1])}"]
+        size = Estimate(ours, float(end[0]), float(end[1]))
+        cache["size_bytes"] = fact(size.value, size, probe, *names, whole=True)
+        self.last_cache_bytes = ours
+
+    def memory(self) -> None:
+        size, time = self.found.memory
+        probe, what = "a chain in huge pages", f"chain of {format_bytes(size)}"
+        self.values["memory"]["latency_ns"] = fact(time.value, time, probe, what)
+        if traffic := self.found.traffic_gb_per_s:
+            probe = "all cores read memory at once; a lower bound where they cannot saturate it"
+            self.values["memory"]["gb_per_s"] = fact(traffic.value, traffic, probe, "all cores reading")
+
+    # ---- pages
+
+    def translation(self) -> None:
+        pages = self.values.setdefault("pages", {})
+        extra = {count: spread.value - packed.value for count, (spread, packed) in self.found.pages.items()}
+        steps = fit_plateaus(extra)
+        if steps:  # the last height is that of many pages: TLBs that are no LRU begin to miss before they are full
+            steps[-1] = steps[-1][0], max(extra[WALKED_PAGES] - sum(height for _, height in steps[:-1]), 0.1)
+        counts = list(extra)
+        tlbs = []
+        for entries, height in steps:
+            after = counts[counts.index(entries) + 1]
+            noise = max(self.found.pages[entries][0].high - self.found.pages[entries][0].value, 0.1 * height)
+            what = f"chains over {counts[0]} to {counts[-1]} pages"
+            tlbs.append(
+                {
+                    "entries": fact(entries, Estimate(entries, entries, after), "pages per chain", what, whole=True),
+                    "ways": {"value": entries, "kind": "chosen", "reason": "not measured", "claims": []},
+                    "miss_cycles": fact(
+                        height * self.ghz,
+                        Estimate(height, max(height - noise, 1e-3), height + noise) * self.ghz,
+                        "a line of each page against lines in a row in huge pages",
+                        what,
+                    ),
+                }
+            )
+        if not tlbs:
+            return
+        pages["tlb"] = tlbs
+        walks = {
+            chains: max(spread.value - packed.value, 0.01) for chains, (spread, packed) in self.found.walks.items()
+        }
+        count = min(max(1.0, walks[1] / min(walks.values())), float(max(walks)))
+        spread = self.found.walks[1][0]
+        bounds = Estimate(count, max(1.0, count * spread.low / spread.high), count * spread.high / spread.low)
+        probe = "TLB misses of one chain over those of many"
+        pages["walkers"] = fact(count, bounds, probe, f"chains over {WALKED_PAGES} pages", whole=True)
+
+    def faults(self) -> None:
+        pages, found = self.values["pages"], self.found
+        if found.fault:
+            pages["fault_ns"] = self._fault(found.fault, "base", sim.first_touch_ns(self._without_faults(4 * KIB)))
+        if found.huge_fault:
+            rest = sim.first_touch_ns(self._without_faults(sim.HUGE_BYTES), 16)
+            pages["huge_fault_ns"] = self._fault(found.huge_fault, "huge", rest)
+
+    def _without_faults(self, page_bytes: int) -> structs.Machine:
+        made = self.native(pages=True)
+        made.pages.page_bytes, made.pages.fault_ns = page_bytes, 0.0
+        return made
+
+    @staticmethod
+    def _fault(time: Estimate, kind: str, rest_ns: float) -> Values:
+        """Returns the time of a first touch without what the simulated store takes anyway."""
+        known = Estimate(rest_ns, rest_ns, rest_ns)
+        less = time - known
+        probe = "the first write to each page of new memory"
+        return fact(max(less.value, 0.0), less, probe, f"first touch of {kind} pages")
+
+    # ---- what the simulator has to repeat
+
+    def prefetcher(self) -> None:
+        """Chooses distance, requests in flight and target cache so that chains through consecutive lines come out as
+        measured. Without a gain by order there is no prefetcher."""
+        latencies = dict(self.found.levels) | self.found.by_bytes | {self.found.memory[0]: self.found.memory[1]}
+        in_order = {size: time.value for size, time in self.found.in_order.items()}
+        at_random = self.found.memory[1].value
+        if in_order[max(in_order)] > 0.7 * at_random:
+            self.values.pop("prefetcher", None)
+            return
+        made = in_base_pages(self.native(pages=True))
+        targets = {size: ns for size, ns in in_order.items() if size >= min(latencies)}
+
+        def error(level: int, distance: int, outstanding: int) -> float:
+            made.prefetcher = _prefetcher(level, distance, outstanding)
+            ratios = [sim.chase_ns(made, size, in_order=True) / ns for size, ns in targets.items()]
+            return sum(math.log(ratio) ** 2 for ratio in ratios)
+
+        options = [(k, d, o) for k in (0, 1) for d in PREFETCH_DISTANCES for o in PREFETCH_OUTSTANDING if o >= d]
+        scores = {option: error(*option) for option in options if option[0] < len(made.caches)}
+        best = min(scores, key=lambda option: scores[option])
+        good = [option for option, score in scores.items() if score <= 2 * scores[best] + 0.01]
+        names = [f"lines in order of {format_bytes(size)}" for size in targets]
+        probe = "chains through consecutive lines, repeated by simulation"
+
+        def of(part: int) -> Values:
+            ends = [option[part] for option in good]
+            return fact(best[part], Estimate(best[part], min(ends), max(ends)), probe, *names, whole=True)
+
+        streams = {"value": 16, "kind": "chosen", "reason": "not measured; usual value", "claims": []}
+        start = {"value": "all", "kind": "chosen", "reason": "as processors of today do", "claims": []}
+        self.values["prefetcher"] = {
+            "streams": streams, "distance_lines": of(1), "level": of(0), "outstanding": of(2), "start": start
+        }  # fmt: skip
+
+    def take_prefetcher(self, other: DescribedMachine) -> None:
+        self.values.pop("prefetcher", None)
+        if other.prefetcher:
+            self.values["prefetcher"] = other.prefetcher.model_dump(exclude_none=True)
+
+    def ports(self) -> None:
+        """Limits the bytes per cycle of caches from which the simulated machine copies faster than the real one."""
+        caches = self.values["cache"]
+        reach = getattr(self, "last_cache_bytes", caches[-1]["size_bytes"]["value"])
+        for place, cache in enumerate(caches[1:], 1):
+            size = self._copied(caches[place - 1], cache if place < len(caches) - 1 else None, reach)
+            if size is None:
+                continue
+            time = self.found.copies[size]
+            cache.pop("bytes_per_cycle", None)
+            rate = self._port(place, size, time.value)
+            if rate is not None:
+                ends = [self._port(place, size, ns) or MAX_BYTES_PER_CYCLE for ns in (time.high, time.low)]
+                cache["bytes_per_cycle"] = fact(
+                    rate, Estimate(rate, *ends), "memcpy, repeated by simulation", f"copying {format_bytes(size)}"
+                )
+
+    def _copied(self, nearer: Values, cache: Values | None, reach: int) -> int | None:
+        """Returns the shortest measured copy between the nearer cache and this one, of which both buffers fit here."""
+        low, high = nearer["size_bytes"]["value"], cache["size_bytes"]["value"] if cache else reach
+        return min((size for size in self.found.copies if 1.5 * low <= 2 * size <= high), default=None)
+
+    def _port(self, place: int, size: int, time_ns: float) -> float | None:
+        """Returns the bytes per cycle with which the simulated copy takes this time; None if it takes longer without
+        any limit."""
+        cache = self.values["cache"][place]
+
+        def copied_ns(rate: float) -> float:
+            cache["bytes_per_cycle"] = {"value": rate, "source": "a trial"}
+            return sim.copy_ns(self.native(), size)
+
+        try:
+            return (
+                solve(copied_ns, time_ns, 0.5, MAX_BYTES_PER_CYCLE)
+                if copied_ns(MAX_BYTES_PER_CYCLE) < time_ns
+                else None
+            )
+        finally:
+            del cache["bytes_per_cycle"]
+
+    def kernel_copies(self) -> None:
+        messaging, kernel = self.values.get("messaging"), self.found.kernel_copies
+        if not kernel or messaging is None:
+            return
+        made = self.native()
+        page = self.values["pages"]["page_bytes"]["value"]
+        short, long = page, max(kernel)
+        rest = {size: kernel[size] - _exact(sim.copy_ns(made, size)) for size in (short, long)}
+        pages = long // page - 1
+        each = (rest[long] - rest[short]) * (1 / pages)
+        names = [f"copying {format_bytes(size)} by the kernel" for size in (short, long)]
+        messaging["copy_page_ns"] = fact(max(each.value, 0.0), each, "process_vm_readv, for each page more", *names)
+        call = rest[short] - each
+        messaging["system_call_ns"] = fact(max(call.value, 0.0), call, "process_vm_readv, without its pages", *names)
+
+    # ---- two cores
+
+    def sharing(self, place: Place) -> None:
+        """Corrects which caches two cores share, if there are only two. Of more cores one pair says nothing."""
+        caches, cores = self.values["cache"], self.values["cores"]["value"]
+        if cores != 2:
+            return
+        probe = "one core follows a chain that the other core has just written"
+        for level, cache in enumerate(caches):
+            shared = 2 if place.shares_level is not None and level >= place.shares_level else 1
+            if cache["shared_by"]["value"] != shared:
+                cache["shared_by"] = fact(shared, None, probe, "chains that the other core has written", whole=True)
+
+    def transfers(self, place: Place | None) -> None:
+        cores, last = self.values["cores"]["value"], self.values["cache"][-1]["shared_by"]["value"]
+        if cores == 1:
+            self.values.pop("transfers", None)
+            return
+        transfers = self.values.setdefault("transfers", {})
+        if place is None:
+            return
+        access_ns = self.values["core"]["cycles_per_access"]["value"] / self.ghz
+        upgrade = Estimate(0.0, 0.0, 0.0)
+        if place.store_read_ns:
+            upgrade = place.store_read_ns - _exact(access_ns)
+            transfers["upgrade_cycles"] = fact(
+                max(upgrade.value, 1e-3) * self.ghz, upgrade * self.ghz, "stores to lines that the other core has read",
+                "stores to shared lines",
+            )  # fmt: skip
+        way = place.flag_ns - _exact(access_ns + max(upgrade.value, 0.0))
+        cycles = fact(
+            max(way.value, 1.0) * self.ghz, way * self.ghz, "core-to-core latency, less the store's time", "flag"
+        )
+        if place.read_written_ns:
+            count = _ratio(way, place.read_written_ns)
+            transfers["outstanding"] = fact(
+                max(count.value, 1.0), count, "core-to-core latency over the time per line of many",
+                "reading what the other core wrote", whole=True,
+            )  # fmt: skip
+        private = {"value": cycles["value"], "kind": "chosen", "reason": "as the other transfers", "claims": []}
+        is_remote = last < cores and (place.shares_level is None or cores == 2)
+        for key, needed in (("shared_cycles", last > 1), ("remote_cycles", last < cores)):
+            if not needed:
+                transfers.pop(key, None)
+            elif (key == "remote_cycles") == is_remote:
+                transfers[key] = cycles
+            else:
+                transfers.setdefault(key, private)
+
+
+def in_base_pages(machine: structs.Machine) -> structs.Machine:
+    """Returns the machine with base pages whose first touch costs nothing, since it is not timed."""
+    made = structs.Machine(machine)
+    made.pages.fault_ns = 0.0
+    return made
+
+
+def solve(function: Callable[[float], float], wanted: float, low: float, high: float) -> float:
+    """Returns where a descending function has this value, by bisection on a logarithmic scale."""
+    for _ in range(24):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if function(middle) > wanted else (low, middle)
+    return math.sqrt(low * high)
+
+
+def _prefetcher(level: int, distance: int, outstanding: int) -> structs.Prefetcher:
+    made = structs.Prefetcher()
+    made.streams, made.level, made.distance_lines, made.outstanding = 16, level, distance, outstanding
+    made.start = structs.StreamStart.all
+    return made
+
+
+def _inverse(time: Estimate, factor: float) -> Estimate:
+    return Estimate(factor / time.value, factor / time.high, factor / time.low)
+
+
+def _ratio(a: Estimate, b: Estimate) -> Estimate:
+    """Returns a over b, with the widest interval."""
+    return Estimate(a.value / b.value, a.low / b.high, a.high / b.low)
+
+
+def _exact(value: float) -> Estimate:
+    return Estimate(value, value, value)
+
+
+def repeated(machine: DescribedMachine, found: Measured, place: Place | None) -> Iterable[tuple[str, Estimate, float]]:
+    """Yields each micro-benchmark: its name, what was measured, and what the simulated machine takes, in ns."""
+    pages = native(machine)
+    made = sim.in_huge_pages(pages)
+    for size, time in [*found.levels, *_last_levels(machine, found), found.memory]:
+        yield f"chain of {format_bytes(size)}", time, sim.chase_ns(made, size)
+    best = min(found.chains.values(), key=lambda one: one.value)
+    yield "many chains through memory", best, sim.independent_ns(made, found.memory[0])
+    base = in_base_pages(pages)
+    for size, time in found.in_order.items():
+        yield f"lines in order of {format_bytes(size)}", time, sim.chase_ns(base, size, in_order=True)
+    for size, time in found.reads.items():
+        yield f"reading {format_bytes(size)}", time, sim.read_ns(base, min(size, 16 << 20)) * max(1, size / (16 << 20))
+    for size, time in found.copies.items():
+        if size >= 4 * KIB:
+            yield f"copying {format_bytes(size)}", time, sim.copy_ns(made, size)
+    for count, (time, _) in found.pages.items():
+        if count in (32, 512, 1024, 4096):
+            yield f"chain over {count} pages", time, sim.chase_ns(base, count * PAGE_STRIDE, PAGE_STRIDE)
+    if found.fault:
+        yield "first touch of base pages", found.fault, sim.first_touch_ns(pages)
+    if found.huge_fault and pages.pages.huge_fault_ns > 0:
+        huge = structs.Machine(pages)
+        huge.pages.page_bytes, huge.pages.fault_ns = sim.HUGE_BYTES, pages.pages.huge_fault_ns
+        yield "first touch of huge pages", found.huge_fault, sim.first_touch_ns(huge, 16)
+    for size, time in found.kernel_copies.items():
+        yield f"copying {format_bytes(size)} by the kernel", time, sim.kernel_copy_ns(pages, size)
+    if place:
+        yield "flag", place.flag_ns, sim.flag_ns(made)
+    if place and place.store_read_ns:
+        yield "stores to shared lines", place.store_read_ns, sim.store_read_ns(made, 16 * KIB)
+    if place and place.read_written_ns:
+        yield "reading what the other core wrote", place.read_written_ns, sim.read_written_ns(made, 16 * KIB)
+
+
+def _last_levels(machine: DescribedMachine, found: Measured) -> list[tuple[int, Estimate]]:
+    """Returns the chains in the last cache that are described as within it."""
+    if not found.by_bytes or len(machine.cache) <= len(found.levels):
+        return []
+    size = machine.cache[-1].size_bytes.value
+    first = min(found.by_bytes)
+    inside = [one for one in found.by_bytes if one <= max(first, size // 2)]
+    return [(one, found.by_bytes[one]) for one in inside[:: max(1, len(inside) // 3)]]

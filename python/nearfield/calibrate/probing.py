@@ -1,0 +1,220 @@
+"""Runs the micro-benchmarks on the machine at hand. The thread is pinned to one core meanwhile. Between two calls into
+the extension module, each of which is short, Ctrl-C ends the measurement."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from threading import Thread
+
+from nearfield._native import calibration as bench
+from nearfield.base.errors import MeasurementError
+from nearfield.base.estimates import Estimate
+from nearfield.base.progress import Progress, Report, ignore
+from nearfield.calibrate import places
+from nearfield.calibrate.measured import Measured, undisturbed
+from nearfield.profile.schema import Machine
+
+KIB, MIB = 1 << 10, 1 << 20
+MAX_BLOCK_BYTES = 512 * MIB
+CHAINS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 40, 48)
+PAGES = (16, 32, 48, 64, 96, 128, 256, 384, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096, 6144)
+WALKED_PAGES, WALK_CHAINS = 4096, (1, 2, 4, 8, 16)
+PAGE_STRIDE = 4096 + 64  # a line of each page, each time of another cache set
+KERNEL_BYTES = (1, 4 * KIB, 8 * KIB, 16 * KIB, 64 * KIB)
+REQUIRED_BYTES = 2 * MAX_BLOCK_BYTES
+
+
+@dataclass
+class Probing:
+    """One calibration's measurements. `machine` is what the machine says of itself (hwloc, kernel)."""
+
+    machine: Machine
+    pus: list[int]
+    pair: tuple[int, int] | None
+    report: Report = ignore
+    _notes: list[str] = field(default_factory=list)
+
+    def run(self) -> Measured:
+        """Measures everything. Raises MeasurementError if the machine has too little memory, or no known caches."""
+        if not self.machine.data_caches:
+            raise MeasurementError("the caches of this machine are not known", "See: nearfield doctor")
+        with _pinned(self.pus[0]):
+            try:
+                return self._all()
+            except MemoryError as error:
+                need = REQUIRED_BYTES // MIB
+                raise MeasurementError(f"calibration needs {need} MiB of memory, and there is less") from error
+
+    def _all(self) -> Measured:
+        steps = iter(range(11))
+
+        def say(what: str) -> None:
+            self.report(Progress(what, share=next(steps) / 11, phase="calibrating"))
+
+        say("clock")
+        addition, clock = undisturbed(bench.addition_ns(300)), undisturbed(bench.clock_reading_ns(300))
+        say("latencies of caches and memory")
+        huge = self._block(self._memory_bytes())
+        found = self._latencies(huge, addition, clock)
+        say("loads in flight, prefetching")
+        self._streams(huge, found)
+        say("reading and copying")
+        self._copies(huge, found)
+        say("all cores reading")
+        found.traffic_gb_per_s = self._traffic()
+        del huge
+        say("pages and TLBs")
+        self._pages(found)
+        say("first touch of pages")
+        self._faults(found)
+        say("copies by the kernel")
+        self._kernel(found)
+        say("two cores")
+        if self.pair:
+            found.pair = self.pair
+            found.places = places.measure(self.pair, [c.size_bytes for c in self.machine.data_caches], found)
+            if not found.places:
+                self._notes.append("two cores: other programs never let both run at the same time")
+        else:
+            self._notes.append("two cores: only one core may be used")
+        found.notes = self._notes
+        return found
+
+    # ---- memory to measure in
+
+    def _memory_bytes(self) -> int:
+        """Returns the size of a chain through memory: four times the last cache, up to a limit."""
+        llc = self.machine.llc_bytes or MIB
+        if 2 * llc > MAX_BLOCK_BYTES:
+            self._notes.append(f"memory: chains of {MAX_BLOCK_BYTES // MIB} MiB hit a last cache of {llc // MIB} MiB")
+        return min(max(4 * llc, 64 * MIB), MAX_BLOCK_BYTES)
+
+    def _block(self, size: int) -> bench.Block:
+        """Returns a block in huge pages, or in base pages, with a note, if the kernel gives no huge ones."""
+        block = bench.Block(size, bench.PageKind.huge)
+        share = block.bytes_in_huge_pages / size
+        if share < 0.9:
+            self._notes.append(
+                f"huge pages: the kernel gave {share:.0%} of the memory in such, so latencies contain TLB misses"
+            )
+        return block
+
+    # ---- one core
+
+    def _latencies(self, block: bench.Block, addition: Estimate, clock: Estimate) -> Measured:
+        sizes = [cache.size_bytes for cache in self.machine.data_caches]
+
+        def chain(size: int, samples: int = 80) -> Estimate:
+            return undisturbed(bench.chase_ns(block, size, samples=samples))
+
+        levels, nearer = [], 0
+        for place, size in enumerate(sizes):
+            if place < len(sizes) - 1 or not nearer:
+                levels.append((at := _inside(nearer, size), chain(at)))
+                nearer = size
+        by_bytes: dict[int, Estimate] = {}
+        if len(sizes) > 1:
+            for size in _geometric(2 * nearer, min(2 * sizes[-1], block.bytes)):
+                by_bytes[size] = chain(size)
+        memory = block.bytes, chain(block.bytes, 120)
+        return Measured(addition, clock, levels, memory, by_bytes=by_bytes)
+
+    def _streams(self, block: bench.Block, found: Measured) -> None:
+        for chains in CHAINS:
+            found.chains[chains] = undisturbed(bench.chase_ns(block, block.bytes, chains=chains, samples=100))
+        sizes = [cache.size_bytes for cache in self.machine.data_caches]
+        base = bench.Block(block.bytes // 2, bench.PageKind.base)  # as most memory of programs is
+        for size in (*(_inside(a, b) for a, b in zip(sizes, sizes[1:], strict=False)), base.bytes):
+            found.in_order[size] = undisturbed(bench.chase_ns(base, size, in_order=True, samples=100))
+        for lines in (2, 4, 8):
+            found.strided[lines] = undisturbed(
+                bench.chase_ns(block, block.bytes, stride_bytes=64 * lines, in_order=True, samples=100)
+            )
+
+    def _copies(self, block: bench.Block, found: Measured) -> None:
+        sizes = [cache.size_bytes for cache in self.machine.data_caches]
+        other = self._block(max(sizes[-1] // 4, 16 * MIB))
+        # Two buffers as long as a cache lie in the next one.
+        for size in sorted({4 * KIB, sizes[0] // 4, *sizes[:-1], sizes[-1] // 4}):
+            found.copies[size] = undisturbed(bench.copy_ns(other, block, size, samples=40))
+        for size in (sizes[0] // 2, block.bytes // 2):
+            found.reads[size] = undisturbed(bench.read_ns(block, size, samples=100))
+
+    def _traffic(self) -> Estimate:
+        """Returns the rate at which all cores together read from memory, in GB/s."""
+        pus = self.pus[: min(len(self.pus), 64)]
+        size = max(32 * MIB, 2 * (self.machine.llc_bytes or MIB) // len(pus)) // MIB * MIB
+        size = min(size, MAX_BLOCK_BYTES // len(pus))
+        blocks = [bench.Block(size, bench.PageKind.huge) for _ in pus]
+        rates: list[list[float]] = [[] for _ in pus]
+
+        def read(which: int) -> None:
+            os.sched_setaffinity(0, {pus[which]})
+            rates[which] += [size / ns for ns in bench.read_ns(blocks[which], size, samples=200)]
+
+        threads = [Thread(target=read, args=(which,)) for which in range(len(pus))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        together = [sum(some) for some in zip(*rates, strict=True)]
+        times = undisturbed([1 / rate for rate in together])
+        return Estimate(1 / times.value, 1 / times.high, 1 / times.low)
+
+    # ---- pages
+
+    def _pages(self, found: Measured) -> None:
+        size = max(PAGES) * PAGE_STRIDE
+        base, huge = bench.Block(size, bench.PageKind.base), self._block(4 * MIB)
+
+        def both(pages: int, chains: int) -> tuple[Estimate, Estimate]:
+            spread = bench.chase_ns(base, pages * PAGE_STRIDE, PAGE_STRIDE, chains=chains, samples=40)
+            packed = bench.chase_ns(huge, pages * 64, 64, chains=chains, samples=40)
+            return undisturbed(spread), undisturbed(packed)
+
+        for pages in PAGES:
+            found.pages[pages] = both(pages, 1)
+        for chains in WALK_CHAINS:
+            found.walks[chains] = both(WALKED_PAGES, chains)
+
+    def _faults(self, found: Measured) -> None:
+        found.fault = undisturbed(bench.first_touch_ns(256, bench.PageKind.base, 60))
+        if bench.Block(4 * MIB, bench.PageKind.huge).bytes_in_huge_pages:
+            found.huge_fault = undisturbed(bench.first_touch_ns(4, bench.PageKind.huge, 30))
+
+    def _kernel(self, found: Measured) -> None:
+        to, source = (bench.Block(MIB, bench.PageKind.base) for _ in range(2))
+        for size in KERNEL_BYTES:
+            samples = bench.copy_ns(to, source, size, bench.CopyRoutine.other_processes, 150)
+            if not samples:
+                self._notes.append("copies by the kernel: it refuses process_vm_readv")
+                return
+            found.kernel_copies[size] = undisturbed(samples)
+
+
+def _inside(nearer: int, size: int) -> int:
+    """Returns a size between two caches, so that a chain over it misses the nearer one and hits the other."""
+    return size // 2 if not nearer else min(4 * nearer, (nearer + size) // 2) // (4 * KIB) * (4 * KIB)
+
+
+def _geometric(first: int, last: int) -> Iterator[int]:
+    """Yields sizes, two for each doubling, in whole pages."""
+    size = float(first)
+    while size <= last * 1.01:
+        yield int(size) // (4 * KIB) * (4 * KIB)
+        size *= 2**0.5
+
+
+@contextmanager
+def _pinned(pu: int) -> Iterator[None]:
+    """Pins this thread to a core for a while."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {pu})
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.sched_setaffinity(0, before)

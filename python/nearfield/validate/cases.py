@@ -1,0 +1,163 @@
+"""Simulates the cases of measured records, one by one, and pairs each time with the simulated one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from nearfield._native import simulation
+from nearfield.base.estimates import Estimate
+from nearfield.base.frames import pl
+from nearfield.base.progress import Progress, Report, ignore
+from nearfield.machine import DescribedMachine, facts
+from nearfield.machine.native import native
+from nearfield.measure.row import frame, value
+from nearfield.profile.compare import declared_metrics
+from nearfield.profile.records import CORE, VERDICT, estimate_of
+from nearfield.profile.schema import Run
+
+IMPLIED: dict[str, dict[str, Any]] = {"stride": {"mode": "standard"}}  # parameters that only simulations have
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A measured time and the simulated one, in ns."""
+
+    row: dict[str, Any]
+    measured: Estimate
+    simulated: float
+    stable: bool
+
+    @property
+    def ratio(self) -> float:
+        return self.simulated / self.measured.value
+
+    @property
+    def key(self) -> Key:
+        """Returns what identifies the record in another profile."""
+        return key_of(self.row)
+
+
+@dataclass
+class Simulated:
+    """All pairs, and what could not be compared: scenario -> reason, with the number of its records."""
+
+    pairs: list[Pair] = field(default_factory=list)
+    fitted: dict[str, int] = field(default_factory=dict)  # scenario -> records to which the description was fitted
+    skipped: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+
+def key_of(row: dict[str, Any]) -> Key:
+    """Returns scenario, metric, side and parameters of a record."""
+    more = tuple(sorted((k, v) for k, v in _parameters(row).items()))
+    return row["scenario"], row["metric"], row.get("side"), more
+
+
+def simulate(machine: DescribedMachine, records: pl.DataFrame, run: Run | None, report: Report = ignore) -> Simulated:
+    """Simulates the case of every measured time. Records to which a value of the description was fitted are counted,
+    and not compared."""
+    found, made = Simulated(), native(machine)
+    was_fitted = _fitted_to(machine)
+    times = [row for row in records.iter_rows(named=True) if _is_time(row, run)]
+    groups: dict[Key, list[dict[str, Any]]] = {}
+    for row in times:
+        groups.setdefault(_case(row), []).append(row)
+    for number, rows in enumerate(groups.values()):
+        report(Progress(f"{rows[0]['scenario']}", share=number / len(groups), phase="simulating"))
+        scenario = rows[0]["scenario"]
+        results = _run(made, rows[0], machine.cores.value if machine.cores else 1)
+        if isinstance(results, str):
+            count, _ = found.skipped.get(scenario, (0, ""))
+            found.skipped[scenario] = count + len(rows), results
+            continue
+        for row in rows:
+            if was_fitted(row):
+                found.fitted[scenario] = found.fitted.get(scenario, 0) + 1
+            elif (ns := results.get((row["metric"], row.get("side") or ""))) and ns > 0:
+                estimate = estimate_of(row)
+                assert estimate
+                found.pairs.append(Pair(row, estimate, ns, bool(row["stable"])))
+    return found
+
+
+def simulated_rows(pairs: list[Pair]) -> list[dict[str, Any]]:
+    """Returns the simulated times as records with the places of the measured ones, to be drawn over these."""
+    rows = []
+    for pair in pairs:
+        row = pair.row
+        named = {name: row.get(name) for name in ("distance", "pair", "side")}
+        of = frame(row["scenario"], row["metric"], "ns", "sim", parameters=_parameters(row), **named)
+        rows.append(of | value(pair.simulated, None, None, 1))
+    return rows
+
+
+def _is_time(row: dict[str, Any], run: Run | None) -> bool:
+    declared = declared_metrics(run) if run else set()
+    known = not declared or (row["scenario"], row["metric"]) in declared
+    return known and row["unit"] == "ns" and (row["value"] or 0) > 0 and row.get(VERDICT) != "refuted"
+
+
+def _parameters(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in row.items() if name not in CORE and name != VERDICT and one is not None}
+
+
+def _case(row: dict[str, Any]) -> Key:
+    return row["scenario"], row.get("distance"), row.get("pair"), tuple(sorted(_parameters(row).items(), key=str))
+
+
+def _run(made: Any, row: dict[str, Any], cores: int) -> dict[tuple[str, str], float] | str:
+    """Returns the simulated times by metric and side, or why there are none."""
+    scenario = row["scenario"]
+    if scenario not in {spec.name for spec in simulation.scenarios()}:
+        return "it is not simulated"
+    if (row.get("distance") or "").startswith("network"):
+        return "pairs on two nodes are not compared"
+    place = simulation.Place(False, 0, 1 if cores > 1 else 0)
+    if why := simulation.unable(scenario, made, place):
+        return str(why)
+    known = _parameters(row)
+    implied = IMPLIED.get(scenario, {})
+    if any(known.get(name, one) != one for name, one in implied.items()):
+        return "only the standard mode is simulated within a node"
+    parameters = list((known | implied).items())
+    try:
+        results = simulation.run(scenario, made, place, parameters)
+    except (ValueError, RuntimeError, IndexError) as error:
+        return f"it cannot be simulated with these parameters: {error}"
+    return {(one.metric, one.side or ""): one.value for one in results if one.value is not None and one.speed <= 0}
+
+
+def _fitted_to(machine: DescribedMachine) -> Callable[[dict[str, Any]], bool]:
+    """Returns whether a value of the machine was fitted to a record. Such values name it as
+    scenario:metric:parameter=value,..."""
+    chosen = [_selector(name) for _, one in facts(machine) for name in one.fitted_to if name.count(":") == 2]
+
+    def matches(row: dict[str, Any]) -> bool:
+        return any(
+            row["scenario"] == scenario
+            and row["metric"] == metric
+            and all(str(row.get(key)) == wanted for key, wanted in parameters)
+            for scenario, metric, parameters in chosen
+        )
+
+    return matches
+
+
+def _selector(name: str) -> tuple[str, str, list[tuple[str, str]]]:
+    scenario, metric, rest = name.split(":")
+    return scenario, metric, [(key, wanted) for key, _, wanted in (part.partition("=") for part in rest.split(","))]
+
+
+def iterate_curves(pairs: list[Pair], scenario: str, metric: str) -> Iterator[tuple[Key, dict[int, Pair]]]:
+    """Yields, for each set of parameters other than the size, size -> pair, ascending."""
+    curves: dict[Key, dict[int, Pair]] = {}
+    for pair in pairs:
+        row = pair.row
+        if row["scenario"] != scenario or row["metric"] != metric or row.get("size_bytes") is None:
+            continue
+        rest = tuple(sorted((k, v) for k, v in _parameters(row).items() if k != "size_bytes"))
+        curves.setdefault((row.get("side"), rest), {})[row["size_bytes"]] = pair
+    for key, curve in curves.items():
+        yield key, dict(sorted(curve.items()))

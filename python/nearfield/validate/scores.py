@@ -1,0 +1,151 @@
+"""Sums up pairs of measured and simulated times: by scenario and metric, the order of buffer states, and the steps at
+which the MPI changes its protocol."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from statistics import fmean, pstdev
+from typing import Any
+
+from nearfield.base.estimates import Estimate
+from nearfield.profile.schema import Switch
+from nearfield.validate.cases import Key, Pair, iterate_curves
+
+DIFFERENT = 1.10  # ratio of two measured times, from which their order is a question
+STEP_KINDS = ("single-copy", "eager-limit")
+NEAR = 1.25  # sizes on both sides of a step
+
+
+@dataclass(frozen=True)
+class Score:
+    """How far simulated times are from measured ones. Factors are at least 1; `mean` is below 1 if the simulation is
+    too fast."""
+
+    scenario: str
+    metric: str
+    cases: int
+    mean: float  # geometric, of simulated over measured
+    spread: float  # factor of one standard deviation
+    error: float  # mean of the absolute logarithm, as a factor
+    repeat: float | None  # the same of a second measurement against the first; None without one
+    stable_cases: int
+    stable_error: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Order:
+    """How many pairs of buffer states that differ have their measured order in the simulation, too."""
+
+    right: int
+    all: int
+
+
+@dataclass(frozen=True)
+class StepScore:
+    """The step of one curve at a protocol's limit: time after it over time before it."""
+
+    kind: str
+    bytes: int
+    curve: str
+    measured: float
+    simulated: float
+    described_bytes: int | None
+
+    @property
+    def in_place(self) -> bool:
+        return self.described_bytes == self.bytes
+
+    @property
+    def right_sign(self) -> bool:
+        """Returns whether both go up, both go down, or neither goes anywhere (within 10 %)."""
+        return _sign(self.measured) == _sign(self.simulated)
+
+    @property
+    def error(self) -> float:
+        return math.exp(abs(math.log(self.simulated / self.measured)))
+
+
+def scores(pairs: Iterable[Pair], repeats: Mapping[Key, float] | None = None) -> list[Score]:
+    """Returns a score for each scenario and metric. `repeats` are times of a second measurement."""
+    groups: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairs:
+        groups.setdefault((pair.row["scenario"], pair.row["metric"]), []).append(pair)
+    return [score_of(*names, group, repeats) for names, group in groups.items()]
+
+
+def score_of(scenario: str, metric: str, group: list[Pair], repeats: Mapping[Key, float] | None = None) -> Score:
+    """Returns the score of some pairs, of which there is at least one."""
+    logs = [math.log(pair.ratio) for pair in group]
+    stable = [math.log(pair.ratio) for pair in group if pair.stable]
+    again = [math.log(repeats[pair.key] / pair.measured.value) for pair in group if repeats and pair.key in repeats]
+    return Score(
+        scenario,
+        metric,
+        len(group),
+        math.exp(fmean(logs)),
+        math.exp(pstdev(logs)),
+        factor_of(logs),
+        factor_of(again) if again else None,
+        len(stable),
+        factor_of(stable) if stable else None,
+    )
+
+
+def factor_of(logs: Iterable[float]) -> float:
+    """Returns the mean absolute logarithm as a factor."""
+    return math.exp(fmean(abs(one) for one in logs))
+
+
+def interval_factor(group: Iterable[Pair]) -> float:
+    """Returns the mean half width of the measured intervals as a factor. They cover several launches."""
+    return math.exp(fmean(math.log(_width(pair.measured)) for pair in group))
+
+
+def _width(one: Estimate) -> float:
+    return math.sqrt(one.high / one.low) if one.low > 0 else one.high / one.value
+
+
+def order_of_states(pairs: list[Pair]) -> Order:
+    """Returns how often the simulation has the order of two buffer states of one message right, of the states whose
+    measured half round trips differ by DIFFERENT."""
+    by_size: dict[int, list[Pair]] = {}
+    for pair in pairs:
+        if pair.row["scenario"] == "pingpong" and pair.row["metric"] == "half_round_trip":
+            by_size.setdefault(pair.row["size_bytes"], []).append(pair)
+    right = decided = 0
+    for group in by_size.values():
+        for a, b in combinations(group, 2):
+            slow, fast = (a, b) if a.measured.value > b.measured.value else (b, a)
+            if slow.measured.value >= DIFFERENT * fast.measured.value:
+                decided += 1
+                right += slow.simulated > fast.simulated
+    return Order(right, decided)
+
+
+def steps(pairs: list[Pair], switches: Iterable[Switch], described_bytes: int | None) -> list[StepScore]:
+    """Returns the steps of half round trips at the limits that the profile found."""
+    found = {}
+    for switch in switches:
+        if switch.kind not in STEP_KINDS:
+            continue
+        for key, curve in iterate_curves(pairs, "pingpong", "half_round_trip"):
+            before = max((size for size in curve if size <= switch.bytes), default=None)
+            after = min((size for size in curve if size > switch.bytes), default=None)
+            if before is None or after is None or after > NEAR * before:
+                continue
+            name = ", ".join(str(value) for _, value in key[1])
+            measured = curve[after].measured.value / curve[before].measured.value
+            simulated = curve[after].simulated / curve[before].simulated
+            step = StepScore(switch.kind, switch.bytes, name, measured, simulated, described_bytes)
+            found[switch.bytes, name] = step
+    return list(found.values())
+
+
+def _sign(factor: float) -> int:
+    return 0 if 1 / DIFFERENT < factor < DIFFERENT else 1 if factor > 1 else -1

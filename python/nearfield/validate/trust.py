@@ -1,0 +1,33 @@
+"""Says whether measurements carry a comparison with a simulation: they must not contradict themselves, nothing else
+must have used the cores, and the cores must have been where the description says they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nearfield.calibrate import simulated as sim
+from nearfield.machine import DescribedMachine
+from nearfield.machine.native import native
+from nearfield.profile import Profile
+from nearfield.profile.contradictions import SAME_PLACE, contradictions, flag_of
+from nearfield.profile.stability import unstable_share
+
+MAX_DISTURBED, MAX_UNSTABLE = 0.5, 0.6  # shares of repetitions and of times
+
+
+def doubts(profile: Profile, machine: DescribedMachine | None = None) -> Iterator[str]:
+    """Yields each reason for which no score of a machine against this profile means anything."""
+    yield from contradictions(profile)
+    disturbed = profile.run.disturbed_share
+    if disturbed is not None and disturbed > MAX_DISTURBED:
+        yield f"something else used a core during {disturbed:.0%} of the repetitions"
+    if (unstable := unstable_share(profile)) > MAX_UNSTABLE:
+        yield f"{unstable:.0%} of its times are not stable"
+    measured = flag_of(profile)
+    if machine and measured and machine.cores and machine.cores.value > 1 and profile.machine.cores == 2:
+        described = sim.flag_ns(sim.in_huge_pages(native(machine)))
+        if not 1 / SAME_PLACE <= described / measured <= SAME_PLACE:
+            yield (
+                f"its cores were {measured:.0f} ns apart, and those of {machine.name} are {described:.0f} ns apart: "
+                "the cores of a virtual machine move, and each place has a description of its own"
+            )

@@ -1,0 +1,62 @@
+#include "calibrate/block.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <string>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25  // Linux 6.1; older kernels refuse it, and khugepaged may come later
+#endif
+
+namespace nearfield::calibrate {
+namespace {
+
+std::size_t in_whole_huge_pages(std::size_t bytes) {
+  return (bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
+}
+
+}  // namespace
+
+std::byte* map_pages(std::size_t bytes, PageKind pages) {
+  const std::size_t whole = in_whole_huge_pages(bytes), reserved = whole + huge_page_bytes;
+  void* const mapped = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  auto* const begin = static_cast<std::byte*>(mapped);
+  const auto misaligned = reinterpret_cast<std::uintptr_t>(begin) % huge_page_bytes;
+  const std::size_t before = misaligned ? huge_page_bytes - misaligned : 0;
+  if (before > 0) munmap(begin, before);
+  if (before < huge_page_bytes) munmap(begin + before + whole, huge_page_bytes - before);
+  madvise(begin + before, whole, pages == PageKind::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  return begin + before;
+}
+
+void unmap_pages(std::byte* data, std::size_t bytes) { munmap(data, in_whole_huge_pages(bytes)); }
+
+Block::Block(std::size_t bytes, PageKind pages) : data_(map_pages(bytes, pages)), bytes_(bytes) {
+  std::memset(data_, 1, bytes_);
+  if (pages == PageKind::huge) madvise(data_, in_whole_huge_pages(bytes_), MADV_COLLAPSE);
+}
+
+Block::~Block() { unmap_pages(data_, bytes_); }
+
+std::size_t Block::bytes_in_huge_pages() const {
+  std::ifstream file("/proc/self/smaps");
+  const auto begin = reinterpret_cast<std::uintptr_t>(data_), end = begin + bytes_;
+  std::size_t bytes = 0;
+  bool is_inside = false;
+  for (std::string line; std::getline(file, line);) {
+    unsigned long first = 0, last = 0, kilobytes = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &first, &last) == 2)
+      is_inside = first < end && last > begin;
+    else if (is_inside && std::sscanf(line.c_str(), "AnonHugePages: %lu kB", &kilobytes) == 1)
+      bytes += kilobytes * 1024;
+  }
+  return bytes < bytes_ ? bytes : bytes_;
+}
+
+}  // namespace nearfield::calibrate

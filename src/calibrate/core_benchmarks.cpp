@@ -1,0 +1,125 @@
+// The benchmarks of one core and its caches.
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+
+#include "calibrate/benchmarks.hpp"
+#include "calibrate/timing.hpp"
+
+namespace nearfield::calibrate {
+namespace {
+
+constexpr std::size_t steps_per_sample = 4096;
+constexpr double min_sample_ns = 4000;
+constexpr std::size_t max_read_bytes = std::size_t{1} << 20;
+
+// Calls `work` until enough time has passed for the clock not to matter; returns the ns of one call.
+template <class Work>
+double time_calls(std::size_t calls, Work&& work) {
+  const Ticks start = now();
+  for (std::size_t i = 0; i < calls; ++i) work();
+  return static_cast<double>(now() - start) * ns_per_tick() / static_cast<double>(calls);
+}
+
+template <class Work>
+Samples sample_calls(int samples, Work&& work) {
+  const double first_ns = time_calls(2, work);
+  const auto calls = static_cast<std::size_t>(std::clamp(min_sample_ns / std::max(first_ns, 1.0), 1.0, 1e4));
+  Samples all;
+  for (int i = 0; i < samples; ++i) all.push_back(time_calls(calls, work));
+  return all;
+}
+
+// The steps of one chain are a loop of their own, in which the compiler keeps the address in a register.
+void* follow(void* at, std::size_t steps) {
+  for (; steps > 0; --steps) at = *static_cast<void**>(at);
+  return at;
+}
+
+void follow_all(std::array<void*, max_chains>& chains, int count, std::size_t rounds) {
+  for (; rounds > 0; --rounds)
+    for (int c = 0; c < count; ++c)
+      chains[static_cast<std::size_t>(c)] = *static_cast<void**>(chains[static_cast<std::size_t>(c)]);
+}
+
+}  // namespace
+
+Samples clock_reading_ns(int samples) {
+  Samples all;
+  for (int i = 0; i < samples; ++i) {
+    constexpr int readings = 64;
+    const Ticks start = now();
+    for (int k = 1; k < readings; ++k) now();
+    all.push_back(static_cast<double>(now() - start) * ns_per_tick() / readings);
+  }
+  return all;
+}
+
+// An addition of two registers: processors that do additions of constants while renaming registers still take a cycle
+// for it.
+Samples addition_ns(int samples) {
+  std::uint64_t sum = 1, term = 3;
+  hide(term);
+  constexpr int unrolled = 16;
+  return [&] {
+    Samples all = sample_calls(samples, [&] {
+      for (std::size_t i = 0; i < steps_per_sample / unrolled; ++i)
+        for (int k = 0; k < unrolled; ++k) {
+          sum += term;
+          asm volatile("" : "+r"(sum));
+        }
+    });
+    for (double& ns : all) ns /= steps_per_sample;
+    return all;
+  }();
+}
+
+Samples chase_ns(const Block& block, const Chase& chase, int samples) {
+  const std::size_t elements = chase.stride_bytes > 0 ? chase.bytes / chase.stride_bytes : 0;
+  if (chase.bytes > block.size() || chase.stride_bytes < sizeof(void*))
+    throw std::invalid_argument("the chain does not fit into its block");
+  if (chase.chains < 1 || chase.chains > max_chains || elements < static_cast<std::size_t>(chase.chains))
+    throw std::invalid_argument("there must be 1 to 48 chains, and an element for each");
+  void* const first = link_chain(block.data(), elements, chase.stride_bytes, chase.in_order);
+  std::array<void*, max_chains> chains{};
+  const auto count = static_cast<std::size_t>(chase.chains);
+  for (std::size_t c = 0; c < count; ++c) chains[c] = c == 0 ? first : follow(chains[c - 1], elements / count);
+  // A chain that fits into a cache is followed as a whole first; of a longer one, each sample follows a new part.
+  const std::size_t rounds = steps_per_sample / count;
+  if (chase.chains == 1) chains[0] = follow(chains[0], std::min(elements, std::size_t{1} << 18));
+  Samples all;
+  for (int i = 0; i < samples; ++i) {
+    const Ticks start = now();
+    if (count == 1)
+      chains[0] = follow(chains[0], rounds);
+    else
+      follow_all(chains, chase.chains, rounds);
+    hide(chains[0]);
+    all.push_back(static_cast<double>(now() - start) * ns_per_tick() / static_cast<double>(rounds * count));
+  }
+  return all;
+}
+
+Samples read_ns(const Block& block, std::size_t bytes, int samples) {
+  if (bytes > block.size()) throw std::invalid_argument("the block is too small");
+  // Other programs interrupt a sample that is too long, so each one reads another piece of a long block.
+  const std::size_t piece = std::min(bytes, max_read_bytes), pieces = bytes / std::max(piece, std::size_t{1});
+  std::size_t next = 0;
+  std::uint64_t sums[4] = {};
+  const auto read_piece = [&] {
+    const std::byte* const begin = block.data() + next * piece;
+    next = next + 1 < pieces ? next + 1 : 0;
+    for (std::size_t i = 0; i + 32 <= piece; i += 32) {
+      std::uint64_t words[4];
+      std::memcpy(words, begin + i, sizeof words);
+      for (int w = 0; w < 4; ++w) sums[w] += words[w];
+    }
+    hide(sums[0]);
+  };
+  Samples all = sample_calls(samples, read_piece);
+  for (double& ns : all) ns *= static_cast<double>(bytes) / static_cast<double>(piece);
+  return all;
+}
+
+}  // namespace nearfield::calibrate

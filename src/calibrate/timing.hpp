@@ -1,0 +1,39 @@
+// What the micro-benchmarks share: time, values that the compiler must not know, and chains of addresses.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+
+namespace nearfield::calibrate {
+
+inline double ns_per_tick() {
+  static const double ns = 1 / measure_ticks_per_ns(5e-3);
+  return ns;
+}
+
+// Hides a value from the compiler, which must compute it here and may not know it afterwards.
+template <class Value>
+inline void hide(Value& value) {
+  asm volatile("" : "+r"(value)::"memory");
+}
+
+// Links elements at a stride into one cycle, in order or in random order, and returns the first.
+inline void** link_chain(std::byte* begin, std::size_t elements, std::size_t stride_bytes, bool in_order) {
+  std::vector<std::size_t> order(elements);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::uint64_t state = 88172645463325252ULL;  // xorshift64 by Marsaglia; a fixed seed: the same chain every time
+  for (std::size_t i = elements; !in_order && i > 1; --i) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    std::swap(order[i - 1], order[state % i]);
+  }
+  const auto at = [&](std::size_t i) { return reinterpret_cast<void**>(begin + order[i] * stride_bytes); };
+  for (std::size_t i = 0; i < elements; ++i) *at(i) = at(i + 1 < elements ? i + 1 : 0);
+  return at(0);
+}
+
+}  // namespace nearfield::calibrate

@@ -1,0 +1,46 @@
+// nearfield._native.calibration: micro-benchmarks of the machine at hand.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
+
+#include "calibrate/benchmarks.hpp"
+
+namespace nb = nanobind;
+using namespace nearfield::calibrate;
+
+void bind_calibration(nb::module_& parent) {
+  nb::module_ module = parent.def_submodule(
+      "calibration", "Micro-benchmarks of the machine at hand. Each returns samples in ns; callers pin their thread.");
+  const nb::call_guard<nb::gil_scoped_release> unlocked;
+  nb::enum_<PageKind>(module, "PageKind").value("base", PageKind::base).value("huge", PageKind::huge);
+  nb::enum_<CopyRoutine>(module, "CopyRoutine")
+      .value("memcpy", CopyRoutine::memcpy)
+      .value("streaming", CopyRoutine::streaming)
+      .value("other_processes", CopyRoutine::other_processes);
+  nb::enum_<PairStep>(module, "PairStep")
+      .value("chase_written", PairStep::chase_written)
+      .value("read_written", PairStep::read_written)
+      .value("store_written", PairStep::store_written)
+      .value("store_read", PairStep::store_read);
+  nb::class_<Block>(module, "Block", "Memory in base or huge pages, written once.")
+      .def(nb::init<std::size_t, PageKind>(), nb::arg("bytes"), nb::arg("pages") = PageKind::base)
+      .def_prop_ro("bytes", &Block::size)
+      .def_prop_ro("bytes_in_huge_pages", &Block::bytes_in_huge_pages);
+  module.attr("max_chains") = max_chains;
+  module.def("clock_reading_ns", &clock_reading_ns, nb::arg("samples"), unlocked);
+  module.def("addition_ns", &addition_ns, nb::arg("samples"), unlocked);
+  module.def(
+      "chase_ns",
+      [](const Block& block, std::size_t bytes, std::size_t stride_bytes, int chains, bool in_order, int samples) {
+        return chase_ns(block, {bytes, stride_bytes, chains, in_order}, samples);
+      },
+      nb::arg("block"), nb::arg("bytes"), nb::arg("stride_bytes") = 64, nb::arg("chains") = 1,
+      nb::arg("in_order") = false, nb::arg("samples") = 50, unlocked, "Returns samples of the ns per load.");
+  module.def("read_ns", &read_ns, nb::arg("block"), nb::arg("bytes"), nb::arg("samples") = 50, unlocked);
+  module.def("copy_ns", &copy_ns, nb::arg("to"), nb::arg("source"), nb::arg("bytes"),
+             nb::arg("routine") = CopyRoutine::memcpy, nb::arg("samples") = 50, unlocked,
+             "Returns samples of the ns per copy; none if the kernel refuses it.");
+  module.def("first_touch_ns", &first_touch_ns, nb::arg("pages_per_sample"), nb::arg("pages") = PageKind::base,
+             nb::arg("samples") = 50, unlocked, "Returns samples of the ns per page.");
+  module.def("pair_ns", &pair_ns, nb::arg("block"), nb::arg("bytes"), nb::arg("step"), nb::arg("pu"),
+             nb::arg("other_pu"), nb::arg("samples") = 20, unlocked, "Returns samples of the ns per line of 64 bytes.");
+}

@@ -1,0 +1,196 @@
+// Do the costs that a machine's file may name, and older files do not, take the time that they say? Each is worked out
+// by hand on a small machine, and without its key nothing happens.
+#include <cmath>
+#include <vector>
+
+#include "check.hpp"
+#include "rank_programs.hpp"
+#include "sim/memory/counts.hpp"
+#include "sim/memory/memory.hpp"
+#include "test_machine.hpp"
+
+namespace {
+
+using namespace nearfield;
+using namespace nearfield::sim;
+
+constexpr Address line = 128, begin = 1 << 20, other = 1 << 24;
+
+double ns(const NodeMemory& memory, int core = 0) { return memory.now(core)[0] / 1e3; }
+bool is_near(double a, double b) { return std::abs(a - b) < 1e-3; }
+
+// A copy of 8 lines in L1, 32 bytes a cycle.
+void a_copy_takes_the_described_rate() {
+  Machine machine = test_machine();
+  const auto copied = [&machine](std::uint64_t bytes, Address shift) {
+    NodeMemory memory(machine);
+    for (int i = 0; i < 2; ++i) memory.copy(0, other, begin + shift, bytes);
+    memory.drain(0);
+    const double start = ns(memory);
+    memory.copy(0, other, begin + shift, bytes);
+    return ns(memory) - start;
+  };
+  CHECK(is_near(copied(8 * line, 0), 2 * 8 * line / 8));  // words of 8 bytes, a load and a store each
+  machine.core.copy_bytes_per_cycle = 32;
+  CHECK(is_near(copied(8 * line, 0), 8 * line / 32));
+  // Loads that are not aligned touch two lines each.
+  CHECK(copied(8 * line, 40) >= 8 * line / 32 && copied(8 * line, 40) <= 8 * line / 32 + 9);
+  CHECK(is_near(copied(1, 0), 2));          // no access takes less than one of a word
+  machine.core.copy_bytes_per_cycle = 256;  // faster than one access a cycle for each line
+  CHECK(is_near(copied(8 * line, 0), 8 * line / 256));
+}
+
+// Two stores to a line that another core has loaded: only the first takes it away.
+void a_store_to_a_shared_line_takes_longer() {
+  for (const double upgrade : {0.0, 25.0}) {
+    Machine machine = test_machine();
+    machine.transfers.upgrade_cycles = upgrade;
+    NodeMemory memory(machine);
+    memory.sweep(0, Access::store, begin, 4, line, 8);
+    memory.drain(0);
+    const double start = ns(memory);
+    memory.sweep(0, Access::store, begin, 4, line, 8);
+    CHECK(is_near(ns(memory) - start, 4));  // nobody else had them
+    memory.sweep(1, Access::load, begin, 4, line, 8);
+    for (const double expected : {4 * (1 + upgrade), 4.0}) {
+      const double before = ns(memory);
+      memory.sweep(0, Access::store, begin, 4, line, 8);
+      CHECK(is_near(ns(memory) - before, expected));
+    }
+  }
+}
+
+// 16 lines that another core has modified: as many at a time as the machine says.
+void transfers_in_flight_are_limited() {
+  const auto read_ns = [](int outstanding) {
+    Machine machine = test_machine();
+    machine.core.outstanding_misses = 16;
+    machine.transfers.outstanding = outstanding;
+    NodeMemory memory(machine);
+    memory.sweep(1, Access::store, begin, 16, line, 8);
+    memory.drain(1);
+    const double start = ns(memory);
+    memory.sweep(0, Access::load, begin, 16, line, 8);
+    memory.drain(0);
+    return ns(memory) - start;
+  };
+  const double transfer = test_machine().transfers.shared_cycles;
+  CHECK(read_ns(0) < transfer + 16 + 1);
+  CHECK(is_near(read_ns(1), 16 * transfer));
+  CHECK(read_ns(4) >= 4 * transfer && read_ns(4) < 4 * transfer + 16);
+}
+
+// Loads of lines in L1, one of each page, which the TLB does not have.
+double translated_ns(int walkers, Access kind) {
+  Machine machine = test_machine();
+  machine.pages.tlbs = {{4, 4, 50}};
+  machine.pages.walkers = walkers;
+  NodeMemory memory(machine);
+  const std::int64_t stride = 4096 + line;
+  for (int i = 0; i < 2; ++i) memory.sweep(0, kind, begin, 8, stride, 8);
+  memory.drain(0);
+  const double start = ns(memory);
+  memory.sweep(0, kind, begin, 8, stride, 8);
+  memory.drain(0);
+  return ns(memory) - start;
+}
+
+void walks_overlap_unless_loads_depend_on_each_other() {
+  CHECK(is_near(translated_ns(0, Access::load), 8 * (50 + 1)));
+  CHECK(is_near(translated_ns(1, Access::load), 8 * 50));
+  CHECK(translated_ns(4, Access::load) < 8 * 50 / 4 + 50);
+  for (const int walkers : {0, 1, 4}) CHECK(is_near(translated_ns(walkers, Access::chase), 8 * (50 + 2)));
+}
+
+// A chain of consecutive lines: a stream is found by two misses, and all other lines of the page are there in time.
+void a_stream_that_starts_with_all_lines_misses_two_of_a_page() {
+  for (const int level : {0, 1}) {
+    Machine machine = test_machine();
+    machine.prefetcher = Prefetcher{4, 8, level, 16, StreamStart::all};
+    NodeMemory memory(machine);
+    constexpr Count lines_of_page = 4096 / line;
+    memory.sweep(0, Access::chase, begin, lines_of_page, line, 8);
+    const auto counts = memory.counts();
+    CHECK(counts.dram.reads == 2 && counts.dram.prefetches == lines_of_page - 2);
+    CHECK(counts.levels[static_cast<std::size_t>(level)].misses == 2);
+    machine.prefetcher->start = StreamStart::one;  // lines up to the distance are missed
+    NodeMemory one(machine);
+    one.sweep(0, Access::chase, begin, lines_of_page, line, 8);
+    CHECK(one.counts().dram.reads > 8);
+    CHECK(ns(one) > ns(memory));
+  }
+}
+
+double message_ns(const Machine& machine, const Program& program) {
+  Cluster cluster(machine, options(1, 2, true));
+  const Outcome outcome = cluster.run(program);
+  return outcome.ranks[1].marks.front().stop[0][0] / 1e3 - outcome.ranks[1].marks.front().start[0][0] / 1e3;
+}
+
+Program received(Buffer (*layout)(Address), std::uint64_t room) {
+  return [layout, room](Rank& rank) -> Task<> {
+    const Buffer buffer = layout(rank.allocate(room));
+    rank.start();
+    if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 5));
+    if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
+    rank.stop();
+  };
+}
+
+void a_kernel_copy_costs_time_per_page() {
+  Machine machine = test_machine();
+  machine.messaging.node = "single-copy";
+  const Program program = received([](Address at) { return Buffer(at + 4000, 8192); }, 1 << 16);
+  const double before = message_ns(machine, program);
+  machine.messaging.copy_page_ns = 100;
+  CHECK(is_near(message_ns(machine, program) - before, 3 * 100));  // 8 KiB that begin inside a page
+}
+
+void a_short_message_is_in_the_line_that_announces_it() {
+  Machine machine = test_machine();
+  machine.messaging.node = "node-eager";
+  const Program program = received([](Address at) { return Buffer(at, 32); }, 4096);
+  const double staged = message_ns(machine, program);
+  machine.messaging.inline_bytes = 31;
+  CHECK(is_near(message_ns(machine, program), staged));
+  machine.messaging.inline_bytes = 32;
+  CHECK(message_ns(machine, program) < staged);  // one line less is transferred
+}
+
+void each_piece_of_a_datatype_costs_the_core() {
+  Machine machine = test_machine();
+  machine.messaging.node = "single-copy";
+  const Program whole = received([](Address at) { return Buffer(at, 512); }, 1 << 16);
+  const Program pieces = received([](Address at) { return Buffer(at, 64, 8, 16); }, 1 << 16);
+  const double whole_ns = message_ns(machine, whole), pieces_ns = message_ns(machine, pieces);
+  machine.messaging.piece_ns = 7;
+  CHECK(is_near(message_ns(machine, whole), whole_ns));
+  CHECK(message_ns(machine, pieces) >= pieces_ns + 64 * 7);  // the receiver's; it waits for the sender's, too
+}
+
+void a_mark_contains_one_reading_of_the_clock() {
+  Machine machine = test_machine();
+  const Program nothing = [](Rank& rank) -> Task<> {
+    rank.start();
+    rank.stop();
+    co_return;
+  };
+  CHECK(is_near(message_ns(machine, nothing), 0));
+  machine.core.clock_reading_ns = 30;
+  CHECK(is_near(message_ns(machine, nothing), 30));
+}
+
+}  // namespace
+
+int main() {
+  a_copy_takes_the_described_rate();
+  a_store_to_a_shared_line_takes_longer();
+  transfers_in_flight_are_limited();
+  walks_overlap_unless_loads_depend_on_each_other();
+  a_stream_that_starts_with_all_lines_misses_two_of_a_page();
+  a_kernel_copy_costs_time_per_page();
+  a_short_message_is_in_the_line_that_announces_it();
+  each_piece_of_a_datatype_costs_the_core();
+  a_mark_contains_one_reading_of_the_clock();
+  return failed_checks != 0;
+}
