@@ -365,7 +365,8 @@ def test_launches_are_profiles_and_none_is_measured_twice(tmp_path: Path, monkey
     again = in_process(*words, "--json")
     assert len(fake.made) == 6 and '"answer": "holds"' in again.out
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "verdict holds" in page and "No verdict depends on it" in page
+    assert "verdict holds" in page and "Measured on " in page and "in 4 launches" in page
+    assert 'id="verdicts"' not in page, "what is simulated is no part of a page of measurements"
 
 
 def test_a_busy_machine_is_not_judged_and_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
