@@ -85,7 +85,7 @@ def describe(host: Machine, found: Measured, profile: Profile | None, out: Path)
 def _name(machine: DescribedMachine, host: Machine, path: Path, profile: Profile | None) -> None:
     machine.name, machine.title = path.stem, f"{host.cpu_model}, calibrated"
     day = datetime.now(timezone.utc).date()
-    on = f"nearfield machine calibrate on {host.name}, {day}"
+    on = f"calibrated on {host.name}, {day}"
     machine.study = f"{on}; {profile.path}" if profile else on
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from threading import Thread
 
 from nearfield._native import calibration as bench
+from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError
 from nearfield.base.estimates import Estimate
 from nearfield.base.progress import Progress, Report, ignore
@@ -40,7 +41,7 @@ class Probing:
     def run(self) -> Measured:
         """Measures everything. Raises MeasurementError if the machine has too little memory, or no known caches."""
         if not self.machine.data_caches:
-            raise MeasurementError("the caches of this machine are not known", "See: nearfield doctor")
+            raise MeasurementError("the caches of this machine are not known", f"See: {own_command.line('doctor')}")
         with _pinned(self.pus[0]):
             try:
                 return self._all()

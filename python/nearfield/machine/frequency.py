@@ -31,10 +31,9 @@ def at_frequency(machine: DescribedMachine, clock_ghz: float) -> DescribedMachin
 def _scale(fact: Valued | None, factor: float) -> None:
     if fact is None:
         return
-    fact.value *= factor
-    if fact.kind == "chosen":
-        fact.reason += "; scaled with the processor's frequency"
+    scaled, source = fact.value * factor, fact.origin + "; scaled with the processor's frequency"
+    if fact.kind in ("chosen", "fitted"):
+        fact.assume(scaled, source)
         return
-    source = fact.origin + "; scaled with the processor's frequency"
-    fact.interval, fact.probe, fact.fitted_to = None, "", []
+    fact.value = scaled
     fact.kind, fact.source = "derived", source

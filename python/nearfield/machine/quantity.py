@@ -42,6 +42,11 @@ class Sourced(Table):
         description="of a fitted one: the micro-benchmarks or records (scenario:metric:key=value) that it repeats",
     )
 
+    def assume(self, value: Any, reason: str) -> None:
+        """Gives the fact another value of kind "chosen", whatever it was before."""
+        new = type(self)(value=value, kind="chosen", reason=reason, claims=self.claims or [])  # type: ignore[call-arg]
+        self.__dict__.update(new.__dict__)
+
     @model_validator(mode="after")
     def _is_from_somewhere(self) -> Sourced:
         if problem := self.origin_problem():

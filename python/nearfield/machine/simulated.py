@@ -105,7 +105,8 @@ class Change:
 
 def _more_under_way(machine: DescribedMachine) -> str:
     assert machine.core
-    machine.core.outstanding_misses.value = min(4 * machine.core.outstanding_misses.value, 1 << 20)
+    more = min(4 * machine.core.outstanding_misses.value, 1 << 20)
+    machine.core.outstanding_misses.assume(more, "to see what limits it")
     return "core.outstanding_misses, memory.latency_ns"
 
 
@@ -130,7 +131,7 @@ def _no_prefetcher(machine: DescribedMachine) -> str:
 
 def _fast_accesses(machine: DescribedMachine) -> str:
     assert machine.core
-    machine.core.cycles_per_access.value = 1e-3
+    machine.core.cycles_per_access.assume(1e-3, "to see what limits it")
     return "core.cycles_per_access"
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from nearfield.base import own_command
 from nearfield.base.units import counted
 from nearfield.reproduce.outcome import Card, CardVerdict, Judged, JudgedClaim, JudgedPaper
 
@@ -41,7 +42,7 @@ def _card(paper: JudgedPaper, claim: JudgedClaim) -> Card:
         paper=(shown or claim.statements[0]).paper,
         here=f"{shown.here.answer}: {shown.here.ours}" if shown and shown.here else "",
         control="; ".join([*own, *_controls(claim.statements)]),
-        command=f"nearfield reproduce {claim.id}{' --live-only' if measured else ''}",
+        command=own_command.line("reproduce", claim.id, *["--live-only"] * bool(measured)),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nearfield.base import own_command
 from nearfield.base.units import counted
 from nearfield.reproduce.outcome import Card, JudgedPaper, Measured
 from nearfield.ui.html import folded, raw, table, tag, text
@@ -20,7 +21,7 @@ MEANINGS = (
 def cards_html(cards: Sequence[Card], here: Measured | None, papers: Sequence[JudgedPaper]) -> str:
     """Returns the section of cards; if nothing was measured, only how to measure."""
     if here is None:
-        command = tag("code", "nearfield reproduce --live-only")
+        command = tag("code", text(own_command.line("reproduce", "--live-only")))
         message = text("Nothing was measured on this machine. ") + command
         return tag("p", message + text(" adds a card for each claim: does it still hold?"), class_="quiet")
     measured = [card for card in cards if card.verdict != "not measured"]

@@ -7,12 +7,15 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from nearfield.base import own_command
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import read_file
 from nearfield.base.toml import Table
 from nearfield.reproduce.outcome import Card, Measured, Reproduction
 
-_REMEDY = "Make one with: nearfield reproduce --live-only --json >FILE.json"
+
+def _remedy() -> str:
+    return f"Make one with: {own_command.line('reproduce', '--live-only', '--json')} >FILE.json"
 
 
 class Collected(Table):
@@ -30,7 +33,7 @@ def collect(folder: Path) -> list[Collected]:
     ProfileError for a file that is damaged or that has no measurement."""
     files = sorted(folder.glob("*.json"))
     if not files:
-        raise UsageError(f"{folder} has no .json files", _REMEDY)
+        raise UsageError(f"{folder} has no .json files", _remedy())
     return [_read(file) for file in files]
 
 
@@ -38,9 +41,9 @@ def _read(path: Path) -> Collected:
     try:
         found = Reproduction.model_validate_json(read_file(path))
     except ValidationError as error:
-        raise ProfileError(f"{path}: {error.error_count()} of its keys are wrong", _REMEDY) from error
+        raise ProfileError(f"{path}: {error.error_count()} of its keys are wrong", _remedy()) from error
     if found.here is None:
-        raise ProfileError(f"{path}: nothing was measured, only simulated", _REMEDY)
+        raise ProfileError(f"{path}: nothing was measured, only simulated", _remedy())
     cards: Sequence[Card] = found.cards
     return Collected(
         file=path.name,
