@@ -32,8 +32,8 @@ inline constexpr int max_chains = 48;
 // small or has fewer elements than chains.
 Samples chase_ns(const Block& block, const Chase& chase, int samples);
 
-// Returns the time of reading the first `bytes` once, in order, in words of 8 bytes. If they are longer than 1 MiB, each
-// sample is the time of another piece, scaled to the whole.
+// Returns the time of reading the first `bytes` once, in order, in words of 8 bytes. Of more than 1 MiB, each sample is
+// the time of another piece, scaled to the whole.
 Samples read_ns(const Block& block, std::size_t bytes, int samples);
 
 enum class CopyRoutine {
@@ -48,8 +48,8 @@ Samples copy_ns(const Block& to, const Block& from, std::size_t bytes, CopyRouti
 // Returns the time of the first write to a page, base or huge, of new memory; the pages are touched in order.
 Samples first_touch_ns(std::size_t pages_per_sample, PageKind pages, int samples);
 
-// ---- two cores. Threads are pinned to the two PUs. They return fewer samples, maybe none, if other programs do not let
-// both threads run at the same time. Throw std::runtime_error if the PUs may not be used.
+// ---- two cores. Two threads are pinned to the two PUs. There are fewer samples, maybe none, if other programs do not
+// let both threads run at the same time. The functions throw std::runtime_error if the PUs may not be used.
 
 enum class PairStep {
   chase_written,  // one core follows a chain whose lines the other core has just written

@@ -62,17 +62,15 @@ Samples addition_ns(int samples) {
   std::uint64_t sum = 1, term = 3;
   hide(term);
   constexpr int unrolled = 16;
-  return [&] {
-    Samples all = sample_calls(samples, [&] {
-      for (std::size_t i = 0; i < steps_per_sample / unrolled; ++i)
-        for (int k = 0; k < unrolled; ++k) {
-          sum += term;
-          asm volatile("" : "+r"(sum));
-        }
-    });
-    for (double& ns : all) ns /= steps_per_sample;
-    return all;
-  }();
+  Samples all = sample_calls(samples, [&] {
+    for (std::size_t i = 0; i < steps_per_sample / unrolled; ++i)
+      for (int k = 0; k < unrolled; ++k) {
+        sum += term;
+        asm volatile("" : "+r"(sum));
+      }
+  });
+  for (double& ns : all) ns /= steps_per_sample;
+  return all;
 }
 
 Samples chase_ns(const Block& block, const Chase& chase, int samples) {

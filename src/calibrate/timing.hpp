@@ -1,4 +1,4 @@
-// What the micro-benchmarks share: time, values that the compiler must not know, and chains of addresses.
+// Helpers of the micro-benchmarks: time, values that the compiler must not know, and chains of addresses.
 #pragma once
 
 #include <algorithm>

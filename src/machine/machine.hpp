@@ -99,7 +99,7 @@ struct Pages {
   std::vector<Tlb> tlbs;     // L1 first
 };
 
-// What a stream prefetches when it is found: the line at the distance, or all lines up to it. With the latter, the
+// A stream that is found prefetches one line, at the distance, or all lines up to it. With the latter, the
 // first use of a prefetched line advances its stream, as a miss does.
 enum class StreamStart { one, all };
 

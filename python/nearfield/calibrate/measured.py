@@ -1,4 +1,4 @@
-"""What the micro-benchmarks measured: values with the interval in which they may be."""
+"""The results of the micro-benchmarks: values, each with the interval in which it may be."""
 
 from __future__ import annotations
 

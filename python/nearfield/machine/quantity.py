@@ -200,7 +200,7 @@ class SocketTraffic(Valued):
 
 
 class StreamStart(Valued):
-    """What a stream prefetches when it is found."""
+    """Which lines a stream prefetches when it is found."""
 
     value: Literal["one", "all"]
 

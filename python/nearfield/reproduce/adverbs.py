@@ -1,5 +1,5 @@
-"""What the papers' words of degree mean in numbers: one table for all statements alike, found by the words of the
-quoted text and never chosen for a statement.
+"""Translates the papers' words of degree into numbers, by one table for all statements alike. The words are found in
+the quoted text and never chosen for a statement.
 
 A word changes a threshold of judges.py by a factor of two. "Almost" doubles the tolerance of what is the same;
 "slightly" halves what counts as a difference. A word of strength asks for more than what is the same ("clearly", 5 %),

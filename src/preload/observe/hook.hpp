@@ -1,4 +1,4 @@
-// What the files of hooks have in common. They are compiled for two recorders: that of observed processes, and the one
+// The files of hooks include this. They are compiled for two recorders: that of observed processes, and the one
 // of `rewrite --verify`, which NEARFIELD_RECORDER names then.
 #pragma once
 

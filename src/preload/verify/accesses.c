@@ -1,5 +1,5 @@
-// The histories of all bytes that the recorded thread has accessed since MPI_Init, in pages that are made when they are
-// first needed.
+// Keeps the histories of all bytes that the recorded thread has accessed since MPI_Init, in pages that are made when they
+// are first needed.
 #define _GNU_SOURCE
 #include "accesses.h"
 
@@ -11,8 +11,8 @@
 
 enum { PAGE_BITS = 12, PAGE = 1 << PAGE_BITS, LEAF_BITS = 17, ROOT_BITS = 47 - LEAF_BITS - PAGE_BITS };
 
-// Of each byte of a page of the program's memory: a hash of its values before the last one, with the number of their
-// reads; and the number of reads of the last value.
+// The histories of one page of the program's memory. For each byte, `history` is a hash of its earlier values and of how
+// often each was read; `reads` counts the reads of its present value.
 typedef struct {
   uint32_t history[PAGE], reads[PAGE];
 } page;
@@ -46,14 +46,15 @@ static page* page_of(uintptr_t address, int is_made) {
 
 void nf_record_accesses(int whether) { is_recorded = whether; }
 
-// The part of a range of memory that lies in one page.
+// A part of a range of memory that lies in one page.
 typedef struct {
   uintptr_t address;
   size_t first, count;  // the bytes of the page
   page* of;
 } part;
 
-// Moves to the next part of the memory up to `end`, from an empty one that has its address. Returns 0 behind the last.
+// Moves to the next part of the range that ends at `end`; the first call needs an empty part at the range's begin.
+// Returns 0 if there is no further part.
 static int next_part(part* at, uintptr_t end, int is_made) {
   at->address += at->count;
   if (at->address >= end) return 0;
@@ -86,7 +87,7 @@ void nf_add_write(const void* data, size_t bytes) {
       uint64_t word = 0;
       step = 8 - (at.first + i) % 8;
       if (step > at.count - i) step = at.count - i;
-      if (step == 8) memcpy(&word, values + i, 8);
+      if (step == 8) __builtin_memcpy(&word, values + i, 8);
       overwrite(at.of, at.first + i, step, nf_is_address(word) ? zeros : values + i);  // addresses differ between runs
     }
   }
@@ -100,7 +101,7 @@ void nf_forget_accesses(const void* data, size_t bytes) {
   }
 }
 
-uint64_t nf_accesses_of(const void* data, size_t bytes) {
+uint64_t nf_hash_histories(const void* data, size_t bytes) {
   uint64_t sum = 0;
   for (part at = {(uintptr_t)data, 0, 0, NULL}; next_part(&at, (uintptr_t)data + bytes, 0);) {
     uint64_t place = at.address - (uintptr_t)data;

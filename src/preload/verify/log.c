@@ -67,14 +67,14 @@ static void check_block(const void* data, size_t bytes, unsigned serial) {
   nf_digest digest = {0, 0, 0};
   nf_add_memory(&digest, data, bytes);
   state.hashed += bytes;
-  nf_log("block %u %zu %016lx %016lx", serial, bytes, nf_hash_of(&digest), nf_accesses_of(data, bytes));
+  nf_log("block %u %zu %016lx %016lx", serial, bytes, nf_hash_of(&digest), nf_hash_histories(data, bytes));
 }
 
 static void check_named(const char* name, const char* data, size_t bytes) {
   nf_digest digest = {0, 0, 0};
   nf_add_memory(&digest, data, bytes);
   state.hashed += bytes;
-  nf_log("array %s %zu %016lx %016lx", name, bytes, nf_hash_of(&digest), nf_accesses_of(data, bytes));
+  nf_log("array %s %zu %016lx %016lx", name, bytes, nf_hash_of(&digest), nf_hash_histories(data, bytes));
 }
 
 // Static variables, except those of these files, which are contiguous.

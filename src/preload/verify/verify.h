@@ -1,7 +1,8 @@
 // Linked to a program by `nearfield rewrite --verify`, so that two versions of it can be compared bit by bit: every
 // block of the program's heap has the same address in each run and is initially zero (heap.c), its clocks count their
 // own readings (clocks.c), and each rank logs what it sent and the contents of its memory (log.c, messages.c,
-// requests.c, collectives.c) and in which order it accessed each byte (accesses.c). Only the program's own calls are affected, not those of its libraries.
+// requests.c, collectives.c) and the history of each byte (accesses.c). Only the program's own calls are affected, not
+// those of its libraries.
 //
 // Limits: one thread calls MPI and malloc; no one-sided communication, no matched probes, no Fortran.
 #pragma once
@@ -24,13 +25,14 @@ uint64_t nf_hash_of(const nf_digest* digest);
 // Adds memory, with zeros in place of words that are addresses outside of the program's heap, since these differ
 // between runs.
 void nf_add_memory(nf_digest* digest, const void* data, size_t bytes);
+// Returns whether a word may be an address outside of the program's heap.
 int nf_is_address(uint64_t word);
 
-// Accesses are recorded from now on, in this thread; or no longer.
+// Begins or ends to record the accesses of this thread.
 void nf_record_accesses(int whether);
-// Returns a hash of the histories of these bytes (accesses.h), which is the same if none was written to.
-uint64_t nf_accesses_of(const void* data, size_t bytes);
-// The bytes begin to be another object.
+// Returns a hash of the histories of these bytes (accesses.h); it is 0 if none of them was written to.
+uint64_t nf_hash_histories(const void* data, size_t bytes);
+// Clears the histories of these bytes, which become part of another object.
 void nf_forget_accesses(const void* data, size_t bytes);
 
 // Calls `visit` for each live block of the heap.
@@ -63,7 +65,8 @@ typedef struct {
 } nf_payload;
 nf_payload nf_payload_of(const void* buffer, int count, MPI_Datatype type);
 uint64_t nf_payload_hash(const nf_payload* payload);
-// A message from or to `peer` reads the bytes of its buffer that belong to its type, or is about to write them.
+// Records that a message to `peer` reads the bytes of its buffer that belong to its type, or that one from `peer` is
+// about to write them.
 void nf_add_message(const nf_payload* payload, int peer, int is_receive);
 // Adds a message to the digest of the messages to that peer (a rank of `comm`) with that tag, and logs it.
 void nf_sent(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm);

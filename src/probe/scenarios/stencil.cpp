@@ -1,6 +1,7 @@
-// scenario/stencil.hpp by MPI. One function updates a row in either direction, and its loop is aligned (CMakeLists.txt),
-// since three functions of the same instructions differ by where the compiler puts them. The paper does not give the number of rows: it is that of the columns, at most
-// `max_rows`. The last column has no right neighbour and keeps its value.
+// scenario/stencil.hpp by MPI. One function updates a row in either direction, and its loop is aligned
+// (CMakeLists.txt), since functions of the same instructions differ by where the compiler puts them. The paper does not
+// give the number of rows: it is that of the columns, at most `max_rows`. The last column has no right neighbour and
+// keeps its value.
 #include "scenario/stencil.hpp"
 
 #include <algorithm>

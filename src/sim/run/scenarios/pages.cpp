@@ -1,7 +1,7 @@
 // scenario/pages.hpp on a simulated machine: private memory with base pages and with huge pages (2 MiB), with TLB
-// misses. Every core of one node touches and reads its own part. Left out: that a huge page takes longer to clear than
-// a base page, unless the machine says how long (Pages::huge_fault_ns); TLBs with entries for base pages only, and windows, whose pages are like
-// private ones here.
+// misses. Every core of one node touches and reads its own part. A huge page takes as long to clear as a base page,
+// unless the machine says otherwise (Pages::huge_fault_ns). Left out: TLBs with entries for base pages only, and windows,
+// whose pages are like private ones here.
 #include "scenario/pages.hpp"
 
 #include <algorithm>
