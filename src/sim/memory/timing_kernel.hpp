@@ -140,9 +140,8 @@ struct TimingKernel {
       return true;
     }
     const bool takes_transfer_slot = calls && event.found.transferred && timing.limits_transfers_;
-    const SimdTimes start = takes_transfer_slot ? later(is_new ? with_slot : now, next_transfer())
-                            : is_new            ? with_slot
-                                                : now;
+    const SimdTimes slot = is_new ? with_slot : now;
+    const SimdTimes start = takes_transfer_slot ? later(slot, next_transfer()) : slot;
     const SimdTimes known =
         event.kind == Access::gather ? later(start, load_whole(clock.index)) : start;  // when the address is known
     const SimdTimes done = data_arrival<calls>(event, is_new ? known : later(known, arrived));
@@ -152,14 +151,20 @@ struct TimingKernel {
     return true;
   }
 
+  // The core may issue instructions for a while without what arrives at `done`. The window never waits for data that
+  // arrives before its last instruction can be issued.
+  template <bool calls>
+  NEARFIELD_ALWAYS_INLINE void add_to_window(SimdTimes start, SimdTimes done) {
+    if (all_at_least(start + timing.min_window_time_, done)) [[likely]]
+      return;
+    if (calls && clock.window.is_full()) clock.window.grow();
+    store(done, clock.window.add(issued + timing.window_));
+  }
+
   // The core continues while an access is in flight until `done`.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE void continue_past(const TimingEvent& event, SimdTimes start, SimdTimes done) {
-    // The window never waits for data that arrives before its last instruction can be issued.
-    if (event.kind != Access::store && !all_at_least(start + timing.min_window_time_, done)) [[unlikely]] {
-      if (calls && clock.window.is_full()) clock.window.grow();
-      store(done, clock.window.add(issued + timing.window_));
-    }
+    if (event.kind != Access::store) add_to_window<calls>(start, done);
     if (event.kind == Access::index) store(done, clock.index);
     ++issued;
     now = start + (timing.per_access_ + event.time);
@@ -256,10 +261,7 @@ struct TimingKernel {
       return false;
     const SimdTimes start = later(now, load_whole(clock.walk_slots.next_free())), done = start + event.time;
     occupy_slot(clock.walk_slots, done);
-    if (!all_at_least(start + timing.min_window_time_, done)) [[unlikely]] {
-      if (calls && clock.window.is_full()) clock.window.grow();
-      store(done, clock.window.add(issued + timing.window_));
-    }
+    add_to_window<calls>(start, done);
     now = start;
     return true;
   }
