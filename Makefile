@@ -1,7 +1,8 @@
 # make demo       set everything up, measure this machine, tune its MPI, write a report; again: go on where it stopped
 # make test       unit tests, C++ tests, and one real run of each product under one MPI: a few minutes
 # make test-all   these, and all other tiers: every command, every MPI, the report in a browser, C++ under sanitizers
-# make test-mpi   the tests that start MPI programs; MPI=NAME takes one MPI (`nearfield mpi` lists the names)
+# make test-mpi   the tests that start MPI programs; MPI=NAME takes one MPI (`nearfield mpi` lists the names), ROTATE=N
+#                 one Open MPI and one of MPICH and its relatives, in turn
 # make docs       the documentation as a site, and manual pages
 # make dev        for work on the C++: build what has changed, quickly (-O1), and run the C++ tests that depend on it
 PYTHON ?= python3
@@ -30,7 +31,7 @@ PYTEST := $(VENV)/bin/python -m pytest
 # These tests run on all cores, those of one file one after the other.
 PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile
 
-.PHONY: demo test test-all test-rest test-unit test-cpp test-products test-cli test-browser test-sanitized test-mpi dev bench lint docs clean
+.PHONY: demo test test-all test-rest test-unit test-cpp test-products test-slow test-cli test-browser test-sanitized test-mpi dev bench lint docs clean
 demo: $(VENV)/.installed
 	@$(NF) demo
 
@@ -39,10 +40,13 @@ test: test-unit test-cpp test-products
 test-all: lint docs test test-rest
 
 # What `make test` leaves out.
-test-rest: test-cli test-browser test-sanitized test-mpi
+test-rest: test-slow test-cli test-browser test-sanitized test-mpi
 
 test-unit: $(VENV)/.test
-	@$(TIER) unit $(PYTEST) tests/unit $(PARALLEL)
+	@$(TIER) unit $(PYTEST) tests/unit -m "not slow" $(PARALLEL)
+
+test-slow: $(VENV)/.test
+	@$(TIER) slow $(PYTEST) tests/unit -m slow $(PARALLEL)
 
 test-cpp: $(VENV)/.installed
 	@$(TIER) cpp $(VENV)/bin/cmake --build build/release --target check
@@ -60,7 +64,7 @@ test-sanitized: $(VENV)/.test
 	@$(TIER) sanitized $(PYTEST) tests/cpp $(PARALLEL) --timeout 900
 
 test-mpi: $(VENV)/.test
-	@$(TIER) mpi $(PYTEST) tests/mpi $(if $(MPI),--mpi $(MPI))
+	@$(TIER) mpi $(PYTEST) tests/mpi $(if $(MPI),--mpi $(MPI)) $(if $(ROTATE),--rotate $(ROTATE))
 
 # The module that this installs is slow: the stamp goes, so that the next `make demo` or `make test` installs a fast one.
 dev: $(VENV)/.dev

@@ -25,6 +25,9 @@ os.environ["PATH"] = os.pathsep.join([str(Path(__file__).parent / "data" / "no_m
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--mpi", help="run only the tests that run on each MPI, and these on the one whose name begins so")
+    parser.addoption(
+        "--rotate", type=int, metavar="N", help="instead of each MPI, take one version of each ABI: the N-th, in turn"
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -32,6 +35,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         found = mpi.discover()
         if name := metafunc.config.getoption("--mpi"):
             found = [mpi.choose(name)]
+        elif (turn := metafunc.config.getoption("--rotate")) is not None:
+            of_open_mpi = [inst for inst in found if inst.family == "openmpi"]
+            of_mpich = [inst for inst in found if inst.family != "openmpi"]  # Intel MPI's ABI is MPICH's
+            found = [versions[turn % len(versions)] for versions in (of_open_mpi, of_mpich) if versions]
         elif metafunc.definition.get_closest_marker("families"):
             found = [inst for inst in found if inst == next(i for i in found if i.family == inst.family)]
         metafunc.parametrize("installation", found, ids=[i.name for i in found], scope="session")

@@ -66,6 +66,7 @@ def test_controls_decide_between_effect_and_artefact() -> None:
     assert {"cut", "cut-cached"} <= set(measure.needed_profiles(choose(["S0.10"])))
 
 
+@pytest.mark.slow
 def test_loops_without_messages_are_compiled_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do the programs run with every set of options, does an answer need all runs, and is none given on a busy
     machine?"""

@@ -85,6 +85,7 @@ def test_command_prints_a_profiles_costs() -> None:
     assert "no stable strides" in done.stderr and "no stable strides" not in done.stdout
 
 
+@pytest.mark.slow
 def test_the_documented_build_is_free_of_warnings(tmp_path: Path) -> None:
     """With the optimisation of a build by default, at which GCC 12 takes some ways to join strings for overlaps."""
     source, flags = ROOT / "src" / "plan" / "costs_file.cpp", ["-std=c++20", "-O3", "-Wall", "-Wextra", "-Werror"]

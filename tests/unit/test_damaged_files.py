@@ -88,6 +88,7 @@ def use_profile(folder: Path) -> None:
     measured_model(profile)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["machine.toml", "run.toml"])
 def test_edited_profiles(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "p"

@@ -128,6 +128,7 @@ def stock(installations: list[Installation], tmp_path: Path) -> list[str]:
     return [*NEARFIELD, "run", "--explain", "--force", "--rules", str(rules), "--", "sh", "-c"]
 
 
+@pytest.mark.slow
 def test_the_command_behaves_as_if_run_directly(stock: list[str]) -> None:
     """Are standard streams and exit codes the command's, as a shell has them for one that a signal ends, with lines
     on standard error about rules that set nothing, a share of MPI that nobody can know here, and a heap that is off?"""
@@ -143,6 +144,7 @@ def test_the_command_behaves_as_if_run_directly(stock: list[str]) -> None:
     assert piped.stdout == "y\n" and "roken pipe" not in piped.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGKILL])
 def test_signals_are_passed_on(stock: list[str], number: signal.Signals, tmp_path: Path) -> None:
     """Does the command get them, once, and decide itself what they mean? Does it get SIGTERM if nearfield is killed?"""

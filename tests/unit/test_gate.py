@@ -151,6 +151,7 @@ def test_exact_times_do_not_scatter() -> None:
 # ---- the command
 
 
+@pytest.mark.slow
 def test_the_command_ends_with_the_verdict(tmp_path: Path) -> None:
     """Are exit codes 0, 1 and 6, with the reason on standard error, and verdict and counts in JSON?"""
 

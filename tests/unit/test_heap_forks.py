@@ -165,6 +165,8 @@ def test_writes_of_threads_while_a_program_without_descriptors_forks(heap_ranks:
 
 PYTHON_STARTS = """
 import multiprocessing, os, subprocess, sys
+
+pytestmark = pytest.mark.slow  # their programs are compiled first
 block = bytearray(range(256)) * 8192
 true = "/bin/true"
 how = sys.argv[1]

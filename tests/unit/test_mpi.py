@@ -226,6 +226,7 @@ def test_damaged_cache_entry_is_built_again(
     assert exe.stat().st_size > 1000 and os.access(exe, os.X_OK)
 
 
+@pytest.mark.slow
 def test_changed_source_is_another_build(
     installations: list[Installation], tmp_path: Path, scratch_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +244,7 @@ def test_changed_source_is_another_build(
     assert mpi.is_built(inst, TARGET, source=folder)
 
 
+@pytest.mark.slow
 def test_moved_source_is_another_build(installations: list[Installation], tmp_path: Path, scratch_cache: Path) -> None:
     """If a new version has the sources of an executable in another folder, is it the new one that is returned, although
     the build tree still has the old one?"""
@@ -304,6 +306,7 @@ def test_the_lock_of_a_killed_build_counts_no_more(tmp_path: Path) -> None:
             assert other.wait() == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_simultaneous_builds_make_one(installations: list[Installation], project: Path, scratch_cache: Path) -> None:
     """When three processes ask at once, does one build, and do all get it?"""
     code = (

@@ -152,6 +152,7 @@ except ProfileError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit_bytes", [100, 4096, 16384])
 def test_a_file_that_cannot_grow_leaves_the_old_profile(copy: Path, limit_bytes: int) -> None:
     """When writing fails at the first file, or at a later one, is the old profile untouched and nothing left
@@ -165,6 +166,7 @@ def test_a_file_that_cannot_grow_leaves_the_old_profile(copy: Path, limit_bytes:
     assert [p.name for p in copy.parent.iterdir()] == ["profile"]
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_profile(tmp_path: Path) -> None:
     """On a file system that is really full: does the error name folder and room, and is the old profile
     whole?"""

@@ -98,6 +98,7 @@ def test_a_negative_stride_is_refused() -> None:
         check(BASE.records.with_columns(-pl.col("stride")))
 
 
+@pytest.mark.slow
 def test_names_that_are_not_utf8_are_written(tmp_path: Path) -> None:
     """Is there a page, a comparison, JSON and an overview of a profile whose folder has such a name?"""
     name = os.fsdecode(b"p\xff")

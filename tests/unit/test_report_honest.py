@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import typer
 from report_profiles import KIB, floor, message, one_rule_judged, profile
 from test_report import DATA, QUIET, RULES, own_part, run
@@ -27,6 +28,7 @@ shown = typer.Typer()
 shown.command()(command)
 
 
+@pytest.mark.slow
 def test_a_useless_profile_says_one_thing() -> None:
     """If most times are unstable, do page, sheet, comparison, terminal and `show` begin with that sentence and how to
     measure again, and headline no finding? Is what was measured still there, folded?"""

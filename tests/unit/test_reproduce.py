@@ -262,6 +262,7 @@ def test_records_that_say_otherwise_are_judged_otherwise(folder: Path) -> None:
     assert judge_claim(claim, Evidence({}, {})).verdict == "not simulated"
 
 
+@pytest.mark.slow
 def test_what_was_simulated_before_a_stop_is_stored(tmp_path: Path) -> None:
     """After Ctrl-C in the middle: is nothing judged by half of its records, and does the next run go on from there?"""
     wanted, simulated = choose([CHEAP]), []

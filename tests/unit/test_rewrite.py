@@ -284,6 +284,7 @@ def test_templates_and_classes_do_not_crash(tmp_path: Path, arguments: list[str]
     assert "for (unsigned int i = 1; i < 2; ++i)" in other.rewritten  # an int would be another type
 
 
+@pytest.mark.slow
 def test_ten_thousand_lines_in_one_function(tmp_path: Path, arguments: list[str]) -> None:
     """Does a huge function end, with a patch or with reasons?"""
     text = step("".join(f"b[{number}] = a[{number}];\n" for number in range(10_000)) + EXCHANGE)
@@ -294,6 +295,7 @@ def test_ten_thousand_lines_in_one_function(tmp_path: Path, arguments: list[str]
 # ---- the verb
 
 
+@pytest.mark.slow
 def test_the_diff_applies_and_apply_writes_the_same(tmp_path: Path) -> None:
     """Is what is printed a diff that git applies, and does --apply write the same file?"""
     path = tmp_path / "listing1.c"

@@ -20,6 +20,8 @@ from nearfield.base.files import bracketed_choice
 from nearfield.doctor import kernel, memory
 from nearfield.rules import shared_heap
 
+pytestmark = pytest.mark.slow  # their programs are compiled first
+
 FIRST, BEHIND_LAST = 0x20 << 40, 0x21 << 40  # of the heap's addresses (src/preload/heap/region.hpp)
 MPI_FUNCTIONS = ["Init", "Init_thread", "Win_create", "Win_create_c", "Win_allocate", "Win_allocate_c", "Win_attach"]
 CORES = len(os.sched_getaffinity(0))
