@@ -27,6 +27,7 @@ NAMES = (
     "log",
     "no_forecast",
     "collectives",
+    "learn",
 )  # of fast_dispatch.start
 # Instead of becoming the program, what has been imported by then.
 IMPORTED = f"""
@@ -68,6 +69,7 @@ def test_run_imports_no_more_than_it_needs(tmp_path: Path) -> None:
         "--mpi M --explain --verbose -- a -- b",
         "--explain --no-forecast --log L a",
         "--collectives -v a",
+        "--learn F -- a",
         "a",
     ],
 )
@@ -78,7 +80,7 @@ def test_run_reads_options_as_typer_does(monkeypatch: pytest.MonkeyPatch, words:
     app(["run", *words.split()], standalone_mode=False)
     parsed = fast_dispatch.parse_run_arguments(["run", *words.split()])
     assert parsed
-    assert [{**parsed, "rules": parsed["rules"] and Path(parsed["rules"])}] == seen
+    assert [parsed | {name: parsed[name] and Path(parsed[name]) for name in ("rules", "learn")}] == seen
 
 
 @pytest.mark.parametrize(

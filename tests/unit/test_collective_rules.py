@@ -68,7 +68,8 @@ def test_lengths_between_different_neighbours_are_measured() -> None:
 
 
 def test_neighbours_with_one_algorithm_share_a_range() -> None:
-    """Does the table have one range for neighbouring lengths of one algorithm, and the last one no end?"""
+    """Does the table have one range for neighbouring lengths of one algorithm, that of the longest one to twice its
+    length, and the last one no end?"""
     sizes = (8, 64, 4096, 1 << 20)
     tuning = CollectiveTuning(None, (0, 1), 60, operations=["bcast", "scan"], sizes=sizes)  # type: ignore[arg-type]
     for size, speed in zip(sizes, (2.0, 3.0, 0.5, 4.0), strict=True):
@@ -76,7 +77,7 @@ def test_neighbours_with_one_algorithm_share_a_range() -> None:
     tuning.cells[Cell("scan", 8)] = measured(flat=[2.0])
     table = tuning._table("bcast")
     assert table
-    assert [str(one) for one in table.range] == ["flat-64", "mpi-4096", "flat"]
+    assert [str(one) for one in table.range] == ["flat-64", "mpi-4096", "flat-2097152", "mpi"]
     assert table.range[0].gain and table.range[0].gain.value == pytest.approx(6**0.5, rel=1e-3)
     assert tuning._table("scan") is None
 

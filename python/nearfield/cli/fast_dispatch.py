@@ -23,7 +23,7 @@ _FLAGS = {
     "--no-forecast": "no_forecast",
     "--collectives": "collectives",
 }
-_VALUES = {"--rules": "rules", "--mpi": "mpi_name", "--log": "log"}
+_VALUES = {"--rules": "rules", "--mpi": "mpi_name", "--log": "log", "--learn": "learn"}
 _LOG, _COLLECTIVES = "NEARFIELD_LOG", "NEARFIELD_COLLECTIVES"
 
 
@@ -35,8 +35,9 @@ def run(words: Sequence[str]) -> bool:
     options = parse_run_arguments(words)
     if options is None:
         return False
-    if options["rules"] is not None:
-        options["rules"] = Path(options["rules"])
+    for name in ("rules", "learn"):
+        if options[name] is not None:
+            options[name] = Path(options[name])
     start(**options)
     return True
 
@@ -47,7 +48,7 @@ def parse_run_arguments(words: Sequence[str]) -> dict[str, Any] | None:
         return None
     options: dict[str, Any] = {
         "rules": None, "mpi_name": None, "log": "", "verbose": False, "force": False, "explain": False,
-        "no_forecast": False, "collectives": False,
+        "no_forecast": False, "collectives": False, "learn": None,
     }  # fmt: skip
     rest = list(words[1:])
     while rest and rest[0].startswith("-"):
@@ -66,17 +67,25 @@ def parse_run_arguments(words: Sequence[str]) -> dict[str, Any] | None:
 
 def start(
     argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_name: str | None, explain: bool,
-    log: str = "", no_forecast: bool = False, collectives: bool = False,
+    log: str = "", no_forecast: bool = False, collectives: bool = False, learn: Path | None = None,
 ) -> None:  # fmt: skip
     """Execs the command with the variables of the rules. With `explain` or a log, runs it as a child under the counting
     layer, reports how its messages were copied or adds a line to the log, and ends with its exit code. With
-    `collectives`, also loads the collectives of a node, and rules may be missing."""
+    `collectives`, also loads the collectives of a node, and rules may be missing. With `learn`, runs it as a child,
+    counts its collectives, and saves them in that file."""
     from nearfield.apply.cached_plan import Application, cached_launch_plan
     from nearfield.base import all_nodes
     from nearfield.rules.paths import default_rules
 
-    if collectives and rules is None and not default_rules().exists():
-        made = Application(notes=["there are no rules; only the shared heap and the collectives of a node are loaded"])
+    if learn and (explain or collectives or log):
+        from nearfield.base.errors import UsageError
+
+        raise UsageError(
+            "--learn counts collectives while the MPI does them", "leave out --explain, --log, --collectives"
+        )
+    if (collectives or learn) and rules is None and not default_rules().exists():
+        loaded = "the shared heap and the collectives of a node are" if collectives else "what counts collectives is"
+        made = Application(notes=[f"there are no rules; only {loaded} loaded"])
     else:
         made = cached_launch_plan(argv, rules, force, mpi_name)
     environment = {**os.environ, **made.environment}
@@ -93,6 +102,10 @@ def start(
         environment |= all_nodes.variables(argv, environment)
     for note in [*made.warnings, *(made.notes if verbose else [])]:
         print(f"nearfield: {note}", file=sys.stderr)
+    if learn:
+        from nearfield.cli import learn as learning
+
+        sys.exit(learning.run(argv, environment, learn, mpi_name))
     log = log or os.environ.get(_LOG, "")
     if verbose or explain:
         from nearfield.apply import explain as explaining

@@ -17,7 +17,9 @@ from nearfield.base import own_command
 from nearfield.base.cpu_load import BUSY_SHARE
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, UsageError
 from nearfield.base.topology import DISTANCES, Topology
+from nearfield.base.units import format_ns
 from nearfield.measure.live.layout import read_hostfile
+from nearfield.rules.called_collectives import CalledCollectives, load_called, places_called
 from nearfield.rules.collective_tables import CollectiveTable
 from nearfield.rules.schema import (
     UNTUNED,
@@ -33,7 +35,7 @@ from nearfield.rules.schema import (
     run_command_line,
     save_rules,
 )
-from nearfield.tune.collectives import SIZES, CollectiveTuning
+from nearfield.tune.collectives import SIZES, CollectiveTuning, merge_points
 from nearfield.tune.tuning import measure_other_load
 from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import Column, Table, Terminal, err
@@ -58,19 +60,25 @@ def run(
     ranks: Sequence[int],
     sizes: Sequence[int] = (),
     hostfile: Path | None = None,
+    calls: Path | None = None,
 ) -> Rules:
     """Measures the collectives of an MPI for each number of ranks on a node, and saves the best algorithms into the
     rules file. What the file says of messages stays. `budget_s` is for all numbers of ranks together; 0: USUAL_S for
     each. `sizes` are multiples of 8 B; by default 8 B to 16 MiB. `hostfile` names the nodes that communicators span.
-    Ctrl-C keeps what is decided by then. If nothing is, ends with NOT_DECIDED."""
+    `calls` is a file of `run --learn`: only what that program calls is measured, and what the rules say of other
+    lengths stays. Ctrl-C keeps what is decided by then. If nothing is, ends with NOT_DECIDED."""
     require_usable(out, sizes)
-    inst = mpi.choose(mpi_name)
+    called = load_called(calls) if calls else None
+    inst = mpi.choose(mpi_name or (called.mpi if called else None))
     topology = Topology.live()
+    if called:
+        ranks = _counts_called(called, topology, hostfile, ranks)
     places = places_of(topology, ranks) if hostfile is None else _places_on(hostfile, topology, ranks)
     rules = existing_rules(out, inst, topology) or make_empty_rules(inst, topology)
     require_writable(out)
     busy = measure_other_load()
     interrupted, undecided, cells = False, 0, 0
+    measured: list[CollectiveTable] = []
     with ProgressDisplay() as display:
         if busy > BUSY_SHARE:
             display(f"other programs take {busy:.0%} of the cores' time: more will be left undecided")
@@ -82,10 +90,13 @@ def run(
                 display,
                 hosts,
                 sizes=sorted(set(sizes)) or SIZES,
+                lengths=called.lengths(len(cpus) // max(1, len(hosts)), max(1, len(hosts))) if called else {},
                 group=0 if hosts else _group(topology, cpus),
             )
             tables = tuning.run()
-            put_tables(rules, distance, cpus, tables, median(tuning.latencies_ns) if tuning.latencies_ns else 0.0)
+            latency_ns = median(tuning.latencies_ns) if tuning.latencies_ns else 0.0
+            put_tables(rules, distance, cpus, tables, latency_ns, keep_points=called is not None)
+            measured += tables
             undecided, cells = undecided + len(tuning.undecided()), cells + len(tuning.cells)
             if interrupted := tuning.is_interrupted:
                 break
@@ -97,6 +108,11 @@ def run(
         raise SystemExit(INTERRUPTED if interrupted else NOT_DECIDED)
     save_rules(rules, out)
     print_collectives(found)
+    if called and (saved := called.seconds_saved(measured)):
+        err.print(
+            f"by these measurements, each rank of the program would spend {format_ns(saved * 1e9)} less of the "
+            f"{format_ns(called.seconds * 1e9)} that it spent in collectives"
+        )
     if undecided:
         err.print(
             f"{undecided} of {cells} operations and lengths are not decided; there the MPI does the collective itself, "
@@ -165,6 +181,32 @@ def _counts(ranks: Sequence[int], cores: int, of: str) -> list[int]:
     return counts
 
 
+def _counts_called(
+    called: CalledCollectives, topology: Topology, hostfile: Path | None, ranks: Sequence[int]
+) -> list[int]:
+    """Returns the numbers of ranks on a node that a program's communicators have, as far as they can be measured here:
+    on this node, or on those of the hostfile. Says what is left out. Ends with NOT_DECIDED if nothing is left."""
+    cores = _cores(topology)
+    nodes = len(read_hostfile(hostfile, cores)) if hostfile else 1
+    found, reasons = [], []
+    for node_ranks, of_nodes in places_called(called):
+        if ranks and node_ranks not in ranks:
+            continue
+        where = f"{node_ranks} ranks" + (f" on each of {of_nodes} nodes" if of_nodes > 1 else "")
+        if of_nodes != nodes:
+            reasons.append(f"{where}: --hostfile with {of_nodes} nodes" if of_nodes > 1 else f"{where}: no --hostfile")
+        elif not 2 <= node_ranks <= len(cores):
+            reasons.append(f"{where}: a node with so many cores; this one has {len(cores)}")
+        else:
+            found.append(node_ranks)
+    if reasons:
+        err.print(escape(f"not measured, since it needs something else: {'; '.join(reasons)}"))
+    if not found:
+        err.print("no collective of the program can be measured here")
+        raise SystemExit(NOT_DECIDED)
+    return found
+
+
 def _farthest(pairs: Mapping[str, tuple[int, int]]) -> str:
     return max(pairs, key=list(DISTANCES).index)
 
@@ -206,12 +248,21 @@ def make_empty_rules(inst: mpi.Installation, topology: Topology) -> Rules:
 
 
 def put_tables(
-    rules: Rules, distance: str, cpus: Sequence[int], tables: Sequence[CollectiveTable], latency_ns: float
+    rules: Rules,
+    distance: str,
+    cpus: Sequence[int],
+    tables: Sequence[CollectiveTable],
+    latency_ns: float,
+    keep_points: bool = False,
 ) -> None:
-    """Puts tables into the rule of a distance, in place of those for the same operations, ranks and nodes."""
+    """Puts tables into the rule of a distance, in place of those for the same operations, ranks and nodes. With
+    `keep_points`, lengths that only the replaced ones have stay."""
     rule = rule_of_distance(rules, distance, cpus, latency_ns, max((one.ranks for one in tables), default=len(cpus)))
-    replaced = {(one.operation, one.place) for one in tables}
-    rule.collective = [one for one in rule.collective if (one.operation, one.place) not in replaced] + list(tables)
+    made = {(one.operation, one.place): one for one in tables}
+    old = {(one.operation, one.place): one for one in rule.collective}
+    if keep_points:
+        made |= {key: merge_points(old[key], made[key]) for key in made if key in old}
+    rule.collective = list({**old, **made}.values())
 
 
 def rule_of_distance(rules: Rules, distance: str, cpus: Sequence[int], latency_ns: float, ranks: int) -> RuleTable:

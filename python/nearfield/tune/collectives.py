@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from statistics import geometric_mean as geometric_mean_of
 from statistics import median
 from typing import NamedTuple
@@ -137,13 +138,15 @@ class CollectiveTuning:
     hosts: Sequence[str] = ()  # on each of which the same number of ranks runs; none: this machine
     operations: Sequence[str] = ()  # none: all that can be done directly
     sizes: Sequence[int] = SIZES
+    lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by operation, in place of the two above
     group: int = 0  # neighbouring ranks that share their last cache; 0: all share it, or none
     cells: dict[Cell, Measured] = field(default_factory=dict)
     latencies_ns: list[float] = field(default_factory=list)  # core-to-core, between the first two ranks
     is_interrupted: bool = False
 
     def __post_init__(self) -> None:
-        self.operations = self.operations or operations_of(self.nodes)
+        known = operations_of(self.nodes)
+        self.operations = self.operations or [name for name in self.lengths if name in known] or known
 
     def run(self) -> list[CollectiveTable]:
         """Returns a table for each operation of which each length was measured in MIN_LAUNCHES launches. Ctrl-C, or the
@@ -185,7 +188,7 @@ class CollectiveTuning:
         if operation == "barrier":
             return [0]
         blocks = len(self.cpus) if operation in _OF_BLOCKS else 1
-        return [size for size in self.sizes if size * blocks <= MAX_BUFFER_BYTES]
+        return [size for size in self.lengths.get(operation, self.sizes) if size * blocks <= MAX_BUFFER_BYTES]
 
     def undecided(self) -> list[Cell]:
         """Returns the cells of which the data do not say whether nearfield's algorithms are slower."""
@@ -282,27 +285,38 @@ class CollectiveTuning:
             return None
         cells = [cell for cell in cells if self.cells[cell].launches >= MIN_LAUNCHES]
         points = [_point(cell, self.cells[cell]) for cell in cells]
-        ranges: list[CollectiveRangeTable] = []
-        for i, point in enumerate(points):
-            is_last = i + 1 == len(points)
-            if not is_last and points[i + 1].algorithm == point.algorithm:
-                continue
-            gain = geometric_mean(one.gain.as_gain() for one in points[_begin_of(points, i) : i + 1])
-            ranges.append(
-                CollectiveRangeTable(
-                    to_bytes=None if is_last else point.size_bytes, algorithm=point.algorithm, gain=GainTable.of(gain)
-                )
-            )
         nodes = self.nodes if self.nodes > 1 else None
-        return CollectiveTable(operation=operation, ranks=self.ranks, nodes=nodes, range=ranges, point=points)
+        return CollectiveTable(
+            operation=operation, ranks=self.ranks, nodes=nodes, range=ranges_of(points), point=points
+        )
 
 
-def _begin_of(points: Sequence[CollectivePointTable], end: int) -> int:
-    """Returns the first of the neighbours before `end` that have the same algorithm."""
-    begin = end
-    while begin and points[begin - 1].algorithm == points[end].algorithm:
-        begin -= 1
-    return begin
+def ranges_of(points: Sequence[CollectivePointTable]) -> list[CollectiveRangeTable]:
+    """Returns the ranges of lengths that measured ones stand for: each up to the last neighbour with its algorithm.
+    What is less than half as long as the shortest one, or more than twice as long as the longest one, is left to the
+    MPI, unless these are the shortest and the longest of SIZES."""
+    shortest, longest = points[0].size_bytes, points[-1].size_bytes
+    ranges: list[CollectiveRangeTable] = []
+    if shortest > SIZES[0] and points[0].algorithm != OF_MPI:
+        ranges.append(CollectiveRangeTable(to_bytes=shortest // 2, algorithm=OF_MPI))
+    for algorithm, group in groupby(points, lambda point: point.algorithm):
+        neighbours = list(group)
+        gain = geometric_mean(one.gain.as_gain() for one in neighbours)
+        ranges.append(
+            CollectiveRangeTable(to_bytes=neighbours[-1].size_bytes, algorithm=algorithm, gain=GainTable.of(gain))
+        )
+    if 0 < longest < SIZES[-1] and ranges[-1].algorithm != OF_MPI:
+        ranges[-1].to_bytes = 2 * longest
+        ranges.append(CollectiveRangeTable(algorithm=OF_MPI))
+    ranges[-1].to_bytes = None
+    return ranges
+
+
+def merge_points(old: CollectiveTable, new: CollectiveTable) -> CollectiveTable:
+    """Returns a table of the lengths of both, the new one's where both have one."""
+    points = {point.size_bytes: point for point in [*old.point, *new.point]}
+    merged = [points[size] for size in sorted(points)]
+    return new.model_copy(update={"range": ranges_of(merged), "point": merged})
 
 
 def _point(cell: Cell, measured: Measured) -> CollectivePointTable:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <ctime>
 
+#include "preload/collectives/call_lengths.hpp"
 #include "preload/collectives/settings.hpp"
 
 namespace nearfield::collectives {
@@ -23,12 +24,16 @@ struct Counts {
 // Counts a call, and measures it if the settings ask for times, from its construction to its destruction.
 class CountedCall {
  public:
-  explicit CountedCall(Counts& counts) : counts_(counts), begin_ns_(settings().summary > 1 ? read_clock_ns() : 0) {}
+  explicit CountedCall(Counts& counts)
+      : counts_(counts), begin_ns_(settings().summary > 1 || settings().counts_lengths ? read_clock_ns() : 0) {}
   CountedCall(const CountedCall&) = delete;
   CountedCall& operator=(const CountedCall&) = delete;
   ~CountedCall() {
     add(counts_.calls[is_direct], 1);
-    if (begin_ns_) add(counts_.ns[is_direct], read_clock_ns() - begin_ns_);
+    if (!begin_ns_) return;
+    const std::uint64_t ns = read_clock_ns() - begin_ns_;
+    add(counts_.ns[is_direct], ns);
+    if (settings().counts_lengths) add_time(ns);
   }
 
   bool is_direct = false;

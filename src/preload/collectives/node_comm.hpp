@@ -10,9 +10,11 @@
 
 #include "collectives/layout.hpp"
 #include "preload/collectives/arena.hpp"
+#include "preload/collectives/call_lengths.hpp"
 #include "preload/collectives/datatypes.hpp"
 #include "preload/collectives/live_port.hpp"
 #include "preload/collectives/selection.hpp"
+#include "preload/collectives/settings.hpp"
 
 namespace nearfield::collectives {
 
@@ -32,11 +34,15 @@ class NodeComm {
 
   // Returns what does a collective of that length, which must be the same on all ranks.
   Choice choose(Operation operation, std::size_t bytes) const {
+    if (counts_lengths_) [[unlikely]] {
+      count_length(operation, layout_.max_members(), layout_.nodes(), bytes);
+      return {Algorithm::mpi};
+    }
     const Choice override = overrides[static_cast<std::size_t>(operation)].load(std::memory_order_relaxed);
     return override.algorithm == Algorithm::none ? selection_.choose(operation, bytes) : override;
   }
   Choice choose(Operation operation, std::int64_t count, MPI_Datatype type) const {
-    const bool depends_on_length = selection_.has_ranges(operation);
+    const bool depends_on_length = counts_lengths_ || selection_.has_ranges(operation);
     return choose(operation, depends_on_length ? static_cast<std::size_t>(count * size_of(type)) : 0);
   }
 
@@ -64,7 +70,7 @@ class NodeComm {
 
   // What each collective reads comes first.
   State state_ = State::counting;
-  bool spans_nodes_ = false;
+  bool spans_nodes_ = false, counts_lengths_ = settings().counts_lengths;
   int rank_ = 0, ranks_ = 0;
   std::unique_ptr<Exchange<LivePort>> exchange_;
   Selection selection_, in_node_;

@@ -107,6 +107,8 @@ bool read_choice(std::string_view text, Operation operation, Choice& choice) {
 
 Override overrides[operations];
 
+const char* name_of(Operation operation) { return operation_names[static_cast<std::size_t>(operation)].data(); }
+
 Selection::Selection(const std::vector<SelectionEntry>& entries, int ranks, int nodes) {
   const auto take = [this](std::string_view text) {
     if (SelectionEntry entry; read_selection(text.data(), text.size(), entry))

@@ -16,6 +16,9 @@ namespace nearfield::collectives {
 enum class Operation { barrier, bcast, gather, scatter, reduce, allgather, alltoall, allreduce, reduce_scatter, scan };
 inline constexpr std::size_t operations = 10;
 
+// Returns the name of an operation in settings and rules, such as "bcast".
+const char* name_of(Operation operation);
+
 // `flat`: each rank reads from all that have data for it. `mpi` leaves the collective to the MPI library. `leaders` and
 // `lanes` are for communicators that span nodes, for which none of the others but `mpi` is. Most exist for some
 // operations only (selection.cpp). `none`: nothing is chosen.

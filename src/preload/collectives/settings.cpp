@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "preload/collectives/call_lengths.hpp"
+
 namespace nearfield::collectives {
 namespace {
 
@@ -24,6 +26,7 @@ std::uint64_t digest(std::uint64_t value, const char* text, std::size_t length) 
 
 Settings read_settings(const char* text) {
   Settings read;
+  read.counts_lengths = counts_lengths();
   while (text && *text) {
     const std::size_t length = std::strcspn(text, ",");
     if (SelectionEntry entry; read_selection(text, length, entry)) {

@@ -11,6 +11,7 @@ struct Settings {
   int node_ranks = 0;  // for tests: each `node_ranks` ranks of the job, in their order, count as a node; 0: those that
                        // share memory do
   int summary = 0;     // 1: the first rank says at its end how many collectives were direct; 2: and what they took
+  bool counts_lengths = false;  // call_lengths.hpp
   std::vector<SelectionEntry> selection;
   std::uint64_t digest = 0;  // of the selection; ranks with different ones must not be direct
 };

@@ -314,8 +314,12 @@ bool try_scan(const void* send, void* receive, std::int64_t count, MPI_Datatype 
   NEARFIELD_EXPORT_PMPI(name)
 
 NEARFIELD_EXPORT int MPI_Finalize() {
-  int rank = 0;
-  if (PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && rank == 0) print_summary(rank);
+  int rank = 0, ranks = 0;
+  if (PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank) == MPI_SUCCESS &&
+      PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks) == MPI_SUCCESS) {
+    if (rank == 0) print_summary(rank);
+    write_lengths(rank, ranks);
+  }
   keep_lanes();
   return PMPI(MPI_Finalize)();
 }

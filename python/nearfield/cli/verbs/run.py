@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,6 +29,10 @@ def command(
             "--collectives", help="Also do the collectives of ranks on one node directly (docs: collectives)."
         ),
     ] = False,
+    learn: Annotated[
+        Path | None,
+        typer.Option("--learn", metavar="FILE", help="Count the collectives that the program calls, for `tune`."),
+    ] = None,
     force: Force = False,
     mpi_name: MpiOfCommand = None,
 ) -> None:
@@ -45,6 +50,10 @@ def command(
     --collectives` select the fastest algorithms, and then this option is not needed. With -v, the first rank says at
     the end how many collectives were done so; with --explain, also how long they took.
 
+    With --learn, the program runs while its collectives are counted by operation, number of ranks and length, which
+    takes little time; the MPI does them. `nearfield tune --collectives --calls FILE` then measures what the program
+    spends its time in, and nothing else, which takes seconds.
+
     Examples:
 
       nearfield run -- mpirun -n 4 ./app
@@ -54,6 +63,8 @@ def command(
       nearfield run --explain -- mpirun -n 4 ./app
 
       nearfield run -v --collectives -- mpirun -n 4 ./app
+
+      nearfield run --learn calls.toml -- mpirun -n 4 ./app
     """
     # cli/fast_dispatch.py reads the same options without typer
-    start(argv, rules, verbose, force, mpi_name, explain, log, no_forecast, collectives)
+    start(argv, rules, verbose, force, mpi_name, explain, log, no_forecast, collectives, learn)

@@ -88,6 +88,12 @@ def command(
         Path | None,
         typer.Option(help="With --collectives: span these nodes; lines: HOST [slots=N] [cpus=0,2]."),
     ] = None,
+    calls: Annotated[
+        Path | None,
+        typer.Option(
+            "--calls", metavar="FILE", help="With --collectives: only what the program of this `run --learn` calls."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rules as JSON too.")] = False,
 ) -> None:
     """Find the protocol parameters that make this MPI's messages fastest, for every core distance of this machine.
@@ -122,6 +128,9 @@ def command(
     Without --budget this takes about a minute for each number of ranks. With --hostfile, the collectives of
     communicators that span these nodes are measured, with --ranks on each; nodes are expected to be like this one.
 
+    With `--collectives --calls FILE`, only what one program spends time in is measured: operations, numbers of ranks
+    and lengths that `nearfield run --learn FILE` has counted. What the rules say of other lengths stays.
+
     With `--collectives --native`, the MPI's own algorithms are measured against the one that the MPI chooses, in
     programs that load nothing. Results are checked, and only what surely gains again in launches with the MPI's own
     files or variables is kept. `run` sets these, and `export --collectives FOLDER` writes them. This takes two minutes
@@ -139,6 +148,8 @@ def command(
 
       nearfield tune --collectives --ranks 2
 
+      nearfield tune --collectives --calls calls.toml
+
       nearfield tune --collectives --native --mpi mpich
     """
     from nearfield.cli import tune_all
@@ -153,12 +164,16 @@ def command(
         raise UsageError("--hostfile is for --collectives", "add --collectives")
     if native and not collectives:
         raise UsageError("--native is for --collectives", "add --collectives")
+    if calls and not collectives:
+        raise UsageError("--calls is for --collectives", "add --collectives")
     if collectives:
         require_one(native=native, hostfile=hostfile)
+        require_one(native=native, calls=calls)
+        require_one(sizes=sizes, calls=calls)
         require_one(collectives=True, all_mpis=all_mpis)
         require_one(collectives=True, resume=resume)
         budget = budget if "budget" in typed_options(ctx) else 0.0
-        _tune_collectives(out or Path(paths.FILE), mpi_name, budget, ranks, sizes, hostfile, native, as_json)
+        _tune_collectives(out or Path(paths.FILE), mpi_name, budget, ranks, sizes, hostfile, calls, native, as_json)
         return
     if confirm_best and not resume:
         raise UsageError("--confirm-best is for an interrupted tune", "add --resume")
@@ -191,6 +206,7 @@ def _tune_collectives(
     ranks: str,
     sizes: str,
     hostfile: Path | None,
+    calls: Path | None,
     native: bool,
     as_json: bool,
 ) -> None:
@@ -203,7 +219,7 @@ def _tune_collectives(
     if native:
         rules = tune_native.run(out, mpi_name, budget_s, counts, _parse_sizes(sizes))
     else:
-        rules = tune_collectives.run(out, mpi_name, budget_s, counts, _parse_sizes(sizes), hostfile)
+        rules = tune_collectives.run(out, mpi_name, budget_s, counts, _parse_sizes(sizes), hostfile, calls)
     if as_json:
         print(json.dumps(rules.as_json(), indent=1))
 

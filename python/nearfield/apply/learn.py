@@ -1,0 +1,126 @@
+"""Runs a program while its collectives are counted, by operation, communicator and length. While they are counted, the
+MPI does them. Every process writes its counts at MPI_Finalize (src/preload/collectives/call_lengths.hpp)."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import nearfield
+from nearfield.apply.collectives import for_command
+from nearfield.base import all_nodes, own_command
+from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.base.files import atomic_write
+from nearfield.base.progress import ReportLine, ignore
+from nearfield.mpi.detect_command import recognise
+from nearfield.mpi.launch import in_allocation
+from nearfield.mpi.run_child import run_as_child
+from nearfield.rules.called_collectives import CalledCollectives, Counted, merge_counts, save_called
+from nearfield.rules.collectives import OPERATIONS, VARIABLE
+
+FOLDER = "NEARFIELD_COLLECTIVES_LENGTHS"  # read by src/preload/collectives/call_lengths.cpp
+_FIRST_LINE = ("nearfield-lengths", "1")
+
+
+@dataclass(frozen=True)
+class Learning:
+    """A command that is to run while its collectives are counted: the name of its MPI, its environment, and the file
+    for the counts."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    mpi: str
+    out: Path
+
+    def run(self) -> tuple[int, CalledCollectives | None]:
+        """Runs the command, and saves the collectives that its ranks called. Returns the command's exit code, and what
+        was saved: nothing if the command failed. Raises MeasurementError if a command that succeeded has not said what
+        its ranks called."""
+        with _folder_for_ranks() as folder:
+            environment = {**self.environment, FOLDER: str(folder)}
+            environment |= all_nodes.variables(self.argv, environment)
+            code = run_as_child(self.argv, environment, [folder])
+            if code:
+                return code, None
+            counts, ranks = read_counts(folder)
+        called = CalledCollectives(
+            schema_version=1,
+            nearfield=nearfield.__version__,
+            created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            command=own_command.original_line(),
+            mpi=self.mpi,
+            ranks=ranks,
+            call=merge_counts(counts, ranks),
+        )
+        save_called(called, self.out)
+        return 0, called
+
+
+def prepare(
+    argv: Sequence[str], environment: Mapping[str, str], out: Path, mpi_name: str | None, progress: ReportLine = ignore
+) -> Learning:
+    """Builds the library for the command's MPI. Raises UsageError, ProfileError or MpiError if the command cannot be
+    started so, or if the file cannot be written."""
+    if out.is_dir():
+        raise UsageError(f"'{out}' is a folder", "name a file with --learn")
+    atomic_write(out, b"", "name another file with --learn", keep=False)
+    found = recognise(argv, mpi_name)
+    # A program may use a communicator once or twice only: these calls count, too.
+    settings = ",".join(filter(None, [environment.get(VARIABLE, ""), "after=0"]))
+    made = {**environment, **for_command(argv, mpi_name, environment, progress), VARIABLE: settings}
+    return Learning(argv, made, f"{found.family}-{found.version}", out)
+
+
+def read_counts(folder: Path) -> tuple[list[Counted], int]:
+    """Returns the rows of all ranks, and the number of ranks. Raises MeasurementError if a rank is missing or its file
+    is damaged."""
+    counts: list[Counted] = []
+    seen: set[int] = set()
+    expected = 0
+    for file in sorted(folder.glob("*.lengths")):
+        try:
+            first, *lines = file.read_text().splitlines()
+            *words, rank, ranks = first.split()
+            if tuple(words) != _FIRST_LINE:
+                raise ValueError(first)
+            counts += map(_parse, lines)
+            seen.add(int(rank))
+            expected = max(expected, int(ranks))
+        except ValueError as error:
+            raise MeasurementError(f"a rank's counts are damaged: {error}", "run the program again") from error
+    if not seen:
+        raise MeasurementError(
+            "no process called MPI_Finalize under the layer that counts collectives",
+            "the program may be linked statically, or end without MPI_Finalize",
+        )
+    if len(seen) < expected:
+        raise MeasurementError(
+            f"{len(seen)} of {expected} ranks said what they called",
+            "other nodes must see this folder, and all ranks must call MPI_Finalize",
+        )
+    return counts, expected
+
+
+def _parse(line: str) -> Counted:
+    operation, *numbers = line.split()
+    if operation not in OPERATIONS:
+        raise ValueError(f"no operation is called '{operation}'")
+    ranks, nodes, size_bytes, calls, ns = map(int, numbers)
+    return Counted(operation, ranks, nodes, size_bytes, calls, ns)
+
+
+@contextmanager
+def _folder_for_ranks() -> Iterator[Path]:
+    """A folder that all ranks can write into. Other nodes of an allocation see the current folder, not this node's
+    /tmp."""
+    parent = Path.cwd() if in_allocation() else None
+    folder = Path(tempfile.mkdtemp(prefix=".nearfield-learn-" if parent else "nearfield-", dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

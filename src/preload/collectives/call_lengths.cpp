@@ -1,0 +1,80 @@
+#include "preload/collectives/call_lengths.hpp"
+
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+namespace nearfield::collectives {
+namespace {
+
+using Key = std::tuple<Operation, int, int, std::size_t>;  // ranks, nodes, bytes
+struct Row {
+  std::uint64_t calls = 0, ns = 0;
+};
+
+// A program with more different lengths than these has the others rounded up to powers of two.
+constexpr std::size_t max_rows = 1 << 14;
+
+// Never destroyed: MPI_Finalize may be called by a destructor.
+std::map<Key, Row>& rows = *new std::map<Key, Row>;
+std::mutex lock;
+thread_local Row* counted = nullptr;  // rows of a map stay where they are
+
+const char* folder() {
+  static const char* const name = std::getenv("NEARFIELD_COLLECTIVES_LENGTHS");
+  return name;
+}
+
+}  // namespace
+
+bool counts_lengths() { return folder() && *folder(); }
+
+void count_length(Operation operation, int ranks, int nodes, std::size_t bytes) {
+  const std::lock_guard guard(lock);
+  Key key{operation, ranks, nodes, bytes};
+  if (rows.size() >= max_rows && !rows.contains(key)) std::get<std::size_t>(key) = std::bit_ceil(bytes);
+  Row& row = rows[key];
+  ++row.calls;
+  counted = &row;
+}
+
+void add_time(std::uint64_t ns) {
+  if (!counted) return;
+  const std::lock_guard guard(lock);
+  counted->ns += ns;
+  counted = nullptr;
+}
+
+void write_lengths(int rank, int ranks) {
+  if (!counts_lengths()) return;
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  const std::string path =
+      std::string(folder()) + "/" + host + "-" + std::to_string(static_cast<long>(getpid())) + ".lengths";
+  std::FILE* const file = std::fopen(path.c_str(), "w");
+  bool is_written = file != nullptr;
+  if (file) {
+    const std::lock_guard guard(lock);
+    std::fprintf(file, "nearfield-lengths 1 %d %d\n", rank, ranks);
+    for (const auto& [key, row] : rows) {
+      const auto& [operation, node_ranks, nodes, bytes] = key;
+      std::fprintf(file, "%s %d %d %zu %llu %llu\n", name_of(operation), node_ranks, nodes, bytes,
+                   static_cast<unsigned long long>(row.calls), static_cast<unsigned long long>(row.ns));
+    }
+    is_written = !std::ferror(file);
+    is_written &= std::fclose(file) == 0;
+  }
+  if (!is_written)
+    std::fprintf(stderr, "nearfield: rank %d cannot write its collectives to '%s': %s\n", rank, path.c_str(),
+                 std::strerror(errno));
+}
+
+}  // namespace nearfield::collectives
