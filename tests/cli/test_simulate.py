@@ -372,3 +372,19 @@ def test_policies_stand_in_the_order_of_their_list() -> None:
     several = [{**row, "memory_slowdown": slowdown} for slowdown in (1.0, 7.5) for row in rows]
     (grid, *_) = grids(from_rows(several))
     assert [row[0] for row in grid.rows] == wanted or grid.columns == wanted
+
+
+def test_error_bars_are_those_of_sweeps() -> None:
+    """Does --sensitivity give what --sweep gives for single values, and do results lie inside of their error bars?"""
+    words = ["bcast", "--nodes", "2", "--ranks-per-node", "1", "--sizes", "4K", "--policy", "payload-l3", "--jobs", "1"]
+    found = json.loads(run(*words, "--sensitivity", "--json"))
+    (case,) = found["cases"]
+    assert case["base_low_ns"] < case["base_ns"] < case["base_high_ns"]
+    assert case["saved_low"] <= case["saved"] <= case["saved_high"]
+    strongest = found["influences"][0]
+    swept = json.loads(run(*words, "--sweep", f"{strongest['key']}={strongest['other']:g}", "--json"))
+    assert swept["cases"][0]["base_ns"] / case["base_ns"] == pytest.approx(strongest["time_factor"])
+    table = run(*words, "--sensitivity")
+    assert strongest["key"] in table and "in quadrature" in table
+    with pytest.raises(UsageError, match="exclude each other"):
+        run(*words, "--sensitivity", "--sweep", "memory.latency_ns=80")

@@ -34,7 +34,8 @@ class Sourced(Table):
         default=None, description="of a chosen one: the claims of nearfield's papers that it touches, if any"
     )
     interval: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="of a fitted one: from where to where the value may be"
+        default=None,
+        description="from where to where the value may be; a fitted one has it, a chosen one may have it",
     )
     probe: str = Field(default="", description="of a fitted one: what was measured, and how the value follows from it")
     fitted_to: list[str] = Field(
@@ -57,8 +58,12 @@ class Sourced(Table):
         """Returns the error in this value's source; empty if it is valid."""
         if self.kind == "fitted":
             return self._fit_problem()
-        if self.interval is not None or self.probe or self.fitted_to:
-            return f'interval, probe and fitted_to are of kind = "fitted", and this is {self.kind}'
+        if self.interval is not None and self.kind != "chosen":
+            return f'interval is of kind = "fitted" or "chosen", and this is {self.kind}'
+        if self.probe or self.fitted_to:
+            return f'probe and fitted_to are of kind = "fitted", and this is {self.kind}'
+        if problem := self._interval_problem():
+            return problem
         if self.kind == "chosen" and not self.reason:
             return "a chosen value must have a reason"
         if self.kind != "chosen" and not self.source:
@@ -72,10 +77,16 @@ class Sourced(Table):
             return "a fitted value must have an interval, a probe, and what it was fitted to"
         if self.source or self.reason or self.claims is not None:
             return "a fitted value has a probe and what it was fitted to, and no source, reason or claims"
+        return self._interval_problem()
+
+    def _interval_problem(self) -> str:
+        if self.interval is None:
+            return ""
+        low, high = self.interval
         value = getattr(self, "value", None)
-        if isinstance(value, (int, float)) and not self.interval[0] <= value <= self.interval[1]:
-            return f"the interval {self.interval[0]:g} to {self.interval[1]:g} does not contain the value {value:g}"
-        return ""
+        if not isinstance(value, (int, float)):
+            return "only a number can have an interval"
+        return "" if low <= value <= high else f"the interval {low:g} to {high:g} does not contain the value {value:g}"
 
     @property
     def origin(self) -> str:

@@ -23,14 +23,15 @@ from nearfield.cli.options import (
     SimulatedMachine,
     out_option,
     print_assumed_machine,
+    require_one,
     require_one_format,
 )
 from nearfield.measure.sim.usual import RANKS, usual_nodes, usual_ranks_per_node
 from nearfield.ui.terminal import err, print_csv
 
 if TYPE_CHECKING:
-    from nearfield.machine.sweep import Sweep
     from nearfield.measure.checkpoint import Outcome
+    from nearfield.measure.sim.cases import Case
     from nearfield.measure.sim.operations import Operations
 
 FURTHER = {"run": "simulate_run", "trace": "simulate_trace"}  # commands besides operations, and their modules
@@ -70,6 +71,13 @@ _Repetitions = Annotated[
         min=1, help="Calls in a row (7), or runs of an application (1); caches keep their content between them."
     ),
 ]
+_Sensitivity = Annotated[
+    bool,
+    typer.Option(
+        "--sensitivity",
+        help="Change each uncertain value of the machine's file alone, and show how far the results move.",
+    ),
+]
 _IndependentRuns = Annotated[
     bool,
     typer.Option(
@@ -95,6 +103,7 @@ def command(
     policy: Policy = "all",
     memory_slowdown: MemorySlowdown = "1",
     sweep: _Sweep = None,
+    sensitivity: _Sensitivity = False,
     frequency: Frequency = None,
     repetitions: _Repetitions = None,
     independent_runs: _IndependentRuns = False,
@@ -119,6 +128,11 @@ def command(
     others. With --total-bytes they are of the whole buffer: a bcast and an allgather of one size then move the same
     bytes.
 
+    With --sensitivity, every number that the machine's file gives as chosen or fitted is changed alone, to either end
+    of its interval, or to half and twice its value where the file states none, and everything is simulated again. Each
+    result then has error bars, the single deviations added in quadrature, and a second table has the values that matter
+    most: these are worth a better source.
+
     If there is an --out folder, Ctrl-C keeps the finished cases, and the same command continues from there. The folder
     is a profile: `nearfield show`, `diff` and `report` read it.
 
@@ -132,13 +146,15 @@ def command(
 
       nearfield simulate allreduce --on my-cluster.toml --policy ddio,ddio:ways=4 --memory-slowdown 1,2
 
+      nearfield simulate allreduce --on epyc-9755 --nodes 2 --ranks-per-node 4 --sizes 64K --sensitivity
+
       nearfield simulate amg fft --nodes 8,64 --policy header-l2,payload-l3 --frequency 2.1
     """
     from nearfield.cli import simulate_tables as tables
     from nearfield.machine import load_machine
     from nearfield.machine.frequency import at_frequency
     from nearfield.machine.sweep import parse_sweep
-    from nearfield.measure.sim.operations import Operations, savings_of
+    from nearfield.measure.sim.operations import Operations, savings_of, swept_cases
 
     if list_:
         return tables.list_operations(as_json)
@@ -158,9 +174,12 @@ def command(
         total_bytes=total_bytes,
         independent_runs=independent_runs,
     )
+    require_one(sweep=sweep, sensitivity=sensitivity)
     sweeps = [parse_sweep(text, machine) for text in sweep or ()]
     _print_assumptions(ctx, operations)
-    outcome, exit_code = _run(operations, sweeps, out, jobs=jobs, mpi=mpi)
+    if sensitivity:
+        raise typer.Exit(_run_varied(operations, out, jobs=jobs, mpi=mpi, as_json=as_json, as_csv=as_csv))
+    outcome, exit_code = _run(operations, swept_cases(operations, sweeps), out, jobs=jobs, mpi=mpi)
     found = savings_of(outcome.rows, sweeps)
     if as_json:
         print(json.dumps(tables.as_dicts(outcome, operations, found), indent=1))
@@ -172,21 +191,41 @@ def command(
     raise typer.Exit(exit_code)
 
 
+def _run_varied(
+    operations: Operations, out: Path | None, *, jobs: int | None, mpi: bool, as_json: bool, as_csv: bool
+) -> int:
+    """Simulates the machine with every uncertain value changed alone, and prints the results with error bars. Returns
+    the exit code of the command."""
+    from nearfield.cli import sensitivity_tables as tables
+    from nearfield.machine.uncertainty import uncertainty_of
+    from nearfield.measure.sim.sensitivity import sensitivity_of, varied_cases
+
+    uncertainty = uncertainty_of(operations.machine)
+    outcome, exit_code = _run(operations, varied_cases(operations, uncertainty.variations), out, jobs=jobs, mpi=mpi)
+    found = sensitivity_of(outcome.rows, uncertainty.variations)
+    if as_json:
+        print(json.dumps(tables.as_dict(operations.machine, found, uncertainty, outcome.complete), indent=1))
+    elif as_csv:
+        print_csv(tables.rows(found.cases))
+    else:
+        tables.show(operations.machine, found, uncertainty)
+    _print_summary(outcome, out)
+    return exit_code
+
+
 def _run(
-    operations: Operations, sweeps: list[Sweep], out: Path | None, *, jobs: int | None, mpi: bool
+    operations: Operations, cases: list[Case], out: Path | None, *, jobs: int | None, mpi: bool
 ) -> tuple[Outcome, int]:
     """Simulates the cases on the ranks of an MPI job, or else in `jobs` processes, by default one per core. Returns the
     outcome and the exit code of the command."""
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.measure.sim import pool
-    from nearfield.measure.sim.operations import swept_cases
     from nearfield.measure.sim.session import add_to_profile
     from nearfield.ui.progress import ProgressDisplay
 
     at_once = None if mpi else jobs or pool.cores()
     with InterruptGuard() as stop, ProgressDisplay() as display:
         runner = pool.runner_on_cores(at_once, stop) if at_once else pool.runner_on_mpi(stop)
-        cases = swept_cases(operations, sweeps)
         outcome = add_to_profile(operations.machine, cases, runner, display, out, own_command.original_line(), at_once)
     return outcome, 0 if outcome.complete else stop.exit_code
 

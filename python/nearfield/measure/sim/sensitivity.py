@@ -1,0 +1,125 @@
+"""What the uncertain values of a machine's file do to the simulated times: error bars, and the values that matter.
+
+Each uncertain value is changed alone, to either end of its interval (machine/uncertainty.py), and everything is
+simulated again. The deviations of single values are added in quadrature, as if the values were independent of each
+other: those that make a result larger, and separately those that make it smaller."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nearfield.machine.sweep import column_of, with_settings
+from nearfield.machine.uncertainty import Variation
+from nearfield.measure.row import Row
+from nearfield.measure.sim.cases import Case
+from nearfield.measure.sim.operations import Operations, Savings, savings_of
+
+
+@dataclass(frozen=True)
+class Range:
+    """A result, and from where to where it may be."""
+
+    value: float
+    low: float
+    high: float
+
+    def is_surely_positive(self) -> bool:
+        return self.low > 0
+
+    def is_surely_negative(self) -> bool:
+        return self.high < 0
+
+
+@dataclass(frozen=True)
+class Influence:
+    """What one variation changes: the time by the base policy as a factor, and the share that a policy saves, in
+    points. Both are the largest of all cases."""
+
+    variation: Variation
+    time_factor: float
+    saved_points: float
+
+
+@dataclass(frozen=True)
+class Sensitive:
+    """One case with its error bars."""
+
+    savings: Savings
+    base_ns: Range
+    saved: dict[str, Range]  # by policy
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """All cases, and the influence of each variation, the largest first."""
+
+    cases: list[Sensitive]
+    influences: list[Influence]
+
+
+def varied_cases(operations: Operations, variations: Iterable[Variation]) -> list[Case]:
+    """Returns the cases of the machine as it is described, then those of each variation."""
+    settings = [(), *(((one.key, one.other),) for one in variations)]
+    return [
+        replace(case, machine=operations.machine, swept=setting)
+        for setting in settings
+        for case in replace(operations, machine=with_settings(operations.machine, setting)).cases()
+    ]
+
+
+def sensitivity_of(rows: list[Row], variations: Sequence[Variation]) -> Sensitivity:
+    """Returns the cases with error bars, and the influence of each variation. Cases of which a variation is missing,
+    because the simulation was interrupted, are left out."""
+    columns = {column_of(one.key): one.key for one in variations}
+    rows_by_setting: dict[tuple[str, object] | None, list[Row]] = defaultdict(list)
+    for row in rows:
+        changed = [(key, row[column]) for column, key in columns.items() if row.get(column) is not None]
+        rows_by_setting[changed[0] if changed else None].append(row)
+    savings = {setting: {_case_of(one): one for one in savings_of(some)} for setting, some in rows_by_setting.items()}
+    cases, influences = [], dict.fromkeys(variations, (1.0, 0.0))
+    for case, one in savings.get(None, {}).items():
+        varied = {setting: found[case] for setting, found in savings.items() if setting and case in found}
+        if any((v.key, v.other) not in varied for v in variations):
+            continue
+        others = {v: varied[v.key, v.other] for v in variations}
+        cases.append(_with_error_bars(one, others))
+        for variation, other in others.items():
+            factor, points = influences[variation]
+            moved = [abs(other.by_policy[name] - saved) for name, saved in one.by_policy.items()]
+            influences[variation] = (_further(factor, other.base_ns / one.base_ns), max([points, *moved]))
+    ranked = [Influence(v, factor, 100 * share) for v, (factor, share) in influences.items()]
+    ranked.sort(key=lambda one: -max(abs(math.log(one.time_factor)), one.saved_points / 100))
+    return Sensitivity(cases, ranked)
+
+
+def _with_error_bars(one: Savings, others: Mapping[Variation, Savings]) -> Sensitive:
+    down, up = _in_quadrature((v.key, math.log(other.base_ns / one.base_ns)) for v, other in others.items())
+    base = Range(one.base_ns, one.base_ns * math.exp(-down), one.base_ns * math.exp(up))
+    saved = {}
+    for name, share in one.by_policy.items():
+        down, up = _in_quadrature((v.key, other.by_policy[name] - share) for v, other in others.items())
+        saved[name] = Range(share, share - down, share + up)
+    return Sensitive(one, base, saved)
+
+
+def _in_quadrature(deviations: Iterable[tuple[str, float]]) -> tuple[float, float]:
+    """Returns the sums of the negative and of the positive deviations, as sizes. Of the two ends of a key's interval,
+    the one that deviates further in that direction counts."""
+    down: dict[str, float] = defaultdict(float)
+    up: dict[str, float] = defaultdict(float)
+    for key, deviation in deviations:
+        down[key] = max(down[key], -deviation)
+        up[key] = max(up[key], deviation)
+    return math.hypot(*down.values()), math.hypot(*up.values())
+
+
+def _further(factor: float, other: float) -> float:
+    """Returns the factor that is further from 1."""
+    return max(factor, other, key=lambda one: abs(math.log(one)))
+
+
+def _case_of(one: Savings) -> tuple[object, ...]:
+    return one.operation, one.nodes, one.ranks, one.size_bytes, one.slowdown
