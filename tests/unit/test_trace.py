@@ -21,9 +21,11 @@ import pytest
 from traces import FORMATS, WRITERS, binary, counts_of, din, extended_din, lackey, machine_of, make_accesses
 from tuning import NEARFIELD, in_process
 
-import nearfield.simulate
+import nearfield.simulate.sensitivity
 from nearfield._native import trace
 from nearfield.base.errors import UsageError
+from nearfield.machine import load_machine
+from nearfield.machine.sweep import with_settings
 from nearfield.simulate import Memory
 from nearfield.simulate.source import Source
 from nearfield.simulate.trace import Choice, TraceRun
@@ -381,3 +383,37 @@ def test_a_chase_takes_longer_than_independent_loads(tmp_path: Path) -> None:
     free, chase = (simulated(content, tmp_path, chase=one).memory for one in (False, True))
     assert chase.now_ns[0] > 1.5 * free.now_ns[0]
     assert chase.counts.levels[0].misses == free.counts.levels[0].misses
+
+
+def test_error_bars_are_those_of_machines_with_other_values(tmp_path: Path) -> None:
+    """Does --sensitivity give, for the value that matters most, what that machine gives by itself, and do results lie
+    between their limits? Is standard input refused, which can be read once only?"""
+    path = tmp_path / "trace"
+    path.write_bytes(binary(make_accesses(3000, "L")))
+    found = as_json(path, "--format", "binary", "--on", MACHINE, "--sensitivity")
+    varied = found["sensitivity"]
+    for one in (*varied["times_ns"], *varied["misses"], varied["dram_bytes"]):
+        assert one["low"] <= one["value"] <= one["high"]
+    assert varied["times_ns"][0]["value"] == found["times"][0]["ns"]
+    first = varied["influences"][0]
+    other = with_settings(load_machine(MACHINE), ((first["key"], first["other"]),))
+    run = simulated(path, tmp_path, other, format="binary")
+    assert run.memory.now_ns[0] / found["times"][0]["ns"] == pytest.approx(first["time_factor"])
+    assert not [one for one in varied["influences"] if one["key"].startswith(("nic.", "network.", "messaging."))]
+    shown = in_process("simulate", "trace", path, "--format", "binary", "--on", MACHINE, "--sensitivity")
+    assert first["key"] in shown.out and "L1 misses" in shown.out
+    refused = in_process("simulate", "trace", "-", "--sensitivity")
+    assert refused.code == 2 and "standard input can be read once" in refused.err
+
+
+def test_ctrl_c_leaves_results_without_error_bars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While variations are simulated: are the results of the machine itself shown, with the exit code of the signal?"""
+    path = tmp_path / "trace"
+    path.write_bytes(binary(make_accesses(3000, "L")))
+
+    def interrupt(*arguments: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(nearfield.simulate.sensitivity, "_summarize", interrupt)
+    done = in_process("simulate", "trace", path, "--format", "binary", "--sensitivity")
+    assert done.code == 130 and "there are no error bars" in done.err and "3,000 accesses simulated" in done.out

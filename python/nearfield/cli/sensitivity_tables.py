@@ -1,8 +1,8 @@
-"""Formats the results of `nearfield simulate --sensitivity`: tables, rows for --csv, and data for --json."""
+"""Formats what `--sensitivity` finds: tables, rows for --csv, and data for --json."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,8 +11,9 @@ from rich.markup import escape
 from nearfield.base.units import counted, format_bytes, format_ns
 from nearfield.base.words import join_and
 from nearfield.machine import DescribedMachine
-from nearfield.machine.uncertainty import USUAL_FACTOR, Uncertainty
-from nearfield.measure.sim.sensitivity import Range, Sensitive, Sensitivity
+from nearfield.machine.uncertainty import USUAL_FACTOR, Range, Uncertainty, Variation
+from nearfield.measure.sim.sensitivity import Sensitive, Sensitivity
+from nearfield.simulate.sensitivity import TraceSensitivity
 from nearfield.ui.terminal import Column, Table, Terminal
 
 MAX_ROWS = 10
@@ -20,28 +21,63 @@ MIN_FACTOR, MIN_POINTS = 1.01, 0.5  # a variation that changes less is in no tab
 
 
 def show(machine: DescribedMachine, found: Sensitivity, uncertainty: Uncertainty) -> None:
-    """Prints the results with error bars, the values that matter most, and what was assumed."""
-    out = Terminal()
+    """Prints the results of collectives with error bars, the values that matter most, and what was assumed."""
     if not found.cases:
         return
+    out = Terminal()
     out.print(f"{escape(machine.name)}: {counted(len(uncertainty.variations), 'variation')}, each of one value")
     out.print(_results(found.cases))
-    matter = [one for one in found.influences if one.time_factor > MIN_FACTOR or one.time_factor < 1 / MIN_FACTOR
-              or one.saved_points > MIN_POINTS]  # fmt: skip
-    table = Table(Column("value", key=True), *(Column(name, right=True) for name in ("is", "may be", "time", "saved")))
-    for one in matter[:MAX_ROWS]:
-        changed = one.variation
-        moved = f"{one.saved_points:.1f} points"
-        table.add_row(changed.key, f"{changed.value:g}", f"{changed.other:g}", f"{one.time_factor:.2f}x", moved)
-    if matter:
-        out.print(table)
+    _print_influences((one.variation, one.time_factor, one.saved_points) for one in found.influences)
+    _print_assumptions("time and saved: the largest change of any case", uncertainty.fixed)
+
+
+def show_trace(found: TraceSensitivity, slowdowns: Sequence[float]) -> None:
+    """Prints the results of a trace with error bars, the values that matter most, and what was assumed."""
+    out = Terminal()
+    table = Table(Column("result", key=True), *(Column(name, right=True) for name in ("simulated", "from", "to")))
+    rows: list[tuple[str, Range, Callable[[float], str]]] = [
+        *((f"time, memory slowdown {s:g}", one, format_ns) for s, one in zip(slowdowns, found.times_ns, strict=True)),
+        *((f"L{n} misses", one, _count) for n, one in enumerate(found.misses, 1)),
+        ("DRAM bytes", found.dram_bytes, _bytes),
+    ]
+    for name, one, text in rows:
+        table.add_row(name, *map(text, (one.value, one.low, one.high)))
+    out.print()
+    out.print(table)
+    _print_influences((one, factor, None) for one, factor in found.influences)
+    _print_assumptions("time: at the first memory speed", found.fixed)
+
+
+def _print_influences(influences: Iterable[tuple[Variation, float, float | None]]) -> None:
+    """Prints the variations that change something, in their order: key, factor of the time, points of a saved share."""
+    names = ["is", "may be", "time"]
+    matter = [one for one in influences if not 1 / MIN_FACTOR <= one[1] <= MIN_FACTOR or (one[2] or 0.0) > MIN_POINTS]
+    if not matter:
+        return
+    has_points = matter[0][2] is not None
+    table = Table(Column("value", key=True), *(Column(n, right=True) for n in [*names, *["saved"] * has_points]))
+    for one, factor, points in matter[:MAX_ROWS]:
+        moved = [f"{points:.1f} points"] if points is not None else []
+        table.add_row(one.key, f"{one.value:g}", f"{one.other:g}", f"{factor:.2f}x", *moved)
+    Terminal().print(table)
+
+
+def _print_assumptions(what: str, fixed: Sequence[str]) -> None:
+    out = Terminal()
     out.print(
-        "[dim]in brackets: the deviations of the single values, added in quadrature; time and saved: the largest "
-        f"change of any case. A chosen value without an interval may be {1 / USUAL_FACTOR:g} to {USUAL_FACTOR:g} times "
-        "as large: an assumption[/dim]"
+        f"[dim]limits: the deviations of the single values, added in quadrature; {what}. A chosen value without an "
+        f"interval may be {1 / USUAL_FACTOR:g} to {USUAL_FACTOR:g} times as large: an assumption[/dim]"
     )
-    if uncertainty.fixed:
-        out.print(f"[dim]not varied, since other values would contradict: {join_and(list(uncertainty.fixed))}[/dim]")
+    if fixed:
+        out.print(f"[dim]not varied, since other values would contradict: {join_and(list(fixed))}[/dim]")
+
+
+def _bytes(value: float) -> str:
+    return format_bytes(value, digits=3)
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
 
 
 def _results(cases: Sequence[Sensitive]) -> Table:
@@ -82,7 +118,7 @@ def rows(cases: Sequence[Sensitive]) -> list[dict[str, Any]]:
 def as_dict(
     machine: DescribedMachine, found: Sensitivity, uncertainty: Uncertainty, is_complete: bool
 ) -> dict[str, Any]:
-    """Returns what --json prints."""
+    """Returns what --json prints of collectives."""
     return {
         "machine": machine.name,
         "complete": is_complete,
@@ -92,4 +128,15 @@ def as_dict(
             for one in found.influences
         ],
         "not_varied": list(uncertainty.fixed),
+    }
+
+
+def trace_as_dict(found: TraceSensitivity) -> dict[str, Any]:
+    """Returns what --json prints of a trace, in the order of memory speeds and of caches."""
+    return {
+        "times_ns": [asdict(one) for one in found.times_ns],
+        "misses": [asdict(one) for one in found.misses],
+        "dram_bytes": asdict(found.dram_bytes),
+        "influences": [{**asdict(one), "time_factor": factor} for one, factor in found.influences],
+        "not_varied": list(found.fixed),
     }

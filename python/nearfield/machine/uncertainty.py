@@ -1,4 +1,8 @@
-"""How far the values of a described machine may be off: the variations that `nearfield simulate --sensitivity` tries.
+"""How far the values of a described machine may be off, and a simulated result with them: for `--sensitivity`.
+
+Each uncertain value is changed alone, to either end of its interval, and everything is simulated again. The deviations
+of single values are added in quadrature, as if the values were independent of each other: those that make a result
+larger, and separately those that make it smaller.
 
 A fitted value has an interval, and a chosen one may have one. A chosen number without an interval is taken for anything
 from half to twice its value, which is an assumption, not a measurement. Stated, derived and read-off values, words, and
@@ -6,7 +10,9 @@ what belongs to the kind of machine (the size of a line, for instance) are taken
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from nearfield.base.errors import UsageError
@@ -34,6 +40,38 @@ class Uncertainty:
 
     variations: tuple[Variation, ...]
     fixed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Range:
+    """A result, and from where to where it may be."""
+
+    value: float
+    low: float
+    high: float
+
+
+def range_of_factor(value: float, varied: Mapping[Variation, float]) -> Range:
+    """Returns the range of a positive result that has other values under variations: deviations are factors."""
+    down, up = _in_quadrature((one.key, math.log(other / value)) for one, other in varied.items())
+    return Range(value, value * math.exp(-down), value * math.exp(up))
+
+
+def range_of_share(value: float, varied: Mapping[Variation, float]) -> Range:
+    """Returns the range of a share, which may be 0 or negative: deviations are differences."""
+    down, up = _in_quadrature((one.key, other - value) for one, other in varied.items())
+    return Range(value, value - down, value + up)
+
+
+def _in_quadrature(deviations: Iterable[tuple[str, float]]) -> tuple[float, float]:
+    """Returns the sums of the negative and of the positive deviations, as sizes. Of the two ends of a key's interval,
+    the one that deviates further in that direction counts."""
+    down: dict[str, float] = defaultdict(float)
+    up: dict[str, float] = defaultdict(float)
+    for key, deviation in deviations:
+        down[key] = max(down[key], -deviation)
+        up[key] = max(up[key], deviation)
+    return math.hypot(*down.values()), math.hypot(*up.values())
 
 
 def uncertainty_of(machine: DescribedMachine) -> Uncertainty:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
     from nearfield.measure.interrupt import InterruptGuard
+    from nearfield.simulate.sensitivity import TraceSensitivity
     from nearfield.simulate.trace import TraceRun
 
 
@@ -42,6 +43,13 @@ def command(
     chase: Annotated[
         bool, typer.Option("--chase", help="Every load waits for the load before it: the other bound of the time.")
     ] = False,
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity",
+            help="Change each uncertain value of the machine's file alone, and show how far the results move.",
+        ),
+    ] = False,
     skip: Annotated[int, typer.Option(min=0, metavar="N", help="Skip the first N accesses.")] = 0,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Stop after N accesses (default: at the end).")
@@ -65,6 +73,11 @@ def command(
 
     binary: little-endian addresses of 64 bits and nothing else, loads of 8 bytes, as numpy's tofile writes them.
 
+    With --sensitivity, the trace is simulated again for every number that the machine's file gives as chosen or fitted,
+    at either end of its interval, or at half and twice its value where the file states none. Times, misses and traffic
+    then have error bars, and a table has the values that matter most. This takes some fifty times as long; --limit
+    takes a part.
+
     Ctrl-C shows what has been counted so far.
 
     Examples:
@@ -75,11 +88,16 @@ def command(
 
       valgrind --tool=lackey --trace-mem=yes --log-fd=9 9>&1 1>/dev/null ./a.out | nearfield simulate trace -
     """
+    from nearfield.cli.sensitivity_tables import show_trace
     from nearfield.cli.trace_tables import as_dict, show
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.simulate.memory import Memory
     from nearfield.simulate.trace import Choice, TraceRun
 
+    if sensitivity:
+        from nearfield.simulate.sensitivity import require_files
+
+        require_files(files)
     memory = Memory(on, parse_factors(memory_slowdown))
     choice = Choice(format_, skip, limit, instructions, chase)
     with InterruptGuard() as stop:
@@ -87,10 +105,16 @@ def command(
         begun = time.monotonic()
         whole = _read(run, files, stop)
         seconds = time.monotonic() - begun
+        varied = _vary(run, files, stop) if sensitivity and whole else None
     if as_json:
-        print(json.dumps(as_dict(run, files, seconds, whole), indent=1))
+        print(json.dumps(as_dict(run, files, seconds, whole) | _sensitivity_as_dict(varied), indent=1))
     else:
         show(run, files, seconds)
+        if varied:
+            show_trace(varied, memory.memory_slowdown)
+    if sensitivity and whole and not varied:
+        err.print("stopped: there are no error bars")
+        raise typer.Exit(stop.exit_code)
     if not whole:
         err.print(f"stopped: these are the counts of the first {run.accesses:,} accesses")
         raise typer.Exit(stop.exit_code)
@@ -104,6 +128,30 @@ def _read(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
     except KeyboardInterrupt:
         return False
     return True
+
+
+def _vary(run: TraceRun, files: list[str], stop: InterruptGuard) -> TraceSensitivity | None:
+    """Returns the error bars of a run. Returns None if it was interrupted."""
+    from nearfield.base.progress import Progress
+    from nearfield.measure.sim import pool
+    from nearfield.simulate.sensitivity import sensitivity_of_trace
+    from nearfield.ui.progress import ProgressDisplay
+
+    with ProgressDisplay() as display:
+
+        def progress(done: int, of: int) -> None:
+            display(Progress(f"{done} of {of} machines with another value", done / of))
+
+        try:
+            return stop.run(lambda: sensitivity_of_trace(run, files, pool.cores(), progress))
+        except KeyboardInterrupt:
+            return None
+
+
+def _sensitivity_as_dict(varied: TraceSensitivity | None) -> dict[str, Any]:
+    from nearfield.cli.sensitivity_tables import trace_as_dict
+
+    return {"sensitivity": trace_as_dict(varied)} if varied else {}
 
 
 def _read_file(run: TraceRun, name: str, stop: InterruptGuard) -> None:

@@ -1,8 +1,5 @@
-"""What the uncertain values of a machine's file do to the simulated times: error bars, and the values that matter.
-
-Each uncertain value is changed alone, to either end of its interval (machine/uncertainty.py), and everything is
-simulated again. The deviations of single values are added in quadrature, as if the values were independent of each
-other: those that make a result larger, and separately those that make it smaller."""
+"""What the uncertain values of a machine's file (machine/uncertainty.py) do to simulated collectives and applications:
+error bars, and the values that matter."""
 
 from __future__ import annotations
 
@@ -12,25 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nearfield.machine.sweep import column_of, with_settings
-from nearfield.machine.uncertainty import Variation
+from nearfield.machine.uncertainty import Range, Variation, range_of_factor, range_of_share
 from nearfield.measure.row import Row
 from nearfield.measure.sim.cases import Case
 from nearfield.measure.sim.operations import Operations, Savings, savings_of
-
-
-@dataclass(frozen=True)
-class Range:
-    """A result, and from where to where it may be."""
-
-    value: float
-    low: float
-    high: float
-
-    def is_surely_positive(self) -> bool:
-        return self.low > 0
-
-    def is_surely_negative(self) -> bool:
-        return self.high < 0
 
 
 @dataclass(frozen=True)
@@ -96,24 +78,12 @@ def sensitivity_of(rows: list[Row], variations: Sequence[Variation]) -> Sensitiv
 
 
 def _with_error_bars(one: Savings, others: Mapping[Variation, Savings]) -> Sensitive:
-    down, up = _in_quadrature((v.key, math.log(other.base_ns / one.base_ns)) for v, other in others.items())
-    base = Range(one.base_ns, one.base_ns * math.exp(-down), one.base_ns * math.exp(up))
-    saved = {}
-    for name, share in one.by_policy.items():
-        down, up = _in_quadrature((v.key, other.by_policy[name] - share) for v, other in others.items())
-        saved[name] = Range(share, share - down, share + up)
-    return Sensitive(one, base, saved)
-
-
-def _in_quadrature(deviations: Iterable[tuple[str, float]]) -> tuple[float, float]:
-    """Returns the sums of the negative and of the positive deviations, as sizes. Of the two ends of a key's interval,
-    the one that deviates further in that direction counts."""
-    down: dict[str, float] = defaultdict(float)
-    up: dict[str, float] = defaultdict(float)
-    for key, deviation in deviations:
-        down[key] = max(down[key], -deviation)
-        up[key] = max(up[key], deviation)
-    return math.hypot(*down.values()), math.hypot(*up.values())
+    times = {variation: other.base_ns for variation, other in others.items()}
+    shares = {
+        name: range_of_share(share, {variation: other.by_policy[name] for variation, other in others.items()})
+        for name, share in one.by_policy.items()
+    }
+    return Sensitive(one, range_of_factor(one.base_ns, times), shares)
 
 
 def _further(factor: float, other: float) -> float:
