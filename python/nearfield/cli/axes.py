@@ -45,14 +45,29 @@ def parse_factors(text: str) -> list[float]:
 
 
 def parse_policies(text: str) -> tuple[str, ...]:
-    """Returns ('a', 'b:x=1,y=2') for 'a,b:x=1,y=2', and ('all',) if that word is among them."""
+    """Returns ('a', 'b:x=1,y=2') for 'a,b:x=1,y=2', and ('all',) if that word is among them. A parameter with a range,
+    'b:x=1..3', stands for a policy with each whole number of it."""
     policies: list[str] = []
     for part in _parts(text, "--policy"):
         if "=" in part and ":" not in part and policies and ":" in policies[-1]:
             policies[-1] += f",{part}"
         else:
             policies.append(part)
-    return ("all",) if "all" in policies else tuple(policies)
+    return ("all",) if "all" in policies else tuple(dict.fromkeys(one for text in policies for one in _expand(text)))
+
+
+def _expand(policy: str) -> list[str]:
+    """Returns the policies that one with ranges of its parameters stands for."""
+    if not (match := re.search(r"=([^,]*)\.\.([^,]*)", policy)):
+        return [policy]
+    first, last = match.groups()
+    if not (re.fullmatch(r"[0-9]{1,4}", first) and re.fullmatch(r"[0-9]{1,4}", last) and int(first) <= int(last)):
+        raise UsageError(f"--policy {policy}: not a range from a smaller whole number up", "Write ddio:ways=1..8.")
+    return [
+        one
+        for number in range(int(first), int(last) + 1)
+        for one in _expand(f"{policy[: match.start(1)]}{number}{policy[match.end(2) :]}")
+    ]
 
 
 def _parts(text: str, option: str) -> list[str]:

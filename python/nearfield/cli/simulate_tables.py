@@ -14,6 +14,7 @@ from nearfield.base.units import format_bytes, format_ns
 from nearfield.measure.checkpoint import Outcome
 from nearfield.measure.sim.cases import BASE, applications, collectives
 from nearfield.measure.sim.operations import Operations, Savings
+from nearfield.measure.sim.worth import best_policies, enough_ways
 from nearfield.ui.terminal import Column, Table, Terminal
 
 _Kinds = dict[str, Iterable[simulation.Collective | simulation.Application]]
@@ -27,10 +28,34 @@ def show(found: list[Savings], operations: Operations) -> None:
         Terminal().print(f"\n[bold]{collective}[/bold] on {escape(operations.machine.name)}, nodes: {nodes}, "
                          f"ranks: {some[0].ranks}; bytes: {specs[collective].bytes_are}")  # fmt: skip
         Terminal().print(_table(some))
+        for sentence in conclusions(some):
+            Terminal().print(escape(sentence))
     if found:
         Terminal().print(
             "[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]"
         )
+
+
+def conclusions(some: list[Savings]) -> list[str]:
+    """Returns which policy saves most at which sizes, and how many ways are enough, at each memory speed and value of a
+    sweep; nothing if one policy was simulated at one size, of which the table says it all."""
+    settings: dict[tuple[tuple[str, Any], ...], list[Savings]] = {}
+    for one in some:
+        settings.setdefault((("memory slowdown", f"{one.slowdown:g}"), *one.swept.items()), []).append(one)
+    varying = [name for number, (name, _) in enumerate(next(iter(settings), ()))
+               if len({setting[number] for setting in settings}) > 1]  # fmt: skip
+    sentences = []
+    for setting, cases in settings.items():
+        values = [f"{name} {value}" for name, value in setting if name in varying]
+        where = f" ({', '.join(values)})" if values else ""
+        if not cases[0].by_policy or len(cases) == len(cases[0].by_policy) == 1:
+            continue
+        found = list(map(str, best_policies(cases)))
+        for family, enough in enough_ways(cases).items():
+            name = family.partition(":")[0]
+            found.append(f"ways with which {name} saves nine tenths of its most: {', '.join(map(str, enough))}")
+        sentences += [f"{sentence}{where}" for sentence in found]
+    return sentences
 
 
 def _table(some: list[Savings]) -> Table:

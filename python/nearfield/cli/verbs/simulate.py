@@ -122,7 +122,9 @@ def command(
     Every node has its caches, DRAM and NIC, and every rank runs MPICH's algorithms. A policy says where NICs put
     incoming bytes: `memory` is the base that others are compared with. All policies and memory speeds execute the
     same calls, in the order of the base with the fastest memory, except with --independent-runs. The table shows the
-    share of time that each policy saves over the base, as the mean of the repetitions.
+    share of time that each policy saves over the base, as the mean of the repetitions. Below it stands which policy
+    saves most at which sizes. A range, as in ddio:ways=1..8, is a policy with each number, and then it also says how
+    many ways are enough.
 
     Sizes are those that MPI calls take: the message of a bcast, a reduce and an allreduce, and one rank's block of
     others. With --total-bytes they are of the whole buffer: a bcast and an allgather of one size then move the same
