@@ -19,7 +19,7 @@ from nearfield.base.errors import NOT_DECIDED, MeasurementError, UsageError
 from nearfield.base.topology import DISTANCES, Topology
 from nearfield.base.units import format_ns
 from nearfield.measure.live.layout import read_hostfile
-from nearfield.rules.called_collectives import CalledCollectives, load_called, places_called
+from nearfield.rules.called_collectives import CalledCollectives, load_called
 from nearfield.rules.collective_tables import CollectiveTable
 from nearfield.rules.schema import (
     UNTUNED,
@@ -189,7 +189,7 @@ def _counts_called(
     cores = _cores(topology)
     nodes = len(read_hostfile(hostfile, cores)) if hostfile else 1
     found, reasons = [], []
-    for node_ranks, of_nodes in places_called(called):
+    for node_ranks, of_nodes in called.places():
         if ranks and node_ranks not in ranks:
             continue
         where = f"{node_ranks} ranks" + (f" on each of {of_nodes} nodes" if of_nodes > 1 else "")

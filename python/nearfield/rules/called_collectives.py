@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -15,7 +15,7 @@ from nearfield.base.errors import UsageError
 from nearfield.base.files import atomic_write, read_file
 from nearfield.base.toml import Table, dump_toml, parse_toml
 from nearfield.rules.collective_tables import CollectiveTable
-from nearfield.rules.collectives import OPERATIONS
+from nearfield.rules.collectives import OPERATIONS, operations_of
 
 MIN_SHARE = 0.01  # of the time in all collectives: what took less is not worth a measurement
 _REMEDY = f"count anew with: {own_command.line('run', '--learn', 'FILE', '--', 'COMMAND')}"
@@ -54,16 +54,24 @@ class CalledCollectives(Table):
         """Returns the time in all of them, of a rank in the mean."""
         return sum(one.seconds for one in self.call)
 
-    def worth_measuring(self, ranks: int, nodes: int = 1) -> list[CalledTable]:
-        """Returns those of communicators with that many ranks and nodes that took at least MIN_SHARE of the time."""
+    def worth_measuring(self) -> list[CalledTable]:
+        """Returns those that took at least MIN_SHARE of the time, of operations that nearfield does on that number of
+        nodes."""
         least = MIN_SHARE * self.seconds
-        return [one for one in self.call if (one.ranks, one.nodes) == (ranks, nodes) and one.seconds >= least]
+        return [one for one in self.call if one.seconds >= least and one.operation in operations_of(one.nodes)]
+
+    def places(self) -> list[tuple[int, int]]:
+        """Returns the numbers of ranks on a node and of nodes that are worth measuring, those that took most time
+        first."""
+        return list(dict.fromkeys((one.ranks, one.nodes) for one in self.worth_measuring()))
 
     def lengths(self, ranks: int, nodes: int = 1) -> dict[str, list[int]]:
-        """Returns the lengths to measure by operation, in rising order: whole numbers of doubles, 0 for a barrier."""
+        """Returns the lengths to measure by operation, in rising order, for communicators with that many ranks on each
+        of that many nodes: whole numbers of doubles, 0 for a barrier."""
         found: dict[str, set[int]] = defaultdict(set)
-        for one in self.worth_measuring(ranks, nodes):
-            found[one.operation].add(_measured_length(one.size_bytes))
+        for one in self.worth_measuring():
+            if (one.ranks, one.nodes) == (ranks, nodes):
+                found[one.operation].add(_measured_length(one.size_bytes))
         return {operation: sorted(found[operation]) for operation in OPERATIONS if operation in found}
 
     def seconds_saved(self, tables: Iterable[CollectiveTable]) -> float:
@@ -134,9 +142,3 @@ def load_called(path: Path) -> CalledCollectives:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", _REMEDY) from error
     return parse_toml(CalledCollectives, content, path, _REMEDY)
-
-
-def places_called(called: CalledCollectives) -> Sequence[tuple[int, int]]:
-    """Returns the numbers of ranks on a node and of nodes that are worth measuring, those that took most time first."""
-    least = MIN_SHARE * called.seconds
-    return list(dict.fromkeys((one.ranks, one.nodes) for one in called.call if one.seconds >= least))

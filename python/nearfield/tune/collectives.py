@@ -145,8 +145,7 @@ class CollectiveTuning:
     is_interrupted: bool = False
 
     def __post_init__(self) -> None:
-        known = operations_of(self.nodes)
-        self.operations = self.operations or [name for name in self.lengths if name in known] or known
+        self.operations = self.operations or list(self.lengths) or operations_of(self.nodes)
 
     def run(self) -> list[CollectiveTable]:
         """Returns a table for each operation of which each length was measured in MIN_LAUNCHES launches. Ctrl-C, or the
