@@ -14,6 +14,8 @@ from heap_peers import KiB, MiB, Peers, reports, run
 
 from nearfield.rules import shared_heap
 
+pytestmark = pytest.mark.slow  # their programs are compiled first
+
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -165,8 +167,6 @@ def test_writes_of_threads_while_a_program_without_descriptors_forks(heap_ranks:
 
 PYTHON_STARTS = """
 import multiprocessing, os, subprocess, sys
-
-pytestmark = pytest.mark.slow  # their programs are compiled first
 block = bytearray(range(256)) * 8192
 true = "/bin/true"
 how = sys.argv[1]
