@@ -117,12 +117,12 @@ def observe(
         raise EndedBySignal(ended_by, "before the program had recorded anything")
     with signals_as_errors(f"while the trace was completed; {folder} has the streams, but not the lines of source"):
         try:
-            problem = finish(folder, about, progress, ended_by)
+            problem = finish(folder, about, progress, ended_by, ending.signal)
         except MeasurementError as error:
             shutil.rmtree(folder)  # otherwise it would be the newest trace
             error.exit_code = about.exit_code or error.exit_code
             raise
-    return Observed(Trace(folder), problem, ended_by)
+    return Observed(Trace(folder), problem, ending.signal if about.ended_by else 0)
 
 
 def folder_for(argv: Sequence[str]) -> Path:
@@ -162,9 +162,11 @@ def require_buildable(found: Recognised) -> mpi.Installation:
     return inst
 
 
-def finish(folder: Path, about: TraceFile, progress: ReportLine = ignore, ended_by: int = 0) -> str:
-    """Completes the trace of a command that has ended, by the signal `ended_by` unless that is 0. Returns why it is
-    incomplete; "" if it is complete. Raises MeasurementError if no process recorded anything."""
+def finish(folder: Path, about: TraceFile, progress: ReportLine = ignore, ended_by: int = 0, received: int = 0) -> str:
+    """Completes the trace of a command that has ended, by the signal `ended_by` unless that is 0. `received` is a
+    signal that it received, if any. It ended the program, too, if a stream is cut, whatever the launcher's exit code
+    is: that of Hydra 4.0.2 is 0. Returns why the trace is incomplete; "" if it is complete. Raises MeasurementError if
+    no process recorded anything."""
     streams = _named_streams(folder)
     about.ended_by = signal_name(ended_by) if ended_by else ""
     about.ranks = len(streams)
@@ -178,6 +180,9 @@ def finish(folder: Path, about: TraceFile, progress: ReportLine = ignore, ended_
     for _, file in sorted(streams.items()):
         accesses, broken = _read_locations(file, places)
         about.accesses += accesses
+        if broken and received and not about.ended_by:
+            about.ended_by = signal_name(received)
+            problem = f"{about.ended_by} ended the program"
         problem = problem or broken
     if about.exit_code:
         problem = problem or f"the command ended with code {about.exit_code}"
