@@ -45,6 +45,7 @@ def test_as_few_ways_as_are_enough_are_named() -> None:
         "ways with which ddio saves nine tenths of its most: 1 at 1 KiB to 2 KiB, 2 at 4 KiB",
     ]
     assert conclusions([savings(1024, ddio_4=0.1)]) == []
+    assert conclusions([savings(1024, ddio_1=0.0, ddio_2=0.0)]) == ["no policy saves 1 % at 1 KiB"]
 
 
 def test_memory_speeds_are_judged_separately() -> None:

@@ -1,5 +1,5 @@
-"""What the uncertain values of a machine's file (machine/uncertainty.py) do to the simulated times and misses of a
-trace, which is simulated once for each variation."""
+"""Computes the error bars of a trace's simulated times and misses, and which values of a machine's file cause them, by
+simulating the trace once for each changed value (machine/uncertainty.py)."""
 
 from __future__ import annotations
 

@@ -291,9 +291,9 @@ class CollectiveTuning:
 
 
 def ranges_of(points: Sequence[CollectivePointTable]) -> list[CollectiveRangeTable]:
-    """Returns the ranges of lengths that measured ones stand for: each up to the last neighbour with its algorithm.
-    What is less than half as long as the shortest one, or more than twice as long as the longest one, is left to the
-    MPI, unless these are the shortest and the longest of SIZES."""
+    """Returns the ranges of lengths with one algorithm, from measured lengths in rising order: each range ends with the
+    last neighbour that has its algorithm. Lengths below half of the shortest one and above twice the longest one are
+    left to the MPI, unless these are the shortest and the longest of SIZES."""
     shortest, longest = points[0].size_bytes, points[-1].size_bytes
     ranges: list[CollectiveRangeTable] = []
     if shortest > SIZES[0] and points[0].algorithm != OF_MPI:

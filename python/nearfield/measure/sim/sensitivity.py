@@ -1,5 +1,5 @@
-"""What the uncertain values of a machine's file (machine/uncertainty.py) do to simulated collectives and applications:
-error bars, and the values that matter."""
+"""Computes the error bars of simulated collectives and applications, and which values of a machine's file cause them,
+from simulations in which each uncertain value is changed alone (machine/uncertainty.py)."""
 
 from __future__ import annotations
 
