@@ -105,6 +105,16 @@ def test_check_names_what_makes_the_simulated_machine_slower(
     assert done.code == 4 and "not as described" in done.out and all(word in text for word in words), text
 
 
+def test_no_prefetcher_changes_a_latency(tmp_path: Path) -> None:
+    """Are the latencies as described, although some neighbouring lines of a short chain follow one another by chance,
+    and the prefetcher then fetches far ahead into the L1?"""
+    machine = values("leo3")
+    for edit in (put("prefetcher.level", 0), put("prefetcher.distance_lines", 32), put("prefetcher.start", "all")):
+        edit(machine)
+    latencies = [one for one in comparisons(load_content(machine, tmp_path)) if one.what.startswith("latency")]
+    assert [one.simulated for one in latencies] == pytest.approx([one.described for one in latencies], rel=0.001)
+
+
 def test_the_shell_completes_names() -> None:
     assert completed("nearfield machine show po") == {"power5-redstorm"}
     assert completed("nearfield machine ch") == {"check"}
