@@ -32,6 +32,16 @@ inline void cpu_pause() {
 #endif
 }
 
+/// Returns the shortest time in ticks between two reads of the clock in a row.
+inline Ticks min_clock_overhead() {
+  Ticks shortest = ~Ticks{0};
+  for (int i = 0; i < 1000; ++i) {
+    const Ticks first = now(), elapsed = now() - first;
+    if (elapsed < shortest) shortest = elapsed;
+  }
+  return shortest;
+}
+
 /// Returns ticks per nanosecond, measured against CLOCK_MONOTONIC_RAW over `seconds`.
 inline double measure_ticks_per_ns(double seconds) {
   const auto wall_ns = [] {

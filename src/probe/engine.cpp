@@ -10,6 +10,7 @@
 #include "base/statistics.hpp"
 #include "probe/counters.hpp"
 #include "probe/failure.hpp"
+#include "probe/places.hpp"
 #include "probe/reporter.hpp"
 
 namespace nearfield::probe {
@@ -60,6 +61,7 @@ class Run {
   std::vector<CaseData> data_;
   std::vector<bool> wanted_;    // by case; the others are neither checked nor measured
   std::vector<double> values_;  // of the last body, by metric
+  Places places_;               // of the visits; rank 0 only
   Counters counters_;
   bool has_states_ = false;
   bool interrupted_ = false;  // rank 0: ended early
@@ -164,14 +166,15 @@ class Run {
   }
 
   // Returns the samples of the last time metric of this rank, which is that of the whole operation, without those taken
-  // under interference.
+  // under interference, or while the cores were at another place than usual.
   std::vector<double> deciding_samples(const CaseData& data) const {
     std::size_t deciding = 0;
     for (std::size_t m = 0; m < spec_.info.metrics.size(); ++m)
       if (spec_.info.metrics[m].unit == "ns" && !std::isnan(data.samples[m].back())) deciding = m;
     std::vector<double> samples;
     for (std::size_t i = 0; i < data.interference.size(); ++i)
-      if (ctx_.interference.slowdown(data.interference[i]) <= CpuInterference::max_slowdown)
+      if (ctx_.interference.slowdown(data.interference[i]) <= CpuInterference::max_slowdown &&
+          places_.is_usual(data.latencies[i]))
         samples.push_back(data.samples[deciding][i]);
     return samples;
   }
@@ -207,6 +210,7 @@ class Run {
     if (!timed()) return scenario_->background();
     scenario_->begin_visit();
     CaseData& data = data_[static_cast<std::size_t>(what.index)];
+    const double latency = what.task == Task::measure ? core_latency_ticks() : 0;
     if (what.task == Task::measure && scenario_->stated().empty()) warm_up();
     const double before = ctx_.interference.read();
     for (int i = 0; i < what.repetitions; ++i) {
@@ -217,7 +221,17 @@ class Run {
     const double reading = std::max(before, ctx_.interference.read());
     data.interference.resize(data.samples[0].size(), reading);
     data.visits.resize(data.samples[0].size(), data.visits.empty() ? 0 : data.visits.back() + 1);
+    if (what.task == Task::measure) {
+      const double visited = latency_of_visit(latency, core_latency_ticks());
+      data.latencies.resize(data.samples[0].size(), visited);
+      places_.add(visited);
+    }
     scenario_->end_visit();
+  }
+
+  // Returns the current core-to-core latency of two ranks, on rank 0; 0 if there are more, or more than cores.
+  double core_latency_ticks() {
+    return ctx_.size == 2 && !ctx_.plan.oversubscribed ? ctx_.start->measure_core_latency_ticks() : 0.0;
   }
 
   // The previous case has used the caches. If prepare() sets no state, a discarded repetition does.

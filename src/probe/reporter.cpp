@@ -81,15 +81,19 @@ void Reporter::emit_samples(const MetricInfo& metric, std::string side, const st
   if (side.empty() && metric.combine == Combine::sides) side = "sender";
   if (std::all_of(samples.begin(), samples.end(), [](double v) { return std::isnan(v); })) return;
   // Repetitions under interference are kept separately.
-  std::vector<double> undisturbed, disturbed, visits;
+  std::vector<double> undisturbed, disturbed, visits, latencies;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const bool calm = slowdown_[i] <= CpuInterference::max_slowdown;
     (calm ? undisturbed : disturbed).push_back(samples[i]);
-    if (calm) visits.push_back(static_cast<double>(data_->visits[i]));
+    if (!calm) continue;
+    visits.push_back(static_cast<double>(data_->visits[i]));
+    latencies.push_back(data_->latencies[i] / ctx_.ticks_per_ns);
   }
   JsonObject line = header("samples", metric.name, metric.unit, *parameters_);
   if (!side.empty()) line.add("side", side);
   line.add("samples", std::span<const double>(undisturbed)).add("visits", std::span<const double>(visits));
+  const bool has_latencies = std::any_of(latencies.begin(), latencies.end(), [](double one) { return one != 0; });
+  if (has_latencies) line.add("c2c_latencies", std::span<const double>(latencies));
   emit_.line(line.add("disturbed", std::span<const double>(disturbed)));
 }
 

@@ -20,7 +20,8 @@ struct CaseData {
   std::vector<double> starts;                // when this rank started, in ticks
   std::vector<double> interference;          // interference readings around each repetition, in ticks
   std::vector<std::size_t> visits;           // the visit of each repetition
-  std::vector<std::int64_t> events;          // summed over counted repetitions
+  std::vector<double> latencies;     // core-to-core latency beside each repetition, in ticks (places.hpp); on rank 0
+  std::vector<std::int64_t> events;  // summed over counted repetitions
   int counted = 0;
   Sampled sampled;       // lines of the buffers with a stated cache state
   std::string state;     // the cache state that these lines should be in

@@ -27,8 +27,8 @@ class SynchronizedStart {
   bool shared_memory() const { return lines_ != nullptr; }
   /// Returns this rank's clock minus rank 0's, in ticks; 0 without shared memory.
   double clock_offset() const { return static_cast<double>(offset_); }
-  /// Returns half the shortest round trip of a flag between rank 0 and this rank at construction, in ticks, which
-  /// bounds the error of the offset.
+  /// Returns half the shortest round trip of a flag between rank 0 and this rank at construction, in ticks, with the
+  /// clock's overhead, which bounds the error of the offset.
   double core_latency_ticks() const { return core_latency_ticks_; }
 
  private:
@@ -50,6 +50,7 @@ class SynchronizedStart {
   std::uint64_t epoch_ = 0;
   std::int64_t offset_ = 0;
   double core_latency_ticks_ = 0.0;
+  double clock_overhead_ticks_ = 0;
   Ticks margin_ = 0;
   long preempted_ = 0;                           // preemptions of this rank so far
   Ticks crowded_until_ = 0, crowded_ticks_ = 0;  // a preemption is assumed to last this long

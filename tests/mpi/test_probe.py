@@ -48,6 +48,15 @@ def test_every_scenario_has_records(whole: Profile) -> None:
         assert [s.reason for s in whole.run.skipped] == [f"needs 4 free cores; there are {len(CORES)}"]
 
 
+def test_the_places_of_the_cores_are_listed(whole: Profile) -> None:
+    """Has each pair's latency been measured beside its repetitions, and is the most frequent place the one in use?"""
+    for pair in set(whole.records["pair"].drop_nulls()):
+        places = [place for place in whole.run.place if place.pair == pair]
+        assert [place.used for place in places] == [True] + [False] * (len(places) - 1)
+        assert all(place.c2c_latency_ns > 0 for place in places)
+        assert places[0].share == max(place.share for place in places) and sum(place.share for place in places) < 1.01
+
+
 def test_records_have_place_and_parameters(whole: Profile) -> None:
     """Do pairs have their distance, scenarios of all ranks none, and cases the parameters the engine describes?"""
     topology = Topology.live()

@@ -16,7 +16,6 @@ from nearfield.calibrate import simulated as sim
 from nearfield.calibrate.describing import describe, is_within, text_of
 from nearfield.calibrate.fitting import fact, fit, in_base_pages, repeated
 from nearfield.calibrate.measured import Measured, Place, undisturbed
-from nearfield.calibrate.places import split_by_gaps
 from nearfield.calibrate.probing import PAGE_STRIDE, PAGES, WALK_CHAINS, WALKED_PAGES, Probing
 from nearfield.calibrate.steps import fit_plateaus, last_below
 from nearfield.machine import DescribedMachine, facts, load_machine
@@ -205,12 +204,6 @@ def test_each_place_gets_a_separate_description(tmp_path: Path) -> None:
     for one in made:
         one.path.write_text(text_of(one, notes, "by nobody"))
         assert load_machine(str(one.path)) == one.machine
-
-
-def test_latencies_of_several_places_are_split_at_gaps() -> None:
-    """20, 50, 95 and 285 ns are four places; 85 to 110 is one."""
-    assert len(split_by_gaps([285, 20, 50, 95, 21, 52, 280])) == 4
-    assert split_by_gaps([85, 96, 110]) == [(85, 110)]
 
 
 def test_the_undisturbed_time_is_near_the_fastest() -> None:

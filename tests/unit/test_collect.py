@@ -78,11 +78,38 @@ def test_nothing_but_disturbed_repetitions_is_unstable(tmp_path: Path) -> None:
     assert "something else used the cores" in row["note"]
 
 
+def test_records_are_of_the_commonest_place(tmp_path: Path) -> None:
+    """Two ranks' cores move: are the times of one place in the records, those during a move in none, and are all places
+    listed with their shares?"""
+    near, far, moving = [100.0] * 8, [500.0] * 6, [300.0] * 2
+    latencies = [55.0, 56.0] * 4 + [240.0] * 6 + [None, None]
+    line = samples(near + far + moving, visits=list(range(16)), c2c_latencies=latencies, side="sender")
+    found = collect([write(tmp_path, [HEADER, line, end()])], tmp_path, KIND_OF)
+    row = only(rows_of(found), "send")
+    assert (row["value"], row["n"], row["stable"]) == (100.0, 8, True)
+    assert [(place.c2c_latency_ns, place.share, place.used) for place in found.places()] == [
+        (55.5, 0.5, True), (240.0, 0.375, False),
+    ]  # fmt: skip
+    assert {(place.pair, place.distance) for place in found.places()} == {("0-1", "shared-l3")}
+
+
+def test_a_case_that_was_measured_at_another_place_is_unstable(tmp_path: Path) -> None:
+    """Most of the time the cores were near each other, but not while this case was measured: is it said why?"""
+    usual = samples([100.0] * 30, visits=list(range(30)), c2c_latencies=[55.0] * 30, side="sender")
+    other = samples([500.0] * 8, "receive", visits=list(range(8)), c2c_latencies=[240.0] * 8, side="receiver")
+    rows = rows_of(collect([write(tmp_path, [HEADER, usual, other, end()])], tmp_path, KIND_OF))
+    row = only(rows, "receive")
+    assert (row["value"], row["stable"]) == (500.0, False) and "another place" in row["note"]
+    assert only(rows, "send")["stable"]
+
+
 def test_scenarios_of_all_ranks_have_no_pair(tmp_path: Path) -> None:
     """Launched together with the pair, is a scenario of all ranks still recorded without a place?"""
-    job = write(tmp_path, [HEADER, samples([100.0] * 10, "first_touch", "pages"), end("pages")])
-    row = only(rows_of(collect([job], tmp_path, KIND_OF)), "first_touch")
+    line = samples([100.0] * 10, "first_touch", "pages", visits=list(range(10)), c2c_latencies=[55.0] * 10)
+    found = collect([write(tmp_path, [HEADER, line, end("pages")])], tmp_path, KIND_OF)
+    row = only(rows_of(found), "first_touch")
     assert (row["distance"], row["pair"], row["side"]) == (None, None, None)
+    assert [place.pair for place in found.places()] == ["0-1"], "its cores are the pair's"
 
 
 def test_samples_that_were_not_taken_do_not_count(tmp_path: Path) -> None:

@@ -375,6 +375,15 @@ def test_a_restless_machine_is_reported() -> None:
     assert none_of("quality", profile([], disturbed_share=0.04))
 
 
+def test_the_places_of_moving_cores_are_reported() -> None:
+    """Does the reader learn to which place the times belong, and nothing if there was only one?"""
+    near = {"pair": "0-1", "distance": "shared-l3", "c2c_latency_ns": 55.2, "share": 0.7, "used": True}
+    far = near | {"c2c_latency_ns": 238.0, "share": 0.2, "used": False}
+    found = of("quality", profile([], place=[near, far]))
+    assert all(words in found.statement for words in ("2 places", "at 55 ns", "70 %", "238 ns"))
+    assert none_of("quality", profile([], place=[near]))
+
+
 @pytest.mark.parametrize("name", ["epyc-vm-quiet", "epyc-vm-busy"])
 def test_without_stable_records_there_is_no_finding_but_about_the_measurement(name: str) -> None:
     real = load(DATA / name)

@@ -92,6 +92,17 @@ def test_a_message_that_is_shorter_than_a_flag_is_a_contradiction() -> None:
     assert "moved" in why and "80 ns" in why
 
 
+def test_the_place_of_the_records_counts_and_not_that_of_the_start() -> None:
+    """Cores that moved after the calibration are no contradiction if the records are of one place."""
+    place = schema.Place(pair="0-1", distance="shared-l3", c2c_latency_ns=FLAG["value"], share=0.7, used=True)
+    calibration = schema.Calibration(memory_latency_ns=100.0, common_clock=True, flag_ns=4 * FLAG["value"])
+    assert list(trust.contradictions(profile_of([FLAG, MESSAGE], calibration=calibration)))
+    assert not list(trust.contradictions(profile_of([FLAG, MESSAGE], calibration=calibration, place=[place])))
+    moved = place.model_copy(update={"c2c_latency_ns": 4 * FLAG["value"]})
+    reasons = list(trust.contradictions(profile_of([FLAG, MESSAGE], place=[moved])))
+    assert any("place of the records" in why for why in reasons)
+
+
 def test_a_disturbed_profile_is_refused() -> None:
     """By its share of disturbed repetitions, or of times that are not stable."""
     assert not list(trust.doubts(profile_of([FLAG, MESSAGE])))

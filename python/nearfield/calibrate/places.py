@@ -1,35 +1,21 @@
-"""Where two cores are. A virtual machine's CPUs move between cores of the host: the core-to-core latency of a pair then
-jumps between values far apart. All that two cores do together is measured between two samples of the latency and
-sorted by it, so that each place has times of its own."""
+"""Measures what two cores do together at each place where they are (`nearfield.base.places`): between two samples of
+the core-to-core latency, and sorted by it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from statistics import median
 
 from nearfield import _native
 from nearfield._native import calibration as bench
 from nearfield.base.estimates import Estimate
+from nearfield.base.places import find_places
 from nearfield.calibrate.measured import Measured, Place, undisturbed
 
-GAP = 1.35  # between two latencies, from which they are of different places
 ROUNDS = 60
-MIN_SHARE = 0.05
 FASTER = 0.5  # of the core-to-core latency: a cache that is slower than that does not show whether it is shared
 MAX_FLAG_NS = 5000.0  # beyond, one of the two was not running
 LINES_BYTES = 16 << 10  # over which stores to shared lines and reading are timed
-
-
-def split_by_gaps(latencies: Sequence[float]) -> list[tuple[float, float]]:
-    """Returns the ranges of latencies, ascending: sorted values that follow each other within GAP are of one place."""
-    ranges: list[tuple[float, float]] = []
-    for latency in sorted(latencies):
-        if ranges and latency < GAP * ranges[-1][1]:
-            ranges[-1] = ranges[-1][0], latency
-        else:
-            ranges.append((latency, latency))
-    return ranges
 
 
 def measure(pair: tuple[int, int], cache_bytes: list[int], found: Measured) -> list[Place]:
@@ -64,10 +50,8 @@ def _sorted(
 ) -> list[Place]:
     latencies = [latency for _, before, after, _ in samples for latency in (before, after)]
     places = []
-    for low, high in split_by_gaps(latencies):
+    for low, high in find_places(latencies):
         here = [latency for latency in latencies if low <= latency <= high]
-        if len(here) < MIN_SHARE * len(latencies):
-            continue
         times: dict[str, list[float]] = {}
         for name, before, after, some in samples:
             if low <= before <= high and low <= after <= high:
@@ -78,7 +62,7 @@ def _sorted(
         place.store_read_ns = undisturbed(times["store_read"]) if "store_read" in times else None
         place.read_written_ns = undisturbed(times["read_written"]) if "read_written" in times else None
         places.append(place)
-    return sorted(places, key=lambda place: -place.share)
+    return places
 
 
 def _shared_level(times: dict[str, list[float]], flag_ns: float, levels: int, found: Measured) -> int | None:

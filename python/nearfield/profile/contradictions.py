@@ -15,39 +15,49 @@ SHORTEST = 0.9  # of a flag's way: a message that is shorter cannot contain the 
 
 def flag_of(profile: Profile) -> float | None:
     """Returns the core-to-core latency during the profile's measurements, in ns: that of scenario `floor`, else that of
-    its calibration; None if it has neither."""
-    floor, calibration = _flags(profile)
-    return floor or calibration
+    the place to which its records belong, else that of its calibration; None if it has none of them."""
+    floor, (other, _) = _flags(profile)
+    return floor or other
 
 
 def contradictions(profile: Profile) -> Iterator[str]:
     """Yields each contradiction of one pair's core-to-core latencies and its shortest message."""
-    floor, calibration = _flags(profile)
+    floor, (other, source_of_other) = _flags(profile)
     message = _shortest_message(profile)
-    for ns, source in ((floor, "scenario floor"), (calibration, "calibration")):
+    for ns, source in ((floor, "scenario floor"), (other, source_of_other)):
         if ns and message and message < SHORTEST * ns:
             yield (
                 f"a message of 8 B took {message:.0f} ns, less than the {ns:.0f} ns of a flag ({source}), which it "
                 "contains: the cores moved between the two measurements"
             )
-    if floor and calibration and max(floor, calibration) > SAME_PLACE**2 * min(floor, calibration):
+    if floor and other and max(floor, other) > SAME_PLACE**2 * min(floor, other):
         yield (
-            f"a flag took {floor:.0f} ns (scenario floor) and {calibration:.0f} ns (calibration): the cores moved "
+            f"a flag took {floor:.0f} ns (scenario floor) and {other:.0f} ns ({source_of_other}): the cores moved "
             "between the two measurements"
         )
 
 
-def _flags(profile: Profile) -> tuple[float | None, float | None]:
-    """Returns the core-to-core latencies of scenario `floor` and of the calibration. Of several distances, of which a
-    description has one value each, it returns none."""
-    records, calibration = profile.records, profile.run.calibration
+def _flags(profile: Profile) -> tuple[float | None, tuple[float | None, str]]:
+    """Returns the core-to-core latencies of scenario `floor`, and of the place to which the records belong or, if none
+    is known, of the calibration, with its name. Of several distances, of which a description has one value each, it
+    returns none."""
+    records = profile.records
     found = records.clear()
     if {"kind", "distance"} <= {*records.columns}:
         found = where(records, scenario="floor", metric="time", kind="flag").filter(pl.col("value") > 0)
     if found["distance"].n_unique() > 1:
-        return None, None
+        return None, (None, "")
     floor = [float(value) for value in found["value"]]
-    return min(floor, default=None), calibration.flag_ns if calibration and calibration.flag_ns > 0 else None
+    return min(floor, default=None), _flag_of_records(profile)
+
+
+def _flag_of_records(profile: Profile) -> tuple[float | None, str]:
+    run = profile.run
+    used = [place for place in run.place if place.used]
+    if len(used) == 1:
+        return used[0].c2c_latency_ns, "the place of the records"
+    calibration_ns = run.calibration.flag_ns if run.calibration and not used else 0.0
+    return calibration_ns or None, "calibration"
 
 
 def _shortest_message(profile: Profile) -> float | None:

@@ -157,6 +157,16 @@ class Calibration(Table):
     flag_ns: Ns = _key("half the fastest round trip of a flag; bounds the error of starting together")
 
 
+class Place(Table):
+    """A place where a pair's cores were. A virtual machine's CPUs move between cores of the host."""
+
+    pair: str | None = _optional("the pair")
+    distance: str | None = _optional("its distance")
+    c2c_latency_ns: Ns = _key("the core-to-core latency there: half the fastest round trip of a flag")
+    share: Annotated[float, Field(ge=0, le=1)] = _key("share of the visits to cases that were made there")
+    used: bool = _key("the records of the pair are of this place; others are in no record")
+
+
 LaunchState = Literal["complete", "stopped", "failed", "pending"]
 
 
@@ -244,6 +254,7 @@ class Run(Table):
     disturbed_share: Annotated[float, Field(ge=0, le=1)] | None = _optional(
         "share of the repetitions during which something else used a core; set apart, in no record"
     )
+    place: list[Place] = _list("one table per place of a pair's cores, the most frequent first")
     launch: list[Launch] = _list("one table per start of the engine")
     switch: list[Switch] = _list("one table per protocol switch found")
     skipped: list[Skipped] = _list("one table per scenario that could not be measured")

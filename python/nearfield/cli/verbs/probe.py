@@ -169,12 +169,16 @@ def _run(out: Path, request: Request, *, resume: bool, overwrite: bool, keep_sam
 def _print_summary(outcome: Outcome, out: Path, budget_s: float | None) -> None:
     from nearfield.profile import load
     from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
+    from nearfield.report.findings import quality
 
     folder, again = escape(str(out)), escape(own_command.line("probe", "--resume", "-o", out))
     if not outcome.saved:
         err.print("stopped before anything was measured")
     elif outcome.complete:
-        if (unstable := unstable_share(load(out))) > MAX_UNSTABLE:
+        profile = load(out)
+        for finding in quality.moved(profile):
+            err.print(escape(finding.statement))
+        if (unstable := unstable_share(profile)) > MAX_UNSTABLE:
             err.print(f"[yellow]{unstable:.0%} of the times cannot be used, since too much moved meanwhile[/yellow]")
         err.print(f"profile: [bold]{folder}[/bold]   next: {escape(own_command.line('report', out))}")
     elif outcome.stopped_by:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from nearfield import _native
+from nearfield.base.places import find_places
 from nearfield.measure.live.launch import Job
 from nearfield.measure.live.lines import (
     LaunchLine,
@@ -29,43 +31,69 @@ from nearfield.measure.live.lines import (
 from nearfield.measure.live.switches import Seen
 from nearfield.measure.request import Tier
 from nearfield.measure.row import Row, frame, missing, value
-from nearfield.profile.schema import Skipped
+from nearfield.profile.schema import Place, Skipped
 
 # Metrics in these units describe a repetition and do not time the MPI.
 EXACT_UNITS = ("count", "bytes", "share")
 MIN_SAMPLES = 6  # samples; fewer give no 95 % interval
 
 
-Visits = list[list[float]]
+class Visit(NamedTuple):
+    """Consecutive samples of a case, and the core-to-core latency in ns beside them: 0 if it was not measured, None if
+    the cores moved meanwhile."""
+
+    samples: list[float]
+    c2c_latency_ns: float | None = 0.0
+
+
+Launches = list[list[list[float]]]  # samples, by launch and visit
 
 
 @dataclass
 class Series:
-    """The samples of one metric of one case at one place, by launch and by visit (consecutive samples).
+    """The samples of one metric of one case of one group of ranks, by launch and by visit.
 
     `disturbed` holds samples taken while other work used one of the cores. Only the interference check of the
     measurement (src/probe/cpu_interference.hpp) decides this, never the value of a sample."""
 
     unit: str
-    launches: list[Visits] = field(default_factory=list)
+    launches: list[list[Visit]] = field(default_factory=list)
     disturbed: list[list[float]] = field(default_factory=list)
     oversubscribed: bool = False
+    pair: str | None = None  # of the launches
 
-    def usable(self) -> tuple[list[Visits], bool]:
-        """Returns the undisturbed samples and False, or all samples and True if the undisturbed ones are too few."""
-        if len(self.undisturbed()) >= MIN_SAMPLES or not any(self.disturbed):
-            return self.launches, False
-        return [[*visits, disturbed] for visits, disturbed in zip(self.launches, self.disturbed, strict=True)], True
+    def usable(self, place: tuple[float, float] | None) -> tuple[Launches, str]:
+        """Returns the undisturbed samples at the place, lowest to highest latency, and an empty reason. If these are
+        too few, returns all undisturbed ones, or if these are too few all samples, with the reason."""
+        undisturbed = [[visit.samples for visit in visits] for visits in self.launches]
+        chosen = [[visit.samples for visit in visits if _is_at(visit, place)] for visits in self.launches]
+        if _count(chosen) >= MIN_SAMPLES or _count(chosen) == _count(undisturbed) and not any(self.disturbed):
+            return chosen, ""
+        if _count(undisturbed) >= MIN_SAMPLES or not any(self.disturbed):
+            return undisturbed, "the cores were at another place than during most of the measurements"
+        pooled = [[*visits, others] for visits, others in zip(undisturbed, self.disturbed, strict=True)]
+        return pooled, "something else used the cores during nearly all repetitions"
 
     def undisturbed(self) -> list[float]:
-        return [sample for visits in self.launches for visit in visits for sample in visit]
+        return [sample for visits in self.launches for visit in visits for sample in visit.samples]
 
     def empty(self) -> bool:
         return not self.undisturbed() and not any(self.disturbed)
 
 
+def _is_at(visit: Visit, place: tuple[float, float] | None) -> bool:
+    latency_ns = visit.c2c_latency_ns
+    if place is None or latency_ns == 0:
+        return True
+    return latency_ns is not None and place[0] <= latency_ns <= place[1]
+
+
+def _count(launches: Launches) -> int:
+    return sum(len(samples) for visits in launches for samples in visits)
+
+
 class Key(NamedTuple):
-    """Identifies a series: one metric of one case at one place."""
+    """Identifies a series: one metric of one case of one group of ranks."""
 
     scenario: str
     metric: str
@@ -89,6 +117,43 @@ class Collection:
     headers: list[LaunchLine] = field(default_factory=list)
     switches: list[Seen] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+
+    def usual_place(self, pair: str | None) -> tuple[float, float] | None:
+        """Returns the lowest and the highest core-to-core latency in ns of the pair's most frequent place; None if none
+        was measured."""
+        return next(iter(self._places.get(pair, [])), None)
+
+    def places(self) -> list[Place]:
+        """Returns where the cores of each pair were, the most frequent place first."""
+        return [self._describe(pair, number) for pair, places in self._places.items() for number in range(len(places))]
+
+    @cached_property
+    def _places(self) -> dict[str | None, list[tuple[float, float]]]:
+        pairs = {one.pair: None for one in self.series.values() if one.pair}
+        return {pair: find_places(_known(self._latencies(pair))) for pair in pairs}
+
+    def _describe(self, pair: str | None, number: int) -> Place:
+        low, high = self._places[pair][number]
+        latencies = self._latencies(pair)
+        inside = [latency for latency in _known(latencies) if low <= latency <= high]
+        distances = (key.distance for key, one in self.series.items() if one.pair == pair and key.distance)
+        return Place(
+            pair=pair,
+            distance=next(distances, None),
+            c2c_latency_ns=_native.quantile(inside, 0.5),
+            share=len(inside) / len(latencies),
+            used=number == 0,
+        )
+
+    def _latencies(self, pair: str | None) -> list[float | None]:
+        """Returns the core-to-core latency of each visit at which it was measured, for each metric that is a time."""
+        timed = [one for one in self.series.values() if one.pair == pair and one.unit == "ns"]
+        visits = (visit for one in timed for visits in one.launches for visit in visits)
+        return [visit.c2c_latency_ns for visit in visits if visit.c2c_latency_ns != 0]
+
+
+def _known(latencies: list[float | None]) -> list[float]:
+    return [latency for latency in latencies if latency is not None]
 
 
 def finished_scenarios(job: Job, folder: Path) -> set[str]:
@@ -138,17 +203,21 @@ def _collect_case(
         found.missing[key] = (line.unit, line.reason)
     else:
         key = key._replace(side=line.side)
-        series = found.series.setdefault(key, Series(line.unit, oversubscribed=job.group.oversubscribed))
-        series.launches.append(_visits(line.samples, line.visits))
+        series = found.series.setdefault(
+            key, Series(line.unit, oversubscribed=job.group.oversubscribed, pair=job.group.pair)
+        )
+        series.launches.append(_visits(line))
         series.disturbed.append([sample for sample in line.disturbed if sample is not None])
 
 
-def _visits(samples: list[float | None], visits: list[float] | None) -> Visits:
-    """Returns the samples grouped by their number in `visits`, without missing ones (None)."""
-    grouped: dict[float, list[float]] = defaultdict(list)
-    for sample, visit in zip(samples, visits or [0] * len(samples), strict=True):
+def _visits(line: SamplesLine) -> list[Visit]:
+    """Returns the samples grouped by the number of their visit, without missing ones (None)."""
+    grouped: dict[float, Visit] = {}
+    numbers = line.visits or [0] * len(line.samples)
+    latencies = line.c2c_latencies or [0.0] * len(line.samples)
+    for sample, number, latency_ns in zip(line.samples, numbers, latencies, strict=True):
         if sample is not None:
-            grouped[visit].append(sample)
+            grouped.setdefault(number, Visit([], latency_ns)).samples.append(sample)
     return list(grouped.values())
 
 
@@ -156,7 +225,7 @@ def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[Row]:
     """Returns one record for each series and each missing value, in a stable order."""
     series = _merge_skews(found.series)
     rows = [
-        _row(key, one, tier, resolution_ns) | {"verdict": _verdict(found, key)}
+        _row(key, one, found.usual_place(one.pair), tier, resolution_ns) | {"verdict": _verdict(found, key)}
         for key, one in series.items()
         if not one.empty()
     ]
@@ -177,15 +246,15 @@ def _frame(key: Key, unit: str) -> Row:
     )  # fmt: skip
 
 
-def _row(key: Key, series: Series, tier: Tier, resolution_ns: float) -> Row:
+def _row(key: Key, series: Series, place: tuple[float, float] | None, tier: Tier, resolution_ns: float) -> Row:
     exact = series.unit in EXACT_UNITS
-    launches, too_disturbed = series.usable()
+    launches, reason = series.usable(place)
     estimate = _native.pooled_estimate(launches, 0.0 if exact else resolution_ns)
     stable, note = True, None
     if not exact and series.oversubscribed:
         stable, note = False, "more ranks than cores: they wait for one another's turn"
-    elif not exact and too_disturbed:
-        stable, note = False, "something else used the cores during nearly all repetitions"
+    elif not exact and reason:
+        stable, note = False, reason
     elif not exact and not _native.is_stable(estimate, tier.stable):
         stable, note = False, _why_unstable(estimate, launches)
     low = max(0.0, estimate.low)  # a time of a few clock ticks may be 0, but not negative
@@ -193,7 +262,7 @@ def _row(key: Key, series: Series, tier: Tier, resolution_ns: float) -> Row:
     return _frame(key, series.unit) | measured
 
 
-def _why_unstable(estimate: _native.Estimate, launches: list[Visits]) -> str:
+def _why_unstable(estimate: _native.Estimate, launches: Launches) -> str:
     if estimate.n < 6:
         return f"only {estimate.n} repetitions"
     note = f"the interval is ±{100 * estimate.relative_half_width:.0f} % of the median"
@@ -220,9 +289,9 @@ def _merge_skews(series: dict[Key, Series]) -> dict[Key, Series]:
             merged[key] = one
             continue
         whole = merged.setdefault(
-            key._replace(parameters=()), Series(one.unit, [[[]]], oversubscribed=one.oversubscribed)
+            key._replace(parameters=()), Series(one.unit, [[Visit([])]], oversubscribed=one.oversubscribed)
         )
-        whole.launches[0][0] += [*one.undisturbed(), *chain(*one.disturbed)]
+        whole.launches[0][0].samples.extend([*one.undisturbed(), *chain(*one.disturbed)])
     return merged
 
 

@@ -51,6 +51,7 @@ def run_metadata(
         ),
         "calibration": _table_part(header, schema.Calibration),
         "disturbed_share": disturbed_share(collection),
+        "place": collection.places(),
         "launch": context.launches,
     }
 

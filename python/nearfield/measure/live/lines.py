@@ -108,19 +108,22 @@ class _OfCase(_OfScenario):
 
 
 class SamplesLine(_OfCase):
-    """The samples of a case. `visits` has the visit number of each sample."""
+    """The samples of a case. `visits` has the visit number of each sample, and `c2c_latencies` the core-to-core latency
+    in ns beside it; None if the cores moved meanwhile."""
 
     type: Literal["samples"]
     unit: Unit
     side: Side | None = None
     samples: Samples
     visits: list[float] | None = None
+    c2c_latencies: Samples | None = None
     disturbed: Samples = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _has_a_visit_for_each_sample(self) -> SamplesLine:
-        if self.visits and len(self.visits) != len(self.samples):
-            raise ValueError(f"{len(self.samples)} samples of {len(self.visits)} visits")
+        for values, of in ((self.visits, "visits"), (self.c2c_latencies, "latencies")):
+            if values and len(values) != len(self.samples):
+                raise ValueError(f"{len(self.samples)} samples of {len(values)} {of}")
         return self
 
 

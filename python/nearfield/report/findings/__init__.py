@@ -52,6 +52,7 @@ OF_MACHINES: tuple[Finder, ...] = (policies.policies,)
 # These are about the measurement and see the records of all pairs; the ones above only of the pairs that are drawn.
 NOTES: tuple[Finder, ...] = (
     quality.disturbed,
+    quality.moved,
     quality.unstable,
     quality.refuted,
     quality.counters,

@@ -74,6 +74,28 @@ def disturbed(profile: Profile) -> Iterator[Finding]:
     )
 
 
+def moved(profile: Profile) -> Iterator[Finding]:
+    """Returns where the cores of each pair were, if they were at several places."""
+    for used in (place for place in profile.run.place if place.used):
+        others = [place for place in profile.run.place if place.pair == used.pair and not place.used]
+        if not others:
+            continue
+        other_places = join_and([f"{one.c2c_latency_ns:.0f} ns" for one in others])
+        yield Finding(
+            topic="quality",
+            title=f"The cores {used.pair} moved",
+            statement=(
+                f"The cores {used.pair} were at {len(others) + 1} places, as the CPUs of a virtual machine are moved. "
+                f"The times are those at {used.c2c_latency_ns:.0f} ns from core to core, where {percent(used.share)} "
+                f"of the measurements were made; those at {other_places} are in no number here."
+            ),
+            level="note",
+            action="",
+            numbers={"places": len(others) + 1, "latency_ns": used.c2c_latency_ns, "share": used.share},
+            weight=3,
+        )
+
+
 def refuted(profile: Profile) -> Iterator[Finding]:
     """Returns the number of buffers that were not in the intended state."""
     judged = declared_records(profile).filter(pl.col("verdict").is_not_null() & (pl.col("unit") == "ns"))
