@@ -4,65 +4,87 @@ the core-to-core latency, and sorted by it."""
 from __future__ import annotations
 
 import math
+from collections import Counter
 from statistics import median
+from typing import NamedTuple
 
 from nearfield import _native
 from nearfield._native import calibration as bench
 from nearfield.base.estimates import Estimate
-from nearfield.base.places import find_places
+from nearfield.base.places import MAX_RATIO, find_places
 from nearfield.calibrate.measured import Measured, Place, undisturbed
 
-ROUNDS = 60
 FASTER = 0.5  # of the core-to-core latency: a cache that is slower than that does not show whether it is shared
 MAX_FLAG_NS = 5000.0  # beyond, one of the two was not running
 LINES_BYTES = 16 << 10  # over which stores to shared lines and reading are timed
+MIN_VISITS = 2  # of each step at a place, from which the place can be described
 
 
-def measure(pair: tuple[int, int], cache_bytes: list[int], found: Measured) -> list[Place]:
-    """Returns the places that the pair was at, the most frequent one first; [] if the two cores never ran at the same
-    time."""
-    block = bench.Block(8 << 20, bench.PageKind.base)
-    steps = [
-        (f"level {n}", bench.PairStep.chase_written, _chain_bytes(cache_bytes, n)) for n in range(len(cache_bytes))
-    ]
-    steps += [("store_read", bench.PairStep.store_read, LINES_BYTES)]
-    steps += [("read_written", bench.PairStep.read_written, LINES_BYTES)]
-    samples: list[tuple[str, float, float, list[float]]] = []  # step, latency before and after, times
-    flag = _native.flag_ns(*pair)
-    for number in range(ROUNDS):
-        name, step, size = steps[number % len(steps)]
-        times = bench.pair_ns(block, size, step, *pair, samples=8)
-        after = _native.flag_ns(*pair)
-        if 0 < flag < MAX_FLAG_NS and 0 < after < MAX_FLAG_NS and times:
-            samples.append((name, flag, after, times))
-        flag = after
-    return _sorted(samples, cache_bytes, found)
+class PairSampler:
+    """Measures the steps of two cores in turn. The thread that calls `run` may be pinned to any core."""
+
+    def __init__(self, pair: tuple[int, int], cache_bytes: list[int]) -> None:
+        self._pair, self._cache_bytes = pair, cache_bytes
+        self._block = bench.Block(8 << 20, bench.PageKind.base)
+        levels = range(len(cache_bytes))
+        self._steps = [(f"level {n}", bench.PairStep.chase_written, _chain_bytes(cache_bytes, n)) for n in levels]
+        self._steps += [("store_read", bench.PairStep.store_read, LINES_BYTES)]
+        self._steps += [("read_written", bench.PairStep.read_written, LINES_BYTES)]
+        self._samples: list[_Sample] = []
+
+    def run(self, rounds: int) -> None:
+        """Measures each step this many times, about 10 ms each."""
+        for _ in range(rounds):
+            flag = _native.flag_ns(*self._pair)
+            for name, step, size in self._steps:
+                times = bench.pair_ns(self._block, size, step, *self._pair, samples=8)
+                after = _native.flag_ns(*self._pair)
+                if 0 < flag < MAX_FLAG_NS and 0 < after < MAX_FLAG_NS and times:
+                    self._samples.append(_Sample(name, flag, after, times))
+                flag = after
+
+    def is_described(self, flag_ns: float) -> bool:
+        """Returns whether each step was measured often enough at the place of this core-to-core latency in ns."""
+        low, high = flag_ns / MAX_RATIO, flag_ns * MAX_RATIO
+        visits = Counter(sample.step for sample in self._samples if sample.is_within(low, high))
+        return all(visits[name] >= MIN_VISITS for name, _, _ in self._steps)
+
+    def places(self, found: Measured) -> list[Place]:
+        """Returns the places that the pair was at, the most frequent one first; [] if the two cores never ran at the
+        same time."""
+        latencies = [latency for sample in self._samples for latency in (sample.before_ns, sample.after_ns)]
+        return [self._describe(low, high, latencies, found) for low, high in find_places(latencies)]
+
+    def _describe(self, low: float, high: float, latencies: list[float], found: Measured) -> Place:
+        inside = [latency for latency in latencies if low <= latency <= high]
+        times: dict[str, list[float]] = {}
+        for sample in self._samples:
+            if sample.is_within(low, high):
+                times.setdefault(sample.step, []).extend(sample.times)
+        flag = Estimate(median(inside), min(inside), max(inside))
+        place = Place(flag, len(inside) / len(latencies))
+        place.shares_level = _shared_level(times, flag.value, len(self._cache_bytes), found)
+        place.store_read_ns = undisturbed(times["store_read"]) if "store_read" in times else None
+        place.read_written_ns = undisturbed(times["read_written"]) if "read_written" in times else None
+        return place
+
+
+class _Sample(NamedTuple):
+    """One measurement of a step: times in ns, and the core-to-core latencies before and after it."""
+
+    step: str
+    before_ns: float
+    after_ns: float
+    times: list[float]
+
+    def is_within(self, low: float, high: float) -> bool:
+        return low <= self.before_ns <= high and low <= self.after_ns <= high
 
 
 def _chain_bytes(cache_bytes: list[int], level: int) -> int:
     """Returns the length of a chain that fits this cache and no nearer one, for which only 2 MiB are used at most."""
     nearer = cache_bytes[level - 1] if level else 0
     return min(2 * nearer, (nearer + cache_bytes[level]) // 2, 2 << 20) if nearer else cache_bytes[0] // 2
-
-
-def _sorted(
-    samples: list[tuple[str, float, float, list[float]]], cache_bytes: list[int], found: Measured
-) -> list[Place]:
-    latencies = [latency for _, before, after, _ in samples for latency in (before, after)]
-    places = []
-    for low, high in find_places(latencies):
-        here = [latency for latency in latencies if low <= latency <= high]
-        times: dict[str, list[float]] = {}
-        for name, before, after, some in samples:
-            if low <= before <= high and low <= after <= high:
-                times.setdefault(name, []).extend(some)
-        flag = Estimate(median(here), min(here), max(here))
-        place = Place(flag, len(here) / len(latencies))
-        place.shares_level = _shared_level(times, flag.value, len(cache_bytes), found)
-        place.store_read_ns = undisturbed(times["store_read"]) if "store_read" in times else None
-        place.read_written_ns = undisturbed(times["read_written"]) if "read_written" in times else None
-        places.append(place)
-    return places
 
 
 def _shared_level(times: dict[str, list[float]], flag_ns: float, levels: int, found: Measured) -> int | None:

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Thread
+from time import monotonic
 
 from nearfield._native import calibration as bench
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError
 from nearfield.base.estimates import Estimate
 from nearfield.base.progress import Progress, Report, ignore
-from nearfield.calibrate import places
 from nearfield.calibrate.measured import Measured, undisturbed
+from nearfield.calibrate.places import PairSampler
 from nearfield.profile.schema import Machine
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -26,6 +27,8 @@ WALKED_PAGES, WALK_CHAINS = 4096, (1, 2, 4, 8, 16)
 PAGE_STRIDE = 4096 + 64  # a line of each page, each time of another cache set
 KERNEL_BYTES = (1, 4 * KIB, 8 * KIB, 16 * KIB, 64 * KIB)
 REQUIRED_BYTES = 2 * MAX_BLOCK_BYTES
+PAIR_ROUNDS = 2  # beside each of the other measurements
+MAX_WAIT_S = 60  # for a place of the cores
 
 
 @dataclass
@@ -36,6 +39,7 @@ class Probing:
     pus: list[int]
     pair: tuple[int, int] | None
     report: Report = ignore
+    flag_ns: float | None = None  # the core-to-core latency of the place that has to be described
     _notes: list[str] = field(default_factory=list)
 
     def run(self) -> Measured:
@@ -51,9 +55,13 @@ class Probing:
 
     def _all(self) -> Measured:
         steps = iter(range(11))
+        sizes = [cache.size_bytes for cache in self.machine.data_caches]
+        sampler = PairSampler(self.pair, sizes) if self.pair else None
 
         def say(what: str) -> None:
             self.report(Progress(what, share=next(steps) / 11, phase="calibrating"))
+            if sampler:  # again and again, since the cores may move
+                sampler.run(PAIR_ROUNDS)
 
         say("clock")
         addition, clock = undisturbed(bench.addition_ns(300)), undisturbed(bench.clock_reading_ns(300))
@@ -74,15 +82,27 @@ class Probing:
         say("copies by the kernel")
         self._kernel(found)
         say("two cores")
-        if self.pair:
-            found.pair = self.pair
-            found.places = places.measure(self.pair, [c.size_bytes for c in self.machine.data_caches], found)
+        if sampler:
+            self._wait_for_place(sampler)
+            found.pair, found.places = self.pair, sampler.places(found)
             if not found.places:
                 self._notes.append("two cores: other programs never let both run at the same time")
         else:
             self._notes.append("two cores: only one core may be used")
         found.notes = self._notes
         return found
+
+    def _wait_for_place(self, sampler: PairSampler) -> None:
+        """Measures the pair until it was at the place that has to be described, but not longer than MAX_WAIT_S."""
+        begin = monotonic()
+        while self.flag_ns and not sampler.is_described(self.flag_ns):
+            waited_s = monotonic() - begin
+            if waited_s > MAX_WAIT_S:
+                self._notes.append(f"two cores: in {MAX_WAIT_S} s they were never {self.flag_ns:.0f} ns apart")
+                return
+            what = f"two cores, until they are {self.flag_ns:.0f} ns apart as in the profile"
+            self.report(Progress(what, share=10 / 11, left_s=MAX_WAIT_S - waited_s, phase="calibrating"))
+            sampler.run(1)
 
     # ---- memory to measure in
 

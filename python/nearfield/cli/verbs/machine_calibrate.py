@@ -37,7 +37,7 @@ def command(
     be, and what it was fitted to; `nearfield machine validate` does not score these.
 
     A virtual machine's cores move. All that two cores do is sorted by the core-to-core latency at that moment, and each
-    place gets a file of its own.
+    place gets a file of its own. With -p, calibration waits for the profile's place, at most a minute.
 
       nearfield machine calibrate -o mine.toml
 
@@ -67,6 +67,7 @@ def _calibrate(profile: Path | None, out: Path) -> tuple[Measured, list[Descript
     from nearfield.machine.new import require_same
     from nearfield.measure.live.facts import capture_machine
     from nearfield.profile import load
+    from nearfield.profile.contradictions import flag_of
     from nearfield.ui.progress import ProgressDisplay
 
     topology = Topology.live()
@@ -78,7 +79,8 @@ def _calibrate(profile: Path | None, out: Path) -> tuple[Measured, list[Descript
     pairs = list(topology.representatives().values())
     busy = busyness(1.0)
     with ProgressDisplay() as display:
-        found = Probing(host, pus, pairs[0] if pairs else None, display).run()
+        flag_ns = flag_of(known) if known else None
+        found = Probing(host, pus, pairs[0] if pairs else None, display, flag_ns).run()
         made, notes = describe(host, found, known, out)
     share = found.disturbed_share()
     disturbed = str(busy) if busy.disturbs else ""
