@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "base/sum_words.hpp"
 #include "calibrate/benchmarks.hpp"
 #include "calibrate/timing.hpp"
 
@@ -104,16 +105,12 @@ Samples read_ns(const Block& block, std::size_t bytes, int samples) {
   // Other programs interrupt a sample that is too long, so each one reads another piece of a long block.
   const std::size_t piece = std::min(bytes, max_read_bytes), pieces = bytes / std::max(piece, std::size_t{1});
   std::size_t next = 0;
-  std::uint64_t sums[4] = {};
+  std::uint64_t sum = 0;
   const auto read_piece = [&] {
     const std::byte* const begin = block.data() + next * piece;
     next = next + 1 < pieces ? next + 1 : 0;
-    for (std::size_t i = 0; i + 32 <= piece; i += 32) {
-      std::uint64_t words[4];
-      std::memcpy(words, begin + i, sizeof words);
-      for (int w = 0; w < 4; ++w) sums[w] += words[w];
-    }
-    hide(sums[0]);
+    sum += sum_words({begin, piece});
+    hide(sum);
   };
   Samples all = sample_calls(samples, read_piece);
   for (double& ns : all) ns *= static_cast<double>(bytes) / static_cast<double>(piece);

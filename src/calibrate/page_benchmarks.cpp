@@ -1,5 +1,4 @@
-// The benchmarks of copying, in this process and by the kernel, and of the kernel's pages.
-#include <sys/uio.h>
+// The benchmarks of copying in this process, and of the kernel's pages.
 #include <unistd.h>
 
 #include <cstring>
@@ -14,12 +13,7 @@ namespace {
 
 constexpr double min_sample_ns = 4000;
 
-bool copy_by_kernel(void* to, const void* from, std::size_t bytes) {
-  const iovec local{to, bytes}, remote{const_cast<void*>(from), bytes};
-  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
-}
-
-bool copy_once(std::byte* to, const std::byte* from, std::size_t bytes, CopyRoutine routine) {
+void copy_once(std::byte* to, const std::byte* from, std::size_t bytes, CopyRoutine routine) {
   switch (routine) {
     case CopyRoutine::memcpy:
       std::memcpy(to, from, bytes);
@@ -29,11 +23,8 @@ bool copy_once(std::byte* to, const std::byte* from, std::size_t bytes, CopyRout
       copy(to, from, bytes);
       break;
     }
-    case CopyRoutine::other_processes:
-      return copy_by_kernel(to, from, bytes);
   }
   hide(to);
-  return true;
 }
 
 }  // namespace
@@ -45,7 +36,7 @@ Samples copy_ns(const Block& to, const Block& from, std::size_t bytes, CopyRouti
     for (std::size_t i = 0; i < copies; ++i) copy_once(to.data(), from.data(), bytes, routine);
     return static_cast<double>(now() - start) * ns_per_tick() / static_cast<double>(copies);
   };
-  if (!copy_once(to.data(), from.data(), bytes, routine)) return {};
+  copy_once(to.data(), from.data(), bytes, routine);
   const double first_ns = time_copies(2);
   const auto copies = static_cast<std::size_t>(std::clamp(min_sample_ns / std::max(first_ns, 1.0), 1.0, 1e4));
   Samples all;

@@ -1,8 +1,5 @@
 // The benchmarks of two cores that work on the same lines in turn. One thread prepares, the other one is timed; two
 // flags pass the turn.
-#include <pthread.h>
-#include <sched.h>
-
 #include <atomic>
 #include <stdexcept>
 #include <thread>
@@ -15,13 +12,6 @@ namespace {
 
 constexpr std::size_t line_bytes = 64;
 constexpr double limit_ns = 100e6;  // of one turn: then other programs have the other core
-
-bool bind_to(int pu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(pu, &set);
-  return pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
-}
 
 void store_lines(std::byte* begin, std::size_t lines, char value) {
   for (std::size_t i = 0; i < lines; ++i) *reinterpret_cast<volatile char*>(begin + i * line_bytes + 32) = value;

@@ -1,6 +1,9 @@
 // Helpers of the micro-benchmarks: time, values that the compiler must not know, and chains of addresses.
 #pragma once
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
@@ -14,6 +17,14 @@ namespace nearfield::calibrate {
 inline double ns_per_tick() {
   static const double ns = 1 / measure_ticks_per_ns(5e-3);
   return ns;
+}
+
+// Pins the calling thread to a PU. Returns false if it may not be used.
+inline bool bind_to(int pu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(pu, &set);
+  return pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
 }
 
 // Hides a value from the compiler, which must compute it here and may not know it afterwards.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -146,6 +147,7 @@ struct Network {
 struct Messaging {
   std::string network = "eager-rendezvous";  // protocols by name: src/sim/mpi/protocols/
   std::string node = "copy-in-copy-out";
+  std::string pieces;                  // inside a node, of long messages that are not contiguous; empty: `node`
   std::uint64_t eager_bytes = 0;       // between nodes
   std::uint64_t node_eager_bytes = 0;  // inside a node
   std::uint64_t ring_bytes = 32768;    // of the ring that copy-in-copy-out goes through
@@ -157,6 +159,8 @@ struct Messaging {
   double copy_page_ns = 0;         // the same for each page
   std::uint64_t inline_bytes = 0;  // the longest message inside a node that travels in the line that announces it
   double piece_ns = 0;             // core time per contiguous piece of a datatype that is copied
+  // The longest eager message inside a node whose send does not wait until the receiver has taken it.
+  std::uint64_t unattended_bytes = std::numeric_limits<std::uint64_t>::max();
 };
 
 struct Machine {

@@ -53,16 +53,4 @@ std::string pattern_problem(std::span<const std::byte> memory, unsigned seed) {
   return "";
 }
 
-std::uint64_t traverse(std::span<const std::byte> memory) {
-  std::uint64_t sums[4] = {};
-  std::size_t i = 0;
-  for (; i + 32 <= memory.size(); i += 32) {
-    std::uint64_t words[4];
-    std::memcpy(words, memory.data() + i, sizeof words);
-    for (int w = 0; w < 4; ++w) sums[w] += words[w];
-  }
-  for (; i < memory.size(); ++i) sums[0] += std::to_integer<std::uint64_t>(memory[i]);
-  return sums[0] + sums[1] + sums[2] + sums[3];
-}
-
 }  // namespace nearfield::probe

@@ -31,7 +31,4 @@ void fill_pattern(std::span<std::byte> memory, unsigned seed);
 /// Returns where and how `memory` differs from the pattern; empty if it does not.
 std::string pattern_problem(std::span<const std::byte> memory, unsigned seed);
 
-/// Returns the sum of the 8-byte words (and remaining bytes): reads every line once, in order.
-std::uint64_t traverse(std::span<const std::byte> memory);
-
 }  // namespace nearfield::probe

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "base/statistics.hpp"
+#include "base/sum_words.hpp"
 #include "probe/buffer.hpp"
 
 #if defined(__x86_64__)
@@ -128,8 +129,8 @@ Latencies calibrate(std::span<const std::int64_t> cache_bytes, std::size_t line_
     last = collect(
         memory, line_bytes,
         [&] {
-          sink += traverse(memory);
-          if (level > 0) sink += traverse(evict.first(static_cast<std::size_t>(2 * cache_bytes[level - 1])));
+          sink += sum_words(memory);
+          if (level > 0) sink += sum_words(evict.first(static_cast<std::size_t>(2 * cache_bytes[level - 1])));
         },
         time_load);
     found.levels.push_back(quantile(last, 0.5));

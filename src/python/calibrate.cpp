@@ -14,8 +14,7 @@ void bind_calibration(nb::module_& parent) {
   nb::enum_<PageKind>(module, "PageKind").value("base", PageKind::base).value("huge", PageKind::huge);
   nb::enum_<CopyRoutine>(module, "CopyRoutine")
       .value("memcpy", CopyRoutine::memcpy)
-      .value("streaming", CopyRoutine::streaming)
-      .value("other_processes", CopyRoutine::other_processes);
+      .value("streaming", CopyRoutine::streaming);
   nb::enum_<PairStep>(module, "PairStep")
       .value("chase_written", PairStep::chase_written)
       .value("read_written", PairStep::read_written)
@@ -38,7 +37,10 @@ void bind_calibration(nb::module_& parent) {
   module.def("read_ns", &read_ns, nb::arg("block"), nb::arg("bytes"), nb::arg("samples") = 50, unlocked);
   module.def("copy_ns", &copy_ns, nb::arg("to"), nb::arg("source"), nb::arg("bytes"),
              nb::arg("routine") = CopyRoutine::memcpy, nb::arg("samples") = 50, unlocked,
-             "Returns samples of the ns per copy; none if the kernel refuses it.");
+             "Returns samples of the ns per copy.");
+  module.def("kernel_copy_ns", &kernel_copy_ns, nb::arg("to"), nb::arg("source"), nb::arg("bytes"), nb::arg("pu"),
+             nb::arg("other_pu"), nb::arg("samples") = 50, unlocked,
+             "Returns samples of the ns per copy out of a process on the other PU; none if the kernel refuses it.");
   module.def("first_touch_ns", &first_touch_ns, nb::arg("pages_per_sample"), nb::arg("pages") = PageKind::base,
              nb::arg("samples") = 50, unlocked, "Returns samples of the ns per page.");
   module.def("pair_ns", &pair_ns, nb::arg("block"), nb::arg("bytes"), nb::arg("step"), nb::arg("pu"),

@@ -157,6 +157,46 @@ void a_short_message_is_in_the_line_that_announces_it() {
   CHECK(message_ns(machine, program) < staged);  // one line less is transferred
 }
 
+// The receiver computes for a millisecond before it receives.
+void a_send_that_is_attended_ends_when_the_receiver_has_taken_the_message() {
+  const auto send_ns = [](std::uint64_t unattended_bytes) {
+    Machine machine = test_machine();
+    machine.messaging.node = "node-eager";
+    machine.messaging.node_eager_bytes = 4096;
+    machine.messaging.unattended_bytes = unattended_bytes;
+    Cluster cluster(machine, options(1, 2, true));
+    const Outcome outcome = cluster.run([](Rank& rank) -> Task<> {
+      const Buffer buffer(rank.allocate(1024), 1024);
+      rank.start();
+      if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 5));
+      if (rank.rank() == 1) rank.compute(ps_from_ns(1e6));
+      if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
+      rank.stop();
+    });
+    const Mark& mark = outcome.ranks[0].marks.front();
+    return (mark.stop[0][0] - mark.start[0][0]) / 1e3;
+  };
+  CHECK(send_ns(Machine().messaging.unattended_bytes) < 1e5);
+  CHECK(send_ns(1024) < 1e5);
+  CHECK(send_ns(1023) > 1e6 && send_ns(1023) < 1.1e6);
+}
+
+void what_is_not_contiguous_has_a_protocol_of_its_own() {
+  const auto pieces_ns = [](const char* node, const char* pieces, bool contiguous) {
+    Machine machine = test_machine();
+    machine.messaging.node = node;
+    machine.messaging.pieces = pieces;
+    machine.messaging.node_eager_bytes = 256;
+    const auto layout =
+        contiguous ? [](Address at) { return Buffer(at, 512); } : [](Address at) { return Buffer(at, 64, 8, 16); };
+    return message_ns(machine, received(layout, 1 << 16));
+  };
+  const double copied = pieces_ns("copy-in-copy-out", "", false), single = pieces_ns("single-copy", "", false);
+  CHECK(copied != single);
+  CHECK(is_near(pieces_ns("single-copy", "copy-in-copy-out", false), copied));
+  CHECK(is_near(pieces_ns("single-copy", "copy-in-copy-out", true), pieces_ns("single-copy", "", true)));
+}
+
 void each_piece_of_a_datatype_costs_the_core() {
   Machine machine = test_machine();
   machine.messaging.node = "single-copy";
@@ -190,6 +230,8 @@ int main() {
   a_stream_that_starts_with_all_lines_misses_two_of_a_page();
   a_kernel_copy_costs_time_per_page();
   a_short_message_is_in_the_line_that_announces_it();
+  a_send_that_is_attended_ends_when_the_receiver_has_taken_the_message();
+  what_is_not_contiguous_has_a_protocol_of_its_own();
   each_piece_of_a_datatype_costs_the_core();
   a_mark_contains_one_reading_of_the_clock();
   return failed_checks != 0;

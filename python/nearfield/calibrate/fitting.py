@@ -55,7 +55,7 @@ def fit(
         fitting.prefetcher()
     fitting.ports()
     fitting.faults()
-    fitting.kernel_copies()
+    fitting.kernel_copies(place)
     return fitting.machine()
 
 
@@ -281,8 +281,8 @@ class _Fitting:
         finally:
             del cache["bytes_per_cycle"]
 
-    def kernel_copies(self) -> None:
-        messaging, kernel = self.values.get("messaging"), self.found.kernel_copies
+    def kernel_copies(self, place: Place | None) -> None:
+        messaging, kernel = self.values.get("messaging"), kernel_copies_of(self.found, place)
         if not kernel or messaging is None:
             return
         made = self.native()
@@ -406,7 +406,7 @@ def repeated(machine: DescribedMachine, found: Measured, place: Place | None) ->
         huge = structs.Machine(pages)
         huge.pages.page_bytes, huge.pages.fault_ns = sim.HUGE_BYTES, pages.pages.huge_fault_ns
         yield "first touch of huge pages", found.huge_fault, sim.first_touch_ns(huge, 16)
-    for size, time in found.kernel_copies.items():
+    for size, time in kernel_copies_of(found, place).items():
         yield f"copying {format_bytes(size)} by the kernel", time, sim.kernel_copy_ns(pages, size)
     if place:
         yield "flag", place.flag_ns, sim.flag_ns(made)
@@ -414,6 +414,11 @@ def repeated(machine: DescribedMachine, found: Measured, place: Place | None) ->
         yield "stores to shared lines", place.store_read_ns, sim.store_read_ns(made, 16 * KIB)
     if place and place.read_written_ns:
         yield "reading what the other core wrote", place.read_written_ns, sim.read_written_ns(made, 16 * KIB)
+
+
+def kernel_copies_of(found: Measured, place: Place | None) -> dict[int, Estimate]:
+    """Returns the copies by the kernel from a process on the other core or, if there are none, from one that sleeps."""
+    return place.kernel_copies if place and len(place.kernel_copies) > 1 else found.kernel_copies
 
 
 def _last_levels(machine: DescribedMachine, found: Measured) -> list[tuple[int, Estimate]]:

@@ -9,6 +9,7 @@ from nearfield._native import quantile
 from nearfield.base.estimates import Estimate
 
 VALUE, HIGH = 0.10, 0.50  # quantiles
+KERNEL_BYTES = (1, 4 << 10, 8 << 10, 16 << 10, 64 << 10)  # of copies by the kernel
 WIDE = 1.25  # high over value, from which a measurement counts as disturbed
 
 
@@ -28,6 +29,7 @@ class Place:
     shares_level: int | None = None  # the nearest cache, from 0, that the two share; None: no cache
     store_read_ns: Estimate | None = None  # a store to a line that the other core has read
     read_written_ns: Estimate | None = None  # reading in order what the other core has written
+    kernel_copies: dict[int, Estimate] = field(default_factory=dict)  # by the kernel, from a process on the other core
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Measured:
     walks: dict[int, tuple[Estimate, Estimate]] = field(default_factory=dict)  # number of chains -> the same
     fault: Estimate | None = None
     huge_fault: Estimate | None = None
-    kernel_copies: dict[int, Estimate] = field(default_factory=dict)
+    kernel_copies: dict[int, Estimate] = field(default_factory=dict)  # from a process that sleeps
     traffic_gb_per_s: Estimate | None = None  # read by all cores at once
     places: list[Place] = field(default_factory=list)  # the most frequent one first
     pair: tuple[int, int] | None = None

@@ -11,7 +11,7 @@ from typing import Any
 from nearfield._native import simulation
 from nearfield.base.estimates import Estimate
 from nearfield.base.frames import pl
-from nearfield.calibrate.fitting import Values, fact
+from nearfield.calibrate.fitting import Values, fact, solve
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import native
 from nearfield.profile import Profile
@@ -103,19 +103,22 @@ def _fit_calls(there: Values, messaging: Values, profile: Profile, notes: list[s
 
 def _fit_pieces(there: Values, messaging: Values, profile: Profile) -> None:
     """Fits the cost of a datatype's piece to the shortest message of the smallest stride."""
-    rows = [row for row in _rows(profile, "stride", "half_round_trip", method="datatype") if (row["stride"] or 1) > 1]
+    found = _rows(profile, "stride", "half_round_trip", method="datatype", mode="standard")
+    rows = [row for row in found if (row["stride"] or 1) > 1 and row["value"] > 0]
     if not rows:
         return
     row = min(rows, key=lambda one: (one["size_bytes"], one["stride"]))
     parameters = _parameters(row, "size_bytes", "stride", "method", mode="standard")
-    there["messaging"]["piece_ns"] = {"value": 0.0, "source": "to be fitted"}
-    rest = _rest(there, "stride", "half_round_trip", parameters, row)
-    there["messaging"]["piece_ns"] = {"value": 1.0, "source": "to be fitted"}
-    pieces = rest.value - _rest(there, "stride", "half_round_trip", parameters, row).value
-    if pieces > 0:
-        each = rest * (1 / pieces) if rest.value > 0 else Estimate(0.0, 0.0, 0.0)
-        name = f"stride:half_round_trip:size_bytes={row['size_bytes']},stride={row['stride']},method=datatype"
-        messaging["piece_ns"] = fact(each.value, each, "a strided message less the simulated memory's time", name)
+
+    def simulated_ns(piece_ns: float) -> float:
+        there["messaging"]["piece_ns"] = {"value": piece_ns, "source": "to be fitted"}
+        return -_rest(there, "stride", "half_round_trip", parameters, row | {"value": 0.0, "low": 0.0, "high": 0.0}).value
+
+    # A core's work overlaps with its misses, so that the time is no multiple of the cost of a piece.
+    ends = [solve(lambda ns: -simulated_ns(ns), -row[end], 1e-3, 1e3) for end in ("value", "low", "high")]
+    each = Estimate(ends[0], ends[1], ends[2]) if row["value"] > simulated_ns(0.0) else Estimate(0.0, 0.0, 0.0)
+    name = f"stride:half_round_trip:size_bytes={row['size_bytes']},stride={row['stride']},method=datatype"
+    messaging["piece_ns"] = fact(each.value, each, "a strided message, repeated by simulation", name)
 
 
 def _rest(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from statistics import median
 from typing import NamedTuple
 
@@ -12,11 +13,12 @@ from nearfield import _native
 from nearfield._native import calibration as bench
 from nearfield.base.estimates import Estimate
 from nearfield.base.places import MAX_RATIO, find_places
-from nearfield.calibrate.measured import Measured, Place, undisturbed
+from nearfield.calibrate.measured import KERNEL_BYTES, Measured, Place, undisturbed
 
 FASTER = 0.5  # of the core-to-core latency: a cache that is slower than that does not show whether it is shared
 MAX_FLAG_NS = 5000.0  # beyond, one of the two was not running
 LINES_BYTES = 16 << 10  # over which stores to shared lines and reading are timed
+SAMPLES = 8  # of a step at a visit
 MIN_VISITS = 2  # of each step at a place, from which the place can be described
 
 
@@ -25,19 +27,29 @@ class PairSampler:
 
     def __init__(self, pair: tuple[int, int], cache_bytes: list[int]) -> None:
         self._pair, self._cache_bytes = pair, cache_bytes
-        self._block = bench.Block(8 << 20, bench.PageKind.base)
-        levels = range(len(cache_bytes))
-        self._steps = [(f"level {n}", bench.PairStep.chase_written, _chain_bytes(cache_bytes, n)) for n in levels]
-        self._steps += [("store_read", bench.PairStep.store_read, LINES_BYTES)]
-        self._steps += [("read_written", bench.PairStep.read_written, LINES_BYTES)]
+        block, target = (bench.Block(8 << 20, bench.PageKind.base) for _ in range(2))
+
+        def step(kind: bench.PairStep, size: int) -> Callable[[], list[float]]:
+            return lambda: list(bench.pair_ns(block, size, kind, *pair, samples=SAMPLES))
+
+        def kernel_copy(size: int) -> Callable[[], list[float]]:
+            return lambda: list(bench.kernel_copy_ns(target, block, size, *pair, samples=SAMPLES))
+
+        self._steps = {
+            f"level {level}": step(bench.PairStep.chase_written, _chain_bytes(cache_bytes, level))
+            for level in range(len(cache_bytes))
+        }
+        self._steps["store_read"] = step(bench.PairStep.store_read, LINES_BYTES)
+        self._steps["read_written"] = step(bench.PairStep.read_written, LINES_BYTES)
+        self._steps |= {f"kernel {size}": kernel_copy(size) for size in KERNEL_BYTES}
         self._samples: list[_Sample] = []
 
     def run(self, rounds: int) -> None:
         """Measures each step this many times, about 10 ms each."""
         for _ in range(rounds):
             flag = _native.flag_ns(*self._pair)
-            for name, step, size in self._steps:
-                times = bench.pair_ns(self._block, size, step, *self._pair, samples=8)
+            for name, measure in self._steps.items():
+                times = measure()
                 after = _native.flag_ns(*self._pair)
                 if 0 < flag < MAX_FLAG_NS and 0 < after < MAX_FLAG_NS and times:
                     self._samples.append(_Sample(name, flag, after, times))
@@ -47,13 +59,19 @@ class PairSampler:
         """Returns whether each step was measured often enough at the place of this core-to-core latency in ns."""
         low, high = flag_ns / MAX_RATIO, flag_ns * MAX_RATIO
         visits = Counter(sample.step for sample in self._samples if sample.is_within(low, high))
-        return all(visits[name] >= MIN_VISITS for name, _, _ in self._steps)
+        refused = self._steps.keys() - {sample.step for sample in self._samples}
+        return all(visits[name] >= MIN_VISITS for name in self._steps.keys() - refused)
 
-    def places(self, found: Measured) -> list[Place]:
-        """Returns the places that the pair was at, the most frequent one first; [] if the two cores never ran at the
-        same time."""
+    def places(self, found: Measured, flag_ns: float | None = None) -> list[Place]:
+        """Returns the places that the pair was at, the most frequent one first, and that of `flag_ns`, however rare, if
+        it can be described; [] if the two cores never ran at the same time."""
         latencies = [latency for sample in self._samples for latency in (sample.before_ns, sample.after_ns)]
-        return [self._describe(low, high, latencies, found) for low, high in find_places(latencies)]
+        ranges = find_places(latencies)
+        if flag_ns and self.is_described(flag_ns) and not any(low <= flag_ns <= high for low, high in ranges):
+            rest = [latency for latency in latencies if not any(low <= latency <= high for low, high in ranges)]
+            near = [latency for latency in rest if flag_ns / MAX_RATIO <= latency <= flag_ns * MAX_RATIO]
+            ranges += find_places(near)[:1]
+        return [self._describe(low, high, latencies, found) for low, high in ranges]
 
     def _describe(self, low: float, high: float, latencies: list[float], found: Measured) -> Place:
         inside = [latency for latency in latencies if low <= latency <= high]
@@ -66,6 +84,8 @@ class PairSampler:
         place.shares_level = _shared_level(times, flag.value, len(self._cache_bytes), found)
         place.store_read_ns = undisturbed(times["store_read"]) if "store_read" in times else None
         place.read_written_ns = undisturbed(times["read_written"]) if "read_written" in times else None
+        kernel = {size: times.get(f"kernel {size}") for size in KERNEL_BYTES}
+        place.kernel_copies = {size: undisturbed(some) for size, some in kernel.items() if some}
         return place
 
 

@@ -15,7 +15,7 @@ from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError
 from nearfield.base.estimates import Estimate
 from nearfield.base.progress import Progress, Report, ignore
-from nearfield.calibrate.measured import Measured, undisturbed
+from nearfield.calibrate.measured import KERNEL_BYTES, Measured, undisturbed
 from nearfield.calibrate.places import PairSampler
 from nearfield.profile.schema import Machine
 
@@ -25,7 +25,6 @@ CHAINS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 40, 48)
 PAGES = (16, 32, 48, 64, 96, 128, 256, 384, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096, 6144)
 WALKED_PAGES, WALK_CHAINS = 4096, (1, 2, 4, 8, 16)
 PAGE_STRIDE = 4096 + 64  # a line of each page, each time of another cache set
-KERNEL_BYTES = (1, 4 * KIB, 8 * KIB, 16 * KIB, 64 * KIB)
 REQUIRED_BYTES = 2 * MAX_BLOCK_BYTES
 PAIR_ROUNDS = 2  # beside each of the other measurements
 MAX_WAIT_S = 60  # for a place of the cores
@@ -84,7 +83,7 @@ class Probing:
         say("two cores")
         if sampler:
             self._wait_for_place(sampler)
-            found.pair, found.places = self.pair, sampler.places(found)
+            found.pair, found.places = self.pair, sampler.places(found, self.flag_ns)
             if not found.places:
                 self._notes.append("two cores: other programs never let both run at the same time")
         else:
@@ -209,7 +208,7 @@ class Probing:
     def _kernel(self, found: Measured) -> None:
         to, source = (bench.Block(MIB, bench.PageKind.base) for _ in range(2))
         for size in KERNEL_BYTES:
-            samples = bench.copy_ns(to, source, size, bench.CopyRoutine.other_processes, 150)
+            samples = bench.kernel_copy_ns(to, source, size, self.pus[0], self.pus[0], 150)
             if not samples:
                 self._notes.append("copies by the kernel: it refuses process_vm_readv")
                 return

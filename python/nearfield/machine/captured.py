@@ -30,6 +30,7 @@ Fact = TypeVar("Fact", bound=q.Valued)
 UNSEEN = "no probe can see it; usual value"
 UNMEASURED = "not measured; usual value"  # although a probe could measure it
 MIN_CLOCK_STEPS = 5  # A time of fewer clock steps may be wrong by more than a fifth and is not used.
+PIECES_OF_OPEN_MPI = "Open MPI's pml/ob1 lets the kernel copy only what is contiguous (pml_ob1_sendreq.h)"
 LATENCY_CYCLES = (4, 14, 50, 80)  # of L1, L2, ..., if calibration did not measure them
 WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # the first that divides the size
 SHARED = ("same-core", "shared-l2", "shared-l3")  # distances below one last-level cache; others are remote
@@ -231,6 +232,12 @@ def _messaging(profile: Profile) -> s.Messaging:
         node=_derived(q.NodeProtocol, "single-copy" if single else "copy-in-copy-out", "run.toml: [[switch]]")
         if switches
         else _chosen_fact(q.NodeProtocol, "copy-in-copy-out", UNMEASURED),
+        pieces=_derived(q.NodeProtocol, "copy-in-copy-out", PIECES_OF_OPEN_MPI)
+        if single and profile.run.mpi.family == "openmpi"
+        else None,
+        unattended_bytes=_derived(q.Limit, switches["unattended-limit"], "run.toml: [[switch]]")
+        if "unattended-limit" in switches
+        else None,
         node_eager_bytes=_derived_or(4096, q.Limit, eager, "run.toml: [[switch]]"),
         ring_bytes=_chosen_fact(q.Size, 32768),
         send_ns=_chosen_fact(q.Ns, 100),

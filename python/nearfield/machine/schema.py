@@ -208,6 +208,9 @@ class Messaging(Table):
     eager_bytes: q.Limit | None = _optional(
         "the longest eager message between nodes", needed="with network eager-rendezvous, buffered or synchronous"
     )
+    pieces: q.NodeProtocol | None = _optional(
+        "protocol inside a node of long messages whose data are not contiguous; absent: as node"
+    )
     node_eager_bytes: q.Limit | None = _optional(
         "the same inside a node", needed="with node copy-in-copy-out or single-copy"
     )
@@ -224,6 +227,9 @@ class Messaging(Table):
     copy_page_ns: q.Ns | None = _optional("of a kernel's single copy, for each page; absent: none")
     inline_bytes: q.Limit | None = _optional(
         "the longest message inside a node that travels in the cache line that announces it; absent: 0"
+    )
+    unattended_bytes: q.Limit | None = _optional(
+        "the longest eager message inside a node whose send does not wait until the receiver took it; absent: all"
     )
     piece_ns: q.Ns | None = _optional("of the core, for each contiguous piece of a datatype; absent: none")
 

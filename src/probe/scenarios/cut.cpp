@@ -3,6 +3,7 @@
 // happen in the caches. Leaves out programs whose data cannot be produced in that order.
 #include <algorithm>
 
+#include "base/sum_words.hpp"
 #include "probe/buffer.hpp"
 #include "probe/context.hpp"
 #include "probe/scenario.hpp"
@@ -64,7 +65,7 @@ class Cut final : public Scenario {
 
   void receive(std::span<std::byte> piece) {
     MPI_Recv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, 0, cut_tag, ctx_.timed, MPI_STATUS_IGNORE);
-    sum_ += traverse(piece);
+    sum_ += sum_words(piece);
   }
 
   Buffer buffer_;

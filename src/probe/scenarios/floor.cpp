@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "base/copy.hpp"
+#include "base/sum_words.hpp"
 #include "probe/buffer.hpp"
 #include "probe/cache_state.hpp"
 #include "probe/context.hpp"
@@ -75,7 +76,7 @@ class Floor final : public Scenario {
     switch (kind_) {
       case Kind::read_remote:
       case Kind::read_local:
-        sum_ = traverse({from, bytes_});
+        sum_ = sum_words({from, bytes_});
         break;
       case Kind::copy_remote:
       case Kind::copy_local:
@@ -102,7 +103,7 @@ class Floor final : public Scenario {
     if (kind_ == Kind::flag) return flags_[0].load() == flag_count_ ? "" : "flags were lost";
     if (copies()) return pattern_problem(target(), seed);
     fill_pattern(target_.first(bytes_), seed);
-    return sum_ == traverse(target_.first(bytes_)) ? "" : "the sum of what was read is wrong";
+    return sum_ == sum_words(target_.first(bytes_)) ? "" : "the sum of what was read is wrong";
   }
 
   std::span<std::byte> arrived() override {

@@ -16,6 +16,7 @@
 #include <sstream>
 
 #include "base/linux.h"
+#include "base/sum_words.hpp"
 #include "probe/buffer.hpp"
 #include "probe/context.hpp"
 #include "probe/scenario.hpp"
@@ -125,7 +126,7 @@ class Pages final : public Scenario {
     const Ticks touched = now();
     const std::int64_t faults1 = page_faults();
     const Ticks again = now();
-    sum_ = traverse(part_);
+    sum_ = sum_words(part_);
     const Ticks end = now();
     values[0] = static_cast<double>(touched - start);
     values[1] = static_cast<double>(end - again);
@@ -142,7 +143,7 @@ class Pages final : public Scenario {
   std::string problem(unsigned seed) override {
     std::uint64_t expected = 0;
     for (std::size_t i = 0; i < part_.size() / 8; ++i) expected += i * seed + ctx_.rank;
-    return expected == sum_ && sum_ == traverse(part_) ? "" : "memory does not hold what was written";
+    return expected == sum_ && sum_ == sum_words(part_) ? "" : "memory does not hold what was written";
   }
 
   std::span<std::byte> arrived() override { return part_; }

@@ -1,6 +1,7 @@
 // scenario/pollution.hpp by MPI.
 #include "scenario/pollution.hpp"
 
+#include "base/sum_words.hpp"
 #include "probe/buffer.hpp"
 #include "probe/cache_state.hpp"
 #include "probe/context.hpp"
@@ -31,7 +32,7 @@ class Pollution final : public Scenario {
   void body(std::span<double> values) override {
     if (!base_) communicate();
     const Ticks start = now();
-    sum_ = traverse(memory_);
+    sum_ = sum_words(memory_);
     values[0] = static_cast<double>(now() - start);
   }
 
@@ -40,7 +41,7 @@ class Pollution final : public Scenario {
   std::string problem(unsigned seed) override {
     const std::string wrong = pattern_problem(memory_, seed);
     if (!wrong.empty()) return wrong;
-    return sum_ == traverse(memory_) ? "" : "the traversal read something else than what arrived";
+    return sum_ == sum_words(memory_) ? "" : "the traversal read something else than what arrived";
   }
 
   std::span<std::byte> arrived() override { return memory_; }

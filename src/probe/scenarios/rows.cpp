@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "base/clock.hpp"
+#include "base/sum_words.hpp"
 #include "probe/buffer.hpp"
 #include "probe/context.hpp"
 #include "probe/scenario.hpp"
@@ -50,7 +51,7 @@ class Rows final : public Scenario {
     const Ticks start = now();
     const std::span<const std::byte> row = exchange();
     const Ticks there = now();
-    sum_ = traverse(row);
+    sum_ = sum_words(row);
     values[0] = static_cast<double>(there - start);
     values[1] = static_cast<double>(now() - start);
   }
@@ -68,7 +69,7 @@ class Rows final : public Scenario {
     const auto* words = reinterpret_cast<const std::uint64_t*>(row.data());
     for (std::size_t i = 0; i < bytes_ / 8; ++i)
       if (words[i] != value(seed, ctx_.peer(), iteration_, i)) return "word " + std::to_string(i) + " is wrong";
-    return sum_ == traverse(row) ? "" : "something else was read than what is there";
+    return sum_ == sum_words(row) ? "" : "something else was read than what is there";
   }
 
   std::span<std::byte> arrived() override {

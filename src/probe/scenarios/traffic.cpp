@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/sum_words.hpp"
 #include "probe/scenarios/pair.hpp"
 #include "scenario/size_ladder.hpp"
 
@@ -98,7 +99,7 @@ class Traffic final : public PairScenario {
     for (int i = 0; i < messages_; ++i) {
       if (ctx_.sender()) write_and_send(i);
       MPI_Recv(at(receive_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed, MPI_STATUS_IGNORE);
-      sum_ += traverse({at(receive_, i), static_cast<std::size_t>(size_)});
+      sum_ += sum_words({at(receive_, i), static_cast<std::size_t>(size_)});
       if (!ctx_.sender()) write_and_send(i);
     }
   }

@@ -125,7 +125,8 @@ void Endpoint::perform_send(RequestState& state) {
   message.sequence = links_[state.peer].sent++;
   message.synchronous = state.synchronous;
   message.holders = within_node ? 2 : 1;
-  message.protocol = &node_state_.protocol(within_node, message.bytes, message.synchronous);
+  message.protocol = within_node ? &node_state_.protocol_within_node(message.data, message.synchronous)
+                                 : &node_state_.protocol_between_nodes(message.bytes, message.synchronous);
   message.send = &state;
   message.protocol->start(*this, message);
 }

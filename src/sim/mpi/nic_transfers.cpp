@@ -99,7 +99,7 @@ Message& NicTransfers::receivers_message(const Envelope& envelope) {
   Message& message = *node_state_.messages.acquire();
   message = Message{};
   static_cast<Envelope&>(message) = envelope;
-  message.protocol = &node_state_.protocol(false, message.bytes, message.synchronous);
+  message.protocol = &node_state_.protocol_between_nodes(message.bytes, message.synchronous);
   return message;
 }
 

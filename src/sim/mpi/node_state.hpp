@@ -22,7 +22,7 @@ struct NodeState {
   ClusterState& cluster;
   int number;  // the node's
   Engine engine;
-  std::unique_ptr<Protocol> node_small, node_large, network_small, network_large;
+  std::unique_ptr<Protocol> node_small, node_large, node_pieces, network_small, network_large;  // node_pieces: or none
   Pool<Message> messages;
   Pool<RequestState> requests;
   Pool<ProtocolPacket> packets;
@@ -34,11 +34,12 @@ struct NodeState {
 
   // Returns the protocol of a message. A synchronous one uses the protocol of long messages, which waits for the
   // receiver (the T3E's buffered does not).
-  Protocol& protocol(bool within_node, std::uint64_t bytes, bool synchronous) {
-    const Messaging& messaging = cluster.machine.messaging;
-    const auto max_eager_bytes = within_node ? messaging.node_eager_bytes : messaging.eager_bytes;
-    const bool small = bytes <= max_eager_bytes && !synchronous;
-    return within_node ? (small ? *node_small : *node_large) : (small ? *network_small : *network_large);
+  Protocol& protocol_between_nodes(std::uint64_t bytes, bool synchronous) {
+    return bytes <= cluster.machine.messaging.eager_bytes && !synchronous ? *network_small : *network_large;
+  }
+  Protocol& protocol_within_node(const Buffer& data, bool synchronous) {
+    if (data.bytes() <= cluster.machine.messaging.node_eager_bytes && !synchronous) return *node_small;
+    return node_pieces && !data.contiguous() ? *node_pieces : *node_large;
   }
   // Drops one side's reference to the message; the last drop frees it.
   void drop(Message& message) {

@@ -103,6 +103,8 @@ void Cluster::make_protocols(NodeState& node_state) {
   node_state.network_large = network.large->make(node_state);
   node_state.node_small = node.small->make(node_state);
   node_state.node_large = node.large->make(node_state);
+  if (!messaging.pieces.empty())
+    node_state.node_pieces = find_protocol_pair(messaging.pieces, true).large->make(node_state);
 }
 
 Node& Cluster::node(int number) { return *nodes_[static_cast<std::size_t>(number - state_->local_nodes.begin)]; }
