@@ -12,17 +12,20 @@ namespace nearfield {
 /// unit by type, since compilers differ in how they vectorise sums of an array, by a factor of eight.
 inline std::uint64_t sum_words(std::span<const std::byte> memory) {
   using Words = std::uint64_t __attribute__((vector_size(16)));
-  constexpr std::size_t registers = 4, block = registers * sizeof(Words);
+  constexpr std::size_t size = sizeof(Words), block = 4 * size;
+  const auto load = [](const std::byte* from) {
+    Words words;
+    std::memcpy(&words, from, sizeof words);
+    return words;
+  };
   Words a{}, b{}, c{}, d{};
   const std::byte* at = memory.data();
   const std::byte* const end = at + memory.size();
   for (; static_cast<std::size_t>(end - at) >= block; at += block) {
-    Words next[registers];
-    std::memcpy(next, at, block);
-    a += next[0];
-    b += next[1];
-    c += next[2];
-    d += next[3];
+    a += load(at);
+    b += load(at + size);
+    c += load(at + 2 * size);
+    d += load(at + 3 * size);
   }
   a += b + c + d;
   std::uint64_t sum = a[0] + a[1];

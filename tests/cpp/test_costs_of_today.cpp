@@ -181,7 +181,7 @@ void a_send_that_is_attended_ends_when_the_receiver_has_taken_the_message() {
   CHECK(send_ns(1023) > 1e6 && send_ns(1023) < 1.1e6);
 }
 
-void what_is_not_contiguous_has_a_protocol_of_its_own() {
+void data_in_pieces_have_a_separate_protocol() {
   const auto pieces_ns = [](const char* node, const char* pieces, bool contiguous) {
     Machine machine = test_machine();
     machine.messaging.node = node;
@@ -231,7 +231,7 @@ int main() {
   a_kernel_copy_costs_time_per_page();
   a_short_message_is_in_the_line_that_announces_it();
   a_send_that_is_attended_ends_when_the_receiver_has_taken_the_message();
-  what_is_not_contiguous_has_a_protocol_of_its_own();
+  data_in_pieces_have_a_separate_protocol();
   each_piece_of_a_datatype_costs_the_core();
   a_mark_contains_one_reading_of_the_clock();
   return failed_checks != 0;

@@ -112,7 +112,9 @@ def _fit_pieces(there: Values, messaging: Values, profile: Profile) -> None:
 
     def simulated_ns(piece_ns: float) -> float:
         there["messaging"]["piece_ns"] = {"value": piece_ns, "source": "to be fitted"}
-        return -_rest(there, "stride", "half_round_trip", parameters, row | {"value": 0.0, "low": 0.0, "high": 0.0}).value
+        return -_rest(
+            there, "stride", "half_round_trip", parameters, row | {"value": 0.0, "low": 0.0, "high": 0.0}
+        ).value
 
     # A core's work overlaps with its misses, so that the time is no multiple of the cost of a piece.
     ends = [solve(lambda ns: -simulated_ns(ns), -row[end], 1e-3, 1e3) for end in ("value", "low", "high")]
