@@ -30,6 +30,7 @@ from nearfield.profile.compare import (
     summarise,
     verdict_of,
 )
+from nearfield.profile.schema import Place
 
 DATA = Path(__file__).parents[1] / "data"
 QUIET, BUSY = load(DATA / "epyc-vm-quiet"), load(DATA / "epyc-vm-busy")
@@ -307,6 +308,17 @@ def test_another_machine_and_mpi_are_named(tmp_path: Path) -> None:
     assert "btl_vader_eager_limit 4096 65536" in listed and "btl_vader_eager_limit 4096 65536" not in lines
     assert "only in A: the scenario floor" in text
     assert "only in A: pingpong size 16 KiB, 64 KiB, 256 KiB" in text
+
+
+def test_cores_that_moved_are_named(tmp_path: Path) -> None:
+    """Does the header say how far apart the cores were in each, and only if that may explain a ratio?"""
+    place = Place(pair="0-1", distance="shared-l3", c2c_latency_ns=60.0, share=0.9, used=True)
+    for name, latency_ns in (("near", 60.0), ("still", 66.0), ("far", 240.0)):
+        run = QUIET.run.model_copy(update={"place": [place.model_copy(update={"c2c_latency_ns": latency_ns})]})
+        save(tmp_path / name, machine=QUIET.machine, topology_xml=QUIET.topology_xml, run=run, records=QUIET.records)
+    lines = [" ".join(line.split()) for line in diff(tmp_path / "near", tmp_path / "far").splitlines()]
+    assert "latency of 0-1 60 ns 240 ns" in lines
+    assert "latency of 0-1" not in diff(tmp_path / "near", tmp_path / "still")
 
 
 def test_two_profiles_without_a_common_record(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import Change, Comparison, compare
 from nearfield.profile.gate import Gate, Limits, judge
+from nearfield.profile.schema import Place
 
 DATA = Path(__file__).parents[1] / "data"
 QUIET, BUSY = load(DATA / "epyc-vm-quiet"), load(DATA / "epyc-vm-busy")
@@ -146,6 +147,19 @@ def test_exact_times_do_not_scatter() -> None:
     )
     gate = judge(compare(a, b, (RUN, RUN), 0.05), (RUN, RUN), Limits(0.10, each=True))
     assert [one.ratio for one in gate.scenarios["stride"].slow_times] == [1.11]
+
+
+def test_cores_that_moved_decide_nothing() -> None:
+    """Not even that B is slower, since its times are those of cores that are farther apart?"""
+    place = Place(pair="0-1", distance="shared-l3", c2c_latency_ns=60.0, share=0.9, used=True)
+    near = with_records(QUIET, QUIET.records.filter("stable"), place=[place])
+    still = with_records(near, near.records, place=[place.model_copy(update={"c2c_latency_ns": 65.0})])
+    slower = near.records.with_columns(pl.col("value", "low", "high") * 2)
+    far = with_records(near, slower, place=[place.model_copy(update={"c2c_latency_ns": 240.0})])
+    assert gated(near, still, Limits(0.10)).verdict == "not slower"
+    assert gated(near, with_records(near, slower), Limits(0.10)).verdict == "slower"
+    gate = gated(near, far, Limits(0.10))
+    assert gate.verdict == "not decided" and "60 ns apart in A, and 240 ns in B" in gate.reasons[0]
 
 
 # ---- the command

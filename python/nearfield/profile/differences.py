@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nearfield.base.units import format_bytes
 from nearfield.profile.compare import Change, LoneAxis, agreement, largest, overall
+from nearfield.profile.places import moved_pairs
 from nearfield.profile.records import PLACE
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ def differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
 
 def set_ups(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
     """Returns the differences without the control variables of the MPIs."""
-    return _unequal(_facts(a), _facts(b))
+    moved = [
+        (f"latency of {one.pair}", f"{one.a_ns:.0f} ns", f"{one.b_ns:.0f} ns") for one in moved_pairs(a.run, b.run)
+    ]
+    return _unequal(_facts(a), _facts(b)) + moved
 
 
 def variables(a: Profile, b: Profile) -> list[tuple[str, str, str]]:

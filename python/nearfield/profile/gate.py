@@ -19,6 +19,7 @@ from nearfield.base.units import format_ratio
 from nearfield.base.words import join_and
 from nearfield.profile.compare import Change, Comparison, declared_metrics
 from nearfield.profile.differences import where_words
+from nearfield.profile.places import moved_pairs
 
 if TYPE_CHECKING:
     from nearfield.profile.schema import Run
@@ -76,7 +77,8 @@ class Limits:
 
 def judge(comparison: Comparison, runs: tuple[Run, Run], limits: Limits) -> Gate:
     """Returns whether B is slower than A. One scenario that is significantly slower decides for all. Otherwise each
-    scenario must be decided, and both profiles must be complete, or the verdict is "not decided"."""
+    scenario must be decided, and both profiles must be complete, or the verdict is "not decided". Nothing is decided if
+    the cores were at another place: then the times are those of other cores."""
     times = _times(comparison)
     lone = _lone_times(comparison, declared_metrics(*runs))
     stable = {name: [c for c in own if c.ratio and c.verdict != "unstable"] for name, own in times.items()}
@@ -90,6 +92,8 @@ def judge(comparison: Comparison, runs: tuple[Run, Run], limits: Limits) -> Gate
     reasons = [f"profile {join_and(unfinished)} is incomplete"] if unfinished else []
     reasons += [f"{name}: {one.reason}" for name, one in scenarios.items() if one.verdict == "not decided"]
     reasons += [] if scenarios else ["the two profiles have no time that could be compared"]
+    if moved := moved_pairs(*runs):
+        return Gate("not decided", scenarios, [*map(str, moved), *reasons])
     if "slower" in verdicts:
         return Gate("slower", scenarios, reasons)
     return Gate("not decided" if reasons else "not slower", scenarios, reasons)

@@ -1,0 +1,28 @@
+"""Compares where the cores were when two profiles were measured: the CPUs of a virtual machine move."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from nearfield.base.places import MAX_RATIO
+
+if TYPE_CHECKING:
+    from nearfield.profile.schema import Run
+
+
+class MovedPair(NamedTuple):
+    """A pair of cores, and the core-to-core latencies in ns of its records in two profiles."""
+
+    pair: str
+    a_ns: float
+    b_ns: float
+
+    def __str__(self) -> str:
+        return f"the cores {self.pair} were {self.a_ns:.0f} ns apart in A, and {self.b_ns:.0f} ns in B"
+
+
+def moved_pairs(a: Run, b: Run) -> list[MovedPair]:
+    """Returns the pairs whose records belong to another place in the one profile than in the other."""
+    in_a, in_b = ({place.pair or "": place.c2c_latency_ns for place in run.place if place.used} for run in (a, b))
+    both = [MovedPair(pair, in_a[pair], in_b[pair]) for pair in in_a if pair in in_b]
+    return [one for one in both if max(one.a_ns, one.b_ns) > MAX_RATIO * min(one.a_ns, one.b_ns)]
