@@ -147,7 +147,8 @@ struct Network {
 struct Messaging {
   std::string network = "eager-rendezvous";  // protocols by name: src/sim/mpi/protocols/
   std::string node = "copy-in-copy-out";
-  std::string pieces;                  // inside a node, of long messages that are not contiguous; empty: `node`
+  std::string pieces;  // inside a node, of long messages in at least min_pieces pieces; empty: `node`
+  std::uint64_t min_pieces = 2;
   std::uint64_t eager_bytes = 0;       // between nodes
   std::uint64_t node_eager_bytes = 0;  // inside a node
   std::uint64_t ring_bytes = 32768;    // of the ring that copy-in-copy-out goes through

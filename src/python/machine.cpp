@@ -91,7 +91,8 @@ void bind_between_nodes(nb::module_& module) {
            field("match_ns", &Messaging::match_ns), field("register_ns", &Messaging::register_ns),
            field("system_call_ns", &Messaging::system_call_ns), field("copy_page_ns", &Messaging::copy_page_ns),
            field("inline_bytes", &Messaging::inline_bytes), field("piece_ns", &Messaging::piece_ns),
-           field("pieces", &Messaging::pieces), field("unattended_bytes", &Messaging::unattended_bytes));
+           field("pieces", &Messaging::pieces), field("min_pieces", &Messaging::min_pieces),
+           field("unattended_bytes", &Messaging::unattended_bytes));
 }
 
 }  // namespace

@@ -182,10 +182,11 @@ void a_send_that_is_attended_ends_when_the_receiver_has_taken_the_message() {
 }
 
 void data_in_pieces_have_a_separate_protocol() {
-  const auto pieces_ns = [](const char* node, const char* pieces, bool contiguous) {
+  const auto pieces_ns = [](const char* node, const char* pieces, bool contiguous, std::uint64_t min_pieces = 2) {
     Machine machine = test_machine();
     machine.messaging.node = node;
     machine.messaging.pieces = pieces;
+    machine.messaging.min_pieces = min_pieces;
     machine.messaging.node_eager_bytes = 256;
     const auto layout =
         contiguous ? [](Address at) { return Buffer(at, 512); } : [](Address at) { return Buffer(at, 64, 8, 16); };
@@ -195,6 +196,8 @@ void data_in_pieces_have_a_separate_protocol() {
   CHECK(copied != single);
   CHECK(is_near(pieces_ns("single-copy", "copy-in-copy-out", false), copied));
   CHECK(is_near(pieces_ns("single-copy", "copy-in-copy-out", true), pieces_ns("single-copy", "", true)));
+  CHECK(is_near(pieces_ns("single-copy", "copy-in-copy-out", false, 64), copied));
+  CHECK(is_near(pieces_ns("single-copy", "copy-in-copy-out", false, 65), single));
 }
 
 void each_piece_of_a_datatype_costs_the_core() {

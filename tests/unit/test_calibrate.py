@@ -15,7 +15,8 @@ from nearfield.base.estimates import Estimate
 from nearfield.calibrate import simulated as sim
 from nearfield.calibrate.describing import describe, is_within, text_of
 from nearfield.calibrate.fitting import fact, fit, in_base_pages, repeated
-from nearfield.calibrate.measured import Measured, Place, undisturbed
+from nearfield.calibrate.measured import KERNEL_BYTES, Measured, Place, undisturbed
+from nearfield.calibrate.places import PairSampler, Sample
 from nearfield.calibrate.probing import PAGE_STRIDE, PAGES, WALK_CHAINS, WALKED_PAGES, Probing
 from nearfield.calibrate.steps import fit_plateaus, last_below
 from nearfield.machine import DescribedMachine, facts, load_machine
@@ -204,6 +205,24 @@ def test_each_place_gets_a_separate_description(tmp_path: Path) -> None:
     for one in made:
         one.path.write_text(text_of(one, notes, "by nobody"))
         assert load_machine(str(one.path)) == one.machine
+
+
+def test_a_rare_place_is_described_if_it_is_wanted() -> None:
+    """Of a hundred visits three were at the profile's place: are all steps known there, and is it left out unless it is
+    wanted?"""
+    found = measured_on(known_machine())
+    sampler = PairSampler((0, 0), [32 * KIB, 1 * MIB, 16 * MIB])
+    steps = ["level 0", "level 1", "level 2", "store_read", "read_written", *(f"kernel {n}" for n in KERNEL_BYTES)]
+    near = [Sample(step, 50.0, 52.0, [5.0]) for step in steps * 100]
+    far = [Sample(step, 240.0, 238.0, [9.0]) for step in steps * 3]
+    sampler.samples = near + far + [Sample("level 0", 50.0, 240.0, [7.0])]
+    assert [place.flag_ns.value for place in sampler.places(found)] == [pytest.approx(51, abs=1)]
+    assert sampler.is_described(250.0) and not sampler.is_described(120.0)
+    usual, wanted = sampler.places(found, 250.0)
+    assert (usual.flag_ns.value, wanted.flag_ns.value) == (pytest.approx(51, abs=1), pytest.approx(239, abs=1))
+    assert (
+        wanted.read_written_ns and wanted.read_written_ns.value == 9.0 and set(wanted.kernel_copies) == {*KERNEL_BYTES}
+    )
 
 
 def test_the_undisturbed_time_is_near_the_fastest() -> None:

@@ -42,7 +42,7 @@ class PairSampler:
         self._steps["store_read"] = step(bench.PairStep.store_read, LINES_BYTES)
         self._steps["read_written"] = step(bench.PairStep.read_written, LINES_BYTES)
         self._steps |= {f"kernel {size}": kernel_copy(size) for size in KERNEL_BYTES}
-        self._samples: list[_Sample] = []
+        self.samples: list[Sample] = []
 
     def run(self, rounds: int) -> None:
         """Measures each step this many times, about 10 ms each."""
@@ -52,20 +52,20 @@ class PairSampler:
                 times = measure()
                 after = _native.flag_ns(*self._pair)
                 if 0 < flag < MAX_FLAG_NS and 0 < after < MAX_FLAG_NS and times:
-                    self._samples.append(_Sample(name, flag, after, times))
+                    self.samples.append(Sample(name, flag, after, times))
                 flag = after
 
     def is_described(self, flag_ns: float) -> bool:
         """Returns whether each step was measured often enough at the place of this core-to-core latency in ns."""
         low, high = flag_ns / MAX_RATIO, flag_ns * MAX_RATIO
-        visits = Counter(sample.step for sample in self._samples if sample.is_within(low, high))
-        refused = self._steps.keys() - {sample.step for sample in self._samples}
+        visits = Counter(sample.step for sample in self.samples if sample.is_within(low, high))
+        refused = self._steps.keys() - {sample.step for sample in self.samples}
         return all(visits[name] >= MIN_VISITS for name in self._steps.keys() - refused)
 
     def places(self, found: Measured, flag_ns: float | None = None) -> list[Place]:
         """Returns the places that the pair was at, the most frequent one first, and that of `flag_ns`, however rare, if
         it can be described; [] if the two cores never ran at the same time."""
-        latencies = [latency for sample in self._samples for latency in (sample.before_ns, sample.after_ns)]
+        latencies = [latency for sample in self.samples for latency in (sample.before_ns, sample.after_ns)]
         ranges = find_places(latencies)
         if flag_ns and self.is_described(flag_ns) and not any(low <= flag_ns <= high for low, high in ranges):
             rest = [latency for latency in latencies if not any(low <= latency <= high for low, high in ranges)]
@@ -76,7 +76,7 @@ class PairSampler:
     def _describe(self, low: float, high: float, latencies: list[float], found: Measured) -> Place:
         inside = [latency for latency in latencies if low <= latency <= high]
         times: dict[str, list[float]] = {}
-        for sample in self._samples:
+        for sample in self.samples:
             if sample.is_within(low, high):
                 times.setdefault(sample.step, []).extend(sample.times)
         flag = Estimate(median(inside), min(inside), max(inside))
@@ -89,7 +89,7 @@ class PairSampler:
         return place
 
 
-class _Sample(NamedTuple):
+class Sample(NamedTuple):
     """One measurement of a step: times in ns, and the core-to-core latencies before and after it."""
 
     step: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -30,7 +30,19 @@ Fact = TypeVar("Fact", bound=q.Valued)
 UNSEEN = "no probe can see it; usual value"
 UNMEASURED = "not measured; usual value"  # although a probe could measure it
 MIN_CLOCK_STEPS = 5  # A time of fewer clock steps may be wrong by more than a fifth and is not used.
-PIECES_OF_OPEN_MPI = "Open MPI's pml/ob1 lets the kernel copy only what is contiguous (pml_ob1_sendreq.h)"
+
+
+class Pieces(NamedTuple):
+    """From how many pieces on an MPI does not let the kernel copy, and who says so."""
+
+    least: int
+    source: str
+
+
+PIECES = {
+    "openmpi": Pieces(2, "Open MPI's pml/ob1 lets the kernel copy only what is contiguous (pml_ob1_sendreq.h)"),
+    "mpich": Pieces(1025, "MPICH lets the kernel copy at most IOV_MAX pieces (ch4/shm/ipc/cma/cma_post.h)"),
+}
 LATENCY_CYCLES = (4, 14, 50, 80)  # of L1, L2, ..., if calibration did not measure them
 WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # the first that divides the size
 SHARED = ("same-core", "shared-l2", "shared-l3")  # distances below one last-level cache; others are remote
@@ -227,14 +239,14 @@ def _pages(profile: Profile) -> s.Pages:
 def _messaging(profile: Profile) -> s.Messaging:
     switches = {switch.kind: switch.bytes for switch in profile.run.switch}
     single = "single-copy" in switches
+    pieces = PIECES.get(profile.run.mpi.family) if single else None
     eager = next((switches[kind] for kind in ("eager-limit", "single-copy") if kind in switches), None)
     return s.Messaging(
         node=_derived(q.NodeProtocol, "single-copy" if single else "copy-in-copy-out", "run.toml: [[switch]]")
         if switches
         else _chosen_fact(q.NodeProtocol, "copy-in-copy-out", UNMEASURED),
-        pieces=_derived(q.NodeProtocol, "copy-in-copy-out", PIECES_OF_OPEN_MPI)
-        if single and profile.run.mpi.family == "openmpi"
-        else None,
+        pieces=_derived(q.NodeProtocol, "copy-in-copy-out", pieces.source) if pieces else None,
+        min_pieces=_derived(q.Count, pieces.least, pieces.source) if pieces else None,
         unattended_bytes=_derived(q.Limit, switches["unattended-limit"], "run.toml: [[switch]]")
         if "unattended-limit" in switches
         else None,

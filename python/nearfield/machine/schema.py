@@ -211,6 +211,7 @@ class Messaging(Table):
     pieces: q.NodeProtocol | None = _optional(
         "protocol inside a node of long messages whose data are not contiguous; absent: as node"
     )
+    min_pieces: q.Count | None = _optional("of how many contiguous pieces these are at least; absent: 2")
     node_eager_bytes: q.Limit | None = _optional(
         "the same inside a node", needed="with node copy-in-copy-out or single-copy"
     )

@@ -39,7 +39,8 @@ struct NodeState {
   }
   Protocol& protocol_within_node(const Buffer& data, bool synchronous) {
     if (data.bytes() <= cluster.machine.messaging.node_eager_bytes && !synchronous) return *node_small;
-    return node_pieces && !data.contiguous() ? *node_pieces : *node_large;
+    const bool in_pieces = node_pieces && has_pieces(data, cluster.machine.messaging.min_pieces);
+    return in_pieces ? *node_pieces : *node_large;
   }
   // Drops one side's reference to the message; the last drop frees it.
   void drop(Message& message) {

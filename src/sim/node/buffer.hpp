@@ -46,4 +46,7 @@ struct Buffer {
   bool contiguous() const { return !scattered && (count <= 1 || stride_bytes == block_bytes); }
 };
 
+// Returns whether the buffer has at least `count` contiguous pieces, at least two.
+bool has_pieces(const Buffer& buffer, std::uint64_t count);
+
 }  // namespace nearfield::sim

@@ -19,6 +19,15 @@ constexpr std::uint64_t page_distance = 1031;
 
 }  // namespace
 
+bool has_pieces(const Buffer& buffer, std::uint64_t count) {
+  if (buffer.contiguous()) return false;
+  if (!buffer.scattered) return buffer.count >= count;
+  std::uint64_t pieces = 0;
+  for (std::uint64_t offset = 0; offset < buffer.bytes() && pieces < count; ++pieces)
+    offset += run_at(buffer, offset).bytes;
+  return pieces >= std::max<std::uint64_t>(count, 2);
+}
+
 Run run_at(const Buffer& buffer, std::uint64_t offset) {
   if (buffer.scattered) return buffer.scattered->run_at(buffer.address, offset);
   if (buffer.contiguous()) return {buffer.address + offset, buffer.bytes() - offset};
