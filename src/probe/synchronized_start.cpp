@@ -145,7 +145,7 @@ double SynchronizedStart::measure_core_latency_ticks() {
   const auto wait = [this](const Line& line, std::uint64_t epoch) {
     unsigned looks = 0, spins = 0;
     while (line.epoch.load(std::memory_order_acquire) < epoch)
-      if (++looks > max_eager_looks) relax(spins);
+      if (++looks > max_eager_looks) relax_long(spins);
   };
   double fastest = std::numeric_limits<double>::max();
   for (int batch = 0; batch < batches; ++batch) {
