@@ -30,8 +30,6 @@ TIER   := $(VENV)/bin/python -I tests/tier.py
 PYTEST := $(VENV)/bin/python -m pytest
 # These tests run on all cores, those of one file one after the other.
 PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile
-# Tests that start ranks: a third of their time goes by while nothing runs.
-TWO_AT_A_TIME := --numprocesses 2 --dist loadfile
 
 .PHONY: demo test test-all test-rest test-unit test-cpp test-products test-slow test-cli test-browser test-sanitized test-mpi dev bench lint docs clean
 demo: $(VENV)/.installed
@@ -66,7 +64,7 @@ test-sanitized: $(VENV)/.test
 	@$(TIER) sanitized $(PYTEST) tests/cpp $(PARALLEL) --timeout 900
 
 test-mpi: $(VENV)/.test
-	@$(TIER) mpi $(PYTEST) tests/mpi $(if $(MPI),--mpi $(MPI)) $(if $(ROTATE),--rotate $(ROTATE)) $(TWO_AT_A_TIME)
+	@$(TIER) mpi $(PYTEST) tests/mpi $(if $(MPI),--mpi $(MPI)) $(if $(ROTATE),--rotate $(ROTATE))
 
 # The module that this installs is slow: the stamp goes, so that the next `make demo` or `make test` installs a fast one.
 dev: $(VENV)/.dev

@@ -18,10 +18,6 @@ from nearfield.rewrite.check.build import include_folders
 # sleeps for a second in each launch.
 os.environ.setdefault("OMPI_MCA_btl", "^uct,openib,ofi")
 
-# Two tests at a time have more ranks than there are cores: ranks that wait give theirs away, as far as an MPI can.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
-
 # An MPI that no test names is the wheel beside this Python, whichever MPI this machine's mpicc belongs to: this mpicc
 # fails.
 os.environ["PATH"] = os.pathsep.join([str(Path(__file__).parent / "data" / "no_mpicc"), os.environ["PATH"]])
