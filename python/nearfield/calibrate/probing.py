@@ -100,7 +100,7 @@ class Probing:
                 self._notes.append(f"two cores: in {MAX_WAIT_S} s they were never {self.flag_ns:.0f} ns apart")
                 return
             what = f"two cores, until they are {self.flag_ns:.0f} ns apart as in the profile"
-            self.report(Progress(what, share=10 / 11, left_s=MAX_WAIT_S - waited_s, phase="calibrating"))
+            self.report(Progress(what, share=10 / 11, max_left_s=MAX_WAIT_S - waited_s, phase="calibrating"))
             sampler.run(1)
 
     # ---- memory to measure in
