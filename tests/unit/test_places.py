@@ -1,22 +1,93 @@
-"""Are core-to-core latencies that jump between places sorted into these places?"""
+"""Are functions named that symbols cover, and no others, and does the user learn what would give more names?"""
 
-from nearfield.base.places import find_places
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nearfield.cli.verbs.observe_show import _calls
+from nearfield.notes import Note, Rule, as_dict, as_sarif, note_text
+from nearfield.notes import Place as NotePlace
+from nearfield.observe.source_lines import UNKNOWN, Line, line_of_call, lines_of
+from nearfield.observe.summary import Calls, RankSummary, what_names_lack
+from nearfield.observe.symbols import debugging_package, functions_of, how_to_name
+
+# The one function that others may link to comes first; what comes behind it has no symbol in a stripped library.
+SOURCE = """
+int small(int x) { return x + 1; }
+static __attribute__((noinline, noclone, section(".text.z"))) int behind(int x) {
+  int y = 0;
+  for (int i = 0; i < x; ++i) y += small(i) * x;
+  return y;
+}
+static int (*volatile called)(int) = behind;
+int (*table(void))(int) { return called; }
+"""
 
 
-def test_each_jump_is_another_place() -> None:
-    """20, 50, 95 and 285 ns are four places, most frequent first; 85 to 104 ns is one."""
-    assert sorted(find_places([285, 20, 50, 95, 21, 52, 280])) == [(20, 21), (50, 52), (95, 95), (280, 285)]
-    assert find_places([85, 96, 104]) == [(85, 104)]
-    assert find_places([240, 55, 56, 57]) == [(55, 57), (240, 240)]
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same library as it was compiled, without its local symbols, and with lines."""
+    folder = tmp_path_factory.mktemp("places")
+    (folder / "work.c").write_text(SOURCE)
+    found = {}
+    for name, flags in (("whole", []), ("stripped", ["-s"]), ("lines", ["-g"])):
+        found[name] = folder / name / "libwork.so"
+        found[name].parent.mkdir()
+        words = ["cc", "-O1", "-shared", "-fPIC", *flags, "-o", str(found[name]), str(folder / "work.c")]
+        subprocess.run(words, check=True, timeout=60)
+    return found
 
 
-def test_values_in_between_do_not_join_two_places() -> None:
-    """A chain of single values from 50 to 250 ns connects the two: are they two places all the same, without these?"""
-    between = [50 * 1.1**step for step in range(1, 17)]
-    places = find_places([50.0] * 200 + [250.0] * 200 + between)
-    assert all(low <= latency <= high for latency, (low, high) in zip((50, 250), sorted(places), strict=True))
-    assert all(high <= 1.25 * low for low, high in places)
+def inside(library: Path, name: str) -> int:
+    """Returns the offset behind the first bytes of a function."""
+    return next(symbol.offset for symbol in functions_of(str(library), demangled=False) if symbol.name == name) + 4
 
 
-def test_nothing_measured_is_no_place() -> None:
-    assert find_places([]) == []
+def test_a_function_is_named_only_where_the_symbol_reaches(libraries: dict[str, Path]) -> None:
+    """Is a place behind the last symbol of a stripped library named by its offset, and not by that symbol?"""
+    behind, small = inside(libraries["whole"], "behind"), inside(libraries["whole"], "small")
+    path = str(libraries["stripped"])
+    found = lines_of([(path, behind), (path, small)])
+    assert str(found[path, behind]) == f"libwork.so+{behind:#x}" and not found[path, behind].is_named
+    assert str(found[path, small]) == f"libwork.so+{small:#x} (small)"
+    assert found[path, behind].of_function() == Line(UNKNOWN, 0, UNKNOWN, path)
+    whole = str(libraries["whole"])
+    assert lines_of([(whole, behind)])[whole, behind].function == "behind"
+
+
+def test_lines_come_before_symbols(libraries: dict[str, Path]) -> None:
+    """Is the line of source reported where the library has debugging information?"""
+    path, behind = str(libraries["lines"]), inside(libraries["lines"], "behind")
+    line = lines_of([(path, behind)])[path, behind]
+    assert str(line) == f"work.c:{line.number} (behind)" and line.number in (3, 4, 5)
+
+
+def test_an_object_that_is_not_there_has_offsets() -> None:
+    """Is a place known by its offset where the file is gone, or nothing was written down?"""
+    assert str(lines_of([("/none/lib.so", 64)])["/none/lib.so", 64]) == "lib.so+0x40"
+    assert str(line_of_call({}, "MPI_Send", [("/none/lib.so", 64)])) == "lib.so+0x40"
+
+
+def test_what_gives_names_is_reported_once(libraries: dict[str, Path]) -> None:
+    """Is the package named that a file of the distribution is from, and what to do with a file of one's own?"""
+    own = how_to_name([str(libraries["stripped"])] * 3)
+    assert own.count("libwork.so") == 1 and "compiled with -g, not stripped" in own
+    assert how_to_name([""]) == ""
+    assert what_names_lack([Line("a.c", 3, "f"), Line(UNKNOWN, 0, "f", "lib.so", 3)]) == ""
+    if shutil.which("dpkg-query"):
+        assert debugging_package("/bin/ls") == "coreutils-dbgsym"
+        assert "install coreutils-dbgsym from Debian's debug archive" in how_to_name(["/bin/ls"])
+
+
+def test_places_without_lines_differ() -> None:
+    """Do tables, notes, JSON and SARIF have the offset of a call in a stripped library?"""
+    lines = [Line(UNKNOWN, 0, UNKNOWN, "/lib/libsolver.so.3", offset) for offset in (0x7BC163, 0x7BC1A0)]
+    table = _calls([RankSummary(0, calls=[Calls("MPI_Allreduce", line) for line in lines])], every=True)
+    assert [texts[1].plain for texts, _ in table.rows] == ["libsolver.so.3+0x7bc163", "libsolver.so.3+0x7bc1a0"]
+    note = Note(Rule("x", "A thing", ""), NotePlace("/lib/libsolver.so.3", 0, function="f", offset=0x7BC163), "it is")
+    assert note_text(note).startswith("/lib/libsolver.so.3+0x7bc163 (f): note: it is")
+    assert as_dict([note])[0]["offset"] == 0x7BC163
+    place = as_sarif([note])["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert place["address"]["relativeAddress"] == 0x7BC163 and "region" not in place
