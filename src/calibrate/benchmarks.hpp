@@ -57,13 +57,13 @@ enum class PairStep {
   store_read,     // one core stores to each line, which it had written before, and the other core has just read
 };
 
-// Returns the time in ns in which the kernel copies the first `bytes` of another process's block into one of this process
-// by one call of process_vm_readv; nothing if it refuses to. The other process spins on its PU meanwhile, or sleeps if
-// that is this process's PU, too. A process that reads its own memory is 350 ns faster: the kernel checks nothing.
-// The calling thread is pinned to `pu` meanwhile.
-Samples kernel_copy_ns(const Block& to, const Block& from, std::size_t bytes, int pu, int other_pu, int samples);
-
 // Returns ns per cache line (64 bytes) of the first `bytes`.
 Samples pair_ns(const Block& block, std::size_t bytes, PairStep step, int pu, int other_pu, int samples);
+
+// Returns the time in ns in which the kernel copies the first `bytes` of another process's block into a block of this
+// process by one call of process_vm_readv; nothing if it refuses to. A thread on `pu` calls it. The other process spins
+// on `other_pu` meanwhile, or sleeps if the two are the same. A process that reads its own memory would be about 350 ns
+// faster, since the kernel then checks no rights.
+Samples kernel_copy_ns(const Block& to, const Block& from, std::size_t bytes, int pu, int other_pu, int samples);
 
 }  // namespace nearfield::calibrate

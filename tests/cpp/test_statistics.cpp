@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/statistics.hpp"
+#include "base/sum_words.hpp"
 #include "check.hpp"
 
 using namespace nearfield;
@@ -32,6 +33,20 @@ Samples upwards(int n) {
   Samples samples;
   for (int i = 1; i <= n; ++i) samples.push_back(i);
   return samples;
+}
+
+// Of any length, every byte counts once, in words where a word is whole.
+void words_are_summed() {
+  std::vector<std::byte> memory(200);
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(37 * i + 11);
+  for (std::size_t bytes = 0; bytes <= memory.size(); ++bytes) {
+    std::uint64_t expected = 0;
+    for (std::size_t i = 0; i < bytes; ++i) {
+      const bool in_word = i < bytes / 8 * 8;
+      expected += std::to_integer<std::uint64_t>(memory[i]) << (in_word ? 8 * (i % 8) : 0);
+    }
+    CHECK(sum_words({memory.data(), bytes}) == expected);
+  }
 }
 
 // Quantiles interpolate between order statistics, whatever the order of the samples.
@@ -226,6 +241,7 @@ void steps_by_hand() {
 }  // namespace
 
 int main() {
+  words_are_summed();
   quantiles_by_hand();
   intervals_by_table();
   interval_covers();

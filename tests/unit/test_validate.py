@@ -13,6 +13,7 @@ import pytest
 from nearfield.base.errors import ProfileError
 from nearfield.base.estimates import Estimate
 from nearfield.machine import DescribedMachine, load_machine
+from nearfield.machine.captured import machine_from_profile
 from nearfield.machine.files import as_toml
 from nearfield.profile import Profile, load, schema
 from nearfield.profile.records import from_rows
@@ -101,6 +102,14 @@ def test_the_place_of_the_records_counts_and_not_that_of_the_start() -> None:
     moved = place.model_copy(update={"c2c_latency_ns": 4 * FLAG["value"]})
     reasons = list(trust.contradictions(profile_of([FLAG, MESSAGE], place=[moved])))
     assert any("place of the records" in why for why in reasons)
+
+
+def test_the_protocols_of_a_profile_are_described() -> None:
+    """Are the limit of sends that do not wait, and Open MPI's protocol for data in pieces, in the description?"""
+    messaging = machine_from_profile(load(DATA / "zen4-vm")).messaging
+    assert messaging and messaging.unattended_bytes and messaging.unattended_bytes.value == 256
+    assert messaging.pieces and messaging.pieces.value == "copy-in-copy-out"
+    assert messaging.min_pieces and messaging.min_pieces.value == 2
 
 
 def test_a_disturbed_profile_is_refused() -> None:

@@ -282,7 +282,7 @@ class _Fitting:
             del cache["bytes_per_cycle"]
 
     def kernel_copies(self, place: Place | None) -> None:
-        messaging, kernel = self.values.get("messaging"), kernel_copies_of(self.found, place)
+        messaging, kernel = self.values.get("messaging"), choose_kernel_copies(self.found, place)
         if not kernel or messaging is None:
             return
         made = self.native()
@@ -406,7 +406,7 @@ def repeated(machine: DescribedMachine, found: Measured, place: Place | None) ->
         huge = structs.Machine(pages)
         huge.pages.page_bytes, huge.pages.fault_ns = sim.HUGE_BYTES, pages.pages.huge_fault_ns
         yield "first touch of huge pages", found.huge_fault, sim.first_touch_ns(huge, 16)
-    for size, time in kernel_copies_of(found, place).items():
+    for size, time in choose_kernel_copies(found, place).items():
         yield f"copying {format_bytes(size)} by the kernel", time, sim.kernel_copy_ns(pages, size)
     if place:
         yield "flag", place.flag_ns, sim.flag_ns(made)
@@ -416,7 +416,7 @@ def repeated(machine: DescribedMachine, found: Measured, place: Place | None) ->
         yield "reading what the other core wrote", place.read_written_ns, sim.read_written_ns(made, 16 * KIB)
 
 
-def kernel_copies_of(found: Measured, place: Place | None) -> dict[int, Estimate]:
+def choose_kernel_copies(found: Measured, place: Place | None) -> dict[int, Estimate]:
     """Returns the copies by the kernel from a process on the other core or, if there are none, from one that sleeps."""
     return place.kernel_copies if place and len(place.kernel_copies) > 1 else found.kernel_copies
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from nearfield._native import simulation
@@ -110,15 +111,15 @@ def _fit_pieces(there: Values, messaging: Values, profile: Profile) -> None:
     row = min(rows, key=lambda one: (one["size_bytes"], one["stride"]))
     parameters = _parameters(row, "size_bytes", "stride", "method", mode="standard")
 
-    def simulated_ns(piece_ns: float) -> float:
+    def rest_ns(piece_ns: float, end: str = "value") -> float:
+        """Returns what this end of the measured interval is longer than the simulation with that cost of a piece."""
         there["messaging"]["piece_ns"] = {"value": piece_ns, "source": "to be fitted"}
-        return -_rest(
-            there, "stride", "half_round_trip", parameters, row | {"value": 0.0, "low": 0.0, "high": 0.0}
-        ).value
+        measured = row | dict.fromkeys(("value", "low", "high"), row[end])
+        return _rest(there, "stride", "half_round_trip", parameters, measured).value
 
     # A core's work overlaps with its misses, so that the time is no multiple of the cost of a piece.
-    ends = [solve(lambda ns: -simulated_ns(ns), -row[end], 1e-3, 1e3) for end in ("value", "low", "high")]
-    each = Estimate(ends[0], ends[1], ends[2]) if row["value"] > simulated_ns(0.0) else Estimate(0.0, 0.0, 0.0)
+    value, low, high = (solve(partial(rest_ns, end=end), 0.0, 1e-3, 1e3) for end in ("value", "low", "high"))
+    each = Estimate(value, low, high) if rest_ns(0.0) > 0 else Estimate(0.0, 0.0, 0.0)
     name = f"stride:half_round_trip:size_bytes={row['size_bytes']},stride={row['stride']},method=datatype"
     messaging["piece_ns"] = fact(each.value, each, "a strided message, repeated by simulation", name)
 

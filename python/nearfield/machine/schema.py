@@ -211,7 +211,7 @@ class Messaging(Table):
     pieces: q.NodeProtocol | None = _optional(
         "protocol inside a node of long messages whose data are not contiguous; absent: as node"
     )
-    min_pieces: q.Count | None = _optional("of how many contiguous pieces these are at least; absent: 2")
+    min_pieces: q.Count | None = _optional("the least number of contiguous pieces of such a message; absent: 2")
     node_eager_bytes: q.Limit | None = _optional(
         "the same inside a node", needed="with node copy-in-copy-out or single-copy"
     )
@@ -230,7 +230,7 @@ class Messaging(Table):
         "the longest message inside a node that travels in the cache line that announces it; absent: 0"
     )
     unattended_bytes: q.Limit | None = _optional(
-        "the longest eager message inside a node whose send does not wait until the receiver took it; absent: all"
+        "the longest eager message inside a node whose send does not wait for the receiver; absent: no limit"
     )
     piece_ns: q.Ns | None = _optional("of the core, for each contiguous piece of a datatype; absent: none")
 
