@@ -30,6 +30,8 @@ TIER   := $(VENV)/bin/python -I tests/tier.py
 PYTEST := $(VENV)/bin/python -m pytest
 # These tests run on all cores, those of one file one after the other.
 PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile
+# Tests of MPI programs kill processes and look into /dev/shm: root runs two at a time, each in namespaces of its own.
+ISOLATED = $(shell tests/isolated_python -c '' 2>/dev/null && echo "--dist loadfile --tx '2*popen//python=tests/isolated_python'")
 
 .PHONY: demo test test-all test-rest test-unit test-cpp test-products test-slow test-cli test-browser test-sanitized test-mpi dev bench lint docs clean
 demo: $(VENV)/.installed
@@ -64,7 +66,7 @@ test-sanitized: $(VENV)/.test
 	@$(TIER) sanitized $(PYTEST) tests/cpp $(PARALLEL) --timeout 900
 
 test-mpi: $(VENV)/.test
-	@$(TIER) mpi $(PYTEST) tests/mpi $(if $(MPI),--mpi $(MPI)) $(if $(ROTATE),--rotate $(ROTATE))
+	@$(TIER) mpi $(PYTEST) tests/mpi $(ISOLATED) $(if $(MPI),--mpi $(MPI)) $(if $(ROTATE),--rotate $(ROTATE))
 
 # The module that this installs is slow: the stamp goes, so that the next `make demo` or `make test` installs a fast one.
 dev: $(VENV)/.dev

@@ -84,8 +84,12 @@ def arguments() -> list[str]:
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder of the tests' programs: each is built once for an MPI, whichever tests want it."""
-    return tmp_path_factory.mktemp("programs")
+    """Returns the folder of the tests' programs: each is built once for an MPI, whichever tests want it, and in
+    whichever process they run."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "programs"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="session")

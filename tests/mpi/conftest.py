@@ -1,5 +1,6 @@
 """Builds the programs of these tests while others of them run, on what these leave of the processors."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,9 +17,9 @@ FEW = 40  # tests that build what they need by themselves
 @pytest.fixture(scope="session", autouse=True)
 def built_ahead(request: pytest.FixtureRequest, programs: Path) -> Iterator[None]:
     """Begins to build, one MPI after the other as tests run, what the modules of the selected tests name in their
-    function `build_ahead`. A test that comes first waits for the lock of the build. A few tests by themselves build
-    what they need."""
-    if len(request.session.items) < FEW:
+    function `build_ahead`; if several processes run the tests, the first of them does. A test that comes first waits
+    for the lock of the build. A few tests by themselves build what they need."""
+    if len(request.session.items) < FEW or os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
         yield
         return
     modules = {item.module.__name__ for item in request.session.items if hasattr(item.module, "build_ahead")}

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from build_lock import build_lock
 from mpi_program import PROGRAMS
 from test_observe_mpi import CORES, HOOKS, LAYER, wrapper
 from typer.testing import CliRunner
@@ -53,12 +54,13 @@ def first_mpi() -> Installation:
 def program_of(inst: Installation, programs: Path, hooks: bool) -> Path:
     """Compiles the programs with or without hooks, unless that is done."""
     program = programs / f"advised-{'hooks' if hooks else 'plain'}"
-    if not program.exists():
-        compiler = f"{sys.executable} -m nearfield cc" if hooks else "cc"
-        behind = dict.fromkeys(("OMPI_CC", "MPICH_CC", "I_MPI_CC"), compiler)
-        env = {**os.environ, **inst.env, **compiler_environment(inst), **behind}
-        command = [str(wrapper(inst, "c")), "-O2", "-g", str(SOURCE), "-o", str(program)]
-        subprocess.run(command, env=env, check=True, capture_output=True, timeout=120)
+    compiler = f"{sys.executable} -m nearfield cc" if hooks else "cc"
+    behind = dict.fromkeys(("OMPI_CC", "MPICH_CC", "I_MPI_CC"), compiler)
+    env = {**os.environ, **inst.env, **compiler_environment(inst), **behind}
+    command = [str(wrapper(inst, "c")), "-O2", "-g", str(SOURCE), "-o", str(program)]
+    with build_lock(program) as is_missing:
+        if is_missing:
+            subprocess.run(command, env=env, check=True, capture_output=True, timeout=120)
     return program
 
 

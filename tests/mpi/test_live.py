@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from build_lock import build_lock
 from observed import compile_observed
 from test_observe_mpi import calls, check_laws, lines, run, streams
 
@@ -26,10 +27,11 @@ LIMIT_S = 60
 
 def farm(inst: Installation, programs: Path) -> Path:
     program = programs / f"farm-{inst.name.replace('/', '-')}"
-    if not program.exists():
-        compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
-        environment = {**inst.env, **compiler_environment(inst)}
-        compile_observed("observed_farm.c", program, "-O2", NEARFIELD_CC=compiler, **environment)
+    compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
+    environment = {**inst.env, **compiler_environment(inst)}
+    with build_lock(program) as is_missing:
+        if is_missing:
+            compile_observed("observed_farm.c", program, "-O2", NEARFIELD_CC=compiler, **environment)
     return program
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from build_lock import build_lock
 from mpi_program import PROGRAMS
 
 from nearfield import _native, mpi
@@ -45,10 +46,11 @@ def wrapper(inst: Installation, language: str) -> Path | None:
 def compiled(inst: Installation, compiler: Path, source: str, folder: Path, *flags: str) -> Path:
     """Returns a program of tests/programs, made by a compiler wrapper unless it is there."""
     program = folder / "-".join([inst.name.replace("/", "-"), Path(source).stem, *flags])
-    if not program.exists():
-        command = [str(compiler), *flags, "-O1", "-w", str(PROGRAMS / source), "-o", str(program)]
-        env = {**os.environ, **inst.env, **compiler_environment(inst)}
-        subprocess.run(command, env=env, check=True, capture_output=True, timeout=120)
+    command = [str(compiler), *flags, "-O1", "-w", str(PROGRAMS / source), "-o", str(program)]
+    env = {**os.environ, **inst.env, **compiler_environment(inst)}
+    with build_lock(program) as is_missing:
+        if is_missing:
+            subprocess.run(command, env=env, check=True, capture_output=True, timeout=120)
     return program
 
 

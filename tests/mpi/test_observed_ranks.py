@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from build_lock import build_lock
 from mpi_program import PROGRAMS
 from observed import by_function, compile_observed, observe, show
 from typer.testing import CliRunner
@@ -32,8 +33,9 @@ def observe_ranks(inst: Installation, folder: Path, ranks: int, *words: object) 
 
 def observe_ring(inst: Installation, folder: Path, programs: Path, ranks: int) -> Any:
     program = programs / f"ring-{inst.name.replace('/', '-')}"
-    if not program.exists():
-        compiled_with_mpi(inst, "observed_ring.c", program)
+    with build_lock(program) as is_missing:
+        if is_missing:
+            compiled_with_mpi(inst, "observed_ring.c", program)
     return observe_ranks(inst, folder, ranks, program)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from build_lock import build_lock
 
 from nearfield import mpi
 from nearfield.base.topology import DISTANCES, Topology
@@ -80,8 +81,13 @@ def built(programs: Path) -> Path:
 
 def component_in(programs: Path) -> Path:
     folder = programs / "component"
-    if (folder / "messages").exists():
-        return folder
+    with build_lock(folder) as is_missing:
+        if is_missing:
+            build_component(folder)
+    return folder
+
+
+def build_component(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     strict = [COMPILER, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]
     library = ["-shared", "-fPIC", "-fvisibility=hidden", *header_flags()]
@@ -92,7 +98,6 @@ def component_in(programs: Path) -> Path:
         subprocess.run([*strict, "-rdynamic", source, "-o", folder / program], check=True, timeout=60)
     messages = [CXX_COMPILER, "-std=c++20", "-O2", PROGRAMS / "messages.cpp", "-o", folder / "messages"]
     subprocess.run(messages, check=True, timeout=120)
-    return folder
 
 
 class Runs:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from build_lock import build_lock
 
 from nearfield import mpi
 from nearfield.mpi import Installation
@@ -63,8 +64,14 @@ def install(inst: Installation, programs: Path, *, wrapper: bool) -> Installed:
     """Installs the library below `programs`, unless it is there, with the MPI's wrapper as compiler or with a plain
     one, then builds the examples the other way. Neither may look for Python or hwloc."""
     made = Installed(inst, folder := programs / f"installed-{inst.name}")
-    if (whole := folder / "whole").exists():
-        return made
+    with build_lock(folder) as is_missing:
+        if is_missing:
+            _build(made, folder, wrapper=wrapper)
+    return made
+
+
+def _build(made: Installed, folder: Path, *, wrapper: bool) -> None:
+    inst = made.inst
     unneeded = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("Python", "Python3", "hwloc", "PkgConfig")]
     quickly = ["-DNEARFIELD_HALO=ON", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1 -Werror"]
     by_wrapper = [f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
@@ -73,8 +80,6 @@ def install(inst: Installation, programs: Path, *, wrapper: bool) -> Installed:
     tool(inst, [cmake(), "--install", str(folder / "build"), "--prefix", str(made.prefix)], folder)
     choices = [f"-DCMAKE_PREFIX_PATH={made.prefix}", f"-DEXAMPLES_FORTRAN={'OFF' if inst.family == 'intel' else 'ON'}"]
     _cmake(inst, EXAMPLES, folder / "examples", [*choices, *([] if wrapper else by_wrapper)])
-    whole.touch()
-    return made
 
 
 def _cmake(inst: Installation, source: Path, build: Path, choices: list[str]) -> None:

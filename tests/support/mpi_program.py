@@ -24,8 +24,9 @@ PROGRAMS = Path(__file__).parents[1] / "programs"
 def write_project(folder: Path, source: str) -> Path:
     """Writes the project of a program into a folder; returns the folder."""
     (folder / "src").mkdir(parents=True, exist_ok=True)
-    (folder / "CMakeLists.txt").write_text(_PROJECT)
-    (folder / "src/trial.cpp").write_text(source)
+    for file, text in ((folder / "CMakeLists.txt", _PROJECT), (folder / "src/trial.cpp", source)):
+        if not file.exists() or file.read_text() != text:  # a file that another process is compiling stays whole
+            file.write_text(text)
     (folder / "src/variants.cmake").touch()  # is part of every build
     return folder
 
@@ -34,7 +35,9 @@ def project_of(name: str, folder: Path) -> Path:
     """Returns the project of a program of tests/programs, with its header if it has one, in a folder of its own."""
     project = write_project(folder / name, (PROGRAMS / name).read_text())
     for header in PROGRAMS.glob(f"{Path(name).stem}.hpp"):
-        shutil.copy(header, project / "src")
+        copied = project / "src" / header.name
+        if not copied.exists() or copied.read_bytes() != header.read_bytes():
+            shutil.copy(header, copied)
     return project
 
 

@@ -79,7 +79,7 @@ def why_not() -> str:
 @contextmanager
 def two_nodes(folder: Path) -> Iterator[TwoNodes]:
     """Sets the two nodes up, and takes all of it down again. The agent is written into `folder`."""
-    prefix = f"nearfield-{os.getpid()}-"
+    prefix = f"nearfield-{os.urandom(4).hex()}-"  # a process ID is not unique in PID namespaces
     agent = folder / "agent"
     agent.write_text(_AGENT.replace("@PREFIX@", prefix))
     agent.chmod(0o755)
